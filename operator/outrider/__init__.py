@@ -1,0 +1,3 @@
+"""Outrider: a Kubernetes operator that keeps speculative decoding profitable."""
+
+__version__ = "0.1.0"

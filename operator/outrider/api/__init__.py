@@ -1,0 +1,1 @@
+"""The resource that users touch: spec, status, conditions, and the table they share."""

@@ -1,0 +1,155 @@
+"""Every condition and every reason, each with its meaning. The only place to add one.
+
+Conditions follow the Kubernetes conventions; one that does not apply is absent.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ConditionType(StrEnum):
+    """The conditions of a SpeculativeModel. Who sets it; when it is absent."""
+
+    READY = "Ready"
+    """Pods of the current revision serve. Set by reconcile, never absent."""
+    PROGRESSING = "Progressing"
+    """A rollout is under way. Set by reconcile, never absent."""
+    DEGRADED = "Degraded"
+    """Something needs a person. Set by reconcile; absent when nothing does."""
+    METRICS_AVAILABLE = "MetricsAvailable"
+    """Fresh measurements of every ready pod. Set by the tuning loop; absent when tuning is Off."""
+    SPECULATION_EFFECTIVE = "SpeculationEffective"
+    """Speculation pays at the present load. Set by the tuning loop; absent until measured."""
+    ACTUATION_CONVERGED = "ActuationConverged"
+    """Every ready pod confirmed the wanted table. Set by the tuning loop; absent without ready pods."""
+    DRAFTER_HEALTHY = "DrafterHealthy"
+    """The drafter's acceptance is plausible. Set by the tuning loop; absent until measured."""
+
+
+class ReadyReason(StrEnum):
+    """Reasons of `ConditionType.READY`."""
+
+    SERVING = "Serving"
+    """All replicas of the current revision serve."""
+    PARTIALLY_SERVING = "PartiallyServing"
+    """Some replicas of the current revision serve; True, since requests are answered."""
+    ROLLING_OUT = "RollingOut"
+    """Pods start; none of the current revision serves yet."""
+    SCALED_TO_ZERO = "ScaledToZero"
+    """`spec.replicas` is 0."""
+    BLOCKED = "Blocked"
+    """The spec cannot be carried out; see Degraded."""
+
+
+class ProgressingReason(StrEnum):
+    """Reasons of `ConditionType.PROGRESSING`."""
+
+    ROLLING_OUT = "RollingOut"
+    """Pods of the current revision are being created or are not ready."""
+    COMPLETE = "Complete"
+    """Every wanted pod is ready."""
+    DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    """No progress within `spec.rollout.progressDeadline`."""
+    BLOCKED = "Blocked"
+    """Nothing is rolled out; see Degraded."""
+
+
+class DegradedReason(StrEnum):
+    """Reasons of `ConditionType.DEGRADED`, most specific first."""
+
+    INVALID_SPEC = "InvalidSpec"
+    """The object was stored past admission and cannot be read."""
+    UNSUPPORTED = "Unsupported"
+    """This engine version cannot run this method or option; the message says why."""
+    NAME_TAKEN = "NameTaken"
+    """A child's name belongs to an object that Outrider does not own."""
+    APPLY_REFUSED = "ApplyRefused"
+    """The API server refused a child (admission, quota, RBAC)."""
+    MODEL_NOT_FOUND = "ModelNotFound"
+    """The engine found no model or drafter at the given path."""
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    """The engine image cannot be pulled."""
+    UNSCHEDULABLE = "Unschedulable"
+    """No node takes a pod."""
+    VOLUME_NOT_READY = "VolumeNotReady"
+    """A volume of the pod cannot be mounted."""
+    ENGINE_CRASHING = "EngineCrashing"
+    """The engine process ends again and again."""
+    DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    """Pods did not become ready within `spec.rollout.progressDeadline`."""
+
+
+class MetricsReason(StrEnum):
+    """Reasons of `ConditionType.METRICS_AVAILABLE`."""
+
+    FRESH = "MetricsFresh"
+    """All ready pods were sampled within two scrapes."""
+    PROMETHEUS_UNREACHABLE = "PrometheusUnreachable"
+    """No answer: refused, DNS, timeout."""
+    PROMETHEUS_ERROR = "PrometheusError"
+    """An answer that is not a result: HTTP error, `status: error`, malformed or oversized body."""
+    NO_SERIES = "NoSeries"
+    """Prometheus does not scrape these pods."""
+    STALE = "MetricsStale"
+    """The newest sample is too old."""
+    COUNTER_RESET = "CounterReset"
+    """An engine restarted; hold until a full window has passed."""
+    CONTRADICTORY = "MetricsContradictory"
+    """Values that cannot belong together."""
+
+
+class EffectiveReason(StrEnum):
+    """Reasons of `ConditionType.SPECULATION_EFFECTIVE`."""
+
+    FASTER = "Faster"
+    """The table in force beats K=0 beyond the measured noise."""
+    WITHIN_NOISE = "WithinNoise"
+    """The difference to K=0 is smaller than the noise."""
+    SOFT_OFF = "SoftOff"
+    """K=0 is in force because no draft length pays at this load."""
+
+
+class ActuationReason(StrEnum):
+    """Reasons of `ConditionType.ACTUATION_CONVERGED`."""
+
+    CONVERGED = "Converged"
+    """Every ready pod reads back the wanted table."""
+    PARTIALLY_APPLIED = "PartiallyApplied"
+    """Some pods refused or did not answer; retried at the next tick."""
+    ENGINE_UNREACHABLE = "EngineUnreachable"
+    """No pod answered."""
+    LIVE_TUNING_IMPOSSIBLE = "LiveTuningImpossible"
+    """The engine says that its table cannot be changed; the message carries its reason."""
+    OBSERVING = "Observing"
+    """Mode Observe: the wanted table is reported and not pushed."""
+
+
+class DrafterReason(StrEnum):
+    """Reasons of `ConditionType.DRAFTER_HEALTHY`; the bands are those of the guides."""
+
+    EXCELLENT = "AcceptanceExcellent"
+    """80 % of the drafted tokens or more are accepted."""
+    GOOD = "AcceptanceGood"
+    """60 to 80 %."""
+    MARGINAL = "AcceptanceMarginal"
+    """50 to 60 %: the drafter hardly pays."""
+    POOR = "AcceptancePoor"
+    """Below 50 %: a poor match for this traffic."""
+    COLLAPSED = "AcceptanceCollapsed"
+    """Far below its own history: check the engine's outputs first."""
+
+
+class EventReason(StrEnum):
+    """Reasons of Events, emitted on transitions only."""
+
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    DEGRADED = "Degraded"
+    RECOVERED = "Recovered"
+    RETUNED = "Retuned"
+    WOULD_RETUNE = "WouldRetune"
+    ACTUATION_FAILED = "ActuationFailed"
+    ACTUATION_RECOVERED = "ActuationRecovered"
+    METRICS_LOST = "MetricsLost"
+    METRICS_BACK = "MetricsBack"

@@ -1,0 +1,115 @@
+"""The speculation table: which draft length K each batch size gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One row of a table. ``max_batch_size`` is inclusive; None means "and above"."""
+
+    max_batch_size: int | None
+    num_speculative_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A table from the number of scheduled requests to ``num_speculative_tokens``.
+
+    Tiers are sorted by ``max_batch_size``, strictly rising; the last one, and only the
+    last, is open (None), so every batch size has exactly one K.
+
+    Raises:
+        ValueError: the tiers break that rule; the message names the row.
+    """
+
+    tiers: tuple[Tier, ...]
+
+    def __post_init__(self) -> None:
+        if not self.tiers:
+            raise ValueError("a schedule needs at least one row")
+        for row, (lower, upper) in enumerate(pairwise(self.tiers), start=1):
+            if lower.max_batch_size is None:
+                raise ValueError(f"row {row - 1}: only the last row may leave out maxBatchSize")
+            if upper.max_batch_size is not None and upper.max_batch_size <= lower.max_batch_size:
+                raise ValueError(f"row {row}: maxBatchSize must be larger than in the row before")
+        if self.tiers[-1].max_batch_size is not None:
+            raise ValueError(f"row {len(self.tiers) - 1}: the last row must leave out maxBatchSize")
+        for row, tier in enumerate(self.tiers):
+            if tier.num_speculative_tokens < 0:
+                raise ValueError(f"row {row}: numSpeculativeTokens must not be negative")
+            if tier.max_batch_size is not None and tier.max_batch_size < 1:
+                raise ValueError(f"row {row}: maxBatchSize must be at least 1")
+
+    @classmethod
+    def constant(cls, num_speculative_tokens: int) -> Schedule:
+        """The same K for every batch size."""
+        return cls((Tier(None, num_speculative_tokens),))
+
+    @classmethod
+    def from_wire(cls, rows: Sequence[Mapping[str, object]]) -> Schedule:
+        """Read the form that ``spec``, ``status`` and the engine's control API share."""
+        return cls(tuple(_tier(row, index) for index, row in enumerate(rows)))
+
+    def to_wire(self) -> list[dict[str, int]]:
+        """The inverse of `from_wire`."""
+        return [
+            {"numSpeculativeTokens": tier.num_speculative_tokens}
+            if tier.max_batch_size is None
+            else {"maxBatchSize": tier.max_batch_size, "numSpeculativeTokens": tier.num_speculative_tokens}
+            for tier in self.tiers
+        ]
+
+    def k_at(self, batch_size: float) -> int:
+        """The K that a batch of this many scheduled requests gets."""
+        for tier in self.tiers:
+            if tier.max_batch_size is None or batch_size <= tier.max_batch_size:
+                return tier.num_speculative_tokens
+        raise AssertionError("the last tier is open")
+
+    def values(self) -> frozenset[int]:
+        """Every K that the table can yield."""
+        return frozenset(tier.num_speculative_tokens for tier in self.tiers)
+
+    def merged(self) -> Schedule:
+        """The same function of batch size with as few rows as possible."""
+        kept: list[Tier] = []
+        for tier in self.tiers:
+            if kept and kept[-1].num_speculative_tokens == tier.num_speculative_tokens:
+                kept.pop()
+            kept.append(tier)
+        return Schedule(tuple(kept))
+
+    def __str__(self) -> str:
+        """A compact form for one table cell: ``8:3,32:1,*:0``."""
+        return ",".join(
+            f"{'*' if tier.max_batch_size is None else tier.max_batch_size}:{tier.num_speculative_tokens}"
+            for tier in self.tiers
+        )
+
+
+def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
+    """Upper edges (inclusive) of the batch bins 1, 2, 3-4, 5-8, … up to the first edge >= the maximum."""
+    edges = [1]
+    while edges[-1] < max_batch_size:
+        edges.append(edges[-1] * 2)
+    return tuple(edges)
+
+
+def from_bins(edges: Sequence[int], values: Iterable[int]) -> Schedule:
+    """A table with one K per batch bin; the last bin is open upwards."""
+    rows = list(zip(edges, values, strict=True))
+    tiers = [Tier(edge, k) for edge, k in rows[:-1]] + [Tier(None, rows[-1][1])]
+    return Schedule(tuple(tiers))
+
+
+def _tier(row: Mapping[str, object], index: int) -> Tier:
+    limit, k = row.get("maxBatchSize"), row.get("numSpeculativeTokens")
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise ValueError(f"row {index}: numSpeculativeTokens must be a whole number")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+        raise ValueError(f"row {index}: maxBatchSize must be a whole number")
+    return Tier(limit, k)

@@ -1,0 +1,1 @@
+"""Client of the engine's control API."""

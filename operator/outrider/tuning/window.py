@@ -1,0 +1,99 @@
+"""What the tuner sees: sums of one pod's counters over one span of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class GapReason(StrEnum):
+    """Why there is no window for a pod. A gap always means: hold."""
+
+    NO_SERIES = "NoSeries"
+    """The source knows no samples of this pod."""
+    STALE = "Stale"
+    """The newest sample is too old."""
+    COUNTER_RESET = "CounterReset"
+    """A counter went backwards: the engine restarted inside the window."""
+    TOO_SHORT = "TooShort"
+    """Fewer than two samples since the table changed."""
+    CONTRADICTORY = "Contradictory"
+    """Not finite, negative, or sums that cannot belong together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """No usable measurement of one pod, and why."""
+
+    pod: str
+    reason: GapReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Sums over one pod and one span of time, from reset-aware counter deltas.
+
+    A request-step is one request taking part in one decode step of the engine.
+    Sources per field are vLLM's own counters; see docs/reference/metrics.md.
+    """
+
+    pod: str
+    started_at: float  # unix seconds of the first sample
+    ended_at: float  # unix seconds of the last sample
+    engine_steps: float
+    request_steps: float
+    decode_seconds: float  # sum of inter-token latencies over request-steps
+    decode_tokens: float  # generated tokens without each request's first one
+    drafts: float  # request-steps with a draft
+    draft_tokens: float
+    accepted_tokens: float
+    accepted_per_position: tuple[float, ...]
+    prefill_tokens: float
+    requests_waiting: float | None  # gauge at the end of the window
+    kv_usage_ratio: float | None  # gauge at the end of the window, 0..1
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window."""
+        return self.ended_at - self.started_at
+
+    @property
+    def batch_size(self) -> float | None:
+        """Mean number of requests in a decode step; None without traffic."""
+        return self.request_steps / self.engine_steps if self.engine_steps > 0 else None
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Mean step time, weighted by batch size; None without traffic."""
+        return self.decode_seconds / self.request_steps if self.request_steps > 0 else None
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Mean tokens that one request gains in one step, bonus token included."""
+        return self.decode_tokens / self.request_steps if self.request_steps > 0 else None
+
+    @property
+    def goodput(self) -> float | None:
+        """Tokens per second of engine time: batch size x tokens per step / step seconds."""
+        if self.batch_size is None or self.decode_seconds <= 0:
+            return None
+        return self.batch_size * self.decode_tokens / self.decode_seconds
+
+    @property
+    def mean_k(self) -> float | None:
+        """Mean draft length over request-steps, those without a draft included."""
+        return self.draft_tokens / self.request_steps if self.request_steps > 0 else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted over drafted tokens, 0..1; None when nothing was drafted."""
+        return self.accepted_tokens / self.draft_tokens if self.draft_tokens > 0 else None
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """Mean tokens per drafted step, bonus token included; None when nothing was drafted."""
+        return 1 + self.accepted_tokens / self.drafts if self.drafts > 0 else None
+
+
+Observation = Window | Gap
