@@ -1,0 +1,29 @@
+"""The two tiny models, and the byte vocabulary that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+END_OF_TEXT = 256
+"""Token ids 0 to 255 are the bytes; this one ends a document."""
+END_OF_TEXT_TOKEN = "<|endoftext|>"
+VOCABULARY_SIZE = 257
+CONTEXT_TOKENS = 512
+"""Length of a training sequence; beyond it the models have seen nothing."""
+MAX_POSITIONS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of one Llama."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+
+
+TARGET = Shape(layers=4, hidden=256, intermediate=704, heads=4)
+DRAFTER = Shape(layers=1, hidden=128, intermediate=512, heads=2)
+PADDED_TARGET = Shape(layers=12, hidden=256, intermediate=8192, heads=4)
+"""Reads about 160 MB per step in bfloat16, so that a step costs real memory traffic."""

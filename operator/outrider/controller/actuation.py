@@ -1,0 +1,94 @@
+"""Bring one table to every engine of a model, and know which engines really use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outrider.api.schedule import Schedule
+from outrider.engine.client import EngineAddress, EngineClient, Push
+from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePod:
+    """A ready pod that serves a model."""
+
+    name: str
+    address: EngineAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A pod that read back the wanted table."""
+
+    pod: str
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A pod that did not take the table. ``error`` says why; the pod is tried again at the next tick."""
+
+    pod: str
+    error: EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What became of one push, pod by pod, in the order of the pods."""
+
+    epoch: int
+    outcomes: tuple[Confirmed | Failed, ...]
+
+    @property
+    def confirmed(self) -> tuple[Confirmed, ...]:
+        """Pods that use the wanted table."""
+        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Confirmed))
+
+    @property
+    def failed(self) -> tuple[Failed, ...]:
+        """Pods that do not, or of which nobody knows."""
+        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Failed))
+
+    @property
+    def unreachable(self) -> bool:
+        """True when there are pods and none of them answered."""
+        return bool(self.outcomes) and all(
+            isinstance(outcome, Failed) and isinstance(outcome.error, EngineUnreachable)
+            for outcome in self.outcomes
+        )
+
+    @property
+    def impossible(self) -> LiveTuningImpossible | None:
+        """The first engine's statement that its table cannot be changed live."""
+        errors = (outcome.error for outcome in self.failed)
+        return next((error for error in errors if isinstance(error, LiveTuningImpossible)), None)
+
+    def __str__(self) -> str:
+        """``3/4 at epoch 17; engine-x: timeout``."""
+        parts = [f"{len(self.confirmed)}/{len(self.outcomes)} at epoch {self.epoch}"]
+        parts += [f"{failed.pod}: {failed.error}" for failed in self.failed]
+        return "; ".join(parts)
+
+
+async def push_to_all(engines: EngineClient, pods: Sequence[EnginePod], push: Push) -> PushReport:
+    """Push to all pods at once; a slow or refusing pod never holds up the others."""
+    outcomes = await asyncio.gather(*(_push_to_one(engines, pod, push) for pod in pods))
+    return PushReport(epoch=push.epoch, outcomes=tuple(outcomes))
+
+
+async def _push_to_one(engines: EngineClient, pod: EnginePod, push: Push) -> Confirmed | Failed:
+    try:
+        await engines.push(pod.address, push)
+        state = await engines.state(pod.address)
+    except EngineError as error:
+        return Failed(pod.name, error)
+    if not state.confirms(push.schedule, term=push.term, epoch=push.epoch):
+        return Failed(pod.name, _not_in_force(push.schedule, state.schedule))
+    return Confirmed(pod.name, state.boot_id)
+
+
+def _not_in_force(wanted: Schedule, found: Schedule | None) -> EngineError:
+    return EngineError(f"accepted the table {wanted} but uses {found or 'none'}")

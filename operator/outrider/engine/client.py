@@ -1,0 +1,132 @@
+"""The client of the engine's control API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from outrider.api.schedule import Schedule
+from outrider.engine.errors import (
+    EngineProtocolError,
+    EngineUnreachable,
+    LiveTuningImpossible,
+    PushRefused,
+    StaleTerm,
+)
+from outrider.engine.state import EngineState
+
+STATE_PATH = "/outrider/v1/state"
+SCHEDULE_PATH = "/outrider/v1/schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAddress:
+    """Where one engine listens. ``url`` has no path; the token is kept out of every repr."""
+
+    url: str
+    token: str
+
+    def __repr__(self) -> str:
+        return f"EngineAddress({self.url!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """One wanted table, fenced by the leader's term and the epoch within it."""
+
+    schedule: Schedule
+    term: int
+    epoch: int
+    lease_seconds: float
+
+    def to_wire(self) -> dict[str, object]:
+        """The body of ``PUT /outrider/v1/schedule``."""
+        return {
+            "term": self.term,
+            "epoch": self.epoch,
+            "schedule": self.schedule.to_wire(),
+            "leaseSeconds": self.lease_seconds,
+        }
+
+
+class EngineClient:
+    """Reads and sets the table of one engine at a time; safe for concurrent use.
+
+    transport: for tests; by default real HTTP.
+    """
+
+    def __init__(self, *, timeout_seconds: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        # A pod is reached by its own address, never through a proxy of the environment.
+        self._http = httpx.AsyncClient(timeout=timeout_seconds, transport=transport, trust_env=False)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def state(self, engine: EngineAddress) -> EngineState:
+        """What the engine uses now.
+
+        Raises:
+            EngineUnreachable, EngineProtocolError, PushRefused: see `outrider.engine.errors`.
+        """
+        return await self._request("GET", engine, STATE_PATH, None)
+
+    async def push(self, engine: EngineAddress, push: Push) -> EngineState:
+        """Install a table, or renew its lease; answers the state after the change.
+
+        Raises:
+            EngineUnreachable: the table may or may not be installed; read the state.
+            EngineProtocolError, PushRefused: see `outrider.engine.errors`.
+        """
+        return await self._request("PUT", engine, SCHEDULE_PATH, push.to_wire())
+
+    async def _request(
+        self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
+    ) -> EngineState:
+        try:
+            response = await self._http.request(
+                method, engine.url + path, json=body, headers={"Authorization": f"Bearer {engine.token}"}
+            )
+        except httpx.TransportError as error:
+            raise EngineUnreachable(
+                f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            ) from error
+        if response.is_success:
+            return _parse_state(response)
+        raise _refusal(response)
+
+
+class _ErrorDetail(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    reason: str
+    message: str = ""
+
+
+class _ErrorBody(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    error: _ErrorDetail
+
+
+def _parse_state(response: httpx.Response) -> EngineState:
+    try:
+        return EngineState.model_validate_json(response.content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        raise EngineProtocolError(f"unreadable state: {where}: {first['msg']}") from error
+
+
+def _refusal(response: httpx.Response) -> Exception:
+    try:
+        detail = _ErrorBody.model_validate_json(response.content).error
+    except ValidationError:
+        if response.status_code == httpx.codes.NOT_FOUND:
+            return EngineProtocolError("no control API: the engine runs without the outrider_engine plugin")
+        return EngineProtocolError(f"HTTP {response.status_code} without a reason")
+    kinds: dict[int, type[PushRefused]] = {
+        httpx.codes.CONFLICT: StaleTerm,
+        httpx.codes.SERVICE_UNAVAILABLE: LiveTuningImpossible,
+    }
+    return kinds.get(response.status_code, PushRefused)(detail.reason, detail.message)

@@ -1,0 +1,110 @@
+"""An engine's control API over real HTTP, with faults on demand. For faults and scale only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from outrider.controller.actuation import EnginePod
+from outrider.engine.client import EngineAddress
+
+TOKEN = "right-token"
+
+
+@dataclass
+class FakeEngine:
+    """Keeps a table as the contract says. Set a fault and the next requests show it."""
+
+    name: str = "engine-0"
+    boot_id: str = "boot-1"
+    captured: frozenset[int] = frozenset({0, 1, 3, 5})
+    schedule: list[dict[str, int]] = field(default_factory=lambda: [{"numSpeculativeTokens": 3}])
+    source: str = "Static"
+    term: int = 0
+    epoch: int = 0
+    live_reason: str | None = None
+    hangs: bool = False
+    lies: bool = False  # answers 200 and changes nothing
+    answer: tuple[int, str] | None = None  # (status, body) instead of the contract
+    puts: int = 0
+    url: str = ""
+
+    @property
+    def pod(self) -> EnginePod:
+        return EnginePod(self.name, EngineAddress(self.url, TOKEN))
+
+    def state(self) -> dict[str, object]:
+        return {
+            "bootId": self.boot_id,
+            "engineVersion": "0.32.0",
+            "capturedK": sorted(self.captured),
+            "liveTuning": {"possible": self.live_reason is None, "reason": self.live_reason},
+            "schedule": self.schedule,
+            "source": self.source,
+            "term": self.term,
+            "epoch": self.epoch,
+            "leaseRemainingSeconds": None,
+            "enginesAgree": True,
+        }
+
+    async def handle(self, request: web.Request) -> web.Response:
+        if self.hangs:
+            await asyncio.sleep(60)
+        if self.answer is not None:
+            return web.Response(status=self.answer[0], text=self.answer[1])
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return _error(401, "Unauthorized")
+        if request.method == "PUT":
+            self.puts += 1
+            refusal = self._put(await request.json())
+            if refusal is not None:
+                return refusal
+        return web.json_response(self.state())
+
+    def _put(self, body: dict[str, object]) -> web.Response | None:
+        if self.live_reason is not None:
+            return _error(503, "LiveTuningImpossible", self.live_reason)
+        pair = (body["term"], body["epoch"])
+        rows: list[dict[str, int]] = body["schedule"]  # type: ignore[assignment]
+        if pair < (self.term, self.epoch) or (pair == (self.term, self.epoch) and rows != self.schedule):
+            return _error(409, "StaleEpoch", f"{self.term}.{self.epoch} is in force")
+        if not {row["numSpeculativeTokens"] for row in rows} <= self.captured:
+            return _error(422, "NotCaptured")
+        self.term, self.epoch = pair  # type: ignore[assignment]
+        self.source = "Pushed"
+        if not self.lies:
+            self.schedule = rows
+        return None
+
+    def restart(self) -> None:
+        self.boot_id += "+"
+        self.schedule, self.source, self.term, self.epoch = [{"numSpeculativeTokens": 3}], "Static", 0, 0
+
+
+def _error(status: int, reason: str, message: str = "") -> web.Response:
+    return web.json_response({"error": {"reason": reason, "message": message}}, status=status)
+
+
+@asynccontextmanager
+async def serving(*engines: FakeEngine) -> AsyncIterator[list[EnginePod]]:
+    """Serve each engine on a loopback port of its own."""
+    runners = []
+    for engine in engines:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", engine.handle)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        engine.url = f"http://{host}:{port}"
+        runners.append(runner)
+    try:
+        yield [engine.pod for engine in engines]
+    finally:
+        for runner in runners:
+            await runner.cleanup()

@@ -1,0 +1,68 @@
+"""Pushing one table to many engines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from outrider.api.schedule import Schedule
+from outrider.controller.actuation import push_to_all
+from outrider.engine.client import EngineClient, Push
+from outrider.engine.errors import StaleTerm
+from tests.unit.engine.fake_engine import FakeEngine, serving
+
+
+@pytest.fixture
+async def engines() -> AsyncIterator[EngineClient]:
+    client = EngineClient(timeout_seconds=0.5)
+    yield client
+    await client.aclose()
+
+
+PUSH = Push(Schedule.constant(1), term=1, epoch=17, lease_seconds=60)
+
+
+async def test_reports_every_pod_that_reads_back_the_table(engines: EngineClient) -> None:
+    async with serving(FakeEngine("a"), FakeEngine("b")) as pods:
+        report = await push_to_all(engines, pods, PUSH)
+    assert str(report) == "2/2 at epoch 17"
+
+
+async def test_a_refusing_pod_is_named_and_does_not_hold_up_the_others(engines: EngineClient) -> None:
+    async with serving(FakeEngine("a"), FakeEngine("b", term=9), FakeEngine("c", hangs=True)) as pods:
+        report = await push_to_all(engines, pods, PUSH)
+    assert [confirmed.pod for confirmed in report.confirmed] == ["a"]
+    assert isinstance(report.failed[0].error, StaleTerm)
+    assert str(report).startswith("1/3 at epoch 17; b: StaleEpoch")
+    assert "c: ReadTimeout" in str(report)
+
+
+async def test_an_engine_that_accepts_and_changes_nothing_is_caught(engines: EngineClient) -> None:
+    async with serving(FakeEngine("a", lies=True)) as pods:
+        report = await push_to_all(engines, pods, PUSH)
+    assert "accepted the table *:1 but uses *:3" in str(report)
+
+
+async def test_pushing_again_renews_and_stays_confirmed(engines: EngineClient) -> None:
+    engine = FakeEngine("a")
+    async with serving(engine) as pods:
+        await push_to_all(engines, pods, PUSH)
+        report = await push_to_all(engines, pods, PUSH)
+    assert len(report.confirmed) == 1
+    assert engine.puts == 2
+
+
+async def test_a_restarted_pod_shows_a_new_boot_id(engines: EngineClient) -> None:
+    engine = FakeEngine("a")
+    async with serving(engine) as pods:
+        before = await push_to_all(engines, pods, PUSH)
+        engine.restart()
+        after = await push_to_all(engines, pods, PUSH)
+    assert before.confirmed[0].boot_id != after.confirmed[0].boot_id
+
+
+async def test_without_any_answer_the_model_is_unreachable(engines: EngineClient) -> None:
+    async with serving(FakeEngine("a", hangs=True)) as pods:
+        report = await push_to_all(engines, pods, PUSH)
+    assert report.unreachable

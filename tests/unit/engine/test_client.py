@@ -1,0 +1,101 @@
+"""The engine client: every answer becomes a state or one error of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from outrider.api.schedule import Schedule
+from outrider.engine.client import EngineAddress, EngineClient, Push
+from outrider.engine.errors import (
+    EngineProtocolError,
+    EngineUnreachable,
+    LiveTuningImpossible,
+    PushRefused,
+    StaleTerm,
+)
+from outrider.engine.state import ScheduleSource
+from tests.unit.engine.fake_engine import FakeEngine, serving
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[EngineClient]:
+    client = EngineClient(timeout_seconds=0.5)
+    yield client
+    await client.aclose()
+
+
+def a_push(k: int = 1, *, term: int = 1, epoch: int = 1) -> Push:
+    return Push(Schedule.constant(k), term=term, epoch=epoch, lease_seconds=60)
+
+
+async def test_reads_the_state(client: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        state = await client.state(pod.address)
+    assert state.schedule == Schedule.constant(3)
+    assert state.source is ScheduleSource.STATIC
+    assert state.captured_k == {0, 1, 3, 5}
+
+
+async def test_a_push_is_confirmed_by_the_state(client: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        state = await client.push(pod.address, a_push(1, term=2, epoch=7))
+    assert state.confirms(Schedule.constant(1), term=2, epoch=7)
+    assert not state.confirms(Schedule.constant(1), term=2, epoch=8)
+
+
+async def test_a_stale_epoch_is_its_own_error(client: EngineClient) -> None:
+    async with serving(FakeEngine(term=5)) as [pod]:
+        with pytest.raises(StaleTerm, match="StaleEpoch"):
+            await client.push(pod.address, a_push(term=4))
+
+
+async def test_a_table_with_a_value_that_was_not_captured_is_refused(client: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        with pytest.raises(PushRefused) as refused:
+            await client.push(pod.address, a_push(2))
+    assert refused.value.reason == "NotCaptured"
+
+
+async def test_an_engine_that_cannot_tune_says_why(client: EngineClient) -> None:
+    async with serving(FakeEngine(live_reason="data parallelism drops the table")) as [pod]:
+        with pytest.raises(LiveTuningImpossible, match="data parallelism"):
+            await client.push(pod.address, a_push())
+
+
+async def test_a_hanging_engine_is_unreachable(client: EngineClient) -> None:
+    async with serving(FakeEngine(hangs=True)) as [pod]:
+        with pytest.raises(EngineUnreachable, match="Timeout"):
+            await client.state(pod.address)
+
+
+async def test_a_closed_port_is_unreachable(client: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        address = pod.address
+    with pytest.raises(EngineUnreachable):
+        await client.state(address)
+
+
+async def test_an_engine_without_the_plugin_is_named(client: EngineClient) -> None:
+    async with serving(FakeEngine(answer=(404, '{"detail":"Not Found"}'))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="without the outrider_engine plugin"):
+            await client.state(pod.address)
+
+
+@pytest.mark.parametrize("body", ["", "{}", "null", '{"bootId": 1}', "<html>"])
+async def test_an_unreadable_state_is_a_protocol_error(client: EngineClient, body: str) -> None:
+    async with serving(FakeEngine(answer=(200, body))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="unreadable state"):
+            await client.state(pod.address)
+
+
+async def test_a_malformed_table_in_the_state_is_a_protocol_error(client: EngineClient) -> None:
+    engine = FakeEngine(schedule=[{"maxBatchSize": 4, "numSpeculativeTokens": 1}])
+    async with serving(engine) as [pod]:
+        with pytest.raises(EngineProtocolError, match="last row"):
+            await client.state(pod.address)
+
+
+def test_the_token_stays_out_of_the_repr() -> None:
+    assert "secret" not in repr(EngineAddress("http://engine", "secret"))
