@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
@@ -25,6 +26,7 @@ class Confirmed:
 
     pod: str
     boot_id: str
+    at: float  # unix seconds; from here on the pod's counters belong to this table
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,20 @@ class PushReport:
         return "; ".join(parts)
 
 
-async def push_to_all(engines: EngineClient, pods: Sequence[EnginePod], push: Push) -> PushReport:
-    """Push to all pods at once; a slow or refusing pod never holds up the others."""
-    outcomes = await asyncio.gather(*(_push_to_one(engines, pod, push) for pod in pods))
+async def push_to_all(
+    engines: EngineClient, pods: Sequence[EnginePod], push: Push, *, clock: Callable[[], float] = time.time
+) -> PushReport:
+    """Push to all pods at once; a slow or refusing pod never holds up the others.
+
+    clock: unix seconds.
+    """
+    outcomes = await asyncio.gather(*(_push_to_one(engines, pod, push, clock) for pod in pods))
     return PushReport(epoch=push.epoch, outcomes=tuple(outcomes))
 
 
-async def _push_to_one(engines: EngineClient, pod: EnginePod, push: Push) -> Confirmed | Failed:
+async def _push_to_one(
+    engines: EngineClient, pod: EnginePod, push: Push, clock: Callable[[], float]
+) -> Confirmed | Failed:
     try:
         await engines.push(pod.address, push)
         state = await engines.state(pod.address)
@@ -87,7 +96,7 @@ async def _push_to_one(engines: EngineClient, pod: EnginePod, push: Push) -> Con
         return Failed(pod.name, error)
     if not state.confirms(push.schedule, term=push.term, epoch=push.epoch):
         return Failed(pod.name, _not_in_force(push.schedule, state.schedule))
-    return Confirmed(pod.name, state.boot_id)
+    return Confirmed(pod.name, state.boot_id, clock())
 
 
 def _not_in_force(wanted: Schedule, found: Schedule | None) -> EngineError:

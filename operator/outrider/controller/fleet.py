@@ -1,0 +1,55 @@
+"""What the tuning loop needs to know of each model, and where it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from outrider.api.reasons import EventReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.api.status import Status
+from outrider.controller.actuation import EnginePod
+
+
+@dataclass(frozen=True, slots=True)
+class TunedModel:
+    """A model whose engines have a table, as it stands at the start of a tick."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    mode: TuningMode
+    static: Schedule
+    candidates: tuple[int, ...]
+    max_num_seqs: int
+    status: Status
+    """As last seen; only a fresh process reads it, to go on where another one stopped."""
+    pods: tuple[EnginePod, ...]
+    """The ready ones."""
+
+
+class Fleet(Protocol):
+    """The models of this moment. Costs no API call."""
+
+    def tuned_models(self) -> Sequence[TunedModel]:
+        """Every model with a live table, whether or not it has ready pods."""
+        ...
+
+
+class Reporter(Protocol):
+    """Where a tick's outcome goes."""
+
+    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
+        """Write the tuning loop's part of status.
+
+        Raises:
+            ClusterError: not written; the next tick tries again.
+        """
+        ...
+
+    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+        """Write one Event; one that cannot be written is lost and logged."""
+        ...

@@ -1,0 +1,288 @@
+"""Turn a tick's outcome into the tuning loop's part of status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from outrider.api.conditions import Condition, ConditionStatus, apply_transition
+from outrider.api.reasons import (
+    ActuationReason,
+    ConditionType,
+    DrafterReason,
+    EffectiveReason,
+    MetricsReason,
+)
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.api.status import (
+    AppliedRow,
+    DecisionRecord,
+    SpeculationState,
+    SpeculationStatus,
+    Speedup,
+    SpeedupReference,
+    Status,
+)
+from outrider.controller.actuation import PushReport
+from outrider.controller.model_tuner import TickOutcome
+from outrider.tuning.decision import Acceptance, Decision, Kind
+from outrider.tuning.window import Gap, GapReason, Window
+
+KEPT_DECISIONS = 5
+_ACCEPTANCE_SPAN_SECONDS = 60.0
+_LONGEST_MESSAGE = 1024
+
+_GAP_REASONS = {
+    GapReason.NO_SERIES: MetricsReason.NO_SERIES,
+    GapReason.STALE: MetricsReason.STALE,
+    GapReason.COUNTER_RESET: MetricsReason.COUNTER_RESET,
+    GapReason.CONTRADICTORY: MetricsReason.CONTRADICTORY,
+}
+"""TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportState:
+    """What reporting remembers between ticks."""
+
+    conditions: tuple[Condition, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
+    speedup: Speedup | None = None
+    windows: tuple[Window, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def continued(cls, status: Status) -> ReportState:
+        """Go on from what an earlier process wrote."""
+        speedup = status.speculation.speedup if status.speculation else None
+        return cls(tuple(status.conditions), tuple(status.decisions), speedup)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The tuning loop's part of status, and what reporting has to remember."""
+
+    conditions: tuple[Condition, ...]
+    speculation: SpeculationStatus
+    state: ReportState
+
+    def to_wire(self) -> dict[str, object]:
+        """For server-side apply: exactly the fields that the tuning loop owns."""
+        dump = {"by_alias": True, "exclude_none": True, "mode": "json"}
+        return {
+            "conditions": [condition.model_dump(**dump) for condition in self.conditions],  # type: ignore[arg-type]
+            "speculation": self.speculation.model_dump(**dump),  # type: ignore[arg-type]
+            "decisions": [record.model_dump(**dump) for record in self.state.decisions],  # type: ignore[arg-type]
+        }
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """One condition, None where it is absent."""
+        return _find(self.conditions, kind)
+
+
+def report(outcome: TickOutcome, state: ReportState) -> Report:
+    """What to write after one tick."""
+    windows = _recent(state.windows, outcome)
+    state = replace(
+        state,
+        windows=windows,
+        speedup=_speedup(outcome.decision) or state.speedup,
+        decisions=_decisions(outcome, state.decisions),
+    )
+    acceptance = Acceptance.pooled(windows)
+    statements = (
+        _metrics(outcome, state),
+        _actuation(outcome.push),
+        _drafter(outcome.decision, acceptance),
+        _effective(outcome, state.speedup),
+    )
+    conditions = _conditions((statement for statement in statements if statement), outcome, state.conditions)
+    return Report(
+        conditions=conditions,
+        speculation=_speculation(outcome, acceptance, state.speedup),
+        state=replace(state, conditions=conditions),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    kind: ConditionType
+    status: ConditionStatus
+    reason: StrEnum
+    message: str
+
+
+def _metrics(outcome: TickOutcome, state: ReportState) -> _Statement | None:
+    kind = ConditionType.METRICS_AVAILABLE
+    if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
+        return None
+    error = outcome.metrics_error
+    if error is not None:
+        message = f"{error}. {error.action}. The table stays as it is."
+        return _Statement(kind, ConditionStatus.FALSE, error.reason, message)
+    if not outcome.observations:
+        return _unchanged(kind, state) if _find(state.conditions, kind) else None
+    gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
+    if gaps:
+        message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
+        return _Statement(
+            kind, ConditionStatus.FALSE, _GAP_REASONS[gaps[0].reason], f"{message}. The table stays as it is."
+        )
+    message = f"Fresh samples of {len(outcome.observations)} pods."
+    return _Statement(kind, ConditionStatus.TRUE, MetricsReason.FRESH, message)
+
+
+def _unchanged(kind: ConditionType, state: ReportState) -> _Statement | None:
+    last = _find(state.conditions, kind)
+    return None if last is None else _Statement(kind, last.status, MetricsReason(last.reason), last.message)
+
+
+def _actuation(push: PushReport | None) -> _Statement | None:
+    kind = ConditionType.ACTUATION_CONVERGED
+    if push is None:
+        return None
+    if not push.failed:
+        return _Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{push}.")
+    if push.impossible is not None:
+        reason, advice = ActuationReason.LIVE_TUNING_IMPOSSIBLE, "Set spec.speculation.tuning.mode to Off."
+    elif push.unreachable:
+        reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Tried again at the next tick."
+    else:
+        reason, advice = ActuationReason.PARTIALLY_APPLIED, "Tried again at the next tick."
+    return _Statement(kind, ConditionStatus.FALSE, reason, f"{push}. {advice}")
+
+
+def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> _Statement | None:
+    kind = ConditionType.DRAFTER_HEALTHY
+    if acceptance is None:
+        return None
+    said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
+    if decision is not None and decision.acceptance_collapsed:
+        advice = "Far below its own history: compare the engine's outputs with and without speculation."
+        return _Statement(kind, ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
+    for least, status, reason in (
+        (0.8, ConditionStatus.TRUE, DrafterReason.EXCELLENT),
+        (0.6, ConditionStatus.TRUE, DrafterReason.GOOD),
+        (0.5, ConditionStatus.TRUE, DrafterReason.MARGINAL),
+    ):
+        if acceptance.rate >= least:
+            return _Statement(kind, status, reason, said)
+    return _Statement(kind, ConditionStatus.FALSE, DrafterReason.POOR, said)
+
+
+def _effective(outcome: TickOutcome, speedup: Speedup | None) -> _Statement | None:
+    kind = ConditionType.SPECULATION_EFFECTIVE
+    decision = outcome.decision
+    if decision is None:
+        return None
+    if decision.num_speculative_tokens == 0:
+        message = "No draft length pays at this load; K is 0."
+        return _Statement(kind, ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
+    if speedup is None or speedup.low is None or speedup.high is None:
+        return None
+    message = f"{speedup.ratio:.2f} x K=0 (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
+    if speedup.low > 1:
+        return _Statement(kind, ConditionStatus.TRUE, EffectiveReason.FASTER, message)
+    if speedup.high < 1:
+        return _Statement(kind, ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
+    return _Statement(kind, ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
+
+
+def _conditions(
+    statements: Iterable[_Statement], outcome: TickOutcome, existing: tuple[Condition, ...]
+) -> tuple[Condition, ...]:
+    now = _time(outcome.now)
+    return tuple(
+        apply_transition(
+            _find(existing, statement.kind),
+            Condition(
+                type=statement.kind,
+                status=statement.status,
+                reason=statement.reason,
+                message=statement.message[:_LONGEST_MESSAGE],
+                observed_generation=outcome.model.generation,
+                last_transition_time=now,
+            ),
+            now,
+        )
+        for statement in statements
+    )
+
+
+def _speculation(
+    outcome: TickOutcome, acceptance: Acceptance | None, speedup: Speedup | None
+) -> SpeculationStatus:
+    push, table = outcome.push, outcome.in_force
+    return SpeculationStatus(
+        state=_state(table, push),
+        epoch=push.epoch if push else None,
+        schedule=_rows(table) if table else None,
+        table=str(table.merged()) if table else None,
+        applied_replicas=len(push.confirmed) if push else 0,
+        acceptance_rate=acceptance.rate if acceptance else None,
+        acceptance_length=acceptance.length if acceptance else None,
+        per_position_acceptance=list(acceptance.per_position) if acceptance else None,
+        speedup=speedup,
+    )
+
+
+def _state(table: Schedule | None, push: PushReport | None) -> SpeculationState:
+    if table is None or push is None or not push.confirmed:
+        return SpeculationState.UNAVAILABLE
+    return SpeculationState.ACTIVE if table.values() != {0} else SpeculationState.SOFT_OFF
+
+
+def _rows(table: Schedule) -> list[AppliedRow]:
+    return [
+        AppliedRow(max_batch_size=tier.max_batch_size, num_speculative_tokens=tier.num_speculative_tokens)
+        for tier in table.merged().tiers
+    ]
+
+
+def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
+    decision = outcome.decision
+    if decision is None:
+        return kept
+    if kept and decision.measured_gain is not None and kept[0].measured_gain is None:
+        kept = (kept[0].model_copy(update={"measured_gain": 1 + decision.measured_gain}), *kept[1:])
+    if not decision.changed:
+        return kept
+    record = DecisionRecord(
+        time=_time(outcome.now),
+        from_=str(outcome.before.merged()),
+        to=str(decision.schedule.merged()),
+        reason=decision.reason,
+        message=decision.sentence[:_LONGEST_MESSAGE],
+        expected_gain=None if decision.expected_gain is None else 1 + decision.expected_gain,
+    )
+    if decision.kind is Kind.HOLD:
+        return kept
+    return (record, *kept)[:KEPT_DECISIONS]
+
+
+def _speedup(decision: Decision | None) -> Speedup | None:
+    measured = decision.speedup if decision else None
+    if measured is None:
+        return None
+    return Speedup(
+        ratio=measured.ratio,
+        low=measured.low,
+        high=measured.high,
+        reference=SpeedupReference(measured.reference.value),
+        measured_at=_time(measured.measured_at),
+    )
+
+
+def _recent(windows: tuple[Window, ...], outcome: TickOutcome) -> tuple[Window, ...]:
+    seen = (*windows, *(each for each in outcome.observations if isinstance(each, Window)))
+    return tuple(each for each in seen if each.ended_at >= outcome.now - _ACCEPTANCE_SPAN_SECONDS)
+
+
+def _find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def _time(unix_seconds: float) -> datetime:
+    return datetime.fromtimestamp(unix_seconds, UTC)

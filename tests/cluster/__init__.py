@@ -1,0 +1,1 @@
+"""Tests against the local cluster: real API server, operator, Prometheus and vLLM."""

@@ -1,0 +1,96 @@
+"""kubectl as a library: what a user types is what the tests do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class KubectlError(AssertionError):
+    """kubectl ended with an error; the message is what a user would read."""
+
+
+def kubectl(*args: str, stdin: str | None = None) -> str:
+    """Run kubectl and return what it prints. KUBECONFIG comes from the environment."""
+    done = subprocess.run(["kubectl", *args], input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise KubectlError(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def apply(manifest: Mapping[str, Any], *flags: str) -> str:
+    """``kubectl apply -f -``."""
+    return kubectl("apply", *flags, "-f", "-", stdin=json.dumps(manifest))
+
+
+def get(kind: str, name: str, namespace: str = "default") -> Object | None:
+    """One object, or None where there is none."""
+    printed = kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
+    return json.loads(printed) if printed.strip() else None
+
+
+def list_objects(kinds: str, *, selector: str, namespace: str = "default") -> list[Object]:
+    """All objects of these kinds that carry the labels."""
+    printed = kubectl("get", kinds, "-n", namespace, "-l", selector, "-o", "json")
+    items: list[Object] = json.loads(printed)["items"]
+    return items
+
+
+def patch(kind: str, name: str, change: Mapping[str, Any], namespace: str = "default") -> None:
+    """A JSON merge patch."""
+    kubectl("patch", kind, name, "-n", namespace, "--type", "merge", "-p", json.dumps(change))
+
+
+def condition(model: Object | None, kind: str) -> Object | None:
+    """The condition of this type, or None where it is absent."""
+    conditions = ((model or {}).get("status") or {}).get("conditions") or []
+    return next((found for found in conditions if found["type"] == kind), None)
+
+
+def has_condition(model: Object | None, kind: str, status: str, reason: str | None = None) -> bool:
+    """True when the condition is there with this status (and reason)."""
+    found = condition(model, kind)
+    return found is not None and found["status"] == status and reason in (None, found["reason"])
+
+
+def wait_for(
+    what: str,
+    look: Callable[[], Object | None],
+    wanted: Callable[[Object | None], bool],
+    *,
+    seconds: float,
+) -> Object | None:
+    """Look again until it is as wanted; fail with the last look and what the cluster says."""
+    deadline = time.monotonic() + seconds
+    while True:
+        seen = look()
+        if wanted(seen):
+            return seen
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{_last_look(seen)}\n{_cluster_says()}")
+        time.sleep(0.5)
+
+
+def _last_look(seen: Object | None) -> str:
+    if seen is None:
+        return "last look: nothing there"
+    return "last look: " + json.dumps(seen.get("status", seen), indent=1)
+
+
+def _cluster_says() -> str:
+    commands = (
+        ("get", "pods", "-A", "-o", "wide"),
+        ("get", "events", "-n", "default", "--sort-by=.lastTimestamp"),
+        ("logs", "-n", "outrider-system", "-l", "app.kubernetes.io/name=outrider", "--tail=60"),
+        ("logs", "-n", "default", "-l", "app.kubernetes.io/managed-by=outrider", "--tail=40"),
+    )
+    parts = []
+    for command in commands:
+        done = subprocess.run(["kubectl", *command], capture_output=True, text=True, check=False)
+        parts.append(f"$ kubectl {' '.join(command)}\n{(done.stdout + done.stderr)[-4000:]}")
+    return "\n".join(parts)
