@@ -106,6 +106,8 @@ class EffectiveReason(StrEnum):
     """The table in force beats K=0 beyond the measured noise."""
     WITHIN_NOISE = "WithinNoise"
     """The difference to K=0 is smaller than the noise."""
+    SLOWER = "Slower"
+    """K=0 was measured to be faster than the table in force; Auto is about to change it."""
     SOFT_OFF = "SoftOff"
     """K=0 is in force because no draft length pays at this load."""
 
@@ -121,8 +123,6 @@ class ActuationReason(StrEnum):
     """No pod answered."""
     LIVE_TUNING_IMPOSSIBLE = "LiveTuningImpossible"
     """The engine says that its table cannot be changed; the message carries its reason."""
-    OBSERVING = "Observing"
-    """Mode Observe: the wanted table is reported and not pushed."""
 
 
 class DrafterReason(StrEnum):

@@ -92,10 +92,14 @@ class Schedule:
 
 
 def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
-    """Upper edges (inclusive) of the batch bins 1, 2, 3-4, 5-8, … up to the first edge >= the maximum."""
+    """Upper edges (inclusive) of the bins 1, 2-3, 4-6, 7-12, 13-24, … up to the first edge >= the maximum.
+
+    Each bin is twice as wide as the one before. Powers of two, the usual numbers of
+    streams, lie inside a bin and not on its edge, so small changes of load stay in one bin.
+    """
     edges = [1]
     while edges[-1] < max_batch_size:
-        edges.append(edges[-1] * 2)
+        edges.append(3 if edges[-1] == 1 else edges[-1] * 2)
     return tuple(edges)
 
 

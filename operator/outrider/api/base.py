@@ -1,0 +1,86 @@
+"""What every model of the API shares: camelCase on the wire, and rules in two forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+ModelT = TypeVar("ModelT", bound="ApiModel")
+_ATTRIBUTE = "__outrider_rule__"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One admission rule as the API server reads it.
+
+    ``cel`` is true for good objects; ``message`` names the field and says what to do;
+    ``field`` is the path below the object that carries the rule, "" for the object itself.
+    """
+
+    cel: str
+    message: str
+    field: str = ""
+
+    def to_wire(self) -> dict[str, str]:
+        """One entry of ``x-kubernetes-validations``."""
+        wire = {"rule": self.cel, "message": self.message}
+        return wire | {"fieldPath": self.field} if self.field else wire
+
+
+def rule(
+    cel: str, message: str, *, field: str = ""
+) -> Callable[[Callable[[ModelT], bool]], Callable[[ModelT], bool]]:
+    """Make a method a rule: its body holds in Python, ``cel`` holds in the API server.
+
+    The operator reads objects that were stored before a rule existed, so both sides must agree;
+    the admission cases of the tests check each rule on both.
+    """
+
+    def mark(method: Callable[[ModelT], bool]) -> Callable[[ModelT], bool]:
+        setattr(method, _ATTRIBUTE, Rule(cel, message, field))
+        return method
+
+    return mark
+
+
+class ApiModel(BaseModel):
+    """A part of the resource. Unknown fields are refused, instances do not change."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    @classmethod
+    def rules(cls) -> dict[str, Rule]:
+        """The rules of this class by method name, in the order they are written."""
+        return {
+            name: getattr(method, _ATTRIBUTE)
+            for name, method in vars(cls).items()
+            if hasattr(method, _ATTRIBUTE)
+        }
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        if rules := cls.rules():
+            schema["x-kubernetes-validations"] = [rule.to_wire() for rule in rules.values()]
+        return schema
+
+    @model_validator(mode="after")
+    def _rules_hold(self) -> Self:
+        for name, broken in type(self).rules().items():
+            if not getattr(self, name)():
+                raise ValueError(broken.message)
+        return self

@@ -1,0 +1,66 @@
+"""Conditions after the Kubernetes conventions, and the one rule about their transition time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+
+class StatusModel(BaseModel):
+    """A part of the status. Unknown fields are ignored: a newer operator may have written them."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+
+def rfc3339(moment: datetime) -> str:
+    """The spelling of a time in Kubernetes objects, in UTC with whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Timestamp = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str)]
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(StatusModel):
+    """One statement about the model. A condition that does not apply is absent."""
+
+    type: Annotated[str, Field(min_length=1, max_length=64)]
+    """Name of the condition."""
+    status: ConditionStatus
+    """Whether it holds."""
+    reason: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
+    """Stable word for the cause, one of those in the reference."""
+    message: Annotated[str, Field(max_length=4096)] = ""
+    """One sentence for people."""
+    observed_generation: Annotated[int, Field(ge=0)] | None = None
+    """Generation of the spec that the statement is about."""
+    last_transition_time: Timestamp
+    """When `status` last changed."""
+
+
+def apply_transition(existing: Condition | None, new: Condition, now: datetime) -> Condition:
+    """``new`` as it belongs into the status: the transition time moves only when `status` changes.
+
+    ``existing``: the stored condition of the same type, None when there is none.
+    ``now``: wall-clock time, aware.
+    """
+    unchanged = existing is not None and existing.status is new.status
+    since = existing.last_transition_time if existing is not None and unchanged else now
+    return new.model_copy(update={"last_transition_time": since})

@@ -1,0 +1,52 @@
+"""Parts of ``spec.speculation``: the drafter's weights and the rows of a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from outrider.api.base import ApiModel, rule
+from outrider.api.quantity import Uri
+
+MAX_K = 32
+"""No published drafter pays beyond this draft length."""
+
+DraftLength = Annotated[int, Field(ge=0, le=MAX_K)]
+
+
+class DrafterSource(ApiModel):
+    """The weights that make draft tokens."""
+
+    uri: Uri
+    """Where the drafter lies: hf://org/name, pvc://claim/path or file:///path."""
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """Commit, tag or branch of an hf:// drafter. Pin a commit in production."""
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] | None = None
+    """GPUs that share the drafter: 1 or spec.parallelism.tensor. Default: 1, or spec.parallelism.tensor
+    for the methods draft_model and pard, where vLLM supports nothing else."""
+
+    @rule(
+        "self.uri.startsWith('hf://') || self.uri.startsWith('pvc://') || self.uri.startsWith('file://')",
+        "spec.speculation.drafter.uri: s3:// and oci:// are not available yet; use hf://, pvc:// or file://",
+        field=".uri",
+    )
+    def _place_is_supported(self) -> bool:
+        return self.uri.startswith(("hf://", "pvc://", "file://"))
+
+    @rule(
+        "!has(self.revision) || self.uri.startsWith('hf://')",
+        "spec.speculation.drafter.revision applies to hf:// only; leave it out",
+        field=".revision",
+    )
+    def _revision_has_a_hub(self) -> bool:
+        return self.revision is None or self.uri.startswith("hf://")
+
+
+class ScheduleRow(ApiModel):
+    """One row of a table: K up to a batch size."""
+
+    max_batch_size: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """Largest number of scheduled requests of this row, inclusive. The last row leaves it out."""
+    num_speculative_tokens: DraftLength
+    """K: draft tokens per request and step."""

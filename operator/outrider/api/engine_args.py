@@ -1,0 +1,102 @@
+"""``spec.engine.args``: vLLM's own flags, without those that Outrider sets itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from outrider.api.base import Rule
+
+Scalar = bool | int | float | str
+
+OWNED_FLAGS: dict[str, str] = {
+    "model": "set spec.model.uri",
+    "revision": "set spec.model.revision",
+    "served-model-name": "set spec.model.servedName",
+    "max-model-len": "set spec.model.maxLength",
+    "host": "leave it out; the engine listens on all addresses of its pod",
+    "port": "set spec.engine.port",
+    "uds": "leave it out; the engine is reached over TCP",
+    "config": "write the flags into spec.engine.args, where they are checked",
+    "speculative-config": "set spec.speculation",
+    "sc": "set spec.speculation",
+    "spec-method": "set spec.speculation.method",
+    "spec-model": "set spec.speculation.drafter.uri",
+    "spec-tokens": "set spec.speculation.numSpeculativeTokens",
+    "tensor-parallel-size": "set spec.parallelism.tensor",
+    "tp": "set spec.parallelism.tensor",
+    "pipeline-parallel-size": "set spec.parallelism.pipeline",
+    "pp": "set spec.parallelism.pipeline",
+    "data-parallel-size": "set spec.parallelism.data",
+    "dp": "set spec.parallelism.data",
+    "enable-expert-parallel": "set spec.parallelism.expert",
+    "ep": "set spec.parallelism.expert",
+    "nnodes": "set spec.parallelism.nodes",
+    "headless": "leave it out; every pod answers requests",
+    "grpc": "leave it out; probes, clients and the control API speak HTTP",
+    "hf-token": "set spec.model.secretRef; a flag would show the token to everyone who may read pods",
+    "api-key": "set VLLM_API_KEY from a Secret in spec.podTemplate; a flag would show the key",
+    "ssl-keyfile": "leave it out; probes and the control API speak plain HTTP: end TLS before the Service",
+    "ssl-certfile": "leave it out; probes and the control API speak plain HTTP: end TLS before the Service",
+    "disable-log-stats": "leave it out; tuning reads the engine's metrics",
+    "root-path": "leave it out; probes and the control API use the root path",
+}
+"""Flag without dashes -> what to do instead. The same flag with underscores is refused too."""
+
+
+def spellings(flag: str) -> tuple[str, ...]:
+    """Every way in which vLLM's parser takes this flag."""
+    return (flag,) if "-" not in flag else (flag, flag.replace("-", "_"))
+
+
+def _check(args: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
+    for name in args:
+        owner = _owned_flag(name)
+        if owner is not None:
+            raise ValueError(_message(name, OWNED_FLAGS[owner]))
+    return args
+
+
+def _owned_flag(name: str) -> str | None:
+    """The owned flag that vLLM's parser would read as ``name``: itself, shortened, or with a JSON path.
+
+    The API server sees whole names only; the other two become a condition.
+    """
+    canonical = name.replace("_", "-").partition(".")[0]
+    if canonical in OWNED_FLAGS:
+        return canonical
+    return next((flag for flag in OWNED_FLAGS if flag.startswith(canonical)), None)
+
+
+def _message(flag: str, remedy: str) -> str:
+    return f"spec.engine.args.{flag} is set by Outrider: {remedy}"
+
+
+def _escaped(name: str) -> str:
+    """A property name as CEL spells it."""
+    return name.replace("__", "__underscores__").replace("-", "__dash__")
+
+
+def _wire_rules() -> list[dict[str, str]]:
+    return [
+        Rule(f"!has(self.{_escaped(spelling)})", _message(spelling, remedy)).to_wire()
+        for flag, remedy in OWNED_FLAGS.items()
+        for spelling in spellings(flag)
+    ]
+
+
+# CEL sees declared properties only, so each owned flag is declared in order to be refused by name.
+_SCHEMA = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        spelling: {"x-kubernetes-int-or-string": True, "description": f"Refused: {remedy}."}
+        for flag, remedy in OWNED_FLAGS.items()
+        for spelling in spellings(flag)
+    },
+    "x-kubernetes-validations": _wire_rules(),
+}
+
+FlagName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=128)]
+EngineArgs = Annotated[dict[FlagName, Scalar | list[Scalar]], AfterValidator(_check), WithJsonSchema(_SCHEMA)]

@@ -1,0 +1,81 @@
+"""The speculation methods, and what admission must know of each. Engines' part: plan/methods.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Method(StrEnum):
+    """How draft tokens are made."""
+
+    NONE = "none"
+    DRAFT_MODEL = "draft_model"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    P_EAGLE = "p_eagle"
+    PARD = "pard"
+    MTP = "mtp"
+    NGRAM = "ngram"
+    SUFFIX = "suffix"
+    DFLASH = "dflash"
+    DSPARK = "dspark"
+    MEDUSA = "medusa"
+    MLP_SPECULATOR = "mlp_speculator"
+    CUSTOM_CLASS = "custom_class"
+
+
+class Drafter(StrEnum):
+    """Whether a method takes weights of its own."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+    FORBIDDEN = "forbidden"
+
+
+class Tunability(StrEnum):
+    """What Outrider can do with K of a running engine."""
+
+    LIVE = "live"
+    """K follows a table that can change between two steps."""
+    STATIC = "static"
+    """The engine keeps the K of its launch."""
+    REFUSED = "refused"
+    """Not served in this version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """One row of `TRAITS`."""
+
+    drafter: Drafter
+    tunability: Tunability
+
+
+TRAITS: dict[Method, Traits] = {
+    Method.NONE: Traits(Drafter.FORBIDDEN, Tunability.STATIC),
+    Method.DRAFT_MODEL: Traits(Drafter.REQUIRED, Tunability.LIVE),
+    Method.EAGLE: Traits(Drafter.REQUIRED, Tunability.LIVE),
+    Method.EAGLE3: Traits(Drafter.REQUIRED, Tunability.LIVE),
+    Method.P_EAGLE: Traits(Drafter.REQUIRED, Tunability.LIVE),
+    Method.PARD: Traits(Drafter.REQUIRED, Tunability.LIVE),
+    Method.MTP: Traits(Drafter.OPTIONAL, Tunability.LIVE),
+    Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE),
+    Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC),
+    Method.DFLASH: Traits(Drafter.REQUIRED, Tunability.LIVE),
+    Method.DSPARK: Traits(Drafter.OPTIONAL, Tunability.STATIC),
+    Method.MEDUSA: Traits(Drafter.REQUIRED, Tunability.STATIC),
+    Method.MLP_SPECULATOR: Traits(Drafter.REQUIRED, Tunability.REFUSED),
+    Method.CUSTOM_CLASS: Traits(Drafter.FORBIDDEN, Tunability.REFUSED),
+}
+
+
+def methods_with(
+    *, drafter: Drafter | None = None, tunability: Tunability | None = None
+) -> tuple[Method, ...]:
+    """The methods with these traits, in the order of the registry."""
+    return tuple(
+        method
+        for method, traits in TRAITS.items()
+        if drafter in (None, traits.drafter) and tunability in (None, traits.tunability)
+    )

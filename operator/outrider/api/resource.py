@@ -1,0 +1,62 @@
+"""The SpeculativeModel as a whole."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from outrider.api.base import ApiModel, rule
+from outrider.api.conditions import StatusModel, Timestamp
+from outrider.api.spec import Spec
+from outrider.api.status import Status
+
+GROUP = "outrider.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "SpeculativeModel"
+PLURAL = "speculativemodels"
+SHORT_NAMES = ("specmodel", "sm")
+
+MAX_NAME_LENGTH = 52
+"""Leaves room for the suffixes of children within the 63 characters of a DNS label."""
+
+_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+
+
+class Metadata(StatusModel):
+    """The part of the object's metadata that Outrider reads."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    finalizers: list[str] = Field(default_factory=list)
+    deletion_timestamp: Timestamp | None = None
+
+
+class SpeculativeModel(ApiModel):
+    """A large language model that is served with speculative decoding and tuned while it runs."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    api_version: Literal["outrider.dev/v1alpha1"] = "outrider.dev/v1alpha1"
+    kind: Literal["SpeculativeModel"] = "SpeculativeModel"
+    metadata: Metadata
+    spec: Spec
+    """What is wanted."""
+    status: Annotated[Status, Field(json_schema_extra={})] = Field(default_factory=Status)
+    """What was observed."""
+
+    @rule(
+        f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('{_NAME_PATTERN}')",
+        f"metadata.name must be at most {MAX_NAME_LENGTH} characters: lower-case letters, digits and '-', "
+        "starting with a letter and ending with a letter or digit",
+    )
+    def _name_fits_the_children(self) -> bool:
+        name = self.metadata.name
+        return len(name) <= MAX_NAME_LENGTH and re.fullmatch(_NAME_PATTERN, name) is not None

@@ -1,0 +1,293 @@
+"""``spec`` of a SpeculativeModel, apart from speculation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, WithJsonSchema
+from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
+
+from outrider.api.base import ApiModel, rule
+from outrider.api.engine_args import EngineArgs
+from outrider.api.methods import Method
+from outrider.api.quantity import Duration, Quantity, Uri
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import Speculation, TuningMode
+
+VERSION_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+([-+.a-z0-9]*)$"
+Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class SecretKey(ApiModel):
+    """A key of a Secret in the model's namespace."""
+
+    name: Name
+    """Name of the Secret."""
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] = "token"
+    """Key in the Secret."""
+
+
+class Model(ApiModel):
+    """The model that is served."""
+
+    uri: Uri
+    """Where the model lies: hf://org/name, pvc://claim/path or file:///path."""
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """Commit, tag or branch of an hf:// model. Pin a commit in production."""
+    served_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """The name that clients send as `model`. Default: the name of this object."""
+    max_length: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """Longest context in tokens, prompt and answer together. Default: the model's own."""
+    secret_ref: SecretKey | None = None
+    """The Hugging Face token for hf:// models and drafters."""
+
+    @rule(
+        "self.uri.startsWith('hf://') || self.uri.startsWith('pvc://') || self.uri.startsWith('file://')",
+        "spec.model.uri: s3:// and oci:// are not available yet; use hf://, pvc:// or file://",
+        field=".uri",
+    )
+    def _place_is_supported(self) -> bool:
+        return self.uri.startswith(("hf://", "pvc://", "file://"))
+
+    @rule(
+        "!has(self.revision) || self.uri.startsWith('hf://')",
+        "spec.model.revision applies to hf:// only; leave it out",
+        field=".revision",
+    )
+    def _revision_has_a_hub(self) -> bool:
+        return self.revision is None or self.uri.startswith("hf://")
+
+
+class Engine(ApiModel):
+    """The inference engine in each pod."""
+
+    runtime: Literal["vLLM"] = "vLLM"
+    """The engine's kind."""
+    version: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([-+.a-z0-9]*)$")] = (
+        "0.33.0"
+    )
+    """The engine's version. It decides which methods run, and the default image."""
+    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """Image with the engine and the Outrider plugin. Default: the operator's image for this version."""
+    args: EngineArgs = Field(default_factory=dict)
+    """Flags of the engine without leading dashes, such as `max-num-seqs: 64`. True sets a flag, false leaves
+    it out, a list gives several values. Flags that other fields set are refused."""
+    port: Annotated[int, Field(ge=1024, le=65535)] = 8000
+    """Port of the engine's HTTP server in the pod."""
+
+
+class Parallelism(ApiModel):
+    """How one replica spreads over GPUs."""
+
+    tensor: Annotated[int, Field(ge=1, le=64)] = 1
+    """Tensor-parallel size."""
+    pipeline: Annotated[int, Field(ge=1, le=64)] = 1
+    """Pipeline-parallel size."""
+    data: Annotated[int, Field(ge=1, le=64)] = 1
+    """Data-parallel size inside a replica. Above 1 the engine keeps one K, so tuning must be Off."""
+    expert: bool = False
+    """Spread the experts of a mixture-of-experts model."""
+    nodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Nodes per replica. Only 1 is available."""
+
+    @rule(
+        "self.nodes == 1",
+        "spec.parallelism.nodes: several nodes per replica are not available yet; use 1",
+        field=".nodes",
+    )
+    def _one_node(self) -> bool:
+        return self.nodes == 1
+
+
+class Resources(ApiModel):
+    """Compute resources of the engine container."""
+
+    limits: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
+    """Upper bounds, such as nvidia.com/gpu: 1."""
+    requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
+    """What the scheduler reserves."""
+
+
+IntOrPercent = Annotated[
+    Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^[0-9]{1,3}%$")],
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": r"^[0-9]{1,3}%$",
+            "maxLength": 4,
+            "x-kubernetes-int-or-string": True,
+        }
+    ),
+]
+
+
+class Rollout(ApiModel):
+    """How pods are replaced when the pod template changes."""
+
+    max_surge: IntOrPercent = 1
+    """Pods above spec.replicas during a rollout, as a number or percentage."""
+    max_unavailable: IntOrPercent = 0
+    """Pods below spec.replicas during a rollout, as a number or percentage."""
+    progress_deadline: Duration = "20m"
+    """How long a rollout may make no progress before it counts as failed."""
+
+    @rule(
+        "!((self.maxSurge == 0 || self.maxSurge == '0%') && "
+        "(self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",
+        "spec.rollout: maxSurge and maxUnavailable must not both be 0; raise one of them",
+        field=".maxSurge",
+    )
+    def _a_rollout_can_move(self) -> bool:
+        return not (self.max_surge in (0, "0%") and self.max_unavailable in (0, "0%"))
+
+
+class Cache(ApiModel):
+    """A volume that keeps downloaded weights. Not available yet: leave `cache` out."""
+
+    claim: Name | None = None
+    """An existing PersistentVolumeClaim."""
+    size: Quantity | None = None
+    """Size of a claim that is made for this model."""
+    storage_class: Name | None = None
+    """Storage class of that claim."""
+
+
+class TemplateMetadata(ApiModel):
+    """Labels and annotations that are added to the pods."""
+
+    labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    """Added to the pods."""
+    annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
+    """Added to the pods."""
+
+    @rule(
+        "!has(self.labels) || self.labels.all(key, !key.startsWith('outrider.dev/'))",
+        "spec.podTemplate.metadata.labels: keys of outrider.dev/ belong to Outrider; use another prefix",
+        field=".labels",
+    )
+    def _own_labels_are_untouched(self) -> bool:
+        return not any(key.startswith("outrider.dev/") for key in self.labels)
+
+
+class PodTemplate(ApiModel):
+    """An overlay on the pod, merged as by a strategic-merge patch. The engine's container is `engine`."""
+
+    metadata: TemplateMetadata | None = None
+    """Labels and annotations of the pods."""
+    spec: Annotated[
+        dict[str, JsonValue],
+        WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+    ] = Field(default_factory=dict)
+    """A partial PodSpec. Lists merge by name (volumeMounts by mountPath, ports by containerPort);
+    null deletes a field, `$patch: delete` a list entry."""
+
+
+def _stored_default(part: type[ApiModel]) -> FieldInfo:
+    # Stored at creation, so an operator with other defaults does not restart what runs already.
+    default: JsonDict = part().model_dump(mode="json", by_alias=True, exclude_none=True)
+    return FieldInfo(json_schema_extra={"default": {k: v for k, v in default.items() if v != {}}})
+
+
+_STATIC = "(has(self.speculation.tuning) && self.speculation.tuning.mode == 'Off')"
+_N = "self.speculation.numSpeculativeTokens"
+
+
+class Spec(ApiModel):
+    """What is wanted."""
+
+    model: Model
+    """The model that is served."""
+    speculation: Speculation
+    """Speculative decoding: method, drafter, draft lengths, tuning."""
+    engine: Annotated[Engine, _stored_default(Engine)] = Field(default_factory=Engine)
+    """The inference engine."""
+    parallelism: Annotated[Parallelism, _stored_default(Parallelism)] = Field(default_factory=Parallelism)
+    """How one replica spreads over GPUs."""
+    resources: Resources | None = None
+    """Compute resources of the engine. Default: limits nvidia.com/gpu = tensor x pipeline x data.
+    Given resources replace the default; without GPUs in them, none are used."""
+    replicas: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Number of engine pods."""
+    rollout: Annotated[Rollout, _stored_default(Rollout)] = Field(default_factory=Rollout)
+    """How pods are replaced."""
+    cache: Cache | None = None
+    """A volume that keeps downloaded weights. Not available yet."""
+    pod_template: PodTemplate | None = None
+    """An overlay on the pod."""
+
+    @rule("!has(self.cache)", "spec.cache is not available yet; leave it out", field=".cache")
+    def _has_no_cache(self) -> bool:
+        return self.cache is None
+
+    @rule(
+        "!has(self.model.secretRef) || self.model.uri.startsWith('hf://') || "
+        "(has(self.speculation.drafter) && self.speculation.drafter.uri.startsWith('hf://'))",
+        "spec.model.secretRef is the token for hf://, and neither model nor drafter is one; leave it out",
+        field=".model.secretRef",
+    )
+    def _token_is_used(self) -> bool:
+        drafter = self.speculation.drafter
+        uris = (self.model.uri, drafter.uri if drafter else "")
+        return self.model.secret_ref is None or any(uri.startswith("hf://") for uri in uris)
+
+    @rule(
+        "!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "
+        "self.speculation.drafter.tensorParallelSize == self.parallelism.tensor || "
+        "(self.speculation.drafter.tensorParallelSize == 1 && "
+        "!(self.speculation.method in ['draft_model', 'pard']))",
+        "spec.speculation.drafter.tensorParallelSize must be spec.parallelism.tensor, or 1 with a method "
+        "other than draft_model and pard",
+        field=".speculation.drafter.tensorParallelSize",
+    )
+    def _drafter_spreads_as_the_engine_can(self) -> bool:
+        drafter = self.speculation.drafter
+        if drafter is None or drafter.tensor_parallel_size in (None, self.parallelism.tensor):
+            return True
+        own_model = self.speculation.method in (Method.DRAFT_MODEL, Method.PARD)
+        return drafter.tensor_parallel_size == 1 and not own_model
+
+    @rule(
+        f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC}",
+        "spec.parallelism.data: the engine keeps one K under data parallelism; use data: 1 or set "
+        "spec.speculation.tuning.mode: Off",
+        field=".parallelism.data",
+    )
+    def _data_parallel_is_not_tuned(self) -> bool:
+        tuned = self.speculation.method is not Method.NONE and self.speculation.tuning.mode != TuningMode.OFF
+        return self.parallelism.data == 1 or not tuned
+
+    @rule(
+        f"self.parallelism.data == 1 || !has({_N}) || ((!has(self.speculation.candidates) || "
+        f"self.speculation.candidates.all(k, k == {_N})) && (!has(self.speculation.schedule) || "
+        f"self.speculation.schedule.all(row, row.numSpeculativeTokens == {_N})))",
+        "spec.parallelism.data: the engine keeps one K under data parallelism; candidates and schedule may "
+        "name numSpeculativeTokens only, or leave them out",
+        field=".parallelism.data",
+    )
+    def _data_parallel_has_one_k(self) -> bool:
+        wanted = self.speculation
+        if self.parallelism.data == 1 or wanted.num_speculative_tokens is None:
+            return True
+        named = {*(wanted.candidates or ()), *(row.num_speculative_tokens for row in wanted.schedule or ())}
+        return named <= {wanted.num_speculative_tokens}
+
+    @property
+    def live(self) -> bool:
+        """The engine can change K while it runs: the method allows it and there is one data-parallel rank."""
+        return self.speculation.live and self.parallelism.data == 1
+
+    @property
+    def tuning_mode(self) -> TuningMode:
+        """What the tuner may do with this model; Off where K cannot change."""
+        return self.speculation.tuning.mode if self.live else TuningMode.OFF
+
+    def draft_lengths(self) -> tuple[int, ...]:
+        """Every K that an engine of this model is launched with, rising; (0,) without speculation."""
+        return self.speculation.draft_lengths(live=self.live)
+
+    def static_schedule(self) -> Schedule:
+        """The table that holds without the tuner."""
+        return self.speculation.static_schedule(live=self.live)

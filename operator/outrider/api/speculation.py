@@ -1,0 +1,291 @@
+"""``spec.speculation``: method, drafter, the K values, the static table and the tuner's mode."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from outrider.api.base import ApiModel, rule
+from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
+from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
+from outrider.api.quantity import Duration
+from outrider.api.schedule import Schedule, Tier
+
+
+class TuningMode(StrEnum):
+    """What the tuner may do."""
+
+    OFF = "Off"
+    OBSERVE = "Observe"
+    AUTO = "Auto"
+
+
+class Slo(ApiModel):
+    """Latency targets. Not available yet: leave `slo` out."""
+
+    inter_token_latency: Duration | None = None
+    """Upper bound of the p90 time between two tokens of a request."""
+    time_to_first_token: Duration | None = None
+    """Upper bound of the p90 time until a request's first token."""
+
+
+class Tuning(ApiModel):
+    """How the table follows the load. Changing it never restarts a pod."""
+
+    mode: TuningMode = TuningMode.AUTO
+    """Off keeps the static table, Observe reports what the tuner would do, Auto does it."""
+    actuation: Literal["Live", "Rollout"] = "Live"
+    """How a new table reaches the engines. Live: a push into the running engines."""
+    objective: Literal["Goodput", "Latency"] = "Goodput"
+    """What is maximised. Goodput: tokens per second of engine time."""
+    slo: Slo | None = None
+    """Latency targets that a table must keep. Not available yet."""
+    structural_off: Literal["Never", "Recommend", "Allow"] = "Never"
+    """Whether a model that drafts nothing for long may be relaunched without its drafter."""
+
+    @rule(
+        "self.actuation == 'Live'",
+        "spec.speculation.tuning.actuation: Rollout is not available yet; use Live",
+        field=".actuation",
+    )
+    def _actuation_is_live(self) -> bool:
+        return self.actuation == "Live"
+
+    @rule(
+        "self.objective == 'Goodput'",
+        "spec.speculation.tuning.objective: Latency is not available yet; use Goodput",
+        field=".objective",
+    )
+    def _objective_is_goodput(self) -> bool:
+        return self.objective == "Goodput"
+
+    @rule(
+        "!has(self.slo)",
+        "spec.speculation.tuning.slo is not available yet; leave it out",
+        field=".slo",
+    )
+    def _has_no_slo(self) -> bool:
+        return self.slo is None
+
+    @rule(
+        "self.structuralOff == 'Never'",
+        "spec.speculation.tuning.structuralOff: only Never is available; use Never",
+        field=".structuralOff",
+    )
+    def _structure_stays(self) -> bool:
+        return self.structural_off == "Never"
+
+
+def _names(*methods: Method) -> str:
+    return "[" + ", ".join(f"'{method}'" for method in methods) + "]"
+
+
+_LIVE = _names(*methods_with(tunability=Tunability.LIVE))
+_ONE_K = _names(*(m for m in methods_with(tunability=Tunability.STATIC) if m is not Method.NONE))
+_REFUSED = _names(*methods_with(tunability=Tunability.REFUSED))
+_NEEDS_DRAFTER = _names(*methods_with(drafter=Drafter.REQUIRED))
+_TAKES_NO_DRAFTER = _names(*methods_with(drafter=Drafter.FORBIDDEN))
+_N = "self.numSpeculativeTokens"
+_DEFAULT_CANDIDATES = f"[0, 1, 2, ({_N} + 1) / 2, {_N}]"
+_TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
+
+
+class Speculation(ApiModel):
+    """Speculative decoding of one model."""
+
+    method: Method
+    """How draft tokens are made; docs/reference/methods.md says which engine versions run it."""
+    drafter: DrafterSource | None = None
+    """The drafter's weights; required or forbidden by the method."""
+    num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_K)] | None = None
+    """The largest K, fixed when an engine starts. Required unless the method is none."""
+    candidates: Annotated[list[DraftLength], Field(min_length=1, max_length=8)] | None = None
+    """The K values that the tuner may use; each costs start-up time and memory. Rising, with the ceiling.
+    Default: 0, 1, 2, half the ceiling rounded up, and the ceiling."""
+    schedule: Annotated[list[ScheduleRow], Field(min_length=1, max_length=16)] | None = None
+    """The static table: start value of every engine, and what it falls back to without the operator.
+    Default: half the ceiling up to batch size 8, 1 up to 32, 0 above. Changing it never restarts a pod."""
+    tuning: Tuning = Field(default_factory=Tuning)
+    """How the table follows the load."""
+
+    @rule(
+        f"!(self.method in {_REFUSED})",
+        "spec.speculation.method: mlp_speculator and custom_class are not available yet; use another method",
+        field=".method",
+    )
+    def _method_is_served(self) -> bool:
+        return TRAITS[self.method].tunability is not Tunability.REFUSED
+
+    @rule(
+        f"!(self.method in {_NEEDS_DRAFTER}) || has(self.drafter)",
+        "spec.speculation.drafter is required by this method; set drafter.uri",
+        field=".drafter",
+    )
+    def _drafter_is_given(self) -> bool:
+        return TRAITS[self.method].drafter is not Drafter.REQUIRED or self.drafter is not None
+
+    @rule(
+        f"!(self.method in {_TAKES_NO_DRAFTER}) || !has(self.drafter)",
+        "spec.speculation.drafter is not used by this method; leave it out",
+        field=".drafter",
+    )
+    def _drafter_is_used(self) -> bool:
+        return TRAITS[self.method].drafter is not Drafter.FORBIDDEN or self.drafter is None
+
+    @rule(
+        "self.method != 'none' || !(has(self.numSpeculativeTokens) || has(self.candidates) "
+        "|| has(self.schedule) || (has(self.tuning) && self.tuning.mode != 'Off'))",
+        "spec.speculation: method none drafts nothing; leave out numSpeculativeTokens, candidates, "
+        "schedule and tuning",
+        field=".method",
+    )
+    def _nothing_is_set_for_none(self) -> bool:
+        fields = (self.num_speculative_tokens, self.candidates, self.schedule)
+        tuned = "tuning" in self.model_fields_set and self.tuning.mode is not TuningMode.OFF
+        return self.method is not Method.NONE or (all(field is None for field in fields) and not tuned)
+
+    @rule(
+        "self.method == 'none' || has(self.numSpeculativeTokens)",
+        "spec.speculation.numSpeculativeTokens is required unless the method is none; 3 to 5 is a good start",
+        field=".numSpeculativeTokens",
+    )
+    def _ceiling_is_given(self) -> bool:
+        return self.method is Method.NONE or self.num_speculative_tokens is not None
+
+    @rule(
+        "!has(self.candidates) || self.candidates.all(k, self.candidates.exists_one(other, other == k)) "
+        "&& self.candidates.isSorted()",
+        "spec.speculation.candidates must rise without repeating a value",
+        field=".candidates",
+    )
+    def _candidates_rise(self) -> bool:
+        return self.candidates is None or all(low < high for low, high in pairwise(self.candidates))
+
+    @rule(
+        f"!has(self.candidates) || !has({_N}) || self.candidates.all(k, k <= {_N})",
+        "spec.speculation.candidates must not exceed numSpeculativeTokens",
+        field=".candidates",
+    )
+    def _candidates_stay_below_the_ceiling(self) -> bool:
+        ceiling = self.num_speculative_tokens
+        return self.candidates is None or ceiling is None or all(k <= ceiling for k in self.candidates)
+
+    @rule(
+        f"!has(self.candidates) || !has({_N}) || {_N} in self.candidates",
+        "spec.speculation.candidates must contain numSpeculativeTokens, the largest K",
+        field=".candidates",
+    )
+    def _candidates_contain_the_ceiling(self) -> bool:
+        ceiling = self.num_speculative_tokens
+        return self.candidates is None or ceiling is None or ceiling in self.candidates
+
+    @rule(
+        f"!has(self.candidates) || !(self.method in {_LIVE}) || !{_TUNED} || 0 in self.candidates",
+        "spec.speculation.candidates must contain 0, so that drafting can stop when it does not pay; "
+        "add 0 or set tuning.mode: Off",
+        field=".candidates",
+    )
+    def _drafting_can_stop(self) -> bool:
+        tuned = self.tuning.mode is not TuningMode.OFF
+        live = TRAITS[self.method].tunability is Tunability.LIVE
+        return self.candidates is None or not live or not tuned or 0 in self.candidates
+
+    @rule(
+        "!has(self.schedule) || (self.schedule.filter(row, !has(row.maxBatchSize)).size() == 1 "
+        "&& !has(self.schedule[size(self.schedule) - 1].maxBatchSize))",
+        "spec.speculation.schedule: the last row, and only the last, must leave out maxBatchSize",
+        field=".schedule",
+    )
+    def _last_row_is_open(self) -> bool:
+        rows = [row.max_batch_size for row in self.schedule or ()]
+        return not rows or (rows[-1] is None and None not in rows[:-1])
+
+    @rule(
+        "!has(self.schedule) || self.schedule.filter(row, has(row.maxBatchSize))"
+        ".map(row, row.maxBatchSize).isSorted() && self.schedule.all(row, !has(row.maxBatchSize) || "
+        "self.schedule.exists_one(o, has(o.maxBatchSize) && o.maxBatchSize == row.maxBatchSize))",
+        "spec.speculation.schedule: maxBatchSize must rise from row to row",
+        field=".schedule",
+    )
+    def _rows_rise(self) -> bool:
+        edges = [row.max_batch_size for row in self.schedule or () if row.max_batch_size is not None]
+        return all(low < high for low, high in pairwise(edges))
+
+    @rule(
+        f"!has(self.schedule) || !has({_N}) || !(self.method in {_LIVE}) || self.schedule.all(row, "
+        f"row.numSpeculativeTokens <= {_N} && "
+        f"row.numSpeculativeTokens in (has(self.candidates) ? self.candidates : {_DEFAULT_CANDIDATES}))",
+        "spec.speculation.schedule: every numSpeculativeTokens must be one of candidates "
+        "(default: 0, 1, 2, half the ceiling rounded up, the ceiling); add it to candidates",
+        field=".schedule",
+    )
+    def _schedule_uses_candidates(self) -> bool:
+        if self.schedule is None or self.num_speculative_tokens is None or not self.live:
+            return True
+        return {row.num_speculative_tokens for row in self.schedule} <= set(self.draft_lengths())
+
+    @rule(
+        f"!(self.method in {_ONE_K}) || (has(self.tuning) && self.tuning.mode == 'Off')",
+        "spec.speculation.tuning.mode: the engine cannot change K of this method while it runs; set Off",
+        field=".tuning",
+    )
+    def _static_methods_are_not_tuned(self) -> bool:
+        return self.live or self.method is Method.NONE or self._refused or self.tuning.mode is TuningMode.OFF
+
+    @rule(
+        f"!(self.method in {_ONE_K}) || !has({_N}) || "
+        f"((!has(self.candidates) || self.candidates.all(k, k == {_N})) && "
+        f"(!has(self.schedule) || self.schedule.all(row, row.numSpeculativeTokens == {_N})))",
+        "spec.speculation: the engine keeps one K with this method; candidates and schedule may name "
+        "numSpeculativeTokens only, or leave them out",
+        field=".method",
+    )
+    def _static_methods_have_one_k(self) -> bool:
+        if self.live or self._refused or self.num_speculative_tokens is None:
+            return True
+        named = {*(self.candidates or ()), *(row.num_speculative_tokens for row in self.schedule or ())}
+        return named <= {self.num_speculative_tokens}
+
+    @property
+    def live(self) -> bool:
+        """The engine can change K of this method while it runs."""
+        return TRAITS[self.method].tunability is Tunability.LIVE
+
+    @property
+    def _refused(self) -> bool:
+        return TRAITS[self.method].tunability is Tunability.REFUSED
+
+    def draft_lengths(self, *, live: bool | None = None) -> tuple[int, ...]:
+        """Every K that an engine of this model is launched with, rising; (0,) without speculation.
+
+        ``live``: whether the engine can change K; default: as far as the method allows it.
+        """
+        ceiling = self.num_speculative_tokens
+        if ceiling is None:
+            return (0,)
+        if not (self.live if live is None else live):
+            return (ceiling,)
+        if self.candidates is not None:
+            return tuple(self.candidates)
+        return tuple(sorted(k for k in {0, 1, 2, (ceiling + 1) // 2, ceiling} if k <= ceiling))
+
+    def static_schedule(self, *, live: bool | None = None) -> Schedule:
+        """The table that holds without the tuner: `schedule`, or its default.
+
+        Default: the largest draft length up to half the ceiling for batches up to 8, then up to 1
+        for batches up to 32, then the smallest. Source: the rule of thumb of vLLM's users.
+        """
+        if self.schedule is not None:
+            return Schedule(
+                tuple(Tier(row.max_batch_size, row.num_speculative_tokens) for row in self.schedule)
+            )
+        lengths = self.draft_lengths(live=live)
+
+        def at_most(limit: int) -> int:
+            return max((k for k in lengths if k <= limit), default=lengths[0])
+
+        half = (lengths[-1] + 1) // 2
+        return Schedule((Tier(8, at_most(half)), Tier(32, at_most(1)), Tier(None, lengths[0]))).merged()

@@ -1,0 +1,33 @@
+"""Where weights appear inside the pod, and the volumes that bring them there."""
+
+from __future__ import annotations
+
+from outrider.api.quantity import Scheme, parse_uri
+from outrider.api.spec import Spec
+
+MODELS_FOLDER = "/models"
+"""Claims of pvc:// URIs are mounted below this folder, each under its name."""
+
+
+def path_in_pod(uri: str) -> str:
+    """What vLLM loads: an absolute path, or ``org/name`` on the Hugging Face hub."""
+    location = parse_uri(uri)
+    if location.scheme is Scheme.PVC:
+        return f"{MODELS_FOLDER}/{location.claim}/{location.path}".rstrip("/")
+    return location.path
+
+
+def claims(spec: Spec) -> tuple[str, ...]:
+    """The PersistentVolumeClaims that hold model and drafter, each once."""
+    locations = [parse_uri(uri) for uri in _uris(spec)]
+    return tuple(dict.fromkeys(location.claim for location in locations if location.claim is not None))
+
+
+def uses_hub(spec: Spec) -> bool:
+    """Model or drafter is downloaded from the Hugging Face hub."""
+    return any(parse_uri(uri).scheme is Scheme.HF for uri in _uris(spec))
+
+
+def _uris(spec: Spec) -> tuple[str, ...]:
+    drafter = spec.speculation.drafter
+    return (spec.model.uri,) if drafter is None else (spec.model.uri, drafter.uri)

@@ -1,0 +1,102 @@
+"""The child objects around the pod template, one function per kind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+
+from pydantic import JsonValue
+
+from outrider.api.quantity import duration_seconds
+from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
+from outrider.plan.names import (
+    PORT_NAME,
+    REVISION_LABEL,
+    SCHEDULE_FILE,
+    SERVICE_PORT,
+    TOKEN_FILE,
+    control_secret,
+    labels,
+    schedule_config_map,
+    selector,
+)
+from outrider.plan.overlay import Json
+
+Manifest = dict[str, object]
+
+
+def service_account(model: SpeculativeModel) -> Manifest:
+    """The pods' identity; it has no rights and no mounted token."""
+    head = _head(model, "v1", "ServiceAccount", model.metadata.name)
+    return {**head, "automountServiceAccountToken": False}
+
+
+def config_map(model: SpeculativeModel) -> Manifest:
+    """The static table, which an engine reads when it starts."""
+    head = _head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
+    table = json.dumps(model.spec.static_schedule().to_wire(), separators=(",", ":"))
+    return {**head, "data": {SCHEDULE_FILE: table}}
+
+
+def secret(model: SpeculativeModel, *, control_token: str) -> Manifest:
+    """The bearer token of the engines' control API."""
+    head = _head(model, "v1", "Secret", control_secret(model.metadata.name))
+    token = base64.b64encode(control_token.encode()).decode()
+    return {**head, "type": "Opaque", "data": {TOKEN_FILE: token}}
+
+
+def service(model: SpeculativeModel) -> Manifest:
+    """Where clients send requests."""
+    head = _head(model, "v1", "Service", model.metadata.name)
+    port = {"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
+    return {**head, "spec": {"selector": selector(model.metadata.name), "ports": [port]}}
+
+
+def deployment(model: SpeculativeModel, *, template: Json, revision: str) -> Manifest:
+    """The engine pods."""
+    rollout = model.spec.rollout
+    head = _head(model, "apps/v1", "Deployment", model.metadata.name)
+    return {
+        **head,
+        "spec": {
+            "replicas": model.spec.replicas,
+            "selector": {"matchLabels": selector(model.metadata.name)},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": rollout.max_surge, "maxUnavailable": rollout.max_unavailable},
+            },
+            "progressDeadlineSeconds": max(1, math.ceil(duration_seconds(rollout.progress_deadline))),
+            "revisionHistoryLimit": 3,
+            "template": _with_revision(template, revision),
+        },
+    }
+
+
+def _with_revision(template: Json, revision: str) -> Json:
+    metadata = template["metadata"]
+    assert isinstance(metadata, dict)
+    own: JsonValue = metadata.get("labels")
+    assert isinstance(own, dict)
+    return {**template, "metadata": {**metadata, "labels": {**own, REVISION_LABEL: revision}}}
+
+
+def _head(model: SpeculativeModel, api_version: str, kind: str, name: str) -> Manifest:
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": model.metadata.name,
+        "uid": model.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": model.metadata.namespace,
+            "labels": labels(model.metadata.name),
+            "ownerReferences": [owner],
+        },
+    }

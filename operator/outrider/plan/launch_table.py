@@ -1,0 +1,30 @@
+"""The table that an engine is launched with: it makes every candidate K available, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Range = list[int]
+"""First batch size, last batch size (inclusive), K."""
+
+
+def launch_table(draft_lengths: Sequence[int], max_num_seqs: int) -> list[Range]:
+    """vLLM's ``num_speculative_tokens_per_batch_size`` with each K once, the largest on the widest range.
+
+    CUDA graphs are captured for the K of this table only, each up to the largest batch size that
+    has it. So the smaller ones sit on the largest batch sizes, falling, one each. The plugin puts
+    the static table in its place before the first request.
+
+    Raises:
+        ValueError: there are more draft lengths than batch sizes.
+    """
+    falling = sorted(draft_lengths, reverse=True)
+    first_narrow = max_num_seqs - len(falling) + 2
+    if first_narrow < 2:
+        raise ValueError(
+            f"{len(falling)} candidates need at least {len(falling)} batch sizes, "
+            f"and max-num-seqs is {max_num_seqs}"
+        )
+    widest: Range = [1, first_narrow - 1, falling[0]]
+    narrow = [[size, size, k] for size, k in enumerate(falling[1:], start=first_narrow)]
+    return [widest, *narrow]

@@ -1,0 +1,43 @@
+"""Names, labels and paths that children, engine plugin and monitoring agree on."""
+
+from __future__ import annotations
+
+from outrider.api.resource import GROUP
+
+MODEL_LABEL = f"{GROUP}/model"
+REVISION_LABEL = f"{GROUP}/revision"
+
+CONTAINER = "engine"
+PORT_NAME = "http"
+SERVICE_PORT = 80
+
+SCHEDULE_FOLDER = "/etc/outrider/schedule"
+SCHEDULE_FILE = "schedule.json"
+CONTROL_FOLDER = "/etc/outrider/control"
+TOKEN_FILE = "token"
+HOME = "/home/outrider"
+
+
+def labels(model: str) -> dict[str, str]:
+    """Labels of every child of ``model`` and of its pods."""
+    return {
+        MODEL_LABEL: model,
+        "app.kubernetes.io/name": "outrider-engine",
+        "app.kubernetes.io/instance": model,
+        "app.kubernetes.io/managed-by": "outrider",
+    }
+
+
+def selector(model: str) -> dict[str, str]:
+    """What finds the pods of ``model``."""
+    return {MODEL_LABEL: model}
+
+
+def schedule_config_map(model: str) -> str:
+    """Name of the ConfigMap with the static table."""
+    return f"{model}-schedule"
+
+
+def control_secret(model: str) -> str:
+    """Name of the Secret with the token of the control API."""
+    return f"{model}-control"

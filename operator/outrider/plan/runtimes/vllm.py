@@ -1,0 +1,134 @@
+"""vLLM: from a spec to the flags and environment of its API server.
+
+Flag names are those of ``vllm.entrypoints.openai.api_server``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from outrider.api.engine_args import Scalar
+from outrider.api.methods import Method
+from outrider.api.spec import Spec
+from outrider.plan.artifacts import path_in_pod, uses_hub
+from outrider.plan.launch_table import launch_table
+from outrider.plan.methods import ENGINE_METHODS
+from outrider.plan.resources import uses_gpu
+
+DEFAULT_MAX_NUM_SEQS = 256
+"""vLLM's default depends on the GPU; the launch table needs a number that is known here."""
+
+GPU_MEMORY_UTILIZATION = 0.94
+"""Share of GPU memory that vLLM may take; leaves room for a drafter's activations."""
+
+_TENSOR_PARALLEL_DRAFTERS = (Method.DRAFT_MODEL, Method.PARD)
+
+
+def arguments(spec: Spec, *, served_name: str) -> list[str]:
+    """Command-line arguments in a stable order, without the program.
+
+    Raises:
+        ValueError: the arguments contradict each other; the message names the field.
+    """
+    own = spec.engine.args
+    limit = max_num_seqs(own)
+    flags: dict[str, Scalar | list[Scalar]] = {
+        "model": path_in_pod(spec.model.uri),
+        "served-model-name": served_name,
+        "port": spec.engine.port,
+        "max-num-seqs": limit,
+    }
+    if spec.model.revision is not None:
+        flags["revision"] = spec.model.revision
+    if spec.model.max_length is not None:
+        flags["max-model-len"] = spec.model.max_length
+    flags |= _parallelism(spec)
+    if uses_gpu(spec) and _own(own, "gpu-memory-utilization") is None:
+        flags["gpu-memory-utilization"] = GPU_MEMORY_UTILIZATION
+    config = speculative_config(spec, max_num_seqs=limit)
+    if config is not None:
+        flags["speculative-config"] = json.dumps(config, separators=(",", ":"))
+    flags |= {flag: own[flag] for flag in sorted(own) if _canonical(flag) != "max-num-seqs"}
+    return [word for flag, value in flags.items() for word in _words(flag, value)]
+
+
+def environment(spec: Spec) -> dict[str, str]:
+    """Environment variables that vLLM reads."""
+    variables = {"VLLM_PLUGINS": "outrider,outrider_api", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    runner = ENGINE_METHODS[spec.speculation.method].runner
+    if runner is not None:
+        variables["VLLM_USE_V2_MODEL_RUNNER"] = runner.value
+    if not uses_hub(spec):
+        variables["HF_HUB_OFFLINE"] = "1"
+    return variables
+
+
+def speculative_config(spec: Spec, *, max_num_seqs: int) -> dict[str, object] | None:
+    """The value of ``--speculative-config``; None without speculation."""
+    wanted = spec.speculation
+    method = ENGINE_METHODS[wanted.method]
+    if wanted.method is Method.NONE or wanted.num_speculative_tokens is None:
+        return None
+    config: dict[str, object] = dict(method.config)
+    if wanted.drafter is not None:
+        config["model"] = path_in_pod(wanted.drafter.uri)
+        if wanted.drafter.revision is not None:
+            config["revision"] = wanted.drafter.revision
+        config["draft_tensor_parallel_size"] = _drafter_tensor_parallel_size(spec)
+    config["num_speculative_tokens"] = wanted.num_speculative_tokens
+    if spec.live:
+        config["num_speculative_tokens_per_batch_size"] = launch_table(spec.draft_lengths(), max_num_seqs)
+    return config
+
+
+def max_num_seqs(own: Mapping[str, Scalar | list[Scalar]]) -> int:
+    """The largest batch of an engine, from ``spec.engine.args`` or the default.
+
+    Raises:
+        ValueError: not a positive whole number.
+    """
+    value = _own(own, "max-num-seqs")
+    if value is None:
+        return DEFAULT_MAX_NUM_SEQS
+    text = str(value)
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"spec.engine.args.max-num-seqs must be a positive whole number, not {text}")
+    return int(text)
+
+
+def _parallelism(spec: Spec) -> dict[str, Scalar]:
+    sizes = {
+        "tensor-parallel-size": spec.parallelism.tensor,
+        "pipeline-parallel-size": spec.parallelism.pipeline,
+        "data-parallel-size": spec.parallelism.data,
+    }
+    flags: dict[str, Scalar] = {flag: size for flag, size in sizes.items() if size > 1}
+    if spec.parallelism.expert:
+        flags["enable-expert-parallel"] = True
+    return flags
+
+
+def _drafter_tensor_parallel_size(spec: Spec) -> int:
+    """A small drafter is fastest on one GPU; a draft model must spread as its target does."""
+    drafter = spec.speculation.drafter
+    if drafter is not None and drafter.tensor_parallel_size is not None:
+        return drafter.tensor_parallel_size
+    return spec.parallelism.tensor if spec.speculation.method in _TENSOR_PARALLEL_DRAFTERS else 1
+
+
+def _canonical(flag: str) -> str:
+    return flag.replace("_", "-")
+
+
+def _own(own: Mapping[str, Scalar | list[Scalar]], flag: str) -> Scalar | list[Scalar] | None:
+    return next((value for name, value in own.items() if _canonical(name) == flag), None)
+
+
+def _words(flag: str, value: Scalar | list[Scalar]) -> list[str]:
+    if value is True:
+        return [f"--{flag}"]
+    if value is False:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [f"--{flag}", *(str(item) for item in values)]

@@ -1,0 +1,22 @@
+"""What the operator's administrator decides for all models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+DEFAULT_ENGINE_IMAGES: Mapping[str, str] = {
+    "0.32.0": "outrider/engine:0.32.0",
+    "0.33.0": "outrider/engine:0.33.0",
+}
+"""Engine version -> image that `engine_image/Dockerfile` builds for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """Defaults for all models, from Helm values."""
+
+    engine_images: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_ENGINE_IMAGES))
+    """Engine version -> image with the engine and the Outrider plugin."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """Names of pull secrets in the model's namespace."""

@@ -1,0 +1,395 @@
+"""What admission accepts and refuses: one list for the models and for a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Json = dict[str, object]
+
+
+def base_manifest() -> Json:
+    """A complete object that is accepted; each case changes a little of it."""
+    return {
+        "apiVersion": "outrider.dev/v1alpha1",
+        "kind": "SpeculativeModel",
+        "metadata": {"name": "qwen", "namespace": "default"},
+        "spec": {
+            "model": {"uri": "hf://Qwen/Qwen3-8B"},
+            "speculation": {
+                "method": "eagle3",
+                "drafter": {"uri": "hf://RedHatAI/Qwen3-8B-speculator.eagle3"},
+                "numSpeculativeTokens": 5,
+            },
+        },
+    }
+
+
+@dataclass(frozen=True)
+class AdmissionCase:
+    """A change of `base_manifest` and what admission says to it."""
+
+    name: str
+    patch: Mapping[str, object]
+    """JSON merge patch on the whole object; None deletes."""
+    refused: str | None = None
+    """A part of the message that names the field; None when the object is accepted."""
+    manifest: Json = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "manifest", _merge_patch(base_manifest(), self.patch))
+
+
+def _merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> Json:
+    merged = dict(base)
+    for key, value in patch.items():
+        before = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            merged[key] = _merge_patch(before if isinstance(before, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _spec(name: str, refused: str | None = None, **fields: object) -> AdmissionCase:
+    return AdmissionCase(name, {"spec": fields}, refused)
+
+
+def _speculation(name: str, refused: str | None = None, **fields: object) -> AdmissionCase:
+    return AdmissionCase(name, {"spec": {"speculation": fields}}, refused)
+
+
+def _tuning(name: str, refused: str | None = None, **fields: object) -> AdmissionCase:
+    return AdmissionCase(name, {"spec": {"speculation": {"tuning": fields}}}, refused)
+
+
+def _args(name: str, refused: str | None = None, **fields: object) -> AdmissionCase:
+    flags = {flag.replace("__", "-"): value for flag, value in fields.items()}
+    return AdmissionCase(name, {"spec": {"engine": {"args": flags}}}, refused)
+
+
+def _named(name: str, refused: str | None, *, metadata_name: str) -> AdmissionCase:
+    return AdmissionCase(name, {"metadata": {"name": metadata_name}}, refused)
+
+
+def _row(k: int, limit: int | None = None) -> Json:
+    return (
+        {"numSpeculativeTokens": k} if limit is None else {"maxBatchSize": limit, "numSpeculativeTokens": k}
+    )
+
+
+NAMES = (
+    _named("the longest name", None, metadata_name="a" * 52),
+    _named("a name that is too long", "metadata.name must be at most 52", metadata_name="a" * 53),
+    _named("a name that starts with a digit", "metadata.name must be", metadata_name="8b"),
+    _named("a name with a dot", "metadata.name must be", metadata_name="qwen3.5"),
+)
+
+MODELS = (
+    _spec("the smallest object"),
+    _spec("no model", "spec.model", model=None),
+    _spec("no word on speculation", "spec.speculation", speculation=None),
+    _spec("a path without scheme", "spec.model.uri", model={"uri": "/models/x"}),
+    _spec("an unknown scheme", "spec.model.uri", model={"uri": "gs://bucket/x"}),
+    _spec(
+        "a bucket", "spec.model.uri: s3:// and oci:// are not available yet", model={"uri": "s3://bucket/x"}
+    ),
+    _spec("an artifact", "spec.model.uri: s3:// and oci://", model={"uri": "oci://registry/x:1"}),
+    _spec("a claim", model={"uri": "pvc://models/qwen"}),
+    _spec("a whole claim", model={"uri": "pvc://models"}),
+    _spec("a local folder", model={"uri": "file:///models/qwen"}),
+    _spec("a pinned revision", model={"revision": "0a1b2c3", "servedName": "q", "maxLength": 8192}),
+    _spec(
+        "a revision of a local folder",
+        "spec.model.revision applies to hf:// only",
+        model={"uri": "file:///models/x", "revision": "main"},
+    ),
+    _spec("no context", "spec.model.maxLength", model={"maxLength": 0}),
+    _spec("a token", model={"secretRef": {"name": "hf-token"}}),
+    _spec(
+        "a token for the drafter alone",
+        model={"uri": "pvc://models/qwen", "secretRef": {"name": "hf-token", "key": "HF_TOKEN"}},
+    ),
+    AdmissionCase(
+        "a token that nothing uses",
+        {
+            "spec": {
+                "model": {"uri": "pvc://models/qwen", "secretRef": {"name": "hf-token"}},
+                "speculation": {"drafter": {"uri": "pvc://models/drafter"}},
+            }
+        },
+        "spec.model.secretRef is the token for hf://",
+    ),
+    _spec("an unknown field", "spec.modle", modle={"uri": "hf://a/b"}),
+)
+
+METHODS = (
+    _speculation("an unknown method", "spec.speculation.method", method="lookahead"),
+    *(_speculation(f"method {name}", method=name) for name in ("draft_model", "eagle", "p_eagle", "pard")),
+    _speculation("method dflash", method="dflash"),
+    _speculation("method mtp with a drafter", method="mtp"),
+    _speculation("method mtp without drafter", method="mtp", drafter=None),
+    _speculation("method ngram", method="ngram", drafter=None),
+    _speculation(
+        "method mlp_speculator",
+        "spec.speculation.method: mlp_speculator and custom_class are not available yet",
+        method="mlp_speculator",
+    ),
+    _speculation(
+        "method custom_class",
+        "spec.speculation.method: mlp_speculator and custom_class are not available yet",
+        method="custom_class",
+        drafter=None,
+    ),
+    _speculation("a missing drafter", "spec.speculation.drafter is required by this method", drafter=None),
+    _speculation(
+        "a drafter for ngram", "spec.speculation.drafter is not used by this method", method="ngram"
+    ),
+    _speculation("a drafter in a bucket", "spec.speculation.drafter.uri: s3://", drafter={"uri": "s3://b/d"}),
+    _speculation("a pinned drafter", drafter={"revision": "0a1b2c3"}),
+    _speculation(
+        "a revision of a local drafter",
+        "spec.speculation.drafter.revision applies to hf:// only",
+        drafter={"uri": "pvc://models/drafter", "revision": "main"},
+    ),
+    _speculation("no speculation", method="none", drafter=None, numSpeculativeTokens=None),
+    _speculation(
+        "no speculation, tuning off",
+        method="none",
+        drafter=None,
+        numSpeculativeTokens=None,
+        tuning={"mode": "Off"},
+    ),
+    _speculation(
+        "draft tokens without speculation", "method none drafts nothing", method="none", drafter=None
+    ),
+    _speculation(
+        "tuning without speculation",
+        "method none drafts nothing",
+        method="none",
+        drafter=None,
+        numSpeculativeTokens=None,
+        tuning={"mode": "Auto"},
+    ),
+    _speculation("suffix with tuning off", method="suffix", drafter=None, tuning={"mode": "Off"}),
+    _speculation(
+        "suffix that is tuned",
+        "spec.speculation.tuning.mode: the engine cannot change K of this method",
+        method="suffix",
+        drafter=None,
+    ),
+    _speculation(
+        "suffix with candidates",
+        "the engine keeps one K with this method",
+        method="suffix",
+        drafter=None,
+        candidates=[3, 5],
+        tuning={"mode": "Off"},
+    ),
+    _speculation(
+        "suffix with a table",
+        "the engine keeps one K with this method",
+        method="suffix",
+        drafter=None,
+        schedule=[_row(5, 8), _row(0)],
+        tuning={"mode": "Off"},
+    ),
+    _speculation(
+        "suffix with its K",
+        method="suffix",
+        drafter=None,
+        candidates=[5],
+        schedule=[_row(5)],
+        tuning={"mode": "Off"},
+    ),
+    _speculation("medusa with tuning off", method="medusa", tuning={"mode": "Off"}),
+    _speculation("dspark without drafter", method="dspark", drafter=None, tuning={"mode": "Off"}),
+)
+
+DRAFT_LENGTHS = (
+    _speculation(
+        "no ceiling", "spec.speculation.numSpeculativeTokens is required", numSpeculativeTokens=None
+    ),
+    _speculation("a ceiling of zero", "spec.speculation.numSpeculativeTokens", numSpeculativeTokens=0),
+    _speculation(
+        "a ceiling above the limit", "spec.speculation.numSpeculativeTokens", numSpeculativeTokens=33
+    ),
+    _speculation("a ceiling in words", "spec.speculation.numSpeculativeTokens", numSpeculativeTokens="five"),
+    _speculation("candidates", candidates=[0, 1, 3, 5]),
+    _speculation("no candidates at all", "spec.speculation.candidates", candidates=[]),
+    _speculation("too many candidates", "spec.speculation.candidates", candidates=list(range(9))),
+    _speculation("falling candidates", "spec.speculation.candidates must rise", candidates=[0, 5, 3]),
+    _speculation("repeated candidates", "spec.speculation.candidates must rise", candidates=[0, 3, 3, 5]),
+    _speculation(
+        "a candidate above the ceiling",
+        "candidates must not exceed numSpeculativeTokens",
+        candidates=[0, 5, 7],
+    ),
+    _speculation(
+        "candidates without the ceiling", "candidates must contain numSpeculativeTokens", candidates=[0, 3]
+    ),
+    _speculation("candidates without zero", "candidates must contain 0", candidates=[1, 5]),
+    _speculation("candidates without zero, tuning off", candidates=[1, 5], tuning={"mode": "Off"}),
+    _speculation("one row", schedule=[_row(3)]),
+    _speculation("three rows", schedule=[_row(3, 8), _row(1, 32), _row(0)]),
+    _speculation("no rows", "spec.speculation.schedule", schedule=[]),
+    _speculation(
+        "a closed last row",
+        "spec.speculation.schedule: the last row, and only the last",
+        schedule=[_row(3, 8)],
+    ),
+    _speculation(
+        "an open row in the middle",
+        "spec.speculation.schedule: the last row, and only the last",
+        schedule=[_row(3), _row(1, 8), _row(0)],
+    ),
+    _speculation(
+        "two equal open rows",
+        "spec.speculation.schedule: the last row, and only the last",
+        schedule=[_row(0), _row(0)],
+    ),
+    _speculation(
+        "falling rows",
+        "spec.speculation.schedule: maxBatchSize must rise",
+        schedule=[_row(3, 32), _row(1, 8), _row(0)],
+    ),
+    _speculation(
+        "a repeated batch size",
+        "spec.speculation.schedule: maxBatchSize must rise",
+        schedule=[_row(3, 8), _row(1, 8), _row(0)],
+    ),
+    _speculation("a batch size of zero", "spec.speculation.schedule", schedule=[_row(3, 0), _row(0)]),
+    _speculation("a K outside the default candidates", "must be one of candidates", schedule=[_row(4)]),
+    _speculation(
+        "a K outside the candidates", "must be one of candidates", candidates=[0, 5], schedule=[_row(3)]
+    ),
+    _speculation("a K inside the candidates", candidates=[0, 4, 5], schedule=[_row(4)]),
+    _speculation(
+        "a K above the ceiling", "must be one of candidates", numSpeculativeTokens=1, schedule=[_row(2)]
+    ),
+    _speculation("a small ceiling", numSpeculativeTokens=1, schedule=[_row(1, 4), _row(0)]),
+    _speculation("half of an even ceiling", numSpeculativeTokens=8, schedule=[_row(4, 4), _row(0)]),
+)
+
+TUNING = (
+    *(_tuning(f"mode {mode}", mode=mode) for mode in ("Off", "Observe", "Auto")),
+    _tuning("an unknown mode", "spec.speculation.tuning.mode", mode="On"),
+    _tuning(
+        "rollouts", "spec.speculation.tuning.actuation: Rollout is not available yet", actuation="Rollout"
+    ),
+    _tuning(
+        "latency", "spec.speculation.tuning.objective: Latency is not available yet", objective="Latency"
+    ),
+    _tuning("an SLO", "spec.speculation.tuning.slo is not available yet", slo={"interTokenLatency": "30ms"}),
+    _tuning("a relaunch", "spec.speculation.tuning.structuralOff: only Never", structuralOff="Allow"),
+    _tuning(
+        "a recommended relaunch",
+        "spec.speculation.tuning.structuralOff: only Never",
+        structuralOff="Recommend",
+    ),
+)
+
+ENGINES = (
+    _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
+    _spec("a version", engine={"runtime": "vLLM", "version": "0.32.0", "image": "vllm:x", "port": 9000}),
+    _spec("a tag as version", "spec.engine.version", engine={"version": "latest"}),
+    _spec("a privileged port", "spec.engine.port", engine={"port": 80}),
+    _args(
+        "flags of all kinds", max__num__seqs=64, enforce__eager=True, dtype="bfloat16", middleware=["a", "b"]
+    ),
+    _args("a fraction", gpu__memory__utilization=0.9),
+    _args("the model as a flag", "spec.engine.args.model is set by Outrider", model="x"),
+    _args("the port as a flag", "spec.engine.args.port is set by Outrider", port=1),
+    _args("speculation as a flag", "spec.engine.args.speculative-config is set", speculative__config="{}"),
+    _args("speculation with underscores", "spec.engine.args.speculative_config", speculative_config="{}"),
+    _args("a served name as a flag", "spec.engine.args.served-model-name is set", served__model__name="x"),
+    _args("a context as a flag", "spec.engine.args.max-model-len is set", max__model__len=1),
+    _args("tensor parallel as a short flag", "spec.engine.args.tp is set by Outrider", tp=2),
+    _args("a token in the open", "spec.engine.args.hf-token is set by Outrider", hf__token="x"),
+    _args("a key in the open", "spec.engine.args.api-key is set by Outrider", api__key="x"),
+    _args("a flag that hides metrics", "spec.engine.args.disable-log-stats", disable__log__stats="true"),
+)
+
+SHAPES = (
+    _spec("two GPUs", parallelism={"tensor": 2}),
+    _spec("no GPU", "spec.parallelism.tensor", parallelism={"tensor": 0}),
+    _spec("several nodes", "spec.parallelism.nodes: several nodes", parallelism={"nodes": 2}),
+    _spec("tuned data parallelism", "spec.parallelism.data: the engine keeps one K", parallelism={"data": 2}),
+    _spec("static data parallelism", parallelism={"data": 2}, speculation={"tuning": {"mode": "Off"}}),
+    _spec(
+        "data parallelism with candidates",
+        "candidates and schedule may name numSpeculativeTokens only",
+        parallelism={"data": 2},
+        speculation={"tuning": {"mode": "Off"}, "candidates": [0, 5]},
+    ),
+    _spec(
+        "a drafter as wide as its target",
+        parallelism={"tensor": 2},
+        speculation={"method": "draft_model", "drafter": {"tensorParallelSize": 2}},
+    ),
+    _spec(
+        "a draft model on one of two GPUs",
+        "spec.speculation.drafter.tensorParallelSize must be",
+        parallelism={"tensor": 2},
+        speculation={"method": "draft_model", "drafter": {"tensorParallelSize": 1}},
+    ),
+    _spec(
+        "an EAGLE head on one of two GPUs",
+        parallelism={"tensor": 2},
+        speculation={"drafter": {"tensorParallelSize": 1}},
+    ),
+    _spec(
+        "a drafter on two of four GPUs",
+        "spec.speculation.drafter.tensorParallelSize must be",
+        parallelism={"tensor": 4},
+        speculation={"drafter": {"tensorParallelSize": 2}},
+    ),
+    _spec("CPU resources", resources={"limits": {"memory": "2Gi"}, "requests": {"cpu": "100m", "memory": 1}}),
+    _spec("a bad quantity", "spec.resources.limits", resources={"limits": {"memory": "much"}}),
+    _spec("no replicas", replicas=0),
+    _spec("negative replicas", "spec.replicas", replicas=-1),
+    _spec(
+        "a rollout in percent", rollout={"maxSurge": "25%", "maxUnavailable": 1, "progressDeadline": "1h30m"}
+    ),
+    _spec(
+        "a rollout that cannot move",
+        "maxSurge and maxUnavailable must not both be 0",
+        rollout={"maxSurge": 0},
+    ),
+    _spec(
+        "a rollout of no percent",
+        "maxSurge and maxUnavailable must not both be 0",
+        rollout={"maxSurge": "0%", "maxUnavailable": "0%"},
+    ),
+    _spec("a deadline without unit", "spec.rollout.progressDeadline", rollout={"progressDeadline": "20"}),
+    _spec("a cache", "spec.cache is not available yet", cache={"claim": "weights"}),
+    _spec(
+        "a cache to be made",
+        "spec.cache is not available yet",
+        cache={"size": "200Gi", "storageClass": "ssd"},
+    ),
+    _spec(
+        "an overlay",
+        podTemplate={
+            "metadata": {"labels": {"team": "a"}, "annotations": {"x": "y"}},
+            "spec": {"nodeSelector": {"gpu": "h100"}, "containers": [{"name": "engine", "env": []}]},
+        },
+    ),
+    _spec(
+        "an overlay on Outrider's labels",
+        "spec.podTemplate.metadata.labels: keys of outrider.dev/ belong to Outrider",
+        podTemplate={"metadata": {"labels": {"outrider.dev/model": "other"}}},
+    ),
+)
+
+CASES: tuple[AdmissionCase, ...] = (
+    *NAMES,
+    *MODELS,
+    *METHODS,
+    *DRAFT_LENGTHS,
+    *TUNING,
+    *ENGINES,
+    *SHAPES,
+)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from pydantic import ValidationError
+
+from outrider.api.quantity import Location, Scheme, duration_seconds, parse_uri
+from outrider.api.resource import SpeculativeModel
+from outrider.api.spec import Spec
+from outrider.api.speculation import TuningMode
+from tests.unit.api.admission_cases import CASES, AdmissionCase, base_manifest
+
+
+def a_spec(**speculation: object) -> Spec:
+    return SpeculativeModel.model_validate(
+        AdmissionCase("", {"spec": {"speculation": speculation}}).manifest
+    ).spec
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "lengths"),
+    [(1, (0, 1)), (2, (0, 1, 2)), (3, (0, 1, 2, 3)), (5, (0, 1, 2, 3, 5)), (8, (0, 1, 2, 4, 8))],
+)
+def test_default_candidates_halve_the_ceiling(ceiling: int, lengths: tuple[int, ...]) -> None:
+    assert a_spec(numSpeculativeTokens=ceiling).draft_lengths() == lengths
+
+
+def test_the_default_table_drafts_less_at_larger_batches() -> None:
+    assert str(a_spec(numSpeculativeTokens=5).static_schedule()) == "8:3,32:1,*:0"
+
+
+def test_the_default_table_uses_the_given_candidates() -> None:
+    assert str(a_spec(numSpeculativeTokens=6, candidates=[0, 2, 6]).static_schedule()) == "8:2,*:0"
+
+
+def test_without_speculation_there_is_no_draft_length() -> None:
+    spec = a_spec(method="none", drafter=None, numSpeculativeTokens=None)
+    assert (spec.draft_lengths(), str(spec.static_schedule())) == ((0,), "*:0")
+    assert spec.tuning_mode is TuningMode.OFF
+
+
+def test_data_parallelism_keeps_one_draft_length() -> None:
+    case = {"spec": {"parallelism": {"data": 2}, "speculation": {"tuning": {"mode": "Off"}}}}
+    spec = SpeculativeModel.model_validate(AdmissionCase("", case).manifest).spec
+    assert (spec.live, spec.draft_lengths(), str(spec.static_schedule())) == (False, (5,), "*:5")
+
+
+def test_the_static_table_yields_draft_lengths_of_the_launch_only() -> None:
+    for case in CASES:
+        if case.refused is None:
+            spec = SpeculativeModel.model_validate(case.manifest).spec
+            assert spec.static_schedule().values() <= set(spec.draft_lengths()), case.name
+
+
+def test_the_wire_form_is_read_back_unchanged() -> None:
+    model = SpeculativeModel.model_validate(base_manifest())
+    wire = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert SpeculativeModel.model_validate(wire) == model
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30ms", 0.03), ("20m", 1200), ("1h30m", 5400), ("1.5s", 1.5)])
+def test_durations_are_read_in_seconds(text: str, seconds: float) -> None:
+    assert duration_seconds(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "20", "m", "1d", "-1s"])
+def test_other_texts_are_no_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        duration_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("uri", "location"),
+    [
+        ("hf://Qwen/Qwen3-8B", Location(Scheme.HF, "Qwen/Qwen3-8B")),
+        ("pvc://models/a/b/", Location(Scheme.PVC, "a/b", "models")),
+        ("pvc://models", Location(Scheme.PVC, "", "models")),
+        ("file:///srv/models/a", Location(Scheme.FILE, "/srv/models/a")),
+    ],
+)
+def test_uris_split_into_place_and_path(uri: str, location: Location) -> None:
+    assert parse_uri(uri) == location
+
+
+@pytest.mark.parametrize("flag", ["speculative-conf", "speculative_config.method", "max-model", "uds.x"])
+def test_owned_flags_are_refused_in_every_spelling_that_vllm_takes(flag: str) -> None:
+    case = AdmissionCase("", {"spec": {"engine": {"args": {flag: "x"}}}})
+    with pytest.raises(ValidationError, match=re.escape(f"spec.engine.args.{flag} is set by Outrider")):
+        SpeculativeModel.model_validate(case.manifest)
+
+
+@pytest.mark.parametrize("flag", ["--dtype", "-q", "a b", ""])
+def test_a_flag_is_written_without_dashes(flag: str) -> None:
+    case = AdmissionCase("", {"spec": {"engine": {"args": {flag: "x"}}}})
+    with pytest.raises(ValidationError, match=r"spec\.engine\.args"):
+        SpeculativeModel.model_validate(case.manifest)

@@ -1,0 +1,63 @@
+"""Small specs and plans with keyword overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from outrider.api.resource import SpeculativeModel
+from outrider.plan import Plan, PlanSettings, plan
+
+Json = dict[str, object]
+
+CPU: Mapping[str, object] = {"limits": {"memory": "2Gi"}}
+
+
+def a_model(
+    *,
+    name: str = "qwen",
+    uri: str = "hf://Qwen/Qwen3-8B",
+    method: str = "ngram",
+    speculation: Mapping[str, object] | None = None,
+    **spec: object,
+) -> SpeculativeModel:
+    """A model with n-gram speculation; `speculation` and `spec` add or replace fields."""
+    tokens = {} if method == "none" else {"numSpeculativeTokens": 5}
+    return SpeculativeModel.model_validate(
+        {
+            "metadata": {"name": name, "namespace": "llm", "uid": "u-1"},
+            "spec": {
+                "model": {"uri": uri},
+                "speculation": {"method": method, **tokens, **(speculation or {})},
+                **spec,
+            },
+        }
+    )
+
+
+def a_plan(model: SpeculativeModel, *, settings: PlanSettings | None = None, token: str = "t") -> Plan:
+    return plan(model, settings=settings or PlanSettings(), control_token=token)
+
+
+def pod_spec(result: Plan) -> Json:
+    deployment = result.child("Deployment")
+    assert deployment is not None, result.problems
+    return deployment["spec"]["template"]["spec"]  # type: ignore[index,no-any-return]
+
+
+def engine_container(result: Plan) -> Json:
+    return pod_spec(result)["containers"][0]  # type: ignore[index,no-any-return]
+
+
+def arguments(result: Plan) -> list[str]:
+    return engine_container(result)["args"]  # type: ignore[return-value]
+
+
+def flag(result: Plan, name: str) -> str | None:
+    """The value after a flag; None when the flag is absent."""
+    words = arguments(result)
+    return words[words.index(name) + 1] if name in words else None
+
+
+def environment(result: Plan) -> dict[str, str]:
+    variables: list[Mapping[str, str]] = engine_container(result)["env"]  # type: ignore[assignment]
+    return {variable["name"]: variable.get("value", "") for variable in variables}

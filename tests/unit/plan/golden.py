@@ -1,0 +1,61 @@
+"""Golden plans: ``golden/<case>/in.yaml`` is planned and compared with ``out.yaml``.
+
+``python -m tests.unit.plan.golden --write`` writes what the planner says today; read the diff.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from outrider.api.resource import SpeculativeModel
+from outrider.plan import PlanSettings, plan
+
+FOLDER = Path(__file__).parent / "golden"
+SETTINGS = PlanSettings(
+    engine_images={"0.32.0": "outrider/engine:0.32.0", "0.33.0": "outrider/engine:0.33.0"}
+)
+TOKEN = "a-token-for-tests"
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def cases() -> list[str]:
+    return sorted(path.parent.name for path in FOLDER.glob("*/in.yaml"))
+
+
+def read_model(case: str) -> SpeculativeModel:
+    return SpeculativeModel.model_validate(yaml.safe_load((FOLDER / case / "in.yaml").read_text()))
+
+
+def expected(case: str) -> str:
+    return (FOLDER / case / "out.yaml").read_text()
+
+
+def planned(case: str) -> str:
+    result = plan(read_model(case), settings=SETTINGS, control_token=TOKEN)
+    content = {
+        "revision": result.revision,
+        "problems": [{"reason": reason.value, "message": message} for reason, message in result.problems],
+        "children": list(result.children),
+    }
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=250)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.unit.plan.golden")
+    parser.add_argument("--write", action="store_true", help="overwrite the expected plans")
+    if not parser.parse_args(arguments).write:
+        parser.error("nothing to do; pass --write, then read the diff")
+    for case in cases():
+        (FOLDER / case / "out.yaml").write_text(planned(case))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.plan.launch_table import launch_table
+
+draft_lengths = st.lists(st.integers(0, 32), min_size=1, max_size=8, unique=True).map(sorted)
+
+
+def test_small_lengths_sit_on_the_largest_batch_sizes() -> None:
+    assert launch_table((0, 1, 3), 64) == [[1, 62, 3], [63, 63, 1], [64, 64, 0]]
+
+
+def test_one_length_fills_the_table() -> None:
+    assert launch_table((4,), 16) == [[1, 16, 4]]
+
+
+def test_as_many_lengths_as_batch_sizes_fit() -> None:
+    assert launch_table((0, 2), 2) == [[1, 1, 2], [2, 2, 0]]
+
+
+def test_more_lengths_than_batch_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 candidates need at least 3 batch sizes"):
+        launch_table((0, 1, 2), 2)
+
+
+@settings(deadline=None, max_examples=50)
+@given(lengths=draft_lengths, spare=st.integers(0, 500))
+def test_every_length_is_named_once_and_the_table_covers_every_batch_size(
+    lengths: list[int], spare: int
+) -> None:
+    limit = len(lengths) + spare
+    table = launch_table(lengths, limit)
+    assert sorted(k for _, _, k in table) == lengths
+    assert [size for first, last, _ in table for size in range(first, last + 1)] == list(range(1, limit + 1))
+
+
+@settings(deadline=None, max_examples=50)
+@given(lengths=draft_lengths, spare=st.integers(0, 500))
+def test_the_largest_length_is_the_widest(lengths: list[int], spare: int) -> None:
+    table = launch_table(lengths, len(lengths) + spare)
+    widths = {k: last - first for first, last, k in table}
+    assert widths[max(lengths)] == max(widths.values())

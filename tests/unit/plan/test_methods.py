@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from outrider.api.methods import TRAITS, Drafter, Method, Tunability
+from outrider.plan.methods import ENGINE_METHODS, Runner, parse_version, unsupported_reason
+from tests.unit.plan.factories import a_model, a_plan, environment, flag
+
+SERVED = [method for method, traits in TRAITS.items() if traits.tunability is not Tunability.REFUSED]
+OLD_ENGINE = "0.32.0"
+
+
+def config_of(method: Method) -> dict[str, object] | None:
+    traits = TRAITS[method]
+    speculation: dict[str, object] = {}
+    if traits.drafter is Drafter.REQUIRED:
+        speculation["drafter"] = {"uri": "hf://org/drafter"}
+    if traits.tunability is Tunability.STATIC and method is not Method.NONE:
+        speculation["tuning"] = {"mode": "Off"}
+    model = a_model(method=method.value, speculation=speculation, engine={"version": OLD_ENGINE})
+    text = flag(a_plan(model), "--speculative-config")
+    return None if text is None else json.loads(text)
+
+
+def test_every_method_is_in_both_registries() -> None:
+    assert set(TRAITS) == set(Method) == set(ENGINE_METHODS)
+
+
+@pytest.mark.parametrize("method", [method for method in SERVED if method is not Method.NONE])
+def test_a_served_method_reaches_the_engine(method: Method) -> None:
+    config = config_of(method)
+    assert config is not None
+    assert config["method"] == ENGINE_METHODS[method].config["method"]
+    assert config["num_speculative_tokens"] == 5
+
+
+@pytest.mark.parametrize("method", SERVED)
+def test_only_live_methods_get_a_launch_table(method: Method) -> None:
+    has_table = "num_speculative_tokens_per_batch_size" in (config_of(method) or {})
+    assert has_table is (TRAITS[method].tunability is Tunability.LIVE)
+
+
+@pytest.mark.parametrize("method", [m for m in SERVED if TRAITS[m].tunability is Tunability.LIVE])
+def test_live_methods_run_on_the_runner_that_takes_a_table(method: Method) -> None:
+    assert ENGINE_METHODS[method].runner is Runner.V1
+
+
+def test_without_speculation_the_engine_chooses_its_runner() -> None:
+    result = a_plan(a_model(method="none"))
+    assert flag(result, "--speculative-config") is None
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in environment(result)
+
+
+def test_parallel_drafters_are_variants_of_their_family() -> None:
+    assert ENGINE_METHODS[Method.PARD].config == {"method": "draft_model", "parallel_drafting": True}
+    assert ENGINE_METHODS[Method.P_EAGLE].config == {"method": "eagle3", "parallel_drafting": True}
+
+
+def test_a_removed_method_is_refused_with_the_version() -> None:
+    reason = unsupported_reason(Method.MEDUSA, "0.33.0")
+    assert reason is not None
+    assert "it was removed in 0.33.0" in reason
+
+
+def test_a_removed_method_runs_on_the_older_engine() -> None:
+    assert unsupported_reason(Method.MEDUSA, OLD_ENGINE) is None
+
+
+def test_an_engine_older_than_the_plugin_is_refused() -> None:
+    reason = unsupported_reason(Method.NGRAM, "0.31.9")
+    assert reason is not None
+    assert "set spec.engine.version to 0.32.0 or newer" in reason
+
+
+@pytest.mark.parametrize(("text", "version"), [("0.33.0", (0, 33, 0)), ("0.33.1rc2", (0, 33, 1))])
+def test_versions_are_read_by_their_numbers(text: str, version: tuple[int, int, int]) -> None:
+    assert parse_version(text) == version

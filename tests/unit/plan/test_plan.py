@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.api.reasons import DegradedReason
+from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
+from outrider.api.schedule import Schedule
+from outrider.plan import Plan, PlanSettings
+from outrider.plan.names import REVISION_LABEL
+from tests.unit.plan.factories import (
+    CPU,
+    a_model,
+    a_plan,
+    arguments,
+    engine_container,
+    environment,
+    flag,
+    pod_spec,
+)
+
+LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+names = st.from_regex(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", fullmatch=True)
+ceilings = st.integers(1, 32)
+modes = st.sampled_from(["Off", "Observe", "Auto"])
+
+
+@st.composite
+def speculations(draw: st.DrawFn, ceiling: int) -> dict[str, object]:
+    """Everything about speculation that may change without a restart."""
+    lengths = sorted({0, 1, 2, (ceiling + 1) // 2, ceiling})
+    choices = st.sampled_from([k for k in lengths if k <= ceiling])
+    edges = draw(st.lists(st.integers(1, 256), max_size=4, unique=True).map(sorted))
+    rows = [{"maxBatchSize": edge, "numSpeculativeTokens": draw(choices)} for edge in edges]
+    schedule = [*rows, {"numSpeculativeTokens": draw(choices)}]
+    return {"numSpeculativeTokens": ceiling, "schedule": schedule, "tuning": {"mode": draw(modes)}}
+
+
+def problems(result: Plan) -> list[DegradedReason]:
+    return [reason for reason, _ in result.problems]
+
+
+@settings(deadline=None, max_examples=50)
+@given(name=names, ceiling=ceilings)
+def test_equal_specs_give_equal_plans(name: str, ceiling: int) -> None:
+    def once() -> Plan:
+        return a_plan(a_model(name=name, speculation={"numSpeculativeTokens": ceiling}))
+
+    assert yaml.safe_dump(list(once().children)) == yaml.safe_dump(list(once().children))
+
+
+@settings(deadline=None, max_examples=50)
+@given(name=names)
+def test_names_and_labels_of_all_children_are_valid(name: str) -> None:
+    for child in a_plan(a_model(name=name)).children:
+        metadata = child["metadata"]
+        assert isinstance(metadata, dict)
+        assert DNS_LABEL.fullmatch(metadata["name"])
+        assert all(LABEL_VALUE.fullmatch(value) for value in metadata["labels"].values())
+
+
+@settings(deadline=None, max_examples=50)
+@given(data=st.data(), ceiling=ceilings)
+def test_table_and_tuning_never_change_the_pod(data: st.DataObject, ceiling: int) -> None:
+    first, second = (a_model(speculation=data.draw(speculations(ceiling))) for _ in range(2))
+    assert a_plan(first).revision == a_plan(second).revision
+    assert a_plan(first).child("Deployment") == a_plan(second).child("Deployment")
+
+
+@settings(deadline=None, max_examples=50)
+@given(candidates=st.lists(st.integers(0, 32), min_size=2, max_size=8, unique=True).map(sorted))
+def test_every_candidate_is_in_the_launch_table(candidates: list[int]) -> None:
+    speculation = {
+        "numSpeculativeTokens": candidates[-1],
+        "candidates": candidates,
+        "tuning": {"mode": "Off"},
+    }
+    text = flag(a_plan(a_model(speculation=speculation)), "--speculative-config")
+    assert text is not None
+    table = json.loads(text)["num_speculative_tokens_per_batch_size"]
+    assert {k for _, _, k in table} == set(candidates)
+
+
+@settings(deadline=None, max_examples=50)
+@given(ceiling=ceilings, data=st.data())
+def test_the_static_table_is_delivered_as_it_is_written(ceiling: int, data: st.DataObject) -> None:
+    model = a_model(speculation=data.draw(speculations(ceiling)))
+    config_map = a_plan(model).child("ConfigMap")
+    assert config_map is not None
+    text = config_map["data"]["schedule.json"]  # type: ignore[index]
+    assert Schedule.from_wire(json.loads(text)) == model.spec.static_schedule()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"speculation": {"numSpeculativeTokens": 4}},
+        {"speculation": {"candidates": [0, 5]}},
+        {"uri": "hf://Qwen/Qwen3-14B"},
+        {"engine": {"version": "0.32.0"}},
+        {"engine": {"args": {"max-num-seqs": 64}}},
+        {"parallelism": {"tensor": 2}},
+        {"resources": CPU},
+        {"podTemplate": {"spec": {"priorityClassName": "high"}}},
+    ],
+    ids=str,
+)
+def test_what_an_engine_is_launched_with_changes_the_revision(change: dict[str, object]) -> None:
+    assert a_plan(a_model(**change)).revision != a_plan(a_model()).revision  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"replicas": 3}, {"rollout": {"progressDeadline": "5m"}}, {"rollout": {"maxUnavailable": 1}}],
+    ids=str,
+)
+def test_what_only_the_rollout_needs_does_not_change_the_revision(change: dict[str, object]) -> None:
+    assert a_plan(a_model(**change)).revision == a_plan(a_model()).revision  # type: ignore[arg-type]
+
+
+def test_the_token_does_not_change_the_revision() -> None:
+    assert a_plan(a_model(), token="a").revision == a_plan(a_model(), token="b").revision
+
+
+def test_the_token_is_in_the_secret_alone() -> None:
+    result = a_plan(a_model(), token="top-secret")
+    encoded = base64.b64encode(b"top-secret").decode()
+    holders = [
+        child["kind"]
+        for child in result.children
+        if "top-secret" in yaml.safe_dump(child) or encoded in yaml.safe_dump(child)
+    ]
+    assert holders == ["Secret"]
+
+
+def test_pods_carry_the_revision() -> None:
+    result = a_plan(a_model())
+    deployment = result.child("Deployment")
+    assert deployment is not None
+    labels = deployment["spec"]["template"]["metadata"]["labels"]  # type: ignore[index]
+    assert labels[REVISION_LABEL] == result.revision
+
+
+def test_every_child_has_the_model_as_controller() -> None:
+    for child in a_plan(a_model()).children:
+        metadata = child["metadata"]
+        assert isinstance(metadata, dict)
+        (owner,) = metadata["ownerReferences"]
+        assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("u-1", True, True)
+
+
+def test_the_longest_name_leaves_room_for_children() -> None:
+    for child in a_plan(a_model(name="a" * MAX_NAME_LENGTH)).children:
+        metadata = child["metadata"]
+        assert isinstance(metadata, dict)
+        assert len(metadata["name"]) <= 63
+
+
+def test_the_engine_gets_one_gpu_per_rank() -> None:
+    container = engine_container(a_plan(a_model(parallelism={"tensor": 2, "pipeline": 2})))
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "4"}}
+
+
+def test_memory_is_claimed_on_gpus_only() -> None:
+    assert flag(a_plan(a_model()), "--gpu-memory-utilization") == "0.94"
+    assert flag(a_plan(a_model(resources=CPU)), "--gpu-memory-utilization") is None
+
+
+def test_a_flag_of_the_user_replaces_a_default() -> None:
+    model = a_model(engine={"args": {"gpu-memory-utilization": 0.8, "max_num_seqs": 32}})
+    words = arguments(a_plan(model))
+    assert (words.count("--gpu-memory-utilization"), words.count("--max-num-seqs")) == (1, 1)
+    assert flag(a_plan(model), "--max-num-seqs") == "32"
+
+
+def test_true_sets_a_flag_and_false_leaves_it_out() -> None:
+    words = arguments(a_plan(a_model(engine={"args": {"enforce-eager": True, "async-scheduling": False}})))
+    assert "--enforce-eager" in words
+    assert not {"True", "--async-scheduling"} & set(words)
+
+
+def test_local_weights_need_no_hub() -> None:
+    assert environment(a_plan(a_model(uri="pvc://models/qwen")))["HF_HUB_OFFLINE"] == "1"
+    assert "HF_HUB_OFFLINE" not in environment(a_plan(a_model()))
+
+
+def test_one_claim_is_mounted_once() -> None:
+    drafter = {"drafter": {"uri": "pvc://models/drafter"}}
+    result = a_plan(a_model(uri="pvc://models/target", method="draft_model", speculation=drafter))
+    volumes = pod_spec(result)["volumes"]
+    assert isinstance(volumes, list)
+    assert [volume["name"] for volume in volumes if "persistentVolumeClaim" in volume] == ["models-0"]
+    assert flag(result, "--model") == "/models/models/target"
+
+
+def test_a_draft_model_spreads_as_its_target() -> None:
+    drafter = {"drafter": {"uri": "hf://org/drafter"}}
+    for method, size in (("draft_model", 4), ("eagle3", 1)):
+        model = a_model(method=method, speculation=drafter, parallelism={"tensor": 4})
+        text = flag(a_plan(model), "--speculative-config")
+        assert text is not None
+        assert json.loads(text)["draft_tensor_parallel_size"] == size
+
+
+def test_too_few_batch_sizes_are_a_problem_and_give_no_children() -> None:
+    result = a_plan(a_model(engine={"args": {"max-num-seqs": 2}}))
+    assert (problems(result), result.children, result.revision) == ([DegradedReason.INVALID_SPEC], (), "")
+
+
+def test_a_batch_size_in_words_is_a_problem() -> None:
+    assert problems(a_plan(a_model(engine={"args": {"max-num-seqs": "many"}}))) == [
+        DegradedReason.INVALID_SPEC
+    ]
+
+
+def test_an_engine_without_image_is_a_problem() -> None:
+    result = a_plan(a_model(engine={"version": "0.34.0"}))
+    assert problems(result) == [DegradedReason.UNSUPPORTED]
+    assert "set spec.engine.image" in result.problems[0][1]
+
+
+def test_pull_secrets_of_the_operator_reach_the_pod() -> None:
+    defaults = PlanSettings(image_pull_secrets=("registry",))
+    assert pod_spec(a_plan(a_model(), settings=defaults))["imagePullSecrets"] == [{"name": "registry"}]
+
+
+@pytest.mark.parametrize(
+    ("engine", "field"),
+    [
+        ({"args": ["--model", "x"]}, "containers[engine].args"),
+        ({"env": [{"name": "VLLM_PLUGINS", "value": ""}]}, "VLLM_PLUGINS"),
+        ({"env": [{"value": "nameless"}]}, "every entry of env needs name"),
+    ],
+)
+def test_an_overlay_cannot_take_the_engine_away(engine: dict[str, object], field: str) -> None:
+    result = a_plan(a_model(podTemplate={"spec": {"containers": [{"name": "engine", **engine}]}}))
+    assert problems(result) == [DegradedReason.INVALID_SPEC]
+    assert field in result.problems[0][1]
+
+
+def test_the_sources_of_a_plan_are_not_changed() -> None:
+    model = a_model(podTemplate={"spec": {"nodeSelector": {"a": "b"}}})
+    before = model.model_dump_json()
+    a_plan(model)
+    assert SpeculativeModel.model_validate_json(before) == model

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.api.methods import Method
+from outrider.plan.reference import FILE_NAME, render
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / FILE_NAME
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == render(), (
+        "stale: run `python -m outrider.plan.reference --write docs/reference/`"
+    )
+
+
+def test_has_a_row_for_every_method() -> None:
+    assert [method for method in Method if f"| `{method}` |" not in render()] == []

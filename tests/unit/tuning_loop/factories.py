@@ -1,0 +1,121 @@
+"""A fleet, a reporter and a source in memory; engines speak real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from outrider.api.reasons import EventReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.api.status import Status
+from outrider.controller.actuation import EnginePod
+from outrider.controller.fleet import TunedModel
+from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.tuning_loop import TuningLoop
+from outrider.engine.client import EngineClient
+from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.source import MetricsError
+
+NOW = 1_800_000_000.0
+
+
+def a_model(
+    *pods: EnginePod,
+    name: str = "m",
+    mode: TuningMode = TuningMode.AUTO,
+    static: Schedule | None = None,
+    candidates: tuple[int, ...] = (0, 1, 3, 5),
+    status: Status | None = None,
+) -> TunedModel:
+    return TunedModel(
+        namespace="default",
+        name=name,
+        uid=f"uid-of-{name}",
+        generation=1,
+        mode=mode,
+        static=static or Schedule.constant(3),
+        candidates=candidates,
+        max_num_seqs=64,
+        status=status or Status(),
+        pods=pods,
+    )
+
+
+def a_status(*, k: int, generation: int) -> Status:
+    """As an earlier process left it: one K for all batch sizes, confirmed for this generation."""
+    converged = {
+        "type": "ActuationConverged",
+        "status": "True",
+        "reason": "Converged",
+        "observedGeneration": generation,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    speculation = {"state": "Active", "schedule": [{"numSpeculativeTokens": k}]}
+    return Status.model_validate({"conditions": [converged], "speculation": speculation})
+
+
+@dataclass
+class World:
+    """Everything around the loop; tests change it between ticks."""
+
+    models: list[TunedModel] = field(default_factory=list)
+    series: Mapping[PodKey, PodSeries] = field(default_factory=dict)
+    outage: MetricsError | None = None
+    now: float = NOW
+    term: int = 1
+    statuses: list[dict[str, object]] = field(default_factory=list)
+    events: list[tuple[EventReason, str]] = field(default_factory=list)
+    broken_reporting_of: str | None = None
+
+    def tuned_models(self) -> Sequence[TunedModel]:
+        return self.models
+
+    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+        assert lookback_seconds > 0
+        if self.outage is not None:
+            raise self.outage
+        return self.series
+
+    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
+        if model.name == self.broken_reporting_of:
+            raise RuntimeError("a defect of this model")
+        self.statuses.append(part)
+
+    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+        assert model in self.models
+        assert note
+        self.events.append((reason, "Warning" if warning else "Normal"))
+
+    def change(self, index: int = 0, **fields: object) -> None:
+        """The user, or the cluster, changed this model."""
+        self.models[index] = replace(self.models[index], **fields)  # type: ignore[arg-type]
+
+    @property
+    def speculation(self) -> dict[str, object]:
+        """`status.speculation` as last written."""
+        found = self.statuses[-1]["speculation"]
+        assert isinstance(found, dict)
+        return found
+
+    def condition(self, kind: str) -> dict[str, str] | None:
+        """A condition as last written; None where it is absent."""
+        conditions = self.statuses[-1]["conditions"]
+        assert isinstance(conditions, list)
+        return next((c for c in conditions if c["type"] == kind), None)
+
+    @contextmanager
+    def loop(self, engines: EngineClient) -> Iterator[TuningLoop]:
+        """A fresh process."""
+        yield TuningLoop(
+            fleet=self,
+            source=self,
+            engines=engines,
+            reporter=self,
+            term=lambda: self.term,
+            interval_seconds=10,
+            lease_seconds=60,
+            metrics=OwnMetrics(),
+            clock=lambda: self.now,
+        )
