@@ -1,0 +1,146 @@
+"""Who may set the table and for how long: fencing by (term, epoch) and a lease.
+
+Pure: the clock is a parameter, in monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.table import Table, parse_table, require_captured, require_keys, whole_number
+
+LONGEST_LEASE_SECONDS = 3600.0
+
+
+class Source(StrEnum):
+    """Where the table in force comes from."""
+
+    STATIC = "Static"
+    """Nothing was pushed since the engine started."""
+    PUSHED = "Pushed"
+    """A pushed table under a live lease."""
+    FALLBACK = "Fallback"
+    """The lease of the last push ran out; the static table is back."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fence:
+    """The order of pushes: the leader's term first, then its own count of tables."""
+
+    term: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A table that a controller wants in force for ``lease_seconds``."""
+
+    fence: Fence
+    table: Table
+    lease_seconds: float
+
+    def to_wire(self) -> dict[str, object]:
+        """The inverse of `parse_push`."""
+        return {
+            "term": self.fence.term,
+            "epoch": self.fence.epoch,
+            "schedule": self.table.to_wire(),
+            "leaseSeconds": self.lease_seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a table must keep to in one engine."""
+
+    max_num_seqs: int
+    captured: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The last accepted push and until when it holds.
+
+    ``lease_ends_at``: monotonic seconds; None when no lease runs. The push stays known
+    after its lease, since it still fences off older ones.
+    """
+
+    last_push: Push | None = None
+    lease_ends_at: float | None = None
+
+    @property
+    def source(self) -> Source:
+        """Where the table in force comes from."""
+        if self.last_push is None:
+            return Source.STATIC
+        return Source.FALLBACK if self.lease_ends_at is None else Source.PUSHED
+
+    @property
+    def pushed_table(self) -> Table | None:
+        """The pushed table while its lease lives, else None: the static table rules."""
+        return self.last_push.table if self.last_push and self.source is Source.PUSHED else None
+
+    def lease_remaining_seconds(self, now: float) -> float | None:
+        """Seconds until the static table returns; None when no lease runs."""
+        return None if self.lease_ends_at is None else max(0.0, self.lease_ends_at - now)
+
+
+def accept(control: Control, push: Push, *, limits: Limits, now: float) -> Control:
+    """Take a push, or the renewal of the last one.
+
+    Raises:
+        Refusal: `Reason.STALE_EPOCH` or `Reason.NOT_CAPTURED`; ``control`` stays in force.
+    """
+    last = control.last_push
+    if last is not None:
+        if push.fence < last.fence:
+            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} is older than {_name(last.fence)}")
+        if push.fence == last.fence and not _same_table(push, last, limits):
+            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another table")
+    require_captured(push.table, limits.captured)
+    return Control(last_push=push, lease_ends_at=now + push.lease_seconds)
+
+
+def lapse(control: Control, now: float) -> Control:
+    """The control after every lease that ends at or before ``now``."""
+    if control.lease_ends_at is None or now < control.lease_ends_at:
+        return control
+    return replace(control, lease_ends_at=None)
+
+
+def parse_push(value: object) -> Push:
+    """Read the body of ``PUT /outrider/v1/schedule``.
+
+    Raises:
+        Refusal: `Reason.MALFORMED`; the message names the field.
+    """
+    keys = frozenset({"term", "epoch", "schedule", "leaseSeconds"})
+    body = require_keys(value, "the body", needed=keys, optional=frozenset())
+    return Push(
+        fence=Fence(
+            term=whole_number(body["term"], "term", at_least=0),
+            epoch=whole_number(body["epoch"], "epoch", at_least=0),
+        ),
+        table=parse_table(body["schedule"]),
+        lease_seconds=_lease_seconds(body["leaseSeconds"]),
+    )
+
+
+def _lease_seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refusal(Reason.MALFORMED, "leaseSeconds must be a number")
+    if not 0 < value <= LONGEST_LEASE_SECONDS:  # false for NaN, too
+        raise Refusal(
+            Reason.MALFORMED, f"leaseSeconds must lie in 0 … {LONGEST_LEASE_SECONDS:.0f}, 0 excluded"
+        )
+    return float(value)
+
+
+def _same_table(push: Push, other: Push, limits: Limits) -> bool:
+    return push.table.dense(limits.max_num_seqs) == other.table.dense(limits.max_num_seqs)
+
+
+def _name(fence: Fence) -> str:
+    return f"(term {fence.term}, epoch {fence.epoch})"

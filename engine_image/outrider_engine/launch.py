@@ -1,0 +1,80 @@
+"""Starts vLLM's API server after a look at the paths that it needs.
+
+``python -m outrider_engine.launch <flags of the API server>``
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+API_SERVER = "vllm.entrypoints.openai.api_server"
+TERMINATION_LOG_VARIABLE = "OUTRIDER_TERMINATION_LOG"
+EXIT_CONFIG = 78
+"""EX_CONFIG of sysexits.h."""
+
+MODEL_FILES = ("config.json", "params.json")
+"""vLLM reads one of these first from a model folder."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Replace this process by the API server, or end with `EXIT_CONFIG` when a path is missing."""
+    for role, path in local_paths(arguments):
+        if not is_model(path):
+            report("ModelNotFound", f"the {role} {path} does not exist or holds no model")
+            sys.exit(EXIT_CONFIG)
+    os.execv(sys.executable, [sys.executable, "-m", API_SERVER, *arguments])
+
+
+def local_paths(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """The local paths of the model and the drafter in the server's flags; names of a hub are none."""
+    flags = ((flag.replace("_", "-"), value) for flag, value in _flags(arguments))
+    for flag, value in flags:
+        if flag == "--model":
+            named = [("model", value)]
+        elif flag == "--speculative-config":
+            named = [("drafter", _drafter(value))]
+        else:
+            continue
+        yield from ((role, Path(name)) for role, name in named if name.startswith(("/", "./", "../")))
+
+
+def is_model(path: Path) -> bool:
+    """True for a file, or a folder that holds a model's configuration."""
+    return path.is_file() or any((path / name).is_file() for name in MODEL_FILES)
+
+
+def report(reason: str, message: str) -> None:
+    """Leave the cause where Kubernetes reads it: the termination log, and the last line of the log."""
+    line = json.dumps({"reason": reason, "message": message})
+    print(line, file=sys.stderr, flush=True)  # noqa: T201  the log of a process that has no logger yet
+    termination_log = os.environ.get(TERMINATION_LOG_VARIABLE, "/dev/termination-log")
+    # Kubernetes makes the file; elsewhere there is none, and none is made.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(termination_log, os.O_WRONLY | os.O_TRUNC)
+        with os.fdopen(descriptor, "w") as log:
+            log.write(line + "\n")
+
+
+def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        flag, equals, value = argument.partition("=")
+        if flag.startswith("--"):
+            yield flag, value if equals else following
+
+
+def _drafter(speculative_config: str) -> str:
+    try:
+        config = json.loads(speculative_config)
+    except ValueError:
+        return ""
+    model = config.get("model") if isinstance(config, dict) else None
+    return model if isinstance(model, str) else ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

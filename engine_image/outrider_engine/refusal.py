@@ -1,0 +1,50 @@
+"""Why a request to the control API is refused. A refused request changes nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Stable reasons of the control API."""
+
+    UNAUTHORIZED = "Unauthorized"
+    """No bearer token, or not the one in the token file."""
+    STALE_EPOCH = "StaleEpoch"
+    """(term, epoch) is older than the last accepted push, or the same with another table."""
+    TOO_LARGE = "TooLarge"
+    """The body exceeds the size limit."""
+    MALFORMED = "Malformed"
+    """The body is not a push."""
+    NOT_CAPTURED = "NotCaptured"
+    """The table holds a K that the engine was not launched with."""
+    LIVE_TUNING_IMPOSSIBLE = "LiveTuningImpossible"
+    """This engine cannot change its table while it runs."""
+
+
+HTTP_STATUS = {
+    Reason.UNAUTHORIZED: 401,
+    Reason.STALE_EPOCH: 409,
+    Reason.TOO_LARGE: 413,
+    Reason.MALFORMED: 422,
+    Reason.NOT_CAPTURED: 422,
+    Reason.LIVE_TUNING_IMPOSSIBLE: 503,
+}
+
+
+class Refusal(Exception):
+    """A refused request. ``message`` is for people and never holds a secret."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+        self.message = message
+
+    def to_wire(self) -> dict[str, str]:
+        """The form that travels from the engine core to the API server and on to the client."""
+        return {"reason": self.reason.value, "message": self.message}
+
+    @classmethod
+    def from_wire(cls, error: dict[str, str]) -> Refusal:
+        """The inverse of `to_wire`."""
+        return cls(Reason(error["reason"]), error["message"])

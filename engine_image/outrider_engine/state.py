@@ -1,0 +1,82 @@
+"""The answer of ``GET /outrider/v1/state``, as plain types that cross process borders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict, cast
+
+from outrider_engine import __version__
+from outrider_engine.control import Source
+from outrider_engine.support import data_parallel_obstacle
+
+
+class LiveTuning(TypedDict):
+    """Whether the table can be changed while the engine runs, and if not, why."""
+
+    possible: bool
+    reason: str | None
+
+
+class State(TypedDict):
+    """Field by field in docs/reference/control-api.md. Unknown is None; term and epoch start at 0."""
+
+    bootId: str
+    engineVersion: str | None
+    pluginVersion: str
+    method: str | None
+    runner: str | None
+    maxNumSeqs: int | None
+    numSpeculativeTokens: int | None
+    capturedK: list[int]
+    liveTuning: LiveTuning
+    schedule: list[dict[str, int]] | None
+    source: str
+    term: int
+    epoch: int
+    leaseRemainingSeconds: float | None
+    engines: int
+    enginesAgree: bool
+    problems: list[str]
+
+
+PER_ENGINE_FIELDS = frozenset({"bootId", "leaseRemainingSeconds"})
+"""Fields that differ between engines of one pod that agree."""
+
+
+def unavailable(reason: str) -> State:
+    """The state of an engine that the plugin cannot see into."""
+    return State(
+        bootId="",
+        engineVersion=None,
+        pluginVersion=__version__,
+        method=None,
+        runner=None,
+        maxNumSeqs=None,
+        numSpeculativeTokens=None,
+        capturedK=[],
+        liveTuning=LiveTuning(possible=False, reason=reason),
+        schedule=None,
+        source=Source.STATIC.value,
+        term=0,
+        epoch=0,
+        leaseRemainingSeconds=None,
+        engines=1,
+        enginesAgree=True,
+        problems=[],
+    )
+
+
+def merge(states: Sequence[State], *, data_parallel_size: int) -> State:
+    """One state for all engines of a pod, and for a data-parallel group that this pod is a part of."""
+    merged = cast(State, dict(states[0]))
+    merged["bootId"] = "+".join(state["bootId"] for state in states)
+    merged["engines"] = len(states)
+    merged["enginesAgree"] = all(_shared(state) == _shared(states[0]) for state in states)
+    if max(len(states), data_parallel_size) > 1:
+        reason = data_parallel_obstacle(max(len(states), data_parallel_size))
+        merged["liveTuning"] = LiveTuning(possible=False, reason=reason)
+    return merged
+
+
+def _shared(state: State) -> dict[str, object]:
+    return {name: value for name, value in state.items() if name not in PER_ENGINE_FIELDS}

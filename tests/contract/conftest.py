@@ -1,0 +1,36 @@
+"""One engine for the whole session; every test pushes under a term of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.contract.engine import MODELS, PYTHON, Engine, install_plugin, running_engine
+
+_terms = count(1)
+
+
+@pytest.fixture(scope="session")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds the installed plugin."""
+    if not PYTHON.exists():
+        pytest.fail(f"no vLLM environment at {PYTHON}: run `make test` once, it makes one", pytrace=False)
+    return install_plugin(tmp_path_factory.mktemp("plugin"))
+
+
+@pytest.fixture(scope="session")
+def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A running engine with the tiny models."""
+    if not (MODELS / "target").is_dir():
+        pytest.fail(f"no tiny models at {MODELS}: run `make test` once, it makes them", pytrace=False)
+    with running_engine(plugin, tmp_path_factory.mktemp("engine"), token="the-secret-of-this-run") as engine:
+        yield engine
+
+
+@pytest.fixture
+def term() -> int:
+    """A term above that of every test before."""
+    return next(_terms)

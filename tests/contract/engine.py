@@ -1,0 +1,211 @@
+"""A real engine process: vLLM on CPU with the plugin, started by the plugin's own launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
+PYTHON = CACHE / "engine-env" / "bin" / "python"
+MODELS = CACHE / "models"
+PLUGIN_SOURCE = Path(__file__).parents[2] / "engine_image"
+
+SERVED_NAME = "tiny"
+CANDIDATES = (0, 1, 2, 3, 5)
+MAX_NUM_SEQS = 16
+STATIC_TABLE = [{"maxBatchSize": 8, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
+
+READY_SECONDS = 600
+REQUEST_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One running engine and the way to talk to it."""
+
+    url: str
+    token_file: Path
+    log_file: Path
+    first_state: Mapping[str, object]
+    """The state as it was before anything was pushed."""
+
+    def client(self) -> httpx.Client:
+        """A client with the right token."""
+        token = self.token_file.read_text()
+        return httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=REQUEST_SECONDS,
+            trust_env=False,
+        )
+
+    def state(self) -> dict[str, object]:
+        """`GET /outrider/v1/state`."""
+        with self.client() as client:
+            response = client.get("/outrider/v1/state")
+        response.raise_for_status()
+        state: dict[str, object] = response.json()
+        return state
+
+    def put(self, body: Mapping[str, object]) -> httpx.Response:
+        """`PUT /outrider/v1/schedule`."""
+        with self.client() as client:
+            return client.put("/outrider/v1/schedule", json=body)
+
+    def complete(self, *, max_tokens: int, prompt: str = "def main(argv):\n    ") -> dict[str, object]:
+        """One completion of exactly ``max_tokens`` tokens."""
+        with self.client() as client:
+            response = client.post("/v1/completions", json=completion_body(max_tokens, prompt))
+        response.raise_for_status()
+        answer: dict[str, object] = response.json()
+        return answer
+
+    def counter(self, name: str) -> float:
+        """The sum of a counter over its labels, as the engine exports it now."""
+        text = httpx.get(f"{self.url}/metrics", timeout=REQUEST_SECONDS, trust_env=False).text
+        values = re.findall(rf"^{re.escape(name)}(?:\{{[^}}]*\}})? (\S+)$", text, flags=re.MULTILINE)
+        if not values:
+            raise AssertionError(f"the engine exports no {name}")
+        return sum(float(value) for value in values)
+
+
+def completion_body(max_tokens: int, prompt: str, *, stream: bool = False) -> dict[str, object]:
+    """A request of fixed length, so that every token can be accounted for."""
+    return {
+        "model": SERVED_NAME,
+        "prompt": prompt,
+        "max_tokens": max_tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+        "stream": stream,
+    }
+
+
+def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[list[int]]:
+    """Every candidate on one batch size, the largest on all the rest."""
+    rows = [[size, size, k] for size, k in enumerate(sorted(candidates), start=1)]
+    rows[-1][1] = max_num_seqs
+    return rows
+
+
+def server_flags(*, target: Path, drafter: Path, port: int) -> list[str]:
+    """The flags of vLLM's API server for the tiny pair."""
+    speculation = {
+        "method": "draft_model",
+        "model": str(drafter),
+        "num_speculative_tokens": max(CANDIDATES),
+        "num_speculative_tokens_per_batch_size": launch_table(CANDIDATES, MAX_NUM_SEQS),
+    }
+    return [
+        *("--model", str(target)),
+        *("--served-model-name", SERVED_NAME),
+        *("--speculative-config", json.dumps(speculation)),
+        *("--max-num-seqs", str(MAX_NUM_SEQS)),
+        *("--max-model-len", "512"),
+        *("--dtype", "bfloat16"),
+        *("--host", "127.0.0.1"),
+        *("--port", str(port)),
+        "--enforce-eager",
+    ]
+
+
+def launcher(flags: Sequence[str]) -> list[str]:
+    """The command of the engine container."""
+    return [str(PYTHON), "-m", "outrider_engine.launch", *flags]
+
+
+def environment(plugin: Path, **extra: str) -> dict[str, str]:
+    """The environment of the engine container, plus what vLLM on CPU wants."""
+    return {
+        **os.environ,
+        "PYTHONPATH": str(plugin),
+        "VLLM_PLUGINS": "outrider,outrider_api",
+        "VLLM_USE_V2_MODEL_RUNNER": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1",
+        **extra,
+    }
+
+
+def install_plugin(folder: Path) -> Path:
+    """Build the plugin and install it, with its entry points, into a folder of its own."""
+    command = ["uv", "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
+    subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE)], check=True)
+    return folder
+
+
+@contextmanager
+def running_engine(plugin: Path, folder: Path, *, token: str) -> Iterator[Engine]:
+    """Start an engine, wait until it is healthy, and end it with its children."""
+    token_file, schedule_file, log_file = folder / "token", folder / "schedule.json", folder / "engine.log"
+    token_file.write_text(token)
+    schedule_file.write_text(json.dumps(STATIC_TABLE))
+    port = _free_port()
+    flags = server_flags(target=MODELS / "target", drafter=MODELS / "drafter", port=port)
+    variables = environment(
+        plugin, OUTRIDER_TOKEN_FILE=str(token_file), OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file)
+    )
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            launcher(flags), env=variables, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_until_healthy(process, url, log_file)
+        headers = {"Authorization": f"Bearer {token}"}
+        first = httpx.get(
+            f"{url}/outrider/v1/state", headers=headers, timeout=REQUEST_SECONDS, trust_env=False
+        )
+        yield Engine(url=url, token_file=token_file, log_file=log_file, first_state=first.json())
+    finally:
+        _end(process)
+
+
+def _wait_until_healthy(process: subprocess.Popen[bytes], url: str, log_file: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise AssertionError(f"the engine ended with {process.returncode}:\n{_tail(log_file)}")
+        try:
+            if httpx.get(f"{url}/health", timeout=5, trust_env=False).is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.5)
+    raise AssertionError(f"the engine is not healthy after {READY_SECONDS} s:\n{_tail(log_file)}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+
+
+def _tail(log_file: Path, lines: int = 40) -> str:
+    with log_file.open(errors="replace") as log:
+        return "".join(deque(log, maxlen=lines))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,32 @@
+"""What the engine tells of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.engine import CANDIDATES, MAX_NUM_SEQS, STATIC_TABLE, Engine
+
+pytestmark = pytest.mark.contract
+
+
+def test_the_static_table_is_in_force_before_any_push(engine: Engine) -> None:
+    first = engine.first_state
+    assert (first["source"], first["schedule"]) == ("Static", STATIC_TABLE)
+    assert (first["term"], first["epoch"], first["leaseRemainingSeconds"]) == (0, 0, None)
+
+
+def test_every_candidate_was_captured(engine: Engine) -> None:
+    assert engine.first_state["capturedK"] == list(CANDIDATES)
+    assert engine.first_state["liveTuning"] == {"possible": True, "reason": None}
+
+
+def test_the_state_names_the_engine(engine: Engine) -> None:
+    first = engine.first_state
+    assert (first["method"], first["runner"]) == ("draft_model", "V1")
+    assert (first["maxNumSeqs"], first["numSpeculativeTokens"]) == (MAX_NUM_SEQS, max(CANDIDATES))
+    assert (first["engines"], first["enginesAgree"], first["problems"]) == (1, True, [])
+
+
+def test_the_boot_id_stays_while_the_engine_runs(engine: Engine) -> None:
+    assert len(str(engine.first_state["bootId"])) == 32
+    assert engine.state()["bootId"] == engine.first_state["bootId"]

@@ -1,0 +1,81 @@
+"""Short ways to say what an engine is and what is pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from outrider_engine.control import Fence, Limits, Push
+from outrider_engine.core import EngineCoreControl
+from outrider_engine.support import EngineFacts, Runner
+from outrider_engine.table import Row, Table
+
+CANDIDATES = (0, 1, 2, 3, 5)
+MAX_NUM_SEQS = 16
+LAUNCHED = (0, 0, 1, 2, 3, *[5] * 12)
+"""The lookup of a launch table: one batch size per candidate, the largest on the rest."""
+
+
+def a_table(*rows: tuple[int, int], above: int = 0) -> Table:
+    """``a_table((8, 3), above=0)`` is 8:3,*:0."""
+    return Table((*(Row(size, k) for size, k in rows), Row(None, above)))
+
+
+def a_push(*, term: int = 1, epoch: int = 1, table: Table | None = None, lease_seconds: float = 60) -> Push:
+    return Push(Fence(term, epoch), Table.constant(3) if table is None else table, lease_seconds)
+
+
+def some_limits(*, max_num_seqs: int = MAX_NUM_SEQS, captured: Sequence[int] = CANDIDATES) -> Limits:
+    return Limits(max_num_seqs, frozenset(captured))
+
+
+def some_facts(
+    *,
+    method: str | None = "draft_model",
+    runner: Runner = Runner.V1,
+    data_parallel_size: int = 1,
+    max_num_seqs: int = MAX_NUM_SEQS,
+) -> EngineFacts:
+    return EngineFacts(
+        engine_version="0.32.0",
+        method=method,
+        runner=runner,
+        max_num_seqs=max_num_seqs,
+        num_speculative_tokens=max(CANDIDATES),
+        data_parallel_size=data_parallel_size,
+    )
+
+
+@dataclass
+class FakeScheduler:
+    """The part of vLLM's scheduler that the control touches."""
+
+    dynamic_sd_lookup: list[int] | None = field(default_factory=lambda: list(LAUNCHED))
+
+
+@dataclass
+class FakeClock:
+    """Monotonic seconds that move when the test says so."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+STATIC = a_table((8, 2), above=0)
+
+
+def a_control(
+    scheduler: FakeScheduler,
+    *,
+    clock: Callable[[], float] | None = None,
+    read_static: Callable[[], Table | None] = lambda: STATIC,
+    facts: EngineFacts | None = None,
+) -> EngineCoreControl:
+    return EngineCoreControl(
+        scheduler, facts or some_facts(), read_static=read_static, clock=clock or FakeClock()
+    )

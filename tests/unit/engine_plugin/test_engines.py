@@ -1,0 +1,105 @@
+"""The engine cores as an API server process sees them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from outrider_engine.engines import EngineCores
+from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.state import State
+from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_push, some_facts
+
+
+class FakeEngineCore:
+    """Answers utility calls like vLLM's client: the first engine's, or all."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = answers
+        self.calls: list[tuple[str, tuple[object, ...]]] = []
+
+    async def call_utility_async(self, method: str, *args: object) -> Any:
+        return (await self.call_utility_all_async(method, *args))[0]
+
+    async def call_utility_all_async(self, method: str, *args: object) -> list[Any]:
+        self.calls.append((method, args))
+        for answer in self.answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return list(self.answers)
+
+
+def cores(engine_core: FakeEngineCore, *, data_parallel_size: int = 1) -> EngineCores:
+    parallel = SimpleNamespace(data_parallel_size=data_parallel_size)
+    client = SimpleNamespace(engine_core=engine_core, vllm_config=SimpleNamespace(parallel_config=parallel))
+    return EngineCores(client)
+
+
+def a_state(**overrides: object) -> State:
+    state: dict[str, Any] = {**a_control(FakeScheduler(), facts=some_facts()).state(), **overrides}
+    return cast(State, state)
+
+
+async def test_one_engine_tells_its_own_state() -> None:
+    state = a_state()
+    assert await cores(FakeEngineCore(state)).state() == state
+
+
+async def test_engines_that_agree_differ_in_boot_id_and_remaining_lease_only() -> None:
+    first, second = a_state(leaseRemainingSeconds=5.0), a_state(leaseRemainingSeconds=5.1)
+    merged = await cores(FakeEngineCore(first, second), data_parallel_size=2).state()
+    assert (merged["engines"], merged["enginesAgree"]) == (2, True)
+    assert merged["bootId"] == f"{first['bootId']}+{second['bootId']}"
+
+
+async def test_engines_with_different_tables_do_not_agree() -> None:
+    first, second = a_state(), a_state(schedule=[{"numSpeculativeTokens": 5}])
+    merged = await cores(FakeEngineCore(first, second), data_parallel_size=2).state()
+    assert not merged["enginesAgree"]
+
+
+async def test_data_parallel_engines_cannot_be_tuned() -> None:
+    engine_core = FakeEngineCore(a_state(), a_state())
+    merged = await cores(engine_core, data_parallel_size=2).state()
+    assert not merged["liveTuning"]["possible"]
+    assert "data parallelism" in str(merged["liveTuning"]["reason"])
+
+
+async def test_one_rank_of_a_data_parallel_group_cannot_be_tuned() -> None:
+    engine_core = FakeEngineCore(a_state())
+    assert not (await cores(engine_core, data_parallel_size=4).state())["liveTuning"]["possible"]
+    with pytest.raises(Refusal) as refused:
+        await cores(engine_core, data_parallel_size=4).put(a_push().to_wire())
+    assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
+    assert [method for method, _ in engine_core.calls] == ["outrider_get_state"]
+
+
+async def test_a_push_reaches_the_engine_as_plain_types() -> None:
+    engine_core = FakeEngineCore({"state": a_state()})
+    await cores(engine_core).put(a_push().to_wire())
+    assert engine_core.calls == [("outrider_put_schedule", (a_push().to_wire(),))]
+
+
+async def test_a_refusal_of_the_engine_keeps_its_reason() -> None:
+    error = Refusal(Reason.NOT_CAPTURED, "K=[4]").to_wire()
+    with pytest.raises(Refusal) as refused:
+        await cores(FakeEngineCore({"error": error})).put(a_push().to_wire())
+    assert refused.value.to_wire() == error
+
+
+@pytest.mark.parametrize("client", [None, SimpleNamespace()], ids=["no engine", "another client"])
+async def test_without_a_known_client_the_state_says_why(client: object) -> None:
+    state = await EngineCores(client).state()
+    assert not state["liveTuning"]["possible"]
+    with pytest.raises(Refusal) as refused:
+        await EngineCores(client).put(a_push().to_wire())
+    assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
+
+
+async def test_an_engine_core_without_the_plugin_says_why() -> None:
+    fault = Exception("Call to outrider_get_state method failed: no attribute\nsecond line")
+    state = await cores(FakeEngineCore(fault)).state()
+    assert (state["bootId"], state["schedule"], state["liveTuning"]["possible"]) == ("", None, False)
+    assert str(state["liveTuning"]["reason"]).endswith("no attribute")

@@ -1,0 +1,90 @@
+"""The launcher's look at the paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from outrider_engine.launch import API_SERVER, EXIT_CONFIG, TERMINATION_LOG_VARIABLE, main
+
+
+@pytest.fixture
+def termination_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "termination-log"
+    path.touch()
+    monkeypatch.setenv(TERMINATION_LOG_VARIABLE, str(path))
+    return path
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that replaced the process."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _path, command: commands.append(command))
+    return commands
+
+
+def a_model(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    return str(folder)
+
+
+def drafter_flag(path: str) -> str:
+    return json.dumps({"method": "draft_model", "model": path})
+
+
+def test_vllm_gets_every_argument(started: list[list[str]], tmp_path: Path) -> None:
+    arguments = ["--model", a_model(tmp_path / "target"), "--port", "8000", "--enforce-eager"]
+    main(arguments)
+    assert started == [[sys.executable, "-m", API_SERVER, *arguments]]
+
+
+def test_a_name_of_a_hub_is_not_looked_for(started: list[list[str]]) -> None:
+    main(["--model=Qwen/Qwen3-8B", "--speculative-config", drafter_flag("RedHatAI/Qwen3-8B-speculator")])
+    assert started
+
+
+@pytest.mark.parametrize("form", [["--model", "{}"], ["--model={}"]])
+def test_a_missing_model_is_told(termination_log: Path, tmp_path: Path, form: list[str]) -> None:
+    missing = str(tmp_path / "nowhere")
+    with pytest.raises(SystemExit) as ended:
+        main([part.format(missing) for part in form])
+    assert ended.value.code == EXIT_CONFIG == 78
+    cause = json.loads(termination_log.read_text())
+    assert cause["reason"] == "ModelNotFound"
+    assert f"the model {missing}" in cause["message"]
+
+
+@pytest.mark.parametrize("flag", ["--speculative-config", "--speculative_config"])
+def test_a_missing_drafter_is_told(termination_log: Path, tmp_path: Path, flag: str) -> None:
+    missing = str(tmp_path / "nowhere")
+    with pytest.raises(SystemExit):
+        main(["--model", a_model(tmp_path / "target"), flag, drafter_flag(missing)])
+    assert f"the drafter {missing}" in json.loads(termination_log.read_text())["message"]
+
+
+def test_an_empty_folder_holds_no_model(termination_log: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["--model", str(tmp_path)])
+    assert json.loads(termination_log.read_text())["reason"] == "ModelNotFound"
+
+
+def test_a_speculative_config_that_is_no_json_is_left_to_vllm(started: list[list[str]]) -> None:
+    main(["--speculative-config", "{"])
+    assert started
+
+
+def test_a_termination_log_that_is_not_there_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "termination-log"
+    monkeypatch.setenv(TERMINATION_LOG_VARIABLE, str(log))
+    with pytest.raises(SystemExit):
+        main(["--model", str(tmp_path / "nowhere")])
+    assert not log.exists()
+    assert json.loads(capsys.readouterr().err)["reason"] == "ModelNotFound"

@@ -1,0 +1,140 @@
+"""The table's wire form and its dense lookup."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.table import (
+    Row,
+    Table,
+    captured_values,
+    parse_table,
+    read_back,
+    require_captured,
+)
+from tests.unit.engine_plugin.factories import LAUNCHED, a_table
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["maxBatchSize", "numSpeculativeTokens", "other"]), inner, max_size=3
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    sizes = sorted(draw(st.sets(st.integers(1, 300), max_size=6)))
+    ks = st.integers(0, 8)
+    return Table((*(Row(size, draw(ks)) for size in sizes), Row(None, draw(ks))))
+
+
+def k_at(table: Table, batch_size: int) -> int:
+    """The definition: the first row that reaches this batch size."""
+    return next(
+        row.num_speculative_tokens
+        for row in table.rows
+        if row.max_batch_size is None or batch_size <= row.max_batch_size
+    )
+
+
+@given(tables(), st.integers(1, 64))
+def test_the_lookup_gives_each_batch_size_the_k_of_its_row(table: Table, max_num_seqs: int) -> None:
+    lookup = table.dense(max_num_seqs)
+    assert len(lookup) == max_num_seqs + 1
+    assert [lookup[size] for size in range(1, max_num_seqs + 1)] == [
+        k_at(table, size) for size in range(1, max_num_seqs + 1)
+    ]
+
+
+@given(tables())
+def test_the_wire_form_reads_back_as_the_same_table(table: Table) -> None:
+    assert parse_table(table.to_wire()) == table
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40))
+def test_what_is_read_back_stands_for_the_same_lookup(ks: list[int]) -> None:
+    lookup = (0, *ks)
+    table = read_back(lookup)
+    assert table.dense(len(ks)) == lookup
+    assert parse_table(table.to_wire()) == table
+
+
+@given(tables(), st.integers(1, 64))
+def test_a_pushed_table_is_read_back_as_it_was_pushed(table: Table, max_num_seqs: int) -> None:
+    assert read_back(table.dense(max_num_seqs), asked=table) == table
+
+
+@given(tables(), tables(), st.integers(1, 64))
+def test_a_lookup_that_differs_from_what_was_asked_is_told_as_it_is(
+    real: Table, asked: Table, max_num_seqs: int
+) -> None:
+    lookup = real.dense(max_num_seqs)
+    assert read_back(lookup, asked=asked).dense(max_num_seqs) == lookup
+
+
+@given(JSON)
+def test_any_json_is_either_a_table_or_malformed(value: object) -> None:
+    try:
+        table = parse_table(value)
+    except Refusal as refusal:
+        outcome = refusal.reason is Reason.MALFORMED
+    else:
+        outcome = parse_table(table.to_wire()) == table
+    assert outcome
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([], "schedule"),
+        ({}, "schedule"),
+        ([3], "schedule[0]"),
+        ([{"maxBatchSize": 8}], "numSpeculativeTokens"),
+        ([{"numSpeculativeTokens": -1}], "schedule[0].numSpeculativeTokens"),
+        ([{"numSpeculativeTokens": True}], "schedule[0].numSpeculativeTokens"),
+        ([{"numSpeculativeTokens": 2**53}], "schedule[0].numSpeculativeTokens"),
+        ([{"maxBatchSize": 0, "numSpeculativeTokens": 1}], "schedule[0].maxBatchSize"),
+        ([{"maxBatchSize": 8, "numSpeculativeTokens": 1}], "the last row"),
+        ([{"numSpeculativeTokens": 1}, {"numSpeculativeTokens": 1}], "only the last row"),
+        ([{"numSpeculativeTokens": 1, "k": 1}], "a key that is not known"),
+    ],
+)
+def test_a_malformed_table_is_refused_by_name(rows: object, named: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        parse_table(rows)
+    assert refused.value.reason is Reason.MALFORMED
+    assert named in refused.value.message
+
+
+@pytest.mark.parametrize("second", [4, 3])
+def test_rows_must_rise(second: int) -> None:
+    rows = [
+        {"maxBatchSize": 4, "numSpeculativeTokens": 3},
+        {"maxBatchSize": second, "numSpeculativeTokens": 1},
+        {"numSpeculativeTokens": 0},
+    ]
+    with pytest.raises(Refusal, match="must rise"):
+        parse_table(rows)
+
+
+def test_the_captured_values_are_those_of_the_launch_table() -> None:
+    assert captured_values(LAUNCHED) == {0, 1, 2, 3, 5}
+
+
+def test_index_zero_of_the_launch_table_captures_nothing() -> None:
+    assert captured_values((0, 3, 3)) == {3}
+
+
+def test_a_k_that_was_not_launched_is_refused_even_in_a_row_that_no_batch_reaches() -> None:
+    with pytest.raises(Refusal) as refused:
+        require_captured(a_table((8, 3), (1000, 4)), captured_values(LAUNCHED))
+    assert refused.value.reason is Reason.NOT_CAPTURED
+    assert "4" in refused.value.message
