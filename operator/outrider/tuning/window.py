@@ -38,11 +38,12 @@ class Window:
     Sources per field are vLLM's own counters; see docs/reference/metrics.md.
     """
 
-    pod: str
+    pod: str  # namespace/name
     started_at: float  # unix seconds of the first sample
     ended_at: float  # unix seconds of the last sample
-    engine_steps: float
+    engine_steps: float  # steps that gave at least one request a token
     request_steps: float
+    first_tokens: float  # requests whose prompt was finished: one token each, no request-step
     decode_seconds: float  # sum of inter-token latencies over request-steps
     decode_tokens: float  # generated tokens without each request's first one
     drafts: float  # request-steps with a draft
@@ -52,6 +53,8 @@ class Window:
     prefill_tokens: float
     requests_waiting: float | None  # gauge at the end of the window
     kv_usage_ratio: float | None  # gauge at the end of the window, 0..1
+    batch_low: float | None  # smallest mean batch size between two neighbouring samples
+    batch_high: float | None  # largest; far from `batch_low` when the load changed inside the window
 
     @property
     def seconds(self) -> float:
@@ -60,13 +63,27 @@ class Window:
 
     @property
     def batch_size(self) -> float | None:
-        """Mean number of requests in a decode step; None without traffic."""
-        return self.request_steps / self.engine_steps if self.engine_steps > 0 else None
+        """Mean number of requests in a step, prompts that finish in it included; None without traffic.
+
+        The engine looks K up by the number of scheduled requests, prompts included.
+        """
+        requests = self.request_steps + self.first_tokens
+        return requests / self.engine_steps if self.engine_steps > 0 else None
 
     @property
     def step_seconds(self) -> float | None:
         """Mean step time, weighted by batch size; None without traffic."""
         return self.decode_seconds / self.request_steps if self.request_steps > 0 else None
+
+    @property
+    def engine_seconds(self) -> float:
+        """Estimated time that the engine was at work: steps x mean step time; 0 without traffic."""
+        return self.engine_steps * (self.step_seconds or 0.0)
+
+    @property
+    def tokens(self) -> float:
+        """Generated tokens, first ones included."""
+        return self.decode_tokens + self.first_tokens
 
     @property
     def tokens_per_step(self) -> float | None:
@@ -75,10 +92,8 @@ class Window:
 
     @property
     def goodput(self) -> float | None:
-        """Tokens per second of engine time: batch size x tokens per step / step seconds."""
-        if self.batch_size is None or self.decode_seconds <= 0:
-            return None
-        return self.batch_size * self.decode_tokens / self.decode_seconds
+        """Generated tokens per second of engine time; None without traffic."""
+        return self.tokens / self.engine_seconds if self.engine_seconds > 0 else None
 
     @property
     def mean_k(self) -> float | None:

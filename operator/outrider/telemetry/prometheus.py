@@ -1,0 +1,168 @@
+"""Measurements from Prometheus: one query per tick, whatever the number of models and pods."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import requests
+import requests.auth
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from urllib3.exceptions import HTTPError
+from urllib3.util.retry import Retry
+
+from outrider.telemetry import names
+from outrider.telemetry.answer import read_answer
+from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
+
+_CHUNK_BYTES = 64 * 1024
+_LOGIN_STATUS = ("HTTP Status Code 401", "HTTP Status Code 403")
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusSettings:
+    """How to reach Prometheus. With both a token and a user name the token wins.
+
+    Raises:
+        ValueError: no HTTP URL, or one with credentials in it: those would show up in logs.
+    """
+
+    url: str
+    timeout_seconds: float = 5.0  # for the whole answer
+    max_response_bytes: int = 32 * 1024 * 1024  # after decompression
+    bearer_token_file: Path | None = None  # read at every call, so a rotated token works
+    username: str | None = None
+    password_file: Path | None = None
+    ca_file: Path | None = None  # None: the system's
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.url)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError("the Prometheus URL must start with http:// or https:// and name a host")
+        if "@" in url.netloc:
+            raise ValueError(
+                "the Prometheus URL must not carry credentials; give a user name and a password file"
+            )
+
+
+class PrometheusSource:
+    """A `MetricsSource` that reads raw samples, so that windows can be cut where the table changed.
+
+    Not for concurrent use: one `fetch` at a time.
+    """
+
+    def __init__(self, settings: PrometheusSettings) -> None:
+        self._settings = settings
+        self._session = requests.Session()
+        self._session.trust_env = False  # a .netrc or proxy variable must not change who is asked, or as whom
+        self._session.verify = str(settings.ca_file) if settings.ca_file else True
+        self._session.hooks["response"].append(_BodyLimit(settings))
+        self._client = PrometheusConnect(
+            url=settings.url.rstrip("/"),
+            session=self._session,
+            auth=_Login(settings),
+            retry=Retry(total=0),  # the next tick is the retry
+            timeout=settings.timeout_seconds,
+        )
+
+    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+        """See `MetricsSource.fetch`."""
+        return await asyncio.to_thread(self._fetch, lookback_seconds)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def _fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+        try:
+            return read_answer(self._client.custom_query(query(lookback_seconds)))
+        except MetricsError:
+            raise
+        except PrometheusApiClientException as error:
+            raise _refused(str(error)) from error
+        except (KeyError, TypeError, ValueError, RecursionError) as error:  # the client reads JSON unchecked
+            raise AnswerMalformed(
+                f"not an answer of Prometheus: {_short(error)}",
+                action="Check that the URL is the one of Prometheus' HTTP API, without /api/v1.",
+            ) from error
+        except (requests.RequestException, HTTPError, OSError) as error:
+            raise SourceUnreachable(
+                _short(error),
+                action=f"Check that {self._settings.url} can be reached from the operator's pod.",
+            ) from error
+
+
+def query(lookback_seconds: float) -> str:
+    """PromQL for the raw samples of every engine pod. `source` keeps one row of the prompt tokens."""
+    selected = "|".join(sorted(name.removeprefix("vllm:") for name in names.ALL))
+    return (
+        f'{{__name__=~"vllm:({selected})",outrider_dev_model!="",source=~"|{names.LOCAL_COMPUTE}"}}'
+        f"[{round(lookback_seconds * 1000)}ms]"
+    )
+
+
+class _Login(requests.auth.AuthBase):
+    def __init__(self, settings: PrometheusSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add credentials, read anew."""
+        settings = self._settings
+        if settings.bearer_token_file:
+            request.headers["Authorization"] = f"Bearer {_secret(settings.bearer_token_file)}"
+        elif settings.username:
+            password = _secret(settings.password_file) if settings.password_file else ""
+            return requests.auth.HTTPBasicAuth(settings.username, password)(request)
+        return request
+
+
+class _BodyLimit:
+    """Reads the body within the time and size allowed; `requests` itself limits neither."""
+
+    def __init__(self, settings: PrometheusSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, response: requests.Response, **_: object) -> None:
+        deadline = time.monotonic() + self._settings.timeout_seconds
+        body = bytearray()
+        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
+            body += chunk
+            if len(body) > self._settings.max_response_bytes:
+                response.close()
+                raise AnswerMalformed(
+                    f"the answer is larger than {self._settings.max_response_bytes} bytes",
+                    action="Check that the scrape interval is not far below a second, or raise the limit.",
+                )
+            if time.monotonic() > deadline:
+                response.close()
+                raise requests.ReadTimeout(f"no whole answer within {self._settings.timeout_seconds:g} s")
+        response._content = bytes(body)
+        response._content_consumed = True
+        if response.ok and b'"status":"error"' in body[:200].replace(b" ", b""):
+            raise _refused(body[:300].decode(errors="replace"))
+
+
+def _refused(message: str) -> SourceRefused:
+    login = message.startswith(_LOGIN_STATUS)
+    action = "Check Prometheus' credentials." if login else "Look at Prometheus' log."
+    return SourceRefused(_short(message), action=action)
+
+
+def _secret(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceRefused(
+            f"cannot read {path}", action="Check the Secret with Prometheus' credentials."
+        ) from error
+
+
+def _short(message: object) -> str:
+    text = str(message)
+    return text if len(text) <= 300 else f"{text[:300]}…"

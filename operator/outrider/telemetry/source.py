@@ -1,0 +1,51 @@
+"""What every source of metrics promises, and how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from outrider.api.reasons import MetricsReason
+from outrider.telemetry.series import PodKey, PodSeries
+
+
+class MetricsError(Exception):
+    """No measurements from the source. The only error that `MetricsSource.fetch` raises.
+
+    reason: for the condition MetricsAvailable.
+    action: what the user can do, one plain sentence.
+    """
+
+    reason = MetricsReason.PROMETHEUS_ERROR
+
+    def __init__(self, message: str, *, action: str) -> None:
+        super().__init__(message)
+        self.action = action
+
+
+class SourceUnreachable(MetricsError):
+    """No answer: refused, name not found, timeout, TLS."""
+
+    reason = MetricsReason.PROMETHEUS_UNREACHABLE
+
+
+class SourceRefused(MetricsError):
+    """An answer with an error: HTTP status, `status: error`, login."""
+
+
+class AnswerMalformed(MetricsError):
+    """An answer that is not a result: no JSON, other fields, not a range vector, too large."""
+
+
+class MetricsSource(Protocol):
+    """Where measurements come from. One call serves all models."""
+
+    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+        """Raw samples of the last `lookback_seconds` of every engine pod.
+
+        A pod that the source does not know is absent.
+
+        Raises:
+            MetricsError: nothing could be read; never any other error.
+        """
+        ...

@@ -1,0 +1,136 @@
+"""What one tick of the law answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from outrider.api.schedule import Schedule
+from outrider.tuning.state import TunerState
+
+
+class Kind(StrEnum):
+    """What a decision does to the table."""
+
+    HOLD = "Hold"
+    EXPLORE = "Explore"
+    EXPLOIT = "Exploit"
+    ROLL_BACK = "RollBack"
+
+
+class DecisionReason(StrEnum):
+    """Why. Stable: users and dashboards may rely on them."""
+
+    METRICS_GAP = "MetricsGap"
+    """Hold: a pod has no usable measurement."""
+    NO_TRAFFIC = "NoTraffic"
+    """Hold: no tokens were generated."""
+    MIXED_WINDOW = "MixedWindow"
+    """Hold: load or table changed inside the window, so it says nothing about one K."""
+    MEASURING = "Measuring"
+    """Hold: the K in force has not been measured long enough."""
+    SETTLED = "Settled"
+    """Hold: the best K known is in force."""
+    DWELL = "Dwell"
+    """Hold: another K looks better, but the last change is too fresh."""
+    UNCONFIRMED = "Unconfirmed"
+    """Hold: another K looks better, but not for long enough yet."""
+    ACCEPTANCE_COLLAPSED = "AcceptanceCollapsed"
+    """Hold: drafts fail far more often than ever before, so K must not rise."""
+    CALIBRATION = "Calibration"
+    """Explore: a batch size without measurements."""
+    PROBE = "Probe"
+    """Explore: a rare look at another K."""
+    BETTER_K = "BetterK"
+    """Exploit: the measured gain is beyond min_gain and noise."""
+    CALIBRATED = "Calibrated"
+    """Exploit: calibration ended, the best K takes over."""
+    PROBE_LOST = "ProbeLost"
+    """Roll back: the probed K is not better."""
+    WORSE_THAN_BEFORE = "WorseThanBefore"
+    """Roll back: the new K turned out slower than the one before."""
+    LOAD_MOVED = "LoadMoved"
+    """Roll back: the load left the batch bin of a trial."""
+    TRIAL_STARVED = "TrialStarved"
+    """Roll back: a trial got no measurements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Goodput of one K at one batch size."""
+
+    num_speculative_tokens: int
+    goodput: float  # tokens per second of engine time, at the batch size of `BinEstimates`
+    standard_error: float  # tokens per second
+    seconds: float  # engine time behind it, after forgetting
+
+
+@dataclass(frozen=True, slots=True)
+class BinEstimates:
+    """All measured K of one batch bin."""
+
+    label: str  # "5-8"
+    low: int  # smallest batch size of the bin
+    high: int | None  # largest; None: open
+    batch_size: float  # where the estimates are given
+    settled: bool  # calibration is over
+    estimates: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """How drafts fared in this tick, pooled over pods by sums."""
+
+    rate: float  # accepted over drafted tokens, 0..1
+    length: float  # mean tokens per drafted step, bonus token included
+    per_position: tuple[float, ...]  # position j accepted, over all drafts; biased where K varied
+
+
+class Reference(StrEnum):
+    """What a speedup was measured against."""
+
+    PROBE = "Probe"
+    """K=0 in the same engines, at another time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """Goodput of the K in force over that of K=0, at the batch size of now."""
+
+    ratio: float
+    low: float  # about 95 %
+    high: float
+    reference: Reference
+    measured_at: float  # unix seconds of the older of the two measurements
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the law wants, before it is reported: the kind, why, and the state that brings it about."""
+
+    kind: Kind
+    reason: DecisionReason
+    sentence: str
+    state: TunerState
+    gain: float | None = None  # relative, expected
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One tick's answer: the table wanted and everything that it was made from."""
+
+    kind: Kind
+    reason: DecisionReason
+    sentence: str  # plain, with the numbers
+    schedule: Schedule  # wanted from now on
+    changed: bool  # differs from the one wanted before
+    state: TunerState  # for the next tick
+    batch_size: float | None  # mean over pods now; None without a usable window
+    num_speculative_tokens: int | None  # wanted at that batch size
+    expected_gain: float | None  # relative, of this change; None when it is no exploitation
+    measured_gain: float | None  # relative, of the last change in this bin; None until measured
+    estimates: Mapping[str, BinEstimates]  # by label
+    acceptance: Acceptance | None  # None when nothing was drafted
+    acceptance_collapsed: bool  # far below its own history
+    speedup: Speedup | None  # None until K=0 and the K in force were measured here

@@ -1,0 +1,132 @@
+"""Counters of a vLLM engine, and a Prometheus that answers whatever a test wants."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from outrider.telemetry import names
+from outrider.telemetry.series import PodSeries, Sample
+
+ALL_COUNTERS = (
+    *names.REQUIRED,
+    names.PROMPT_TOKENS,
+    *names.SPECULATION,
+    *(names.per_position(position) for position in range(5)),
+    *names.GAUGES,
+)
+
+
+@dataclass
+class Counters:
+    """What a pod would expose; `ran` moves it on."""
+
+    values: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ALL_COUNTERS, 0.0))
+
+    def ran(
+        self,
+        *,
+        steps: float = 100,
+        batch: float = 8,
+        k: int = 3,
+        accepted: float = 1.5,
+        step_seconds: float = 0.02,
+    ) -> Counters:
+        """Some decode steps; `accepted`: mean accepted tokens per draft."""
+        requests = steps * batch
+        new = dict(self.values)
+        new[names.ENGINE_STEPS] += steps
+        new[names.REQUEST_STEPS] += requests
+        new[names.DECODE_SECONDS] += requests * step_seconds
+        new[names.GENERATED_TOKENS] += requests * (1 + (accepted if k else 0))
+        if k:
+            new[names.DRAFTS] += requests
+            new[names.DRAFT_TOKENS] += requests * k
+            new[names.ACCEPTED_TOKENS] += requests * accepted
+            for position in range(k):
+                new[names.per_position(position)] += requests * accepted / k
+        return Counters(new)
+
+    def prefilled(self, *, requests: float = 4, prompt_tokens: float = 400) -> Counters:
+        """Prompts that joined running steps; each gives its first token."""
+        new = dict(self.values)
+        new[names.FIRST_TOKENS] += requests
+        new[names.GENERATED_TOKENS] += requests
+        new[names.PROMPT_TOKENS] += prompt_tokens
+        return Counters(new)
+
+
+def a_series(*scrapes: tuple[float, Counters], without: tuple[str, ...] = ()) -> PodSeries:
+    """Samples of every counter at the given times."""
+    return {
+        name: tuple(Sample(at, counters.values[name]) for at, counters in scrapes)
+        for name in ALL_COUNTERS
+        if name not in without
+    }
+
+
+def a_row(
+    name: str = names.GENERATED_TOKENS,
+    *,
+    values: list[list[object]] | None = None,
+    pod: str = "a",
+    **labels: str,
+) -> dict[str, object]:
+    """One series of a range vector."""
+    metric = {
+        "__name__": name,
+        "namespace": "default",
+        "pod": pod,
+        "job": "engines",
+        "instance": f"{pod}:8000",
+    }
+    return {"metric": {**metric, **labels}, "values": values or [[1.0, "1"], [2.0, "2"]]}
+
+
+def an_answer(*rows: dict[str, object], status: str = "success") -> bytes:
+    """A range vector as Prometheus sends it."""
+    return json.dumps({"status": status, "data": {"resultType": "matrix", "result": list(rows)}}).encode()
+
+
+Handler = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextmanager
+def a_server(handler: Handler) -> Iterator[str]:
+    """Real HTTP on loopback; the URL."""
+
+    class Requests(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            handler(self)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def answering(body: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> Handler:
+    """Always the same answer."""
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(status)
+        for name, value in (headers or {}).items():
+            request.send_header(name, value)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    return handle

@@ -1,0 +1,291 @@
+"""The Prometheus source against real HTTP on loopback."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from outrider.api.reasons import MetricsReason
+from outrider.telemetry import names
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+from outrider.telemetry.series import PodKey, Sample
+from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
+from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering
+
+POD = PodKey("default", "a")
+
+
+def a_source(url: str, **changes: object) -> PrometheusSource:
+    return PrometheusSource(PrometheusSettings(url=url, **{"timeout_seconds": 2.0, **changes}))  # type: ignore[arg-type]
+
+
+async def error_of(handler: Handler, **changes: object) -> MetricsError:
+    with a_server(handler) as url, pytest.raises(MetricsError) as caught:
+        await a_source(url, **changes).fetch(60)
+    return caught.value
+
+
+async def test_reads_raw_samples_per_pod() -> None:
+    rows = (
+        a_row(values=[[1.5, "10"], [3.5, "20"]], engine="0"),
+        a_row(names.ACCEPTED_PER_POSITION, position="1", values=[[1.5, "4"]]),
+        a_row(pod="b", values=[[1.5, "7"]]),
+    )
+    with a_server(answering(an_answer(*rows))) as url:
+        found = await a_source(url).fetch(60)
+    assert found[POD][names.GENERATED_TOKENS] == (Sample(1.5, 10.0), Sample(3.5, 20.0))
+    assert found[POD][names.per_position(1)] == (Sample(1.5, 4.0),)
+    assert found[PodKey("default", "b")] == {names.GENERATED_TOKENS: (Sample(1.5, 7.0),)}
+
+
+async def test_asks_once_for_all_models() -> None:
+    asked = []
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        asked.append(request.path)
+        answering(an_answer())(request)
+
+    with a_server(handle) as url:
+        assert await a_source(url + "/").fetch(60) == {}
+    assert len(asked) == 1
+    query = parse_qs(urlsplit(asked[0]).query)["query"][0]
+    assert urlsplit(asked[0]).path == "/api/v1/query"
+    assert query.endswith('outrider_dev_model!="",source=~"|local_compute"}[60000ms]')
+    assert "generation_tokens_total|inter_token_latency_seconds_count" in query
+
+
+async def test_engines_of_one_pod_are_added_where_both_have_a_sample() -> None:
+    rows = (
+        a_row(engine="0", values=[[1, "10"], [2, "20"], [3, "30"]]),
+        a_row(engine="1", values=[[1, "1"], [3, "3"]]),
+        a_row(names.KV_USAGE, engine="0", values=[[1, "0.2"]]),
+        a_row(names.KV_USAGE, engine="1", values=[[1, "0.7"]]),
+    )
+    with a_server(answering(an_answer(*rows))) as url:
+        found = await a_source(url).fetch(60)
+    assert found[POD][names.GENERATED_TOKENS] == (Sample(1, 11.0), Sample(3, 33.0))
+    assert found[POD][names.KV_USAGE] == (Sample(1, 0.7),)
+
+
+async def test_a_pod_that_two_jobs_scrape_counts_once() -> None:
+    rows = (
+        a_row(job="one", values=[[1, "10"], [2, "20"]]),
+        a_row(job="two", values=[[1.5, "15"], [2.5, "25"]]),
+    )
+    with a_server(answering(an_answer(*rows))) as url:
+        found = await a_source(url).fetch(60)
+    assert found[POD][names.GENERATED_TOKENS] == (Sample(1.5, 15.0), Sample(2.5, 25.0))
+
+
+async def test_values_that_are_not_finite_are_left_out() -> None:
+    rows = [[1, "NaN"], [2, "5"], [3, "+Inf"], [4, "-Inf"]]
+    with a_server(answering(an_answer(a_row(values=rows)))) as url:
+        found = await a_source(url).fetch(60)
+    assert found[POD][names.GENERATED_TOKENS] == (Sample(2, 5.0),)
+
+
+async def test_reads_a_compressed_answer() -> None:
+    body = gzip.compress(an_answer(a_row()))
+    with a_server(answering(body, headers={"Content-Encoding": "gzip"})) as url:
+        assert POD in await a_source(url).fetch(60)
+
+
+async def test_nobody_listening_is_unreachable() -> None:
+    with a_server(answering(b"")) as url:
+        pass
+    with pytest.raises(SourceUnreachable) as caught:
+        await a_source(url).fetch(60)
+    assert caught.value.reason is MetricsReason.PROMETHEUS_UNREACHABLE
+    assert url in caught.value.action
+
+
+async def test_a_silent_server_is_unreachable_after_the_timeout() -> None:
+    released = threading.Event()
+
+    def silent(_: BaseHTTPRequestHandler) -> None:
+        released.wait(20)
+
+    started = time.monotonic()
+    try:
+        error = await error_of_silent(silent, released)
+    finally:
+        released.set()
+    assert isinstance(error, SourceUnreachable)
+    assert time.monotonic() - started < 5
+
+
+async def error_of_silent(handler: Handler, released: threading.Event) -> MetricsError:
+    with a_server(handler) as url:
+        try:
+            with pytest.raises(MetricsError) as caught:
+                await a_source(url, timeout_seconds=0.2).fetch(60)
+        finally:
+            released.set()
+    return caught.value
+
+
+async def test_an_answer_that_drips_is_unreachable_after_the_timeout() -> None:
+    done = threading.Event()
+
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", "1000")
+        request.end_headers()
+        try:
+            while not done.wait(0.05):
+                request.wfile.write(b" ")
+        except OSError:
+            return
+
+    started = time.monotonic()
+    with a_server(drip) as url:
+        try:
+            with pytest.raises(SourceUnreachable):
+                await a_source(url, timeout_seconds=0.3).fetch(60)
+        finally:
+            done.set()
+    assert time.monotonic() - started < 5
+
+
+async def test_a_cut_answer_is_an_error() -> None:
+    def cut(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", "1000")
+        request.end_headers()
+        request.wfile.write(an_answer(a_row())[:40])
+
+    error = await error_of(cut)
+    assert isinstance(error, (SourceUnreachable, AnswerMalformed))
+
+
+async def test_the_body_may_not_be_larger_than_the_limit() -> None:
+    error = await error_of(answering(an_answer(*[a_row()] * 100)), max_response_bytes=5000)
+    assert isinstance(error, AnswerMalformed)
+    assert "5000" in str(error)
+
+
+async def test_a_small_body_that_unpacks_to_a_large_one_is_refused() -> None:
+    bomb = gzip.compress(b" " * 10_000_000)
+    error = await error_of(
+        answering(bomb, headers={"Content-Encoding": "gzip"}), max_response_bytes=1_000_000
+    )
+    assert isinstance(error, AnswerMalformed)
+
+
+@pytest.mark.parametrize("status", [400, 404, 422, 500, 503])
+async def test_an_http_error_is_refused_and_tried_only_once(status: int) -> None:
+    asked = []
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        asked.append(1)
+        answering(b"x" * 1000, status=status)(request)
+
+    error = await error_of(handle)
+    assert isinstance(error, SourceRefused)
+    assert error.reason is MetricsReason.PROMETHEUS_ERROR
+    assert str(status) in str(error)
+    assert len(str(error)) < 400
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_login_says_to_check_the_credentials(status: int) -> None:
+    assert "credentials" in (await error_of(answering(b"", status=status))).action
+
+
+async def test_status_error_is_refused_even_with_http_200() -> None:
+    error = await error_of(answering(an_answer(status="error")))
+    assert isinstance(error, SourceRefused)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>hello</html>",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"status":"success","data":null}',
+        b'{"status":"success","data":{"resultType":"matrix","result":{}}}',
+        b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"2"]}]}}',
+        b'{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1]]}]}}',
+        b'{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"x"]]}]}}',
+        b'{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}',
+        b"\xff\xfe\x00",
+    ],
+    ids=range(12),
+)
+async def test_anything_but_a_range_vector_is_malformed(body: bytes) -> None:
+    assert isinstance(await error_of(answering(body)), AnswerMalformed)
+
+
+async def test_series_without_pod_labels_are_malformed() -> None:
+    error = await error_of(answering(an_answer(a_row(namespace=""))))
+    assert isinstance(error, AnswerMalformed)
+    assert "Relabel" in error.action
+
+
+def authorization_of(seen: list[str | None]) -> Handler:
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        seen.append(request.headers.get("Authorization"))
+        answering(an_answer())(request)
+
+    return handle
+
+
+async def test_a_bearer_token_is_read_anew_at_every_call(tmp_path: Path) -> None:
+    token, seen = tmp_path / "token", list[str | None]()
+    with a_server(authorization_of(seen)) as url:
+        source = a_source(url, bearer_token_file=token)
+        for text in ("first\n", "second\n"):
+            token.write_text(text)
+            await source.fetch(60)
+    assert seen == ["Bearer first", "Bearer second"]
+
+
+async def test_basic_auth_is_sent(tmp_path: Path) -> None:
+    password, seen = tmp_path / "password", list[str | None]()
+    password.write_text("s3cret\n")
+    with a_server(authorization_of(seen)) as url:
+        await a_source(url, username="outrider", password_file=password).fetch(60)
+    assert seen == ["Basic " + base64.b64encode(b"outrider:s3cret").decode()]
+
+
+async def test_without_credentials_none_are_sent() -> None:
+    seen = list[str | None]()
+    with a_server(authorization_of(seen)) as url:
+        await a_source(url).fetch(60)
+    assert seen == [None]
+
+
+async def test_a_missing_token_file_is_refused_without_asking(tmp_path: Path) -> None:
+    seen = list[str | None]()
+    with a_server(authorization_of(seen)) as url, pytest.raises(SourceRefused) as caught:
+        await a_source(url, bearer_token_file=tmp_path / "none").fetch(60)
+    assert seen == []
+    assert "Secret" in caught.value.action
+
+
+async def test_errors_never_carry_the_token(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("very-secret")
+    with a_server(answering(b"no", status=500)) as url, pytest.raises(MetricsError) as caught:
+        await a_source(url, bearer_token_file=token).fetch(60)
+    assert "very-secret" not in f"{caught.value} {caught.value.action}"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "prometheus:9090", "ftp://prometheus", "http://", "http://user:pw@prometheus"]
+)
+def test_a_url_that_cannot_work_or_holds_credentials_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="URL") as caught:
+        PrometheusSettings(url=url)
+    assert "pw" not in str(caught.value)
