@@ -44,12 +44,21 @@ class Tunability(StrEnum):
     """Not served in this version."""
 
 
+class Drafting(StrEnum):
+    """Whether each step of a request has a draft when K > 0."""
+
+    EVERY_STEP = "every step"
+    WHEN_FOUND = "when found"
+    """A step without a match in the text has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """One row of `TRAITS`."""
 
     drafter: Drafter
     tunability: Tunability
+    drafting: Drafting = Drafting.EVERY_STEP
 
 
 TRAITS: dict[Method, Traits] = {
@@ -60,8 +69,8 @@ TRAITS: dict[Method, Traits] = {
     Method.P_EAGLE: Traits(Drafter.REQUIRED, Tunability.LIVE),
     Method.PARD: Traits(Drafter.REQUIRED, Tunability.LIVE),
     Method.MTP: Traits(Drafter.OPTIONAL, Tunability.LIVE),
-    Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE),
-    Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC),
+    Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Drafting.WHEN_FOUND),
+    Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Drafting.WHEN_FOUND),
     Method.DFLASH: Traits(Drafter.REQUIRED, Tunability.LIVE),
     Method.DSPARK: Traits(Drafter.OPTIONAL, Tunability.STATIC),
     Method.MEDUSA: Traits(Drafter.REQUIRED, Tunability.STATIC),

@@ -11,6 +11,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.controller.actuation import EnginePod
+from outrider.tuning.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,7 @@ class TunedModel:
     generation: int
     mode: TuningMode
     static: Schedule
-    candidates: tuple[int, ...]
-    max_num_seqs: int
+    policy: Policy
     status: Status
     """As last seen; only a fresh process reads it, to go on where another one stopped."""
     pods: tuple[EnginePod, ...]

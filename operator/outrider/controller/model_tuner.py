@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from outrider.api.reasons import ConditionType
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.actuation import EnginePod, PushReport, push_to_all
 from outrider.controller.fleet import TunedModel
 from outrider.engine.client import EngineClient, Push
+from outrider.engine.errors import EngineUnreachable
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
 from outrider.telemetry.windows import build_window
@@ -101,13 +103,11 @@ class ModelTuner:
 
     def _continue(self, model: TunedModel) -> TunerState:
         """The state to decide from; afresh when the user changed what it rests on."""
-        policy = Policy(candidates=model.candidates, max_num_seqs=model.max_num_seqs)
-        footing = _Footing(model.mode, model.static, policy)
+        footing = _Footing(model.mode, model.static, model.policy)
         if self._state is None or footing != self._footing:
-            state = TunerState.start(model.static, policy)
-            if self._footing is None and model.mode is TuningMode.AUTO:
-                state = replace(state, schedule=_last_reported(model) or model.static)
-            self._state, self._footing = state, footing
+            resumes = self._footing is None and model.mode is TuningMode.AUTO
+            base = (_last_reported(model) if resumes else None) or model.static
+            self._state, self._footing = TunerState.start(base, model.policy), footing
         return self._state
 
     def _observe(self, model: TunedModel, measured: Measured, now: float) -> tuple[Observation, ...]:
@@ -116,7 +116,7 @@ class ModelTuner:
         return tuple(
             self._window(known, PodKey(model.namespace, pod.name), measured, now)
             for pod in model.pods
-            if (known := self._pods.get(pod.name)) is not None
+            if (known := self._pods.get(pod.name)) is not None and known.epoch == self._epoch
         )
 
     def _window(
@@ -162,8 +162,10 @@ class ModelTuner:
                 self._pods[confirmed.pod] = _KnownPod(confirmed.boot_id, report.epoch, confirmed.at)
             self._in_force = wanted
         for failed in report.failed:
-            # Its counters may belong to another table until it confirms again.
-            self._pods.pop(failed.pod, None)
+            # A lost renewal leaves the table in force, and a restart would show in the boot id. An engine
+            # that answers otherwise may run with another table until it confirms again.
+            if not isinstance(failed.error, EngineUnreachable):
+                self._pods.pop(failed.pod, None)
 
     def _forget_absent(self, pods: tuple[EnginePod, ...]) -> None:
         present = {pod.name for pod in pods}
@@ -171,12 +173,15 @@ class ModelTuner:
 
 
 def _last_reported(model: TunedModel) -> Schedule | None:
-    """The table that an earlier process reported, where it is still allowed."""
+    """The table that an earlier process reported for this very spec, where it is still allowed."""
     speculation = model.status.speculation
-    if speculation is None or not speculation.schedule:
+    converged = model.status.condition(ConditionType.ACTUATION_CONVERGED)
+    if speculation is None or not speculation.schedule or converged is None:
+        return None
+    if converged.observed_generation != model.generation:
         return None
     try:
         table = Schedule.from_wire([row.model_dump(by_alias=True) for row in speculation.schedule])
     except ValueError:
         return None
-    return table if table.values() <= set(model.candidates) else None
+    return table if table.values() <= set(model.policy.candidates) else None

@@ -28,13 +28,15 @@ from outrider.api.status import (
 )
 from outrider.controller.actuation import PushReport
 from outrider.controller.model_tuner import TickOutcome
-from outrider.tuning.decision import Acceptance, Decision, Kind
+from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
+from outrider.tuning.report import pooled_acceptance
 from outrider.tuning.window import Gap, GapReason, Window
 
 KEPT_DECISIONS = 5
 _ACCEPTANCE_SPAN_SECONDS = 60.0
 _LONGEST_MESSAGE = 1024
 
+_CHOICES = (DecisionReason.BETTER_K, DecisionReason.CALIBRATED)
 _GAP_REASONS = {
     GapReason.NO_SERIES: MetricsReason.NO_SERIES,
     GapReason.STALE: MetricsReason.STALE,
@@ -91,7 +93,7 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
         speedup=_speedup(outcome.decision) or state.speedup,
         decisions=_decisions(outcome, state.decisions),
     )
-    acceptance = Acceptance.pooled(windows)
+    acceptance = pooled_acceptance(windows)
     statements = (
         _metrics(outcome, state),
         _actuation(outcome.push),
@@ -245,10 +247,8 @@ def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[
     decision = outcome.decision
     if decision is None:
         return kept
-    if kept and decision.measured_gain is not None and kept[0].measured_gain is None:
-        kept = (kept[0].model_copy(update={"measured_gain": 1 + decision.measured_gain}), *kept[1:])
-    if not decision.changed:
-        return kept
+    if not decision.changed or decision.kind is Kind.HOLD:
+        return _with_measured_gain(decision, kept)
     record = DecisionRecord(
         time=_time(outcome.now),
         from_=str(outcome.before.merged()),
@@ -257,9 +257,16 @@ def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[
         message=decision.sentence[:_LONGEST_MESSAGE],
         expected_gain=None if decision.expected_gain is None else 1 + decision.expected_gain,
     )
-    if decision.kind is Kind.HOLD:
+    return (record, *_with_measured_gain(decision, kept))[:KEPT_DECISIONS]
+
+
+def _with_measured_gain(decision: Decision, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
+    """The gain that this tick measured belongs to the last K that was chosen, not to a trial since."""
+    chosen = next((index for index, record in enumerate(kept) if record.reason in _CHOICES), None)
+    if chosen is None or decision.measured_gain is None or kept[chosen].measured_gain is not None:
         return kept
-    return (record, *kept)[:KEPT_DECISIONS]
+    record = kept[chosen].model_copy(update={"measured_gain": 1 + decision.measured_gain})
+    return (*kept[:chosen], record, *kept[chosen + 1 :])
 
 
 def _speedup(decision: Decision | None) -> Speedup | None:

@@ -17,6 +17,7 @@ from outrider.controller.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
+from outrider.tuning.policy import Policy
 
 NOW = 1_800_000_000.0
 
@@ -36,8 +37,7 @@ def a_model(
         generation=1,
         mode=mode,
         static=static or Schedule.constant(3),
-        candidates=candidates,
-        max_num_seqs=64,
+        policy=Policy(candidates, max_num_seqs=64),
         status=status or Status(),
         pods=pods,
     )
