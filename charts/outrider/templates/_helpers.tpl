@@ -1,0 +1,61 @@
+{{- define "outrider.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "outrider.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains (include "outrider.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "outrider.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "outrider.selector" -}}
+app.kubernetes.io/name: {{ include "outrider.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* The label managed-by is Helm's here: objects that bear "outrider" in it belong to a model. */}}
+{{- define "outrider.labels" -}}
+{{ include "outrider.selector" . }}
+app.kubernetes.io/component: operator
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "outrider.serviceAccountName" -}}
+{{- default (include "outrider.fullname" .) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{/* What the operator really does; tests/unit/chart compares it with the client's requests. */}}
+{{- define "outrider.rules" -}}
+- apiGroups: [outrider.dev]
+  resources: [speculativemodels]
+  verbs: [get, list, watch]
+- apiGroups: [outrider.dev]
+  resources: [speculativemodels/status]
+  verbs: [patch]
+# Where OwnerReferencesPermissionEnforcement is on, blockOwnerDeletion needs it.
+- apiGroups: [outrider.dev]
+  resources: [speculativemodels/finalizers]
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps, serviceaccounts]
+  verbs: [get, list, watch, create, patch, delete]
+# Only by name: the operator never lists Secrets.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}

@@ -1,0 +1,53 @@
+"""The ``outrider`` command."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrider import __version__
+from outrider.api.crd import render
+from outrider.cli.options import with_options
+from outrider.controller.settings import Settings
+
+app = typer.Typer(
+    name="outrider",
+    help="Kubernetes operator that tunes speculative decoding live.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+@with_options(Settings)
+def run(settings: Settings) -> None:
+    """Run the operator. Every option is also read from its OUTRIDER_ variable."""
+    # Only this command needs the Kubernetes client, which takes a second to import.
+    from outrider.controller.logs import set_up_logs
+    from outrider.controller.process import run_operator
+
+    set_up_logs(settings.log_format, settings.log_level)
+    asyncio.run(run_operator(settings))
+
+
+@app.command()
+def crd(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file. Default: standard output.")
+    ] = None,
+) -> None:
+    """Print the custom resource definition."""
+    text = render()
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)

@@ -1,0 +1,1 @@
+"""All Kubernetes I/O: server-side apply, prune, Lease, Events, status."""

@@ -1,0 +1,83 @@
+"""What can go wrong between the operator and the API server.
+
+ClusterError
+├── NotFound        the object, its kind or its namespace is not there
+├── Conflict        a newer version or another object won; read again
+├── Refused         admission, quota, validation or RBAC said no; repeating does not help
+├── Unauthorized    the credentials were not accepted; they may be rotating
+├── Unavailable     429, 5xx, no answer, or an answer that cannot be read
+└── NameTaken       the name belongs to an object that is not ours
+"""
+
+from __future__ import annotations
+
+
+class ClusterError(Exception):
+    """Base of everything that `outrider.cluster` raises.
+
+    reason: stable CamelCase word. retry_after: seconds after which a repetition makes
+    sense, None where only a change by somebody helps. action: what a person can do.
+    """
+
+    reason = "ClusterError"
+    action = "Look at the operator's log."
+    default_retry_after: float | None = None
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after = self.default_retry_after if retry_after is None else retry_after
+
+
+class NotFound(ClusterError):
+    """HTTP 404."""
+
+    reason = "NotFound"
+    action = "Check that the namespace and the custom resource definition exist."
+
+
+class Conflict(ClusterError):
+    """HTTP 409: the object changed or was replaced since it was read."""
+
+    reason = "Conflict"
+    action = "None; it is retried."
+    default_retry_after = 0.5
+
+
+class Refused(ClusterError):
+    """HTTP 400, 403, 413, 422 and other 4xx: the request itself is not acceptable."""
+
+    reason = "Refused"
+    action = "Read the message: admission policy, quota, or a role that misses a verb."
+
+
+class Unauthorized(ClusterError):
+    """HTTP 401."""
+
+    reason = "Unauthorized"
+    action = "Check the operator's service account."
+    default_retry_after = 2.0
+
+
+class Unavailable(ClusterError):
+    """HTTP 429 or 5xx, a refused or broken connection, a timeout, a truncated answer."""
+
+    reason = "Unavailable"
+    action = "None; it is retried."
+    default_retry_after = 1.0
+
+
+class NameTaken(ClusterError):
+    """An object with a child's name exists and belongs to somebody else; it is left alone."""
+
+    reason = "NameTaken"
+    action = "Rename the model, or delete the other object."
+    default_retry_after = 30.0
+
+
+def from_status(status: int, message: str, retry_after: float | None) -> ClusterError:
+    """The error for an HTTP status >= 300 of the API server."""
+    kinds: dict[int, type[ClusterError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Conflict}
+    if status == 429 or status >= 500:
+        return Unavailable(message, retry_after=retry_after)
+    return kinds.get(status, Refused)(message, retry_after=retry_after)

@@ -1,0 +1,61 @@
+"""Kubernetes Events about a SpeculativeModel. Callers emit them on transitions only."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import uuid
+from datetime import UTC, datetime
+from typing import Literal
+
+from outrider.api.reasons import EventReason
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError
+from outrider.cluster.ownership import Owner
+from outrider.cluster.resources import EVENTS, MODELS
+
+log = logging.getLogger(__name__)
+
+_LONGEST_NOTE = 1024
+
+
+class EventWriter:
+    """Writes Events; an Event that cannot be written is logged and forgotten."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+        self._instance = socket.gethostname()
+
+    async def emit(
+        self,
+        model: Owner,
+        reason: EventReason,
+        note: str,
+        *,
+        severity: Literal["Normal", "Warning"] = "Normal",
+        action: str = "Reconcile",
+    ) -> None:
+        """Write one Event. action: what the operator did or tried, in one word."""
+        event = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": f"{model.name}.{uuid.uuid4().hex[:16]}", "namespace": model.namespace},
+            "eventTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "reportingController": "outrider.dev/operator",
+            "reportingInstance": self._instance,
+            "action": action,
+            "reason": reason.value,
+            "type": severity,
+            "note": note[:_LONGEST_NOTE],
+            "regarding": {
+                "apiVersion": MODELS.api_version,
+                "kind": MODELS.kind,
+                "namespace": model.namespace,
+                "name": model.name,
+                "uid": model.uid,
+            },
+        }
+        try:
+            await self._cluster.create(EVENTS, event)
+        except ClusterError as error:
+            log.warning("event %s about %s/%s not written: %s", reason, model.namespace, model.name, error)

@@ -1,0 +1,218 @@
+"""What the operator reads of Deployments, Pods and children; everything else is dropped."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class _View(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+class OwnerReference(_View):
+    """Who made an object."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ManagedFields(_View):
+    """Who last applied or updated fields of an object."""
+
+    manager: str = ""
+    operation: str = ""
+
+
+class Metadata(_View):
+    """Identity of an object."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+    managed_fields: tuple[ManagedFields, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The resource version as a number, which orders the states of one object."""
+        return int(self.resource_version) if self.resource_version.isdigit() else 0
+
+
+class StatusCondition(_View):
+    """A condition of a Deployment or a Pod."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: AwareDatetime | None = None
+
+    @property
+    def holds(self) -> bool:
+        """The condition is True."""
+        return self.status == "True"
+
+
+class DeploymentSpec(_View):
+    """Wanted scale."""
+
+    replicas: int = 1
+
+
+class DeploymentStatus(_View):
+    """Observed scale."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    conditions: tuple[StatusCondition, ...] = ()
+
+
+class Deployment(_View):
+    """The engine's Deployment."""
+
+    metadata: Metadata
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class Waiting(_View):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Terminated(_View):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(_View):
+    """At most one of the two is set for a container that does not run."""
+
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(_View):
+    """One container of a pod."""
+
+    name: str
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+    @property
+    def last_end(self) -> Terminated | None:
+        """The newest end of this container, if it ever ended."""
+        return self.state.terminated or self.last_state.terminated
+
+
+class ContainerPort(_View):
+    """A named port of a container."""
+
+    name: str = ""
+    container_port: int
+
+
+class Container(_View):
+    """What the pod's spec says about a container."""
+
+    name: str
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class PodSpec(_View):
+    """What the pod's spec says."""
+
+    containers: tuple[Container, ...] = ()
+
+
+class PodStatus(_View):
+    """Observed state of a pod."""
+
+    phase: str = ""
+    ip: str = Field(default="", alias="podIP")
+    conditions: tuple[StatusCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(_View):
+    """An engine pod."""
+
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def ready(self) -> bool:
+        """The pod takes traffic: its Ready condition is True and it is not being deleted."""
+        condition = self.condition("Ready")
+        return self.metadata.deletion_timestamp is None and condition is not None and condition.holds
+
+    def condition(self, kind: str) -> StatusCondition | None:
+        """One condition; None when absent."""
+        return next((condition for condition in self.status.conditions if condition.type == kind), None)
+
+    def container(self, name: str) -> ContainerStatus | None:
+        """Status of one container."""
+        return next((c for c in self.status.container_statuses if c.name == name), None)
+
+    def port(self, container: str, name: str) -> int | None:
+        """The number of a named container port."""
+        return next(
+            (
+                p.container_port
+                for c in self.spec.containers
+                if c.name == container
+                for p in c.ports
+                if p.name == name
+            ),
+            None,
+        )
+
+
+class Child(_View):
+    """Any object that the operator made, or that bears the name of one."""
+
+    api_version: str
+    kind: str
+    metadata: Metadata
+
+
+class _LaunchFailure(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    reason: str
+    message: str = ""
+
+
+def launch_failure(terminated: Terminated | None) -> tuple[str, str] | None:
+    """Reason and message that the engine's launcher left when it refused to start.
+
+    The launcher writes one JSON object; a crash leaves log lines, which give None.
+    """
+    if terminated is None or not terminated.message.startswith("{"):
+        return None
+    try:
+        failure = _LaunchFailure.model_validate(json.loads(terminated.message))
+    except ValueError:
+        return None
+    return failure.reason, failure.message

@@ -1,0 +1,44 @@
+"""Whose is an object that bears a child's name? Decided before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from outrider.cluster.objects import Child
+from outrider.cluster.resources import MODELS
+
+MANAGER = "outrider"
+"""Field manager of the children and of the part of status that reconcile owns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The SpeculativeModel that children belong to."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class Ownership(Enum):
+    """What an existing object is to a model."""
+
+    OURS = "ours"
+    """Owned by this model, or made by Outrider and stripped of its owner."""
+    PREDECESSORS = "predecessor's"
+    """Left by a deleted model of the same name; the garbage collector is about to take it."""
+    FOREIGN = "foreign"
+    """Somebody else's: hands off."""
+
+
+def ownership(child: Child, owner: Owner) -> Ownership:
+    """Judge by the controlling owner reference first, then by who applied the object."""
+    controller = next((ref for ref in child.metadata.owner_references if ref.controller), None)
+    if controller is None:
+        applied = any(entry.manager == MANAGER for entry in child.metadata.managed_fields)
+        return Ownership.OURS if applied else Ownership.FOREIGN
+    if controller.uid == owner.uid:
+        return Ownership.OURS
+    same_name = controller.kind == MODELS.kind and controller.name == owner.name
+    return Ownership.PREDECESSORS if same_name else Ownership.FOREIGN

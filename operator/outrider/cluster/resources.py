@@ -1,0 +1,59 @@
+"""The kinds that the operator touches. Fixed, so that no discovery request is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+JsonObject = Mapping[str, Any]
+"""A Kubernetes object as it travels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One namespaced kind. ``group`` is empty for the core API."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        """The form that manifests use."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of a collection or an object; namespace None means all namespaces."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        parts = [part for part in (self.plural, name, subresource) if part]
+        return f"{root}{scope}/{'/'.join(parts)}"
+
+
+MODELS = Resource("outrider.dev", "v1alpha1", "SpeculativeModel", "speculativemodels")
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+PODS = Resource("", "v1", "Pod", "pods")
+SERVICES = Resource("", "v1", "Service", "services")
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+SECRETS = Resource("", "v1", "Secret", "secrets")
+EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
+
+WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)
+"""Kinds of children that are watched by label. Secrets are not: that needs the right to list them."""
+
+_BY_KIND = {
+    (resource.api_version, resource.kind): resource
+    for resource in (MODELS, PODS, SECRETS, EVENTS, *WATCHED_CHILDREN)
+}
+
+
+def resource_of(manifest: JsonObject) -> Resource:
+    """The kind of a manifest.
+
+    Raises:
+        KeyError: the operator has no business with this kind.
+    """
+    return _BY_KIND[manifest["apiVersion"], manifest["kind"]]

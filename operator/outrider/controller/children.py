@@ -1,0 +1,100 @@
+"""Bring the planned children of one model into the cluster, and take away the rest."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from collections.abc import Sequence
+
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.difference import satisfies, stamped
+from outrider.cluster.errors import Conflict, NameTaken
+from outrider.cluster.objects import Child
+from outrider.cluster.ownership import MANAGER, Owner, Ownership, ownership
+from outrider.cluster.prune import unwanted
+from outrider.cluster.resources import SECRETS, JsonObject, resource_of
+from outrider.controller.store import Key, Store, StoredChild
+from outrider.plan.names import TOKEN_FILE, control_secret
+
+_SHORTEST_TOKEN = 32
+
+
+class Children:
+    """Applies, in the plan's order, what differs; every step can be repeated after a crash."""
+
+    def __init__(self, cluster: ClusterClient, store: Store) -> None:
+        self._cluster = cluster
+        self._store = store
+
+    async def control_token(self, owner: Owner) -> str:
+        """The token in the model's Secret, or a new one that the next `apply` will put there."""
+        live = await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
+        token = _token_in(live) if live is not None else None
+        if token is None or ownership(Child.model_validate(live), owner) is not Ownership.OURS:
+            return secrets.token_urlsafe(_SHORTEST_TOKEN)
+        return token
+
+    async def apply(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
+        """Apply every child that differs from what is live.
+
+        Nothing is written when one of the names belongs to somebody else.
+
+        Raises:
+            NameTaken, ClusterError: see `outrider.cluster.errors`.
+        """
+        live = [await self._live(owner, manifest) for manifest in wanted]
+        for manifest, stored in zip(wanted, live, strict=True):
+            _check_owner(manifest, stored, owner)
+        for manifest, stored in zip(wanted, live, strict=True):
+            await self._apply_one(stamped(manifest), stored)
+
+    async def prune(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
+        """Delete the model's own children that the plan does not name any more."""
+        known = [stored.child for stored in self._store.children_of(Key(owner.namespace, owner.name))]
+        for child in unwanted(known, wanted, owner):
+            resource = resource_of({"apiVersion": child.api_version, "kind": child.kind})
+            await self._cluster.delete(resource, owner.namespace, child.metadata.name, uid=child.metadata.uid)
+
+    async def _live(self, owner: Owner, manifest: JsonObject) -> StoredChild | None:
+        resource, name = resource_of(manifest), str(manifest["metadata"]["name"])
+        shelf = self._store.children.get(resource)
+        known = shelf.get(Key(owner.namespace, name)) if shelf is not None else None
+        if known is not None:
+            return known
+        # Not seen by label: it may be missing, or be somebody else's.
+        raw = await self._cluster.get(resource, owner.namespace, name)
+        return StoredChild.read(raw) if raw is not None else None
+
+    async def _apply_one(self, manifest: JsonObject, stored: StoredChild | None) -> None:
+        if stored is not None:
+            if satisfies(stored.raw, manifest):
+                return
+            # With the UID, the write fails if another object has taken the name since.
+            metadata = {**manifest["metadata"], "uid": stored.metadata.uid}
+            manifest = {**manifest, "metadata": metadata}
+        answer = await self._cluster.apply(manifest, manager=MANAGER)
+        shelf = self._store.children.get(resource_of(manifest))
+        if shelf is not None:
+            shelf.put(answer)
+
+
+def _check_owner(manifest: JsonObject, stored: StoredChild | None, owner: Owner) -> None:
+    if stored is None:
+        return
+    name = f"{manifest['kind']} {owner.namespace}/{stored.metadata.name}"
+    match ownership(stored.child, owner):
+        case Ownership.FOREIGN:
+            raise NameTaken(f"{name} exists and does not belong to this model")
+        case Ownership.PREDECESSORS:
+            raise Conflict(f"{name} still belongs to a deleted model of this name", retry_after=1.0)
+        case Ownership.OURS:
+            return
+
+
+def _token_in(secret: JsonObject) -> str | None:
+    try:
+        token = base64.b64decode((secret.get("data") or {})[TOKEN_FILE], validate=True).decode()
+    except (KeyError, binascii.Error, UnicodeDecodeError):
+        return None
+    return token if len(token) >= _SHORTEST_TOKEN else None

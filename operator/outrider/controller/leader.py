@@ -1,0 +1,122 @@
+"""What a leader does: watch, reconcile and tune, each supervised on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError
+from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.reconcile import Reconciler
+from outrider.controller.settings import Settings
+from outrider.controller.store import Key, Store
+from outrider.controller.store_fleet import ClusterReporter, StoreFleet
+from outrider.controller.tuning_loop import TuningLoop
+from outrider.controller.watch import ClusterWatch
+from outrider.controller.work_queue import WorkQueue, backoff_seconds
+from outrider.engine.client import EngineClient
+from outrider.plan import PlanSettings
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+
+log = logging.getLogger(__name__)
+
+_RESTART_SECONDS = 5.0
+
+
+class Leader:
+    """The two loops and the watches that feed them. term: fences every push."""
+
+    def __init__(
+        self, settings: Settings, cluster: ClusterClient, metrics: OwnMetrics, *, term: Callable[[], int]
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._store = Store()
+        self._reconciler = Reconciler(
+            cluster, self._store, settings=PlanSettings(engine_images=settings.engine_images)
+        )
+        self._queue = WorkQueue[Key](self._reconcile, concurrency=settings.reconcile_concurrency)
+        self._watch = ClusterWatch(
+            cluster,
+            self._store,
+            self._queue.add,
+            namespaces=settings.watch_namespaces,
+            metrics=metrics,
+        )
+        self._reporter = ClusterReporter(cluster, self._store)
+        self._term = term
+        self.has_view = False
+        """True once everything was read; before that nothing is written."""
+
+    async def lead(self) -> None:
+        """Run until cancelled."""
+        metrics = self._metrics
+        metrics.queue_depth.set_function(lambda: len(self._queue))
+        metrics.models.set_function(lambda: len(self._store.models))
+        await self._read_first()
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._watch.watch_forever())
+            parts.create_task(self._watch.read_all_forever(self._settings.resync_seconds))
+            parts.create_task(self._queue.run())
+            parts.create_task(self._supervise("tuning loop", self._tune))
+
+    async def _read_first(self) -> None:
+        """A full view before the first pass, so that a restart writes nothing that is there already."""
+        failures = 0
+        while True:
+            try:
+                await self._watch.read_all()
+                self.has_view = True
+                return
+            except ClusterError as error:
+                failures += 1
+                delay = backoff_seconds(failures)
+                log.warning("first read failed, again in %.1f s: %s", delay, error)
+                await asyncio.sleep(delay)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        outcome = "error"
+        try:
+            with self._metrics.reconcile_seconds.time():
+                again = await self._reconciler.reconcile(key)
+            outcome = "done"
+        finally:
+            self._metrics.reconciles.labels(outcome).inc()
+        return again
+
+    async def _tune(self) -> None:
+        settings = self._settings
+        source = PrometheusSource(
+            PrometheusSettings(
+                url=settings.prometheus_url,
+                timeout_seconds=settings.prometheus_timeout_seconds,
+                bearer_token_file=settings.prometheus_token_file,
+                ca_file=settings.prometheus_ca_file,
+            )
+        )
+        engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
+        try:
+            await TuningLoop(
+                fleet=StoreFleet(self._store),
+                source=source,
+                engines=engines,
+                reporter=self._reporter,
+                term=self._term,
+                interval_seconds=settings.tuning_interval_seconds,
+                lease_seconds=settings.push_lease_seconds,
+                metrics=self._metrics,
+            ).run()
+        finally:
+            source.close()
+            await engines.aclose()
+
+    async def _supervise(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await run()
+            except Exception:  # a supervision loop: the watches and reconcile go on
+                log.exception("%s failed, again in %.0f s", name, _RESTART_SECONDS)
+            self._metrics.tuning_restarts.inc()
+            await asyncio.sleep(_RESTART_SECONDS)

@@ -1,0 +1,64 @@
+"""The operator's own metrics. Label values are from fixed sets, never names of objects."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.process_collector import ProcessCollector
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class OwnMetrics:
+    """One instance per process, so that tests do not share a registry."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.leader = Gauge("outrider_operator_leader", "1 while this process leads.", registry=self.registry)
+        self.models = Gauge("outrider_operator_models", "Models known.", registry=self.registry)
+        self.reconcile_seconds = Histogram(
+            "outrider_operator_reconcile_seconds",
+            "Time of one reconcile.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.reconciles = Counter(
+            "outrider_operator_reconciles",
+            "Reconciles, by outcome: done or error.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.queue_depth = Gauge(
+            "outrider_operator_queue_depth", "Models that wait to be reconciled.", registry=self.registry
+        )
+        self.watch_restarts = Counter(
+            "outrider_operator_watch_restarts", "Restarts of the watches.", registry=self.registry
+        )
+        self.tuning_tick_seconds = Histogram(
+            "outrider_operator_tuning_tick_seconds",
+            "Time of one tick of the tuning loop over all models.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.tuning_restarts = Counter(
+            "outrider_operator_tuning_restarts",
+            "Restarts of the tuning loop after an error.",
+            registry=self.registry,
+        )
+        self.pushes = Counter(
+            "outrider_operator_pushes",
+            "Tables pushed to engine pods, by outcome: confirmed or failed.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.prometheus_query_seconds = Histogram(
+            "outrider_operator_prometheus_query_seconds",
+            "Time of all queries of one tick.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.prometheus_errors = Counter(
+            "outrider_operator_prometheus_errors",
+            "Ticks without an answer of Prometheus.",
+            registry=self.registry,
+        )

@@ -1,0 +1,212 @@
+"""From a Deployment and its pods to Ready, Progressing and Degraded. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from outrider.api.conditions import ConditionStatus
+from outrider.api.reasons import ConditionType, DegradedReason, ProgressingReason, ReadyReason
+from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
+from outrider.plan.names import CONTAINER
+
+SETUP_PATIENCE = timedelta(seconds=90)
+"""Longest time in which a scheduled pod normally gets its volumes and network."""
+CRASHES = 2
+"""Restarts after which a container that is not ready counts as crashing."""
+
+_PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_LONGEST_DETAIL = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What runs for one model.
+
+    wanted: replicas that the spec asks for. pods: all pods of the model.
+    current: the pods of the present revision that are not being deleted.
+    """
+
+    wanted: int
+    deployment: Deployment | None
+    pods: tuple[Pod, ...]
+    current: tuple[Pod, ...]
+
+    @property
+    def ready(self) -> int:
+        """Pods that take traffic, of any revision."""
+        return sum(pod.ready for pod in self.pods)
+
+    @property
+    def current_ready(self) -> int:
+        """Pods of the present revision that take traffic."""
+        return sum(pod.ready for pod in self.current)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One condition without its times."""
+
+    type: ConditionType
+    status: ConditionStatus
+    reason: ReadyReason | ProgressingReason | DegradedReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that needs a person."""
+
+    reason: DegradedReason
+    message: str
+
+
+def judge(workload: Workload, now: datetime) -> tuple[Verdict, ...]:
+    """The conditions of a model whose children are in place; Degraded is absent when nothing is wrong."""
+    trouble = find_trouble(workload, now)
+    degraded = (
+        () if trouble is None else (_verdict(ConditionType.DEGRADED, True, trouble.reason, trouble.message),)
+    )
+    return (_ready(workload), _progressing(workload), *degraded)
+
+
+def blocked(trouble: Trouble) -> tuple[Verdict, ...]:
+    """The conditions of a model whose spec is not carried out; its older pods, if any, still serve."""
+    see = f"{trouble.reason}: {trouble.message}"
+    return (
+        _verdict(ConditionType.READY, False, ReadyReason.BLOCKED, see),
+        _verdict(ConditionType.PROGRESSING, False, ProgressingReason.BLOCKED, see),
+        _verdict(ConditionType.DEGRADED, True, trouble.reason, trouble.message),
+    )
+
+
+def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
+    """The first trouble of the current pods, most specific kind first."""
+    for check in _CHECKS:
+        for pod in workload.current:
+            message = None if pod.ready else check(pod, now)
+            if message is not None:
+                detail = f"pod {pod.metadata.name}: {message}"
+                return Trouble(_CHECKS[check], detail[:_LONGEST_DETAIL])
+    if _deadline_exceeded(workload.deployment):
+        return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
+    return None
+
+
+def _ready(workload: Workload) -> Verdict:
+    ready, wanted = workload.current_ready, workload.wanted
+    if wanted == 0:
+        return _verdict(ConditionType.READY, False, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0")
+    serving = f"{ready} of {wanted} pods of the current revision serve"
+    if ready >= wanted:
+        return _verdict(ConditionType.READY, True, ReadyReason.SERVING, serving)
+    if ready > 0:
+        return _verdict(ConditionType.READY, True, ReadyReason.PARTIALLY_SERVING, serving)
+    return _verdict(ConditionType.READY, False, ReadyReason.ROLLING_OUT, serving)
+
+
+def _progressing(workload: Workload) -> Verdict:
+    kind = ConditionType.PROGRESSING
+    if _complete(workload):
+        return _verdict(kind, False, ProgressingReason.COMPLETE, "every wanted pod is ready")
+    if _deadline_exceeded(workload.deployment):
+        return _verdict(kind, False, ProgressingReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
+    return _verdict(kind, True, ProgressingReason.ROLLING_OUT, _what_is_missing(workload))
+
+
+def _complete(workload: Workload) -> bool:
+    return len(workload.pods) == len(workload.current) == workload.current_ready == workload.wanted
+
+
+def _deadline_exceeded(deployment: Deployment | None) -> bool:
+    if deployment is None or deployment.status.observed_generation < deployment.metadata.generation:
+        return False
+    return any(
+        condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"
+        for condition in deployment.status.conditions
+    )
+
+
+def _what_is_missing(workload: Workload) -> str:
+    text = f"{workload.current_ready} of {workload.wanted} pods of the current revision are ready"
+    leaving = len(workload.pods) - len(workload.current)
+    if leaving:
+        text += f", {leaving} older to go"
+    waits = sorted({wait for pod in workload.current if not pod.ready for wait in _waits(pod)})
+    return f"{text}; {', '.join(waits)}"[:_LONGEST_DETAIL] if waits else text
+
+
+def _waits(pod: Pod) -> Sequence[str]:
+    states = (container.state.waiting for container in pod.status.container_statuses)
+    return [waiting.reason for waiting in states if waiting is not None and waiting.reason]
+
+
+def _model_not_found(pod: Pod, _: datetime) -> str | None:
+    engine = pod.container(CONTAINER)
+    failure = launch_failure(engine.last_end) if engine else None
+    return failure[1] if failure and failure[0] == DegradedReason.MODEL_NOT_FOUND else None
+
+
+def _image_pull_failed(pod: Pod, _: datetime) -> str | None:
+    for container in pod.status.container_statuses:
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason in _PULL_FAILURES:
+            return waiting.message or waiting.reason
+    return None
+
+
+def _unschedulable(pod: Pod, _: datetime) -> str | None:
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is None or scheduled.holds or scheduled.reason != "Unschedulable":
+        return None
+    return None if _is_about_a_volume(scheduled.message) else scheduled.message
+
+
+def _volume_not_ready(pod: Pod, now: datetime) -> str | None:
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is None:
+        return None
+    if not scheduled.holds:
+        return scheduled.message if _is_about_a_volume(scheduled.message) else None
+    sandbox = pod.condition("PodReadyToStartContainers")
+    since = scheduled.last_transition_time
+    if sandbox is None or sandbox.holds or since is None or now - since < SETUP_PATIENCE:
+        return None
+    return f"volumes or network not set up {(now - since).total_seconds():.0f} s after scheduling"
+
+
+def _is_about_a_volume(message: str) -> bool:
+    # The scheduler has one reason for all causes; only its text tells a missing claim from a full node.
+    return "persistentvolumeclaim" in message.lower() or "volume" in message.lower()
+
+
+def _engine_crashing(pod: Pod, _: datetime) -> str | None:
+    engine = pod.container(CONTAINER)
+    if engine is None or engine.restart_count < CRASHES or engine.last_end is None:
+        return None
+    return f"ended {engine.restart_count} times, last with exit code {_last_words(engine)}"
+
+
+def _last_words(engine: ContainerStatus) -> str:
+    end = engine.last_end
+    if end is None:
+        return "unknown"
+    lines = [line for line in end.message.splitlines() if line.strip()]
+    cause = f" ({end.reason})" if end.reason not in ("", "Error") else ""
+    return f"{end.exit_code}{cause}: {lines[-1].strip()}" if lines else f"{end.exit_code}{cause}"
+
+
+_CHECKS: dict[Callable[[Pod, datetime], str | None], DegradedReason] = {
+    _model_not_found: DegradedReason.MODEL_NOT_FOUND,
+    _image_pull_failed: DegradedReason.IMAGE_PULL_FAILED,
+    _unschedulable: DegradedReason.UNSCHEDULABLE,
+    _volume_not_ready: DegradedReason.VOLUME_NOT_READY,
+    _engine_crashing: DegradedReason.ENGINE_CRASHING,
+}
+
+
+def _verdict(
+    kind: ConditionType, holds: bool, reason: ReadyReason | ProgressingReason | DegradedReason, message: str
+) -> Verdict:
+    return Verdict(kind, ConditionStatus.TRUE if holds else ConditionStatus.FALSE, reason, message)

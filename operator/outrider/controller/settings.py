@@ -1,0 +1,89 @@
+"""Settings of the operator. Each is a flag of ``outrider run`` and an ``OUTRIDER_…`` variable."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class LogFormat(StrEnum):
+    """How log lines are written."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class LeaderElection(StrEnum):
+    """Whether several operators may stand by for one another."""
+
+    ON = "on"
+    OFF = "off"
+
+
+def own_namespace() -> str:
+    """The namespace that this pod runs in; ``default`` outside a cluster."""
+    if _NAMESPACE_FILE.exists():
+        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+    return os.environ.get("POD_NAMESPACE", "default")
+
+
+class Settings(BaseModel):
+    """What an administrator decides once per operator."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    prometheus_url: Annotated[str, Field(pattern=r"^https?://")] = "http://prometheus.monitoring.svc:9090"
+    """Base URL of the Prometheus server that scrapes the engines."""
+    prometheus_token_file: Path | None = None
+    """File with a bearer token for Prometheus, read before each query."""
+    prometheus_ca_file: Path | None = None
+    """PEM file with the authority that signed Prometheus' certificate. Default: the system's."""
+    prometheus_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Longest wait for one answer of Prometheus."""
+    tuning_interval_seconds: Annotated[float, Field(ge=1, le=300)] = 10.0
+    """Time between two ticks of the tuning loop."""
+    push_lease_seconds: Annotated[float, Field(ge=5, le=3600)] = 60.0
+    """How long an engine keeps a pushed table without a renewal; then the static table comes back."""
+    engine_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 3.0
+    """Longest wait for one answer of an engine's control API."""
+    watch_namespaces: tuple[str, ...] = ()
+    """Namespaces to work in. Default: all."""
+    engine_images: dict[str, str] = Field(default_factory=dict)
+    """Default image per engine version, as version=image."""
+    leader_election: LeaderElection = LeaderElection.ON
+    """off: this is the only operator; it never waits."""
+    lease_namespace: str = Field(default_factory=own_namespace)
+    """Namespace of the Lease named outrider. Default: the operator's own."""
+    resync_seconds: Annotated[float, Field(ge=10, le=86_400)] = 300.0
+    """Time between two full reads of everything that is watched."""
+    reconcile_concurrency: Annotated[int, Field(ge=1, le=256)] = 8
+    """Models that are reconciled at the same time."""
+    http_port: Annotated[int, Field(ge=1, le=65_535)] = 8080
+    """Port of /metrics, /healthz and /readyz."""
+    log_format: LogFormat = LogFormat.JSON
+    """json: one object per line; text: for people."""
+    log_level: Annotated[str, Field(pattern=r"^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    """Least severity that is logged: DEBUG, INFO, WARNING or ERROR."""
+
+    @field_validator("engine_images", mode="before")
+    @classmethod
+    def _read_pairs(cls, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            return value
+        pairs = [str(pair).partition("=") for pair in value]
+        broken = [version for version, equals, image in pairs if not (version and equals and image)]
+        if broken:
+            raise ValueError(f"{broken[0]!r} is not of the form version=image")
+        return {version: image for version, _, image in pairs}
+
+    @model_validator(mode="after")
+    def _lease_outlives_a_missed_tick(self) -> Self:
+        if self.push_lease_seconds < 2 * self.tuning_interval_seconds:
+            raise ValueError("push_lease_seconds must be at least twice tuning_interval_seconds")
+        return self

@@ -1,0 +1,217 @@
+"""What the cluster looked like last: models, their children and pods, fed by watches and full reads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from outrider.api.resource import SpeculativeModel
+from outrider.api.status import Status
+from outrider.cluster.objects import Child, Metadata, Pod
+from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
+from outrider.plan.names import MODEL_LABEL
+
+MANAGED_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_SELECTOR = f"{MANAGED_LABEL}=outrider"
+
+
+class Key(NamedTuple):
+    """Namespace and name of an object."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A SpeculativeModel as it was read. Exactly one of ``model`` and ``problem`` is set."""
+
+    metadata: Metadata
+    raw: JsonObject
+    status: Status
+    model: SpeculativeModel | None
+    problem: str | None
+
+    @classmethod
+    def read(cls, raw: JsonObject) -> StoredModel:
+        """Parse; an unreadable object keeps the first complaint."""
+        metadata = Metadata.model_validate(raw["metadata"])
+        status = _readable_status(raw)
+        try:
+            model = SpeculativeModel.model_validate({**raw, "status": status})
+        except ValidationError as error:
+            return cls(metadata, raw, status, None, _first_complaint(error))
+        return cls(metadata, raw, status, model, None)
+
+
+def _readable_status(raw: JsonObject) -> Status:
+    try:
+        return Status.model_validate(raw.get("status") or {})
+    except ValidationError:
+        # Written by hand or by another version; the next report replaces it.
+        return Status()
+
+
+def _first_complaint(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChild:
+    """A child: what is judged, and the whole object for comparison with the plan."""
+
+    child: Child
+    raw: JsonObject
+
+    @classmethod
+    def read(cls, raw: JsonObject) -> StoredChild:
+        """Parse; who manages which field is kept by name only."""
+        metadata = {key: value for key, value in raw["metadata"].items() if key != "managedFields"}
+        return cls(Child.model_validate(raw), {**raw, "metadata": metadata})
+
+    @property
+    def metadata(self) -> Metadata:
+        """Identity."""
+        return self.child.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPod:
+    """A pod."""
+
+    pod: Pod
+
+    @classmethod
+    def read(cls, raw: JsonObject) -> StoredPod:
+        """Parse."""
+        return cls(Pod.model_validate(raw))
+
+    @property
+    def metadata(self) -> Metadata:
+        """Identity."""
+        return self.pod.metadata
+
+
+class Entry(Protocol):
+    """Anything that a shelf keeps."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Identity and version."""
+        ...
+
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+class Shelf(Generic[EntryT]):
+    """Objects of one kind. An older state never replaces a newer one, whatever order they arrive in."""
+
+    def __init__(self, read: Callable[[JsonObject], EntryT]) -> None:
+        self._read = read
+        self._entries: dict[Key, EntryT] = {}
+        self._by_model: defaultdict[Key, set[Key]] = defaultdict(set)
+
+    def get(self, key: Key) -> EntryT | None:
+        """One object."""
+        return self._entries.get(key)
+
+    def of_model(self, model: Key) -> list[EntryT]:
+        """Objects with the label of this model, by name."""
+        return [self._entries[key] for key in sorted(self._by_model.get(model, ()))]
+
+    def put(self, raw: JsonObject) -> EntryT | None:
+        """Store a state; None when it is not newer than the known one."""
+        entry = self._read(raw)
+        key = key_of(entry.metadata)
+        known = self._entries.get(key)
+        if known is not None and known.metadata.version >= entry.metadata.version:
+            return None
+        self._forget(key)
+        self._entries[key] = entry
+        self._by_model[model_of(entry.metadata)].add(key)
+        return entry
+
+    def drop(self, metadata: Metadata) -> None:
+        """Forget a deleted object, unless another one has taken its name."""
+        key = key_of(metadata)
+        known = self._entries.get(key)
+        if known is not None and known.metadata.uid == metadata.uid:
+            self._forget(key)
+
+    def replace(self, raws: Iterable[JsonObject], version: int, *, within: str | None) -> set[Key]:
+        """Take a full read of one namespace, or of all; answers the models concerned by a difference.
+
+        version: resource version of the read. An object that is stored in a newer state stays.
+        """
+        present: set[Key] = set()
+        concerned: set[Key] = set()
+        for raw in raws:
+            metadata = Metadata.model_validate(raw["metadata"])
+            present.add(key_of(metadata))
+            if self.put(raw) is not None:
+                concerned.add(model_of(metadata))
+        for key, entry in list(self._entries.items()):
+            covered = within in (None, key.namespace) and entry.metadata.version <= version
+            if covered and key not in present:
+                concerned.add(model_of(entry.metadata))
+                self._forget(key)
+        return concerned
+
+    def _forget(self, key: Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        model = model_of(entry.metadata)
+        self._by_model[model].discard(key)
+        if not self._by_model[model]:
+            del self._by_model[model]
+
+    def __iter__(self) -> Iterator[EntryT]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class Store:
+    """All that is watched, and the control tokens that reconcile has read."""
+
+    def __init__(self) -> None:
+        self.models = Shelf(StoredModel.read)
+        self.pods = Shelf(StoredPod.read)
+        self.children = {resource: Shelf(StoredChild.read) for resource in WATCHED_CHILDREN}
+        self.tokens: dict[Key, str] = {}
+
+    def shelf(self, resource: Resource) -> Shelf[StoredModel] | Shelf[StoredPod] | Shelf[StoredChild]:
+        """Where objects of a kind are kept."""
+        if resource == MODELS:
+            return self.models
+        return self.pods if resource == PODS else self.children[resource]
+
+    def children_of(self, model: Key) -> list[StoredChild]:
+        """All watched children with the label of this model."""
+        return [child for shelf in self.children.values() for child in shelf.of_model(model)]
+
+    def pods_of(self, model: Key) -> tuple[Pod, ...]:
+        """All pods of a model, by name."""
+        return tuple(stored.pod for stored in self.pods.of_model(model))
+
+
+def key_of(metadata: Metadata) -> Key:
+    """Namespace and name."""
+    return Key(metadata.namespace, metadata.name)
+
+
+def model_of(metadata: Metadata) -> Key:
+    """The model that an object belongs to by its label; a model belongs to itself."""
+    return Key(metadata.namespace, metadata.labels.get(MODEL_LABEL, metadata.name))

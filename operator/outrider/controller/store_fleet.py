@@ -1,0 +1,102 @@
+"""The tuning loop's view of the cluster, out of what is watched: no API call per tick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from outrider.api.methods import TRAITS, Drafting
+from outrider.api.reasons import EventReason
+from outrider.api.spec import Spec
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.events import EventWriter
+from outrider.cluster.objects import Pod
+from outrider.cluster.ownership import Owner
+from outrider.controller.actuation import EnginePod
+from outrider.controller.fleet import TunedModel
+from outrider.controller.store import Store, StoredModel, key_of
+from outrider.engine.client import EngineAddress
+from outrider.plan.names import CONTAINER, PORT_NAME
+from outrider.plan.runtimes.vllm import max_num_seqs
+from outrider.tuning.policy import Policy
+
+TUNER_MANAGER = "outrider-tuner"
+"""Field manager of the tuning loop's part of status."""
+
+
+class StoreFleet:
+    """`Fleet` over the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def tuned_models(self) -> list[TunedModel]:
+        """Every readable model whose engines can change K, ordered by name."""
+        stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
+        return [tuned for entry in stored if (tuned := self._tuned(entry)) is not None]
+
+    def _tuned(self, stored: StoredModel) -> TunedModel | None:
+        model = stored.model
+        if model is None or stored.metadata.deletion_timestamp is not None:
+            return None
+        spec = model.spec
+        if not spec.live:
+            return None
+        try:
+            policy = _policy(spec)
+        except ValueError:
+            return None  # reconcile says so in Degraded
+        return TunedModel(
+            namespace=stored.metadata.namespace,
+            name=stored.metadata.name,
+            uid=stored.metadata.uid,
+            generation=stored.metadata.generation,
+            mode=spec.tuning_mode,
+            static=spec.static_schedule(),
+            policy=policy,
+            status=model.status,
+            pods=self._engine_pods(stored),
+        )
+
+    def _engine_pods(self, stored: StoredModel) -> tuple[EnginePod, ...]:
+        key = key_of(stored.metadata)
+        token = self._store.tokens.get(key)
+        if token is None:
+            return ()
+        pods = ((pod, _address(pod, token)) for pod in self._store.pods_of(key) if pod.ready)
+        return tuple(EnginePod(pod.metadata.name, address) for pod, address in pods if address is not None)
+
+
+class ClusterReporter:
+    """`Reporter` over the API server."""
+
+    def __init__(self, cluster: ClusterClient, store: Store) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._events = EventWriter(cluster)
+
+    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
+        """Write the tuning loop's part of status, and keep the answer."""
+        answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
+        self._store.models.put(answer)
+
+    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+        """Write one Event about the model."""
+        owner = Owner(model.namespace, model.name, model.uid)
+        await self._events.emit(
+            owner, reason, note, severity="Warning" if warning else "Normal", action="Tune"
+        )
+
+
+def _policy(spec: Spec) -> Policy:
+    policy = Policy(spec.draft_lengths(), max_num_seqs(spec.engine.args))
+    if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
+        return replace(policy, min_draft_share=0.0)
+    return policy
+
+
+def _address(pod: Pod, token: str) -> EngineAddress | None:
+    port = pod.port(CONTAINER, PORT_NAME)
+    if not pod.status.ip or port is None:
+        return None
+    host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
+    return EngineAddress(f"http://{host}:{port}", token)

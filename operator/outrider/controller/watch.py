@@ -1,0 +1,186 @@
+"""Watches by kopf, in a thread of their own, and full reads that repair what a watch missed.
+
+kopf ends on errors that a Kubernetes client should survive (an ERROR event with code 500 in
+a watch, 401 for some seconds), and it cancels every task of its event loop when it ends. So
+it gets its own loop and is started again. It does not tell of an object that was deleted
+while a watch was down: the full reads do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import kopf
+
+from outrider.cluster.client import ClusterClient, runs_in_cluster
+from outrider.cluster.errors import ClusterError
+from outrider.cluster.objects import Metadata
+from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
+from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.store import MANAGED_SELECTOR, Key, Store, model_of
+
+log = logging.getLogger(__name__)
+
+WATCHED = (MODELS, PODS, *WATCHED_CHILDREN)
+_RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class EndlessBackoffs:
+    """Delays between repetitions of a failed request, in seconds: they grow, and never run out."""
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (0.5, 1.0, 2.0)
+        yield from itertools.repeat(4.0)
+
+
+class ClusterWatch:
+    """Keeps the store up to date and calls ``changed`` with the model that an event is about.
+
+    namespaces: where to watch; empty for everywhere.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        store: Store,
+        changed: Callable[[Key], None],
+        *,
+        namespaces: Sequence[str],
+        metrics: OwnMetrics,
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._changed = changed
+        self._namespaces = tuple(namespaces)
+        self._metrics = metrics
+        self._resync = asyncio.Event()
+
+    async def read_all(self) -> None:
+        """Read everything once; queue the models for which something differed.
+
+        Raises:
+            ClusterError: not all was read; what was read is kept.
+        """
+        for resource in WATCHED:
+            labels = None if resource == MODELS else MANAGED_SELECTOR
+            for namespace in self._namespaces or (None,):
+                raws, version = await self._cluster.list_all(resource, namespace, labels=labels)
+                for key in self._store.shelf(resource).replace(raws, version, within=namespace):
+                    self._changed(key)
+
+    async def read_all_forever(self, period_seconds: float) -> None:
+        """Read everything and queue all models now and then, and after each restart of the watches."""
+        while True:
+            try:
+                async with asyncio.timeout(period_seconds):
+                    await self._resync.wait()
+            except TimeoutError:
+                for stored in self._store.models:
+                    self._changed(model_of(stored.metadata))
+            self._resync.clear()
+            try:
+                await self.read_all()
+            except ClusterError as error:
+                log.warning("full read failed, the watches go on: %s", error)
+
+    async def watch_forever(self) -> None:
+        """Run kopf until cancelled; start it again whenever it ends."""
+        loop = asyncio.get_running_loop()
+        for attempt in itertools.count():
+            stop, ended = threading.Event(), asyncio.Event()
+            thread = threading.Thread(
+                target=self._run_kopf, args=(loop, stop, ended), name="watches", daemon=True
+            )
+            started_at = loop.time()
+            thread.start()
+            try:
+                await ended.wait()
+            finally:
+                stop.set()
+            self._metrics.watch_restarts.inc()
+            lasted = loop.time() - started_at
+            delay = _RESTART_SECONDS[0 if lasted > 60 else min(attempt, len(_RESTART_SECONDS) - 1)]
+            log.warning("watches ended after %.0f s, again in %.0f s", lasted, delay)
+            await asyncio.sleep(delay)
+            self._resync.set()
+
+    def _run_kopf(self, loop: asyncio.AbstractEventLoop, stop: threading.Event, ended: asyncio.Event) -> None:
+        scope: dict[str, Any] = (
+            {"namespaces": self._namespaces} if self._namespaces else {"clusterwide": True}
+        )
+
+        async def until_it_ends() -> None:
+            try:
+                tasks = await kopf.spawn_tasks(
+                    registry=self._registry(loop),
+                    settings=_kopf_settings(),
+                    standalone=True,
+                    stop_flag=stop,
+                    **scope,
+                )
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                # kopf can take a minute to end; its successor need not wait for that. One of its
+                # threads waits for the flag.
+                stop.set()
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(ended.set)
+
+        try:
+            asyncio.run(until_it_ends())
+        except Exception as error:  # noqa: BLE001 - a supervision loop: whatever ends kopf, it is started again
+            log.warning("watches failed: %s: %s", type(error).__name__, error)
+
+    def _registry(self, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+        kopf.on.login(registry=registry)(_login)
+        for resource in WATCHED:
+            kopf.on.event(
+                group=resource.group, version=resource.version, plural=resource.plural, registry=registry
+            )(self._handler(loop, resource))
+        return registry
+
+    def _handler(self, loop: asyncio.AbstractEventLoop, resource: Resource) -> Callable[..., Any]:
+        async def on_event(event: Mapping[str, Any], **_: object) -> None:
+            loop.call_soon_threadsafe(self._take, resource, event["type"], event["object"])
+
+        return on_event
+
+    def _take(self, resource: Resource, change: str | None, raw: JsonObject) -> None:
+        shelf = self._store.shelf(resource)
+        metadata = Metadata.model_validate(raw["metadata"])
+        if change == "DELETED":
+            shelf.drop(metadata)
+            self._changed(model_of(metadata))
+        elif shelf.put(raw) is not None:
+            self._changed(model_of(metadata))
+
+
+def _login(**arguments: Any) -> kopf.ConnectionInfo | None:
+    if runs_in_cluster():
+        return kopf.login_with_service_account(**arguments)
+    return kopf.login_with_kubeconfig(**arguments)
+
+
+def _kopf_settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.networking.error_backoffs = EndlessBackoffs()
+    settings.networking.request_timeout = 30.0
+    settings.networking.connect_timeout = 5.0
+    settings.watching.connect_timeout = 5.0
+    # The process must outlive kopf; by default kopf kills it when its own end takes too long.
+    settings.process.ultimate_exiting_timeout = None
+    for resource in (PODS, *WATCHED_CHILDREN):
+        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = (
+            MANAGED_SELECTOR
+        )
+    return settings

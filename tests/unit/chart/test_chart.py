@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from outrider.api.crd import FILE_NAME
+from outrider.api.crd import render as crd_text
+from outrider.cli.options import variable
+from outrider.cluster.resources import WATCHED_CHILDREN
+from outrider.controller.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "charts" / "outrider"
+CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
+HELM = shutil.which("helm") or shutil.which("helm", path=CACHE / "bin")
+
+needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed; `make cluster` builds it")
+
+
+def render(*values: str) -> list[dict[str, Any]]:
+    """The objects of the chart. values: as for ``helm --set``."""
+    result = helm(*values)
+    assert result.returncode == 0, result.stderr
+    return [document for document in yaml.safe_load_all(result.stdout) if document]
+
+
+def helm(*values: str) -> subprocess.CompletedProcess[str]:
+    assert HELM is not None
+    settings = [argument for value in values for argument in ("--set", value)]
+    command = [HELM, "template", "outrider", str(CHART), "--namespace", "outrider-system", *settings]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def of_kind(kind: str, documents: list[dict[str, Any]]) -> dict[str, Any]:
+    return next(document for document in documents if document["kind"] == kind)
+
+
+def rules(role: dict[str, Any]) -> Iterator[tuple[str, str, frozenset[str]]]:
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                yield group, resource, frozenset(rule["verbs"])
+
+
+def environment(documents: list[dict[str, Any]]) -> dict[str, str]:
+    container = of_kind("Deployment", documents)["spec"]["template"]["spec"]["containers"][0]
+    return {entry["name"]: entry["value"] for entry in container["env"]}
+
+
+def test_the_charts_definition_is_the_generated_one() -> None:
+    shipped = (CHART / "files" / FILE_NAME).read_text(encoding="utf-8")
+
+    assert shipped == crd_text(), f"run `python -m outrider.api.crd > charts/outrider/files/{FILE_NAME}`"
+
+
+@needs_helm
+def test_the_definition_is_installed_whole_and_kept() -> None:
+    installed = of_kind("CustomResourceDefinition", render())
+
+    assert installed["metadata"].pop("annotations")["helm.sh/resource-policy"] == "keep"
+    generated = yaml.safe_load(crd_text())
+    generated["metadata"].pop("annotations", None)
+    assert installed == generated
+
+
+@needs_helm
+def test_the_definition_can_be_left_to_somebody_else() -> None:
+    assert all(document["kind"] != "CustomResourceDefinition" for document in render("crds.install=false"))
+
+
+def test_the_schema_knows_every_value() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+    def unknown(values: dict[str, Any], schema: dict[str, Any], path: str) -> Iterator[str]:
+        for name, value in values.items():
+            known = schema["properties"].get(name)
+            if known is None:
+                yield f"{path}{name}"
+            elif isinstance(value, dict) and "properties" in known:
+                yield from unknown(value, known, f"{path}{name}.")
+
+    assert list(unknown(values, schema, "")) == []
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    "value",
+    [
+        "unknown=1",
+        "prometheus.url=host:9090",
+        "tuning.interval=soon",
+        "logs.format=xml",
+        "image.tagg=x",
+    ],
+)
+def test_refuses_a_wrong_value(value: str) -> None:
+    result = helm(value)
+
+    assert result.returncode != 0
+    assert value.split("=")[0].split(".")[-1] in result.stderr
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        (("replicas=2", "leaderElection=false"), "leaderElection"),
+        (("tuning.interval=40",), "tuning.lease"),
+    ],
+)
+def test_refuses_values_that_do_not_fit_together(values: tuple[str, ...], complaint: str) -> None:
+    result = helm(*values)
+
+    assert result.returncode != 0
+    assert complaint in result.stderr
+
+
+@needs_helm
+def test_may_do_what_the_operator_does_and_nothing_else() -> None:
+    granted = {(group, resource): verbs for group, resource, verbs in rules(of_kind("ClusterRole", render()))}
+
+    child = frozenset({"get", "list", "watch", "create", "patch", "delete"})
+    assert granted == {(resource.group, resource.plural): child for resource in WATCHED_CHILDREN} | {
+        ("outrider.dev", "speculativemodels"): frozenset({"get", "list", "watch"}),
+        ("outrider.dev", "speculativemodels/status"): frozenset({"patch"}),
+        ("outrider.dev", "speculativemodels/finalizers"): frozenset({"update"}),
+        ("", "secrets"): frozenset({"get", "create", "patch"}),
+        ("", "pods"): frozenset({"list", "watch"}),
+        ("events.k8s.io", "events"): frozenset({"create"}),
+    }
+
+
+@needs_helm
+def test_has_no_right_outside_the_watched_namespaces() -> None:
+    documents = render("watchNamespaces={a,b}")
+    roles = [document for document in documents if document["kind"] in ("Role", "ClusterRole")]
+
+    assert {(role["kind"], role["metadata"]["namespace"]) for role in roles} == {
+        ("Role", "a"),
+        ("Role", "b"),
+        ("Role", "outrider-system"),
+    }
+    assert environment(documents)["OUTRIDER_WATCH_NAMESPACES"] == "a b"
+
+
+@needs_helm
+def test_sets_only_variables_that_the_operator_reads() -> None:
+    documents = render(
+        "watchNamespaces={a}",
+        r"engineImages.0\.32\.0=engine:a",
+        "prometheus.tokenSecret.name=t",
+        "prometheus.caConfigMap.name=c",
+    )
+
+    assert set(environment(documents)) <= {variable(name) for name in Settings.model_fields}
+
+
+@needs_helm
+def test_the_defaults_are_accepted_by_the_operator() -> None:
+    given = {
+        name: value
+        for name in Settings.model_fields
+        if (value := environment(render()).get(variable(name))) is not None
+    }
+
+    assert Settings.model_validate(given).tuning_interval_seconds == 10
+
+
+@needs_helm
+def test_engine_images_reach_the_operator_as_pairs() -> None:
+    documents = render(r"engineImages.0\.32\.0=engine:a", r"engineImages.0\.33\.0=engine:b")
+
+    assert environment(documents)["OUTRIDER_ENGINE_IMAGES"] == "0.32.0=engine:a 0.33.0=engine:b"
+
+
+@needs_helm
+def test_runs_restricted() -> None:
+    pod = of_kind("Deployment", render())["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+@needs_helm
+def test_the_token_of_prometheus_is_mounted_where_the_operator_reads_it() -> None:
+    documents = render("prometheus.tokenSecret.name=prom", "prometheus.tokenSecret.key=bearer")
+    pod = of_kind("Deployment", documents)["spec"]["template"]["spec"]
+    folders = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+
+    token_file = f"{folders['prometheus-token']}/bearer"
+    assert environment(documents)["OUTRIDER_PROMETHEUS_TOKEN_FILE"] == token_file
+    assert {"name": "prometheus-token", "secret": {"secretName": "prom"}} in pod["volumes"]
+
+
+@needs_helm
+def test_engines_are_monitored_only_when_asked() -> None:
+    assert all(document["kind"] != "PodMonitor" for document in render())
+    monitor = of_kind("PodMonitor", render("podMonitor.enabled=true"))
+
+    assert monitor["spec"]["podTargetLabels"] == ["outrider.dev/model"]

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from outrider.cluster.errors import Conflict, NotFound, Refused, Unavailable
+from outrider.cluster.lease import NotLeader
+from outrider.cluster.resources import DEPLOYMENTS, PODS, SERVICES
+from tests.unit.cluster.factories import a_cluster, a_manifest, answer, raw_answer, refusal
+
+OBJECT = answer({"metadata": {"name": "m"}})
+
+
+async def test_a_missing_object_is_none() -> None:
+    async with a_cluster(refusal(404)) as (cluster, _):
+        assert await cluster.get(SERVICES, "default", "m") is None
+
+
+async def test_asks_for_an_object_of_a_group_by_its_path() -> None:
+    async with a_cluster(OBJECT) as (cluster, server):
+        await cluster.get(DEPLOYMENTS, "default", "m")
+    assert server.asked == ["GET /apis/apps/v1/namespaces/default/deployments/m"]
+
+
+async def test_applies_as_its_manager_and_takes_over_fields() -> None:
+    async with a_cluster(OBJECT) as (cluster, server):
+        await cluster.apply(a_manifest(spec={"ports": []}), manager="outrider")
+    assert server.asked == ["PATCH /api/v1/namespaces/default/services/m?fieldManager=outrider&force=true"]
+    assert json.loads(server.bodies[0])["spec"] == {"ports": []}
+
+
+async def test_applies_status_to_the_status_only() -> None:
+    async with a_cluster(OBJECT) as (cluster, server):
+        await cluster.apply_status("default", "m", {"replicas": 1}, manager="outrider-tuner")
+    assert server.asked[0].split("?")[0].endswith("/speculativemodels/m/status")
+    assert json.loads(server.bodies[0])["status"] == {"replicas": 1}
+
+
+async def test_a_list_gives_its_items_their_kind() -> None:
+    body = {"metadata": {"resourceVersion": "77"}, "items": [{"metadata": {"name": "a"}}]}
+    async with a_cluster(answer(body)) as (cluster, server):
+        items, version = await cluster.list_all(PODS, None, labels="a=b")
+    assert server.asked == ["GET /api/v1/pods?labelSelector=a%3Db"]
+    assert (items[0]["kind"], version) == ("Pod", 77)
+
+
+@pytest.mark.parametrize("status", [409, 429, 500, 503, 504, 401])
+async def test_repeats_what_may_pass(status: int) -> None:
+    async with a_cluster(refusal(status), OBJECT) as (cluster, server):
+        await cluster.apply(a_manifest(), manager="outrider")
+    assert len(server.asked) == 2
+
+
+async def test_repeats_after_a_truncated_answer() -> None:
+    async with a_cluster(raw_answer('{"metadata": {'), OBJECT) as (cluster, server):
+        await cluster.get(SERVICES, "default", "m")
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+async def test_does_not_repeat_what_is_refused(status: int) -> None:
+    async with a_cluster(refusal(status, "quota exceeded")) as (cluster, server):
+        with pytest.raises(Refused, match="quota exceeded"):
+            await cluster.apply(a_manifest(), manager="outrider")
+    assert len(server.asked) == 1
+
+
+async def test_gives_up_after_a_few_attempts() -> None:
+    async with a_cluster(refusal(409, "object changed")) as (cluster, server):
+        with pytest.raises(Conflict, match="object changed"):
+            await cluster.apply(a_manifest(), manager="outrider")
+    assert len(server.asked) == 4
+
+
+async def test_an_unreachable_server_is_unavailable() -> None:
+    async with a_cluster(OBJECT) as (cluster, _):
+        pass
+    with pytest.raises(Unavailable):
+        await cluster.get(SERVICES, "default", "m")
+    await cluster.aclose()
+
+
+async def test_tells_how_long_the_server_asked_to_wait() -> None:
+    error = refusal(429, "slow down", retry_after=0)
+    async with a_cluster(error) as (cluster, _):
+        with pytest.raises(Unavailable) as caught:
+            await cluster.get(SERVICES, "default", "m")
+    assert caught.value.retry_after == 0
+
+
+async def test_deletes_this_very_object_only() -> None:
+    async with a_cluster(OBJECT) as (cluster, server):
+        await cluster.delete(SERVICES, "default", "m", uid="u1")
+    assert json.loads(server.bodies[0])["preconditions"] == {"uid": "u1"}
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_deleting_what_is_gone_or_replaced_is_fine(status: int) -> None:
+    async with a_cluster(refusal(status)) as (cluster, _):
+        await cluster.delete(SERVICES, "default", "m", uid="u1")
+
+
+async def test_status_of_a_deleted_model_is_not_found() -> None:
+    async with a_cluster(refusal(404)) as (cluster, _):
+        with pytest.raises(NotFound):
+            await cluster.apply_status("default", "m", {}, manager="outrider")
+
+
+async def test_writes_nothing_once_the_lease_has_run_out() -> None:
+    def run_out() -> None:
+        raise NotLeader
+
+    async with a_cluster(OBJECT, fence=run_out) as (cluster, server):
+        for write in (
+            cluster.apply(a_manifest(), manager="outrider"),
+            cluster.apply_status("default", "m", {}, manager="outrider"),
+            cluster.create(SERVICES, a_manifest()),
+            cluster.delete(SERVICES, "default", "m", uid="u1"),
+        ):
+            with pytest.raises(NotLeader):
+                await write
+    assert server.asked == []

@@ -1,0 +1,117 @@
+"""Short ways to say what runs in the cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from outrider.cluster.objects import Deployment, Pod
+from outrider.controller.readiness import Workload
+from outrider.plan.names import CONTAINER, MODEL_LABEL, REVISION_LABEL
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+REVISION = "r2"
+
+
+def ago(seconds: float) -> str:
+    return (NOW - timedelta(seconds=seconds)).isoformat()
+
+
+def a_condition(
+    kind: str, status: str = "True", *, reason: str = "", message: str = "", age: float = 0
+) -> Any:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": ago(age),
+    }
+
+
+def a_raw_pod(
+    name: str = "m-1",
+    *,
+    model: str = "m",
+    uid: str = "",
+    version: int = 1,
+    revision: str = REVISION,
+    ready: bool = False,
+    leaving: bool = False,
+    conditions: tuple[Any, ...] = (),
+    waiting: tuple[str, str] | None = None,
+    ended: tuple[int, str] | None = None,
+    restarts: int = 0,
+    ip: str = "10.0.0.7",
+) -> dict[str, Any]:
+    """waiting: reason and message. ended: exit code and termination message of the last end."""
+    state: dict[str, Any] = {"waiting": {"reason": waiting[0], "message": waiting[1]}} if waiting else {}
+    last = {"terminated": {"exitCode": ended[0], "message": ended[1], "reason": "Error"}} if ended else {}
+    readiness = a_condition("Ready", "True" if ready else "False")
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": str(version),
+            "labels": {MODEL_LABEL: model, REVISION_LABEL: revision},
+            "deletionTimestamp": ago(1) if leaving else None,
+        },
+        "spec": {"containers": [{"name": CONTAINER, "ports": [{"name": "http", "containerPort": 8000}]}]},
+        "status": {
+            "podIP": ip,
+            "conditions": [readiness, *conditions],
+            "containerStatuses": [
+                {"name": CONTAINER, "restartCount": restarts, "state": state, "lastState": last}
+            ],
+        },
+    }
+
+
+def a_pod(name: str = "m-1", **what: Any) -> Pod:
+    return Pod.model_validate(a_raw_pod(name, **what))
+
+
+def a_workload(*pods: Pod, wanted: int = 1, stuck: bool = False, generation: int = 1) -> Workload:
+    """stuck: the Deployment gave up on its progress deadline, at generation 1."""
+    gave_up = a_condition("Progressing", "False", reason="ProgressDeadlineExceeded")
+    deployment = {
+        "metadata": {"name": "m", "namespace": "default", "generation": generation},
+        "status": {"observedGeneration": 1, "conditions": [gave_up] if stuck else []},
+    }
+    current = tuple(
+        pod
+        for pod in pods
+        if pod.metadata.labels[REVISION_LABEL] == REVISION and pod.metadata.deletion_timestamp is None
+    )
+    return Workload(wanted, Deployment.model_validate(deployment), pods, current)
+
+
+def a_raw_model(
+    name: str = "m",
+    *,
+    uid: str = "uid-m",
+    version: int = 1,
+    generation: int = 1,
+    status: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    wanted = {
+        "model": {"uri": "file:///models/target"},
+        "speculation": {"method": "ngram", "numSpeculativeTokens": 3},
+        "engine": {"image": "engine:1"},
+        **spec,
+    }
+    return {
+        "apiVersion": "outrider.dev/v1alpha1",
+        "kind": "SpeculativeModel",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid,
+            "resourceVersion": str(version),
+            "generation": generation,
+        },
+        "spec": wanted,
+        "status": status or {},
+    }

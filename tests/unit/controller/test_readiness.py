@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from outrider.api.reasons import ConditionType, DegradedReason
+from outrider.controller.readiness import Trouble, Workload, blocked, find_trouble, judge
+from tests.unit.controller.factories import NOW, a_condition, a_pod, a_workload
+
+NOT_FOUND = json.dumps({"reason": "ModelNotFound", "message": "no model at /models/x"})
+
+
+def stuck_setup(seconds: float) -> tuple[object, ...]:
+    return (
+        a_condition("PodScheduled", age=seconds),
+        a_condition("PodReadyToStartContainers", "False", age=seconds),
+    )
+
+
+def unscheduled(message: str) -> tuple[object, ...]:
+    return (a_condition("PodScheduled", "False", reason="Unschedulable", message=message),)
+
+
+READY_AND_PROGRESSING = {
+    "all wanted pods serve": (
+        a_workload(a_pod(ready=True)),
+        "Ready=True Serving",
+        "Progressing=False Complete",
+    ),
+    "one of two pods serves": (
+        a_workload(a_pod("m-1", ready=True), a_pod("m-2"), wanted=2),
+        "Ready=True PartiallyServing",
+        "Progressing=True RollingOut",
+    ),
+    "no pod was made yet": (a_workload(), "Ready=False RollingOut", "Progressing=True RollingOut"),
+    "the only pod starts": (a_workload(a_pod()), "Ready=False RollingOut", "Progressing=True RollingOut"),
+    "only a pod of an older revision serves": (
+        a_workload(a_pod("m-1", revision="r1", ready=True), a_pod("m-2")),
+        "Ready=False RollingOut",
+        "Progressing=True RollingOut",
+    ),
+    "the new pod serves while the old one leaves": (
+        a_workload(a_pod("m-1", revision="r1", leaving=True), a_pod("m-2", ready=True)),
+        "Ready=True Serving",
+        "Progressing=True RollingOut",
+    ),
+    "a pod that is being deleted does not serve": (
+        a_workload(a_pod(ready=True, leaving=True)),
+        "Ready=False RollingOut",
+        "Progressing=True RollingOut",
+    ),
+    "scaled to zero": (a_workload(wanted=0), "Ready=False ScaledToZero", "Progressing=False Complete"),
+    "scaled to zero while a pod leaves": (
+        a_workload(a_pod(ready=True, leaving=True), wanted=0),
+        "Ready=False ScaledToZero",
+        "Progressing=True RollingOut",
+    ),
+    "the rollout gave up": (
+        a_workload(a_pod(), stuck=True),
+        "Ready=False RollingOut",
+        "Progressing=False ProgressDeadlineExceeded",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("workload", "ready", "progressing"),
+    READY_AND_PROGRESSING.values(),
+    ids=READY_AND_PROGRESSING.keys(),
+)
+def test_ready_and_progressing(workload: Workload, ready: str, progressing: str) -> None:
+    said = {
+        verdict.type: f"{verdict.type}={verdict.status} {verdict.reason}" for verdict in judge(workload, NOW)
+    }
+    assert (said[ConditionType.READY], said[ConditionType.PROGRESSING]) == (ready, progressing)
+
+
+class Case(NamedTuple):
+    workload: Workload
+    reason: DegradedReason | None
+    message: str = ""
+
+
+TROUBLES = {
+    "a pod that starts is no trouble": Case(a_workload(a_pod(waiting=("ContainerCreating", ""))), None),
+    "the launcher found no model": Case(
+        a_workload(a_pod(ended=(78, NOT_FOUND))), DegradedReason.MODEL_NOT_FOUND, "no model at /models/x"
+    ),
+    "a missing model is told before the crash loop it causes": Case(
+        a_workload(a_pod(ended=(78, NOT_FOUND), restarts=7)), DegradedReason.MODEL_NOT_FOUND
+    ),
+    "the image cannot be pulled": Case(
+        a_workload(a_pod(waiting=("ImagePullBackOff", "not found: engine:9"))),
+        DegradedReason.IMAGE_PULL_FAILED,
+        "not found: engine:9",
+    ),
+    "no node has room": Case(
+        a_workload(a_pod(conditions=unscheduled("0/1 nodes are available: 1 Insufficient cpu."))),
+        DegradedReason.UNSCHEDULABLE,
+        "Insufficient cpu",
+    ),
+    "a claim is missing": Case(
+        a_workload(a_pod(conditions=unscheduled('persistentvolumeclaim "models" not found'))),
+        DegradedReason.VOLUME_NOT_READY,
+        '"models" not found',
+    ),
+    "volumes are not mounted for long": Case(
+        a_workload(a_pod(conditions=stuck_setup(91))), DegradedReason.VOLUME_NOT_READY, "91 s"
+    ),
+    "volumes that were asked for just now are no trouble": Case(
+        a_workload(a_pod(conditions=stuck_setup(60))), None
+    ),
+    "the engine ended twice": Case(
+        a_workload(a_pod(ended=(1, "Traceback\nRuntimeError: out of memory\n"), restarts=2)),
+        DegradedReason.ENGINE_CRASHING,
+        "exit code 1: RuntimeError: out of memory",
+    ),
+    "one end is no crash loop": Case(a_workload(a_pod(ended=(1, "boom"), restarts=1)), None),
+    "an engine that crashed and serves again is no trouble": Case(
+        a_workload(a_pod(ended=(1, "boom"), restarts=5, ready=True)), None
+    ),
+    "log lines that look like JSON are not a verdict of the launcher": Case(
+        a_workload(a_pod(ended=(1, '{"level": "error"'), restarts=1)), None
+    ),
+    "the rollout gave up": Case(
+        a_workload(a_pod(waiting=("CreateContainerConfigError", "")), stuck=True),
+        DegradedReason.DEADLINE_EXCEEDED,
+        "CreateContainerConfigError",
+    ),
+    "a rollout that gave up is forgotten when the next one begins": Case(
+        a_workload(a_pod(), stuck=True, generation=2), None
+    ),
+    "trouble of an older revision does not count": Case(
+        a_workload(a_pod("m-1", revision="r1", restarts=9, ended=(1, "boom")), a_pod("m-2")), None
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TROUBLES.values(), ids=TROUBLES.keys())
+def test_trouble(case: Case) -> None:
+    trouble = find_trouble(case.workload, NOW)
+
+    assert (trouble.reason if trouble else None) == case.reason
+    assert case.message in (trouble.message if trouble else "")
+
+
+def test_degraded_is_absent_when_nothing_is_wrong() -> None:
+    assert [verdict.type for verdict in judge(a_workload(a_pod(ready=True)), NOW)] == [
+        ConditionType.READY,
+        ConditionType.PROGRESSING,
+    ]
+
+
+def test_names_the_pod_in_trouble() -> None:
+    trouble = find_trouble(a_workload(a_pod("m-abc", ended=(78, NOT_FOUND))), NOW)
+
+    assert trouble is not None
+    assert trouble.message.startswith("pod m-abc: ")
+
+
+def test_a_blocked_model_says_why_in_every_condition() -> None:
+    verdicts = blocked(Trouble(DegradedReason.NAME_TAKEN, "Service m exists"))
+
+    assert {f"{verdict.type}={verdict.status}" for verdict in verdicts} == {
+        "Ready=False",
+        "Progressing=False",
+        "Degraded=True",
+    }
+    assert all("Service m exists" in verdict.message for verdict in verdicts)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from outrider.api.conditions import ConditionStatus
+from outrider.api.reasons import ConditionType, DegradedReason, EventReason, ProgressingReason, ReadyReason
+from outrider.api.status import Status
+from outrider.controller.readiness import Trouble, Verdict, blocked, judge
+from outrider.controller.report import Report, own_part, status_part, transitions
+from tests.unit.controller.factories import NOW, a_pod, a_workload
+
+SERVING = judge(a_workload(a_pod(ready=True)), NOW)
+CRASHING = judge(a_workload(a_pod(restarts=3, ended=(1, "boom"))), NOW)
+STARTING = judge(a_workload(a_pod()), NOW)
+TAKEN = blocked(Trouble(DegradedReason.NAME_TAKEN, "Service m exists"))
+INVALID = blocked(Trouble(DegradedReason.INVALID_SPEC, "spec.replicas: not a number"))
+
+
+def a_report(verdicts: tuple[Verdict, ...] = SERVING) -> Report:
+    return Report(
+        verdicts=verdicts,
+        replicas=1,
+        ready_replicas=1,
+        updated_replicas=1,
+        selector="outrider.dev/model=m",
+        url="http://m.default.svc",
+        look_again_seconds=None,
+    )
+
+
+def part(verdicts: tuple[Verdict, ...], *, before: Status | None = None, later: float = 0) -> dict[str, Any]:
+    now = NOW + timedelta(seconds=later)
+    return status_part(a_report(verdicts), before or Status(), generation=2, now=now)
+
+
+def status(verdicts: tuple[Verdict, ...]) -> Status:
+    return Status.model_validate(part(verdicts))
+
+
+def since(part: dict[str, Any], kind: str) -> str:
+    return next(entry["lastTransitionTime"] for entry in part["conditions"] if entry["type"] == kind)
+
+
+def told(before: Status, verdicts: tuple[Verdict, ...]) -> list[EventReason]:
+    return [reason for reason, _ in transitions(before, verdicts)]
+
+
+def test_writes_nothing_of_the_tuning_loops_part() -> None:
+    assert set(part(SERVING)) == {
+        "observedGeneration",
+        "replicas",
+        "readyReplicas",
+        "updatedReplicas",
+        "selector",
+        "url",
+        "conditions",
+    }
+
+
+def test_writes_zero_replicas_rather_than_leaving_them_out() -> None:
+    report = a_report()
+    empty = Report(report.verdicts, 0, 0, 0, report.selector, report.url, None)
+
+    assert status_part(empty, Status(), generation=1, now=NOW)["replicas"] == 0
+
+
+def test_the_same_report_later_is_the_same_status() -> None:
+    first = part(SERVING)
+
+    assert part(SERVING, before=Status.model_validate(first), later=500) == first
+
+
+def test_the_stored_status_reads_back_as_it_was_written() -> None:
+    stored = part(TAKEN) | {"speculation": {"state": "Active"}}
+    stored["conditions"] = [
+        {"type": "MetricsAvailable", "status": "True", "reason": "MetricsFresh"},
+        *reversed(stored["conditions"]),
+    ]
+
+    assert own_part(stored) == part(TAKEN)
+
+
+def test_the_transition_time_moves_when_the_status_changes_only() -> None:
+    moved = part(SERVING, before=status(STARTING), later=60)
+
+    assert since(moved, "Ready") == "2026-01-01T12:01:00Z"
+    again = part(SERVING, before=Status.model_validate(moved), later=90)
+    assert since(again, "Ready") == "2026-01-01T12:01:00Z"
+
+
+def test_a_model_that_is_new_and_starts_is_no_event() -> None:
+    assert told(Status(), STARTING) == []
+
+
+def test_tells_that_a_model_serves_once() -> None:
+    assert told(status(STARTING), SERVING) == [EventReason.READY]
+    assert told(status(SERVING), SERVING) == []
+
+
+def test_tells_that_a_model_serves_no_more() -> None:
+    assert told(status(SERVING), STARTING) == [EventReason.NOT_READY]
+
+
+def test_tells_each_kind_of_trouble_once() -> None:
+    assert told(Status(), TAKEN) == [EventReason.DEGRADED]
+    assert told(status(TAKEN), TAKEN) == []
+    assert told(status(TAKEN), INVALID) == [EventReason.DEGRADED]
+
+
+def test_tells_that_trouble_is_over() -> None:
+    assert told(status(TAKEN), STARTING) == [EventReason.RECOVERED]
+
+
+def test_tells_that_a_pod_recovered_when_it_serves() -> None:
+    assert told(status(CRASHING), SERVING) == [EventReason.READY, EventReason.RECOVERED]
+
+
+def test_a_crashing_pod_that_went_away_has_not_recovered() -> None:
+    assert told(status(CRASHING), STARTING) == []
+
+
+def test_a_change_of_the_reason_within_ready_is_no_event() -> None:
+    partly = (
+        Verdict(ConditionType.READY, ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, "1 of 2"),
+        Verdict(ConditionType.PROGRESSING, ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, "1 of 2"),
+    )
+
+    assert told(status(SERVING), partly) == []

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.cluster.objects import Metadata
+from outrider.cluster.resources import PODS
+from outrider.controller.store import Key, Shelf, Store, StoredModel, StoredPod
+from tests.unit.controller.factories import a_raw_model, a_raw_pod
+
+MODEL = Key("default", "m")
+
+
+def a_shelf(*pods: dict[str, object]) -> Shelf[StoredPod]:
+    shelf = Shelf(StoredPod.read)
+    for pod in pods:
+        shelf.put(pod)
+    return shelf
+
+
+def names(shelf: Shelf[StoredPod]) -> list[str]:
+    return [entry.metadata.name for entry in shelf.of_model(MODEL)]
+
+
+def metadata(raw: dict[str, object]) -> Metadata:
+    return Metadata.model_validate(raw["metadata"])
+
+
+def test_an_older_state_does_not_replace_a_newer_one() -> None:
+    shelf = a_shelf(a_raw_pod("a", version=5, ready=True))
+
+    assert shelf.put(a_raw_pod("a", version=4, ready=False)) is None
+    assert next(iter(shelf)).pod.ready
+
+
+@given(st.permutations(range(1, 7)))
+def test_the_newest_state_wins_in_any_order(versions: list[int]) -> None:
+    shelf = a_shelf(*(a_raw_pod("a", version=version) for version in versions))
+
+    assert [entry.metadata.version for entry in shelf] == [6]
+
+
+def test_finds_the_pods_of_a_model_by_label() -> None:
+    shelf = a_shelf(a_raw_pod("b"), a_raw_pod("a"), a_raw_pod("c", model="other"))
+
+    assert names(shelf) == ["a", "b"]
+
+
+def test_a_pod_that_changes_its_label_changes_its_model() -> None:
+    shelf = a_shelf(a_raw_pod("a", version=1), a_raw_pod("a", version=2, model="other"))
+
+    assert names(shelf) == []
+
+
+def test_forgets_a_deleted_object() -> None:
+    shelf = a_shelf(a_raw_pod("a"))
+    shelf.drop(metadata(a_raw_pod("a")))
+
+    assert names(shelf) == []
+    assert len(shelf) == 0
+
+
+def test_a_late_deletion_does_not_take_the_successor_of_the_same_name() -> None:
+    shelf = a_shelf(a_raw_pod("a", uid="old"), a_raw_pod("a", uid="new", version=9))
+    shelf.drop(metadata(a_raw_pod("a", uid="old", version=8)))
+
+    assert names(shelf) == ["a"]
+
+
+def test_a_full_read_forgets_what_is_gone_and_names_its_model() -> None:
+    shelf = a_shelf(a_raw_pod("a", version=1), a_raw_pod("b", version=2))
+
+    assert shelf.replace([a_raw_pod("a", version=1)], 7, within=None) == {MODEL}
+    assert names(shelf) == ["a"]
+
+
+def test_a_full_read_without_a_difference_concerns_nobody() -> None:
+    shelf = a_shelf(a_raw_pod("a", version=1))
+
+    assert shelf.replace([a_raw_pod("a", version=1)], 7, within=None) == set()
+
+
+def test_an_old_full_read_does_not_take_away_what_was_made_since() -> None:
+    shelf = a_shelf(a_raw_pod("new", version=9))
+
+    assert shelf.replace([], 7, within=None) == set()
+    assert names(shelf) == ["new"]
+
+
+def test_a_full_read_of_one_namespace_leaves_the_others_alone() -> None:
+    shelf = a_shelf(a_raw_pod("a"))
+
+    shelf.replace([], 7, within="elsewhere")
+    assert names(shelf) == ["a"]
+
+
+def test_keeps_an_unreadable_model_with_the_complaint() -> None:
+    stored = StoredModel.read(a_raw_model(replicas="many"))
+
+    assert stored.model is None
+    assert stored.problem is not None
+    assert stored.problem.startswith("spec.replicas: ")
+
+
+def test_a_status_that_cannot_be_read_does_not_make_a_model_unreadable() -> None:
+    stored = StoredModel.read(a_raw_model(status={"conditions": [{"type": "Ready"}]}))
+
+    assert stored.model is not None
+    assert stored.model.status.conditions == []
+
+
+def test_each_kind_has_its_shelf() -> None:
+    store = Store()
+    store.shelf(PODS).put(a_raw_pod("a"))
+
+    assert [pod.metadata.name for pod in store.pods_of(MODEL)] == ["a"]

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+from outrider.api.speculation import TuningMode
+from outrider.controller.fleet import TunedModel
+from outrider.controller.store import Key, Store
+from outrider.controller.store_fleet import StoreFleet
+from tests.unit.controller.factories import a_raw_model, a_raw_pod, ago
+
+TOKEN = "t" * 43
+
+
+def tuned(model: dict[str, Any], *pods: dict[str, Any], token: str | None = TOKEN) -> list[TunedModel]:
+    store = Store()
+    store.models.put(model)
+    for pod in pods:
+        store.pods.put(pod)
+    if token is not None:
+        store.tokens[Key("default", "m")] = token
+    return StoreFleet(store).tuned_models()
+
+
+def urls(models: list[TunedModel]) -> list[str]:
+    return [pod.address.url for model in models for pod in model.pods]
+
+
+def speculation(**fields: Any) -> dict[str, Any]:
+    return {"method": "ngram", "numSpeculativeTokens": 3, **fields}
+
+
+def test_gives_the_tuning_loop_what_the_spec_says() -> None:
+    model = a_raw_model(
+        speculation=speculation(candidates=[0, 1, 3], tuning={"mode": "Observe"}),
+        engine={"image": "engine:1", "args": {"max-num-seqs": 64}},
+    )
+    (found,) = tuned(model)
+
+    assert (found.mode, found.policy.candidates, found.policy.max_num_seqs) == (
+        TuningMode.OBSERVE,
+        (0, 1, 3),
+        64,
+    )
+    assert str(found.static) == "32:1,*:0"
+
+
+def test_ready_pods_are_reached_at_their_own_address() -> None:
+    assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip="10.0.0.7"))) == ["http://10.0.0.7:8000"]
+
+
+def test_an_address_of_ipv6_is_bracketed() -> None:
+    assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip="fd00::7"))) == ["http://[fd00::7]:8000"]
+
+
+def test_a_pod_that_is_not_ready_is_left_alone() -> None:
+    assert urls(tuned(a_raw_model(), a_raw_pod())) == []
+
+
+def test_a_pod_without_an_address_is_left_alone() -> None:
+    assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip=""))) == []
+
+
+def test_no_pod_is_reached_before_the_token_is_known() -> None:
+    (found,) = tuned(a_raw_model(), a_raw_pod(ready=True), token=None)
+
+    assert found.pods == ()
+
+
+def test_the_token_is_in_no_text_of_a_model() -> None:
+    assert TOKEN not in repr(tuned(a_raw_model(), a_raw_pod(ready=True)))
+
+
+def test_a_method_whose_k_is_fixed_is_not_tuned() -> None:
+    static = speculation(method="suffix", tuning={"mode": "Off"})
+
+    assert tuned(a_raw_model(speculation=static)) == []
+
+
+def test_an_engine_that_keeps_one_k_under_data_parallelism_is_not_tuned() -> None:
+    off = speculation(candidates=[3], schedule=[{"numSpeculativeTokens": 3}], tuning={"mode": "Off"})
+
+    assert tuned(a_raw_model(speculation=off, parallelism={"data": 2})) == []
+
+
+def test_an_unreadable_model_is_not_tuned() -> None:
+    assert tuned(a_raw_model(replicas="many")) == []
+
+
+def test_a_flag_that_cannot_be_read_does_not_stop_the_other_models() -> None:
+    store = Store()
+    store.models.put(a_raw_model("a", engine={"image": "engine:1", "args": {"max-num-seqs": "many"}}))
+    store.models.put(a_raw_model("b"))
+
+    assert [model.name for model in StoreFleet(store).tuned_models()] == ["b"]
+
+
+def test_a_model_that_is_being_deleted_is_not_tuned() -> None:
+    model = a_raw_model()
+    model["metadata"]["deletionTimestamp"] = ago(1)
+
+    assert tuned(model) == []

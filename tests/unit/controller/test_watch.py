@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from kubernetes.aio.client import ApiClient, Configuration
+
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.resources import MODELS, PODS
+from outrider.controller import watch
+from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.store import Key, Store
+from outrider.controller.watch import ClusterWatch
+from tests.unit.controller.factories import a_raw_model, a_raw_pod
+from tests.unit.controller.watched_server import WatchedServer, a_watched_server
+
+ERROR_500 = {"kind": "Status", "code": 500, "message": "etcd is away", "metadata": {}}
+
+
+class Watched:
+    """Real watches on a server that a test controls."""
+
+    def __init__(self, server: WatchedServer, store: Store, metrics: OwnMetrics) -> None:
+        self.server = server
+        self.store = store
+        self.metrics = metrics
+        self.changes: asyncio.Queue[Key] = asyncio.Queue()
+
+    async def next_change(self) -> Key:
+        async with asyncio.timeout(30):
+            return await self.changes.get()
+
+
+@asynccontextmanager
+async def watching(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
+    monkeypatch.setattr(watch, "_RESTART_SECONDS", (0.01,))
+    async with a_watched_server(folder) as (server, kubeconfig):
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        configuration = Configuration()
+        configuration.host = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        cluster = ClusterClient(ApiClient(configuration))
+        watched = Watched(server, Store(), OwnMetrics())
+        subject = ClusterWatch(
+            cluster, watched.store, watched.changes.put_nowait, namespaces=(), metrics=watched.metrics
+        )
+        task = asyncio.create_task(subject.watch_forever())
+        try:
+            yield watched
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await cluster.aclose()
+
+
+async def test_an_event_reaches_the_store_and_names_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(PODS, 1)
+        watched.server.send(PODS, "ADDED", a_raw_pod("m-1"))
+
+        assert await watched.next_change() == Key("default", "m")
+        assert [pod.metadata.name for pod in watched.store.pods_of(Key("default", "m"))] == ["m-1"]
+
+
+async def test_a_deletion_reaches_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(MODELS, 1)
+        watched.server.send(MODELS, "ADDED", a_raw_model())
+        await watched.next_change()
+        watched.server.send(MODELS, "DELETED", a_raw_model(version=2))
+        await watched.next_change()
+
+        assert len(watched.store.models) == 0
+
+
+async def test_the_watches_come_back_after_an_error_that_ends_kopf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(MODELS, 1)
+        watched.server.send(MODELS, "ERROR", ERROR_500)
+        await watched.server.until_watched(MODELS, 2)
+        watched.server.send(MODELS, "ADDED", a_raw_model())
+
+        assert await watched.next_change() == Key("default", "m")
+        assert watched.metrics.registry.get_sample_value("outrider_operator_watch_restarts_total") == 1
+
+
+async def test_an_error_that_ends_kopf_spares_the_other_tasks_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(MODELS, 1)
+        bystander = asyncio.create_task(asyncio.Event().wait())
+        watched.server.send(MODELS, "ERROR", ERROR_500)
+        await watched.server.until_watched(MODELS, 2)
+
+        assert not bystander.done()
+        bystander.cancel()

@@ -1,0 +1,112 @@
+"""The load client against an OpenAI server that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from examples.demo.load import Load, run
+
+ANSWER_TOKENS = 6
+SHORT_SECONDS = 0.05
+
+
+class Stream(httpx.AsyncByteStream):
+    def __init__(self, events: Sequence[str], *, then_hang: bool = False) -> None:
+        self.events, self.then_hang = events, then_hang
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for event in self.events:
+            await asyncio.sleep(0)
+            yield f"data: {event}\n\n".encode()
+        if self.then_hang:
+            await asyncio.Event().wait()
+
+
+def chunk(completion_tokens: int) -> str:
+    return json.dumps({"choices": [], "usage": {"completion_tokens": completion_tokens}})
+
+
+WHOLE = [chunk(0), chunk(1), chunk(4), chunk(6), "[DONE]"]
+
+
+Answer = Callable[[], httpx.Response]
+
+
+def streamed(events: Sequence[str], *, then_hang: bool = False) -> Answer:
+    return lambda: httpx.Response(200, stream=Stream(events, then_hang=then_hang))
+
+
+async def lines_of(response: Answer, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    load = Load(
+        url="http://engine/v1",
+        model="tiny",
+        streams=2,
+        seconds=SHORT_SECONDS,
+        max_tokens=ANSWER_TOKENS,
+        temperature=0.0,
+        prompts=("a", "b"),
+    )
+
+    async def answer(_: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0)
+        return response()
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        await run(load, client)
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def total(lines: list[dict[str, Any]], key: str) -> int:
+    return sum(line[key] for line in lines)
+
+
+async def test_tokens_are_counted_from_usage_and_not_from_chunks(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = await lines_of(streamed(WHOLE), capsys)
+    finished = total(lines, "requests")
+    assert finished > 0
+    assert total(lines, "tokens") >= finished * ANSWER_TOKENS
+    assert total(lines, "tokens") <= (finished + 2) * ANSWER_TOKENS
+    assert total(lines, "failed") == 0
+
+
+async def test_tokens_of_an_answer_that_is_cut_off_at_the_end_count(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    response = streamed([chunk(3)], then_hang=True)
+    lines = await lines_of(response, capsys)
+    assert (total(lines, "tokens"), total(lines, "requests"), total(lines, "failed")) == (6, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        (lambda: httpx.Response(503, text="overloaded"), "HTTP 503 overloaded"),
+        (streamed([chunk(3)]), "the stream ended early"),
+        (streamed([chunk(3), "[DONE]"]), "3 of 6 tokens"),
+        (streamed([json.dumps({"error": "out of memory"})]), "out of memory"),
+    ],
+    ids=["refused", "ends early", "too short", "error in the stream"],
+)
+async def test_a_broken_answer_is_a_failure_with_a_name(
+    response: Answer, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = await lines_of(response, capsys)
+    assert total(lines, "failed") >= 2
+    assert total(lines, "requests") == 0
+    assert error in lines[0]["errors"][0]
+
+
+async def test_an_unreachable_server_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    async def refuse(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    load = Load("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a",))
+    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as client:
+        await run(load, client)
+    assert json.loads(capsys.readouterr().out)["errors"] == ["ConnectError: refused (x1)"]

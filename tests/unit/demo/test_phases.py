@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from examples.demo.phases import TRACE, Arm, Durations, laps
+
+
+def test_the_trace_goes_up_and_down_with_code_and_then_with_prose() -> None:
+    assert [phase.name for phase in TRACE] == [
+        *("code x1", "code x8", "code x32", "code x2"),
+        *("prose x1", "prose x8", "prose x32", "prose x2"),
+    ]
+
+
+def test_static_arms_run_before_and_after_outrider() -> None:
+    arms = [lap.arm for lap in laps(Durations())]
+    middle = arms.index(Arm.OUTRIDER)
+    assert arms[:middle] == arms[:middle:-1]
+    assert set(arms[:middle]) == {Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS}
+
+
+def test_the_load_leaves_time_for_set_up_within_twelve_minutes() -> None:
+    assert Durations().load_seconds <= 9.5 * 60
