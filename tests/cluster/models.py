@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from tests.cluster.kubectl import get, list_objects, wait_for
+import yaml
+
+from tests.cluster.kubectl import apply, get, kubectl, list_objects, wait_for
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "tiny-draft-model.yaml"
 
 Manifest = dict[str, Any]
 Deploy = Callable[[Manifest, str], Manifest]
 """Applies a manifest under another name; the model is gone when the test is over."""
+
+
+def read_example() -> Manifest:
+    """The tiny example, in the namespace where its volumes are."""
+    manifest: Manifest = yaml.safe_load(EXAMPLE.read_text())
+    manifest["metadata"]["namespace"] = "default"
+    return manifest
+
+
+@contextmanager
+def deploying() -> Iterator[Deploy]:
+    """Applies models; in the end each of them is deleted and has left nothing."""
+    applied: list[str] = []
+
+    def deploy(manifest: Manifest, name: str) -> Manifest:
+        manifest["metadata"]["name"] = name
+        applied.append(name)
+        apply(manifest)
+        return manifest
+
+    try:
+        yield deploy
+    finally:
+        for name in applied:
+            kubectl("delete", "specmodel", name, "-n", "default", "--ignore-not-found", "--wait=false")
+        for name in applied:
+            wait_until_nothing_is_left(name)
 
 
 def wait_until_nothing_is_left(name: str, *, seconds: float = 90) -> None:

@@ -1,0 +1,53 @@
+# Everything is built into OUTRIDER_CACHE, outside the tree. docs/reference/environment.md has the settings.
+export OUTRIDER_CACHE ?= $(HOME)/.cache/outrider
+export PATH := $(OUTRIDER_CACHE)/bin:$(PATH)
+
+UP := python3 tests/environment/up.py
+UV := $(OUTRIDER_CACHE)/tools/bin/uv
+RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint cluster generate bench clean clean-cache
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: cluster ## Set everything up and watch a model being retuned live
+	$(RUN) python -m examples.demo
+
+test: cluster ## Set everything up and run every check and every test
+	$(MAKE) --no-print-directory checks
+	$(RUN) pytest
+
+lint: ## Style, types and import rules; needs no cluster
+	@$(UP) --until workspace
+	$(MAKE) --no-print-directory checks
+
+.PHONY: checks
+checks:
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+	$(RUN) lint-imports
+
+cluster: ## Build what is missing and bring the cluster up, with Prometheus and the operator
+	@$(UP)
+
+generate: ## Write the CRD and the reference pages again, from the code
+	@$(UP) --until workspace
+	$(RUN) python -m outrider.api.crd --write crds/
+	cp crds/*.yaml charts/outrider/files/
+	$(RUN) python -m outrider.api.reference --write docs/reference/
+	$(RUN) python -m outrider.plan.reference --write docs/reference/
+
+bench: ## Run the benchmarks in tests/bench
+	@$(UP) --until workspace
+	@if [ -d tests/bench ]; then $(RUN) pytest tests/bench; \
+	else echo "There are no benchmarks: tests/bench does not exist."; fi
+
+clean: ## Remove the cluster and stop the Docker Engine that the set-up started; the cache stays
+	@python3 tests/environment/down.py
+	@rm -rf out dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+
+clean-cache: clean ## Also remove what was built into the cache
+	@python3 tests/environment/down.py --cache

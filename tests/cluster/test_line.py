@@ -1,0 +1,196 @@
+"""The whole line on one model: apply, serve, retune both ways, survive, delete. Tests run in this order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from examples.demo.cluster import Cluster, Place
+from examples.demo.measure import k_at
+from examples.demo.phases import Phase
+from examples.demo.prompts import Kind
+from examples.demo.traffic import Traffic
+from tests.cluster.kubectl import Object, condition, has_condition, kubectl, patch, wait_for
+from tests.cluster.models import deploying, model, read_example, wait_until_nothing_is_left
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NAME = "line"
+CLIENT_IMAGE = "outrider/operator:dev"
+OPPOSITE_OF_GOOD = [
+    {"maxBatchSize": 3, "numSpeculativeTokens": 0},
+    {"numSpeculativeTokens": 5},
+]
+"""One stream gains much from drafts and 32 streams lose much, so the tuner has to move both ways."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one stretch of load came to."""
+
+    tokens: int
+    failed: int
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The model under test and a client that sends through its Service."""
+
+    cluster: Cluster
+    traffic: Traffic
+
+    async def send(self, streams: int, seconds: float, kind: Kind = Kind.CODE) -> Sent:
+        """Hold a load and count."""
+        counts = [second async for second in self.traffic.drive(Phase(kind, streams), seconds)]
+        return Sent(
+            tokens=sum(count.tokens for count in counts),
+            failed=sum(count.failed for count in counts),
+            errors=tuple(error for count in counts for error in count.errors),
+        )
+
+    async def restarts(self) -> int:
+        """Container restarts of the engine pods so far."""
+        return sum((await self.cluster.engine_pods(NAME)).restarts.values())
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def line() -> AsyncIterator[Line]:
+    """One model for the whole module: an engine takes about a minute to start."""
+    manifest = read_example()
+    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Off"}, "schedule": OPPOSITE_OF_GOOD}
+    place = Place(Path(os.environ["KUBECONFIG"]), None)
+    cluster = Cluster(place, await place.api(), "default")
+    traffic = Traffic(cluster, CLIENT_IMAGE, f"http://{NAME}.default.svc/v1", "tiny", 256, 0.0)
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        await traffic.start()
+        wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=300)
+        yield Line(cluster, traffic)
+        await traffic.stop()
+    await cluster.client.aclose()
+
+
+def look() -> Object | None:
+    """The model as it stands."""
+    return model(NAME)
+
+
+def speculation(**fields: object) -> None:
+    """The user edits `spec.speculation`."""
+    patch("specmodel", NAME, {"spec": {"speculation": fields}})
+
+
+def table(seen: Object | None) -> str | None:
+    """The table in force, in one line."""
+    found = ((seen or {}).get("status") or {}).get("speculation") or {}
+    return found.get("table")
+
+
+async def test_serves_through_the_service(line: Line) -> None:
+    sent = await line.send(streams=2, seconds=5)
+    assert sent.tokens > 0
+    assert (sent.failed, sent.errors) == (0, ())
+
+
+async def test_prints_what_a_user_looks_for(line: Line) -> None:  # noqa: ARG001
+    header, row = kubectl("get", "specmodel", NAME, "-n", "default").strip().splitlines()
+    assert header.split() == [*"NAME READY METHOD K TABLE ACCEPTANCE SPEEDUP REPLICAS AGE".split()]
+        "NAME",
+        "READY",
+        "METHOD",
+        "K",
+        "TABLE",
+        "ACCEPTANCE",
+        "SPEEDUP",
+        "REPLICAS",
+        "AGE",
+    ]
+    assert row.split()[:4] == [NAME, "True", "draft_model", "3:0,*:5"]
+
+
+@pytest.mark.parametrize("k", [0, 5, 2])
+async def test_an_edited_table_is_in_force_without_a_restart(line: Line, k: int) -> None:
+    speculation(schedule=[{"numSpeculativeTokens": k}])
+    seen = wait_for(f"K={k}", look, lambda seen: table(seen) == f"*:{k}", seconds=30)
+    assert has_condition(seen, "ActuationConverged", "True", "Converged")
+    sent = await line.send(streams=2, seconds=3)
+    assert sent.failed == 0
+    assert await line.restarts() == 0
+
+
+async def test_tuning_raises_k_for_one_stream(line: Line) -> None:
+    speculation(schedule=OPPOSITE_OF_GOOD, tuning={"mode": "Auto"})
+    wait_for("Auto starts from the static table", look, lambda s: table(s) == "3:0,*:5", seconds=30)
+    sent = await line.send(streams=1, seconds=45)
+    assert sent.failed == 0
+    assert k_at(table(look()) or "", 1) > 0
+
+
+async def test_tuning_lowers_k_for_many_streams(line: Line) -> None:
+    sent = await line.send(streams=32, seconds=50)
+    assert sent.failed == 0
+    assert k_at(table(look()) or "", 32) < 5
+
+
+async def test_decisions_say_why_in_numbers(line: Line) -> None:  # noqa: ARG001
+    seen = look()
+    assert seen is not None
+    decisions = seen["status"]["decisions"]
+    assert decisions
+    assert all("tok/s" in decision["message"] for decision in decisions)
+    assert condition(seen, "MetricsAvailable") is not None
+
+
+async def test_a_retune_leaves_the_reconcilers_part_of_status_alone(line: Line) -> None:  # noqa: ARG001
+    seen = look()
+    assert has_condition(seen, "Ready", "True", "Serving")
+    assert (seen or {})["status"]["readyReplicas"] == 1
+
+
+async def test_a_restarted_operator_goes_on_with_the_table_in_force(line: Line) -> None:
+    before = table(look())
+    kubectl("rollout", "restart", "deployment/outrider", "-n", "outrider-system")
+    kubectl("rollout", "status", "deployment/outrider", "-n", "outrider-system", "--timeout=90s")
+    sent = await line.send(streams=2, seconds=8)
+    assert sent.failed == 0
+    lease = condition(look(), "ActuationConverged")
+    assert lease is not None
+    assert k_at(table(look()) or "", 32) == k_at(before or "", 32)
+
+
+async def test_without_prometheus_the_table_stays_and_requests_are_answered(line: Line) -> None:
+    kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=0")
+    try:
+        wait_for(
+            "MetricsAvailable is False",
+            look,
+            lambda seen: has_condition(seen, "MetricsAvailable", "False", "PrometheusUnreachable"),
+            seconds=60,
+        )
+        before = table(look())
+        sent = await line.send(streams=4, seconds=12)
+        assert sent.failed == 0
+        assert table(look()) == before
+    finally:
+        kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=1")
+    wait_for(
+        "MetricsAvailable is True again",
+        look,
+        lambda seen: has_condition(seen, "MetricsAvailable", "True", "MetricsFresh"),
+        seconds=90,
+    )
+
+
+async def test_the_engine_never_restarted(line: Line) -> None:
+    assert await line.restarts() == 0
+
+
+async def test_deletion_leaves_nothing(line: Line) -> None:  # noqa: ARG001
+    kubectl("delete", "specmodel", NAME, "-n", "default", "--wait=false")
+    wait_until_nothing_is_left(NAME)
