@@ -27,3 +27,11 @@ TARGET = Shape(layers=4, hidden=256, intermediate=704, heads=4)
 DRAFTER = Shape(layers=1, hidden=128, intermediate=512, heads=2)
 PADDED_TARGET = Shape(layers=12, hidden=256, intermediate=8192, heads=4)
 """Reads about 160 MB per step in bfloat16, so that a step costs real memory traffic."""
+
+
+def byte_characters() -> list[str]:
+    """The printable character that stands for each byte in byte-level BPE (GPT-2's mapping)."""
+    printable = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = (byte for byte in range(256) if byte not in printable)
+    stand_in = {byte: chr(256 + index) for index, byte in enumerate(others)}
+    return [stand_in.get(byte, chr(byte)) for byte in range(256)]

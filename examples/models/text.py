@@ -1,23 +1,30 @@
 """The text that every machine with Python has: code and prose out of the standard library.
 
-Code is `ast.unparse`d without docstrings and comments, so that a drafter trained on it
-never sees English. Prose is pydoc's topics and the docstrings. A tenth of each is held out.
+Code is `ast.unparse`d without docstrings, comments and messages, so that a drafter trained on
+it never sees English. Prose is the running text of pydoc's topics and of the docstrings,
+without tables, indentation and examples. A tenth of the documents of each is held out.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from pydoc_data.topics import topics
 
 HELD_OUT_SHARE = 0.1
 """Share of the documents that training never sees; the demo's prompts come from it."""
 MINIMUM_CHARACTERS = 400
-SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "test", "tests", "idlelib", "encodings", "pydoc_data"})
+"""Of a document."""
+PARAGRAPH_CHARACTERS = 80
+ENGLISH_SHARE = 0.92
+"""Letters and spaces in a paragraph of running text; tables, signatures and doctests have fewer."""
+SKIPPED_FOLDERS = frozenset(
+    {"site-packages", "dist-packages", "test", "tests", "idlelib", "encodings", "pydoc_data"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,57 +34,77 @@ class Document:
     name: str
     text: str
 
-    @property
-    def held_out(self) -> bool:
-        """Whether training leaves this document out; a function of the name alone."""
-        digest = hashlib.sha256(self.name.encode()).digest()
-        return int.from_bytes(digest[:4], "big") < HELD_OUT_SHARE * 2**32
+
+def is_held_out(name: str) -> bool:
+    """Whether training leaves a document of this name out."""
+    digest = hashlib.sha256(name.encode()).digest()
+    return int.from_bytes(digest[:4], "big") < HELD_OUT_SHARE * 2**32
 
 
-def code_documents() -> Iterator[Document]:
-    """Every module of the standard library in canonical form, without docstrings and comments."""
-    for name, tree in _modules():
-        text = ast.unparse(_without_docstrings(tree)) + "\n"
+def code_documents(*, held_out: bool) -> Iterator[Document]:
+    """Modules of the standard library in canonical form, without docstrings and comments."""
+    for name, tree in _modules(held_out=held_out):
+        text = ast.unparse(_WithoutEnglish().visit(tree)) + "\n"
         if len(text) >= MINIMUM_CHARACTERS:
             yield Document(name, text)
 
 
-def prose_documents() -> Iterator[Document]:
+def prose_documents(*, held_out: bool) -> Iterator[Document]:
     """pydoc's topics, then the docstrings of each module as one document."""
-    yield from topic_documents()
-    for name, tree in _modules():
-        docstrings = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
-        text = "\n\n".join(docstring for docstring in docstrings if len(docstring) > 80)
+    yield from _topics(held_out=held_out)
+    for name, tree in _modules(held_out=held_out):
+        docstrings = [
+            ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, DOCUMENTED)
+        ]
+        text = running_text("\n\n".join(docstrings))
         if len(text) >= MINIMUM_CHARACTERS:
-            yield Document(name, text + "\n")
+            yield Document(name, text)
 
 
-def topic_documents() -> Iterator[Document]:
+def _topics(*, held_out: bool) -> Iterator[Document]:
     """The language reference as ``help()`` shows it."""
-    from pydoc_data.topics import topics
+    for key, topic in sorted(topics.items()):
+        name, text = f"topic:{key}", running_text(topic)
+        if len(text) >= MINIMUM_CHARACTERS and is_held_out(name) is held_out:
+            yield Document(name, text)
 
-    for key, text in sorted(topics.items()):
-        if len(text) >= MINIMUM_CHARACTERS:
-            yield Document(f"topic:{key}", inspect.cleandoc(text) + "\n")
+
+def running_text(text: str) -> str:
+    """The paragraphs of English in a text, one line each, with an empty line after each."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    return "".join(f"{paragraph}\n\n" for paragraph in paragraphs if _is_english(paragraph))
+
+
+def _is_english(paragraph: str) -> bool:
+    letters = sum(character.isalpha() or character == " " for character in paragraph)
+    return len(paragraph) >= PARAGRAPH_CHARACTERS and letters >= ENGLISH_SHARE * len(paragraph)
 
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
+def _modules(*, held_out: bool) -> Iterator[tuple[str, ast.Module]]:
     root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root)
-        if SKIPPED_FOLDERS.isdisjoint(name.parts) and not name.name.startswith("_sysconfigdata"):
-            try:
-                tree = ast.parse(path.read_bytes())
-            except SyntaxError:  # lib2to3 carries Python 2 files
-                continue
-            yield name.as_posix(), tree
+        relative = path.relative_to(root)
+        name = relative.as_posix()
+        skipped = not SKIPPED_FOLDERS.isdisjoint(relative.parts) or relative.name.startswith("_sysconfigdata")
+        if skipped or is_held_out(name) is not held_out:
+            continue
+        try:
+            yield name, ast.parse(path.read_bytes())
+        except SyntaxError:  # lib2to3 carries Python 2 files
+            continue
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
+class _WithoutEnglish(ast.NodeTransformer):
+    """Drops docstrings, and empties every string with a space in it."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return tree
+        return super().generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        is_message = isinstance(node.value, str) and " " in node.value
+        return ast.copy_location(ast.Constant(""), node) if is_message else node

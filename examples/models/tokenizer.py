@@ -7,12 +7,12 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from examples.models.shapes import END_OF_TEXT, END_OF_TEXT_TOKEN, MAX_POSITIONS
+from examples.models.shapes import END_OF_TEXT, END_OF_TEXT_TOKEN, MAX_POSITIONS, byte_characters
 
 
 def byte_tokenizer() -> Tokenizer:
     """A BPE tokenizer without merges, so that every string becomes its UTF-8 bytes."""
-    vocabulary = {character: byte for byte, character in enumerate(_byte_characters())}
+    vocabulary = {character: byte for byte, character in enumerate(byte_characters())}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -32,11 +32,3 @@ def save_tokenizer(folder: Path) -> None:
         "clean_up_tokenization_spaces": False,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
-
-
-def _byte_characters() -> list[str]:
-    """The printable character that stands for each byte in byte-level BPE (GPT-2's mapping)."""
-    printable = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = (byte for byte in range(256) if byte not in printable)
-    stand_in = {byte: chr(256 + index) for index, byte in enumerate(others)}
-    return [stand_in.get(byte, chr(byte)) for byte in range(256)]

@@ -23,6 +23,7 @@ import transformers
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from examples.models.muon import Muon
 from examples.models.shapes import (
     CONTEXT_TOKENS,
     DRAFTER,
@@ -36,7 +37,7 @@ from examples.models.text import Document, code_documents, prose_documents
 from examples.models.tokenizer import save_tokenizer
 
 SEED = 20260
-BATCH_SEQUENCES = 8
+BATCH_SEQUENCES = 5
 CODE_SHARE = 0.6
 """Share of code in each batch of the target; the drafter sees nothing else."""
 
@@ -51,8 +52,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(2)
 
-    code = _tokens(code_documents(), held_out=False)
-    prose = _tokens(prose_documents(), held_out=False)
+    code = _tokens(code_documents(held_out=False))
+    prose = _tokens(prose_documents(held_out=False))
     digest = hashlib.sha256(code.numpy().tobytes() + prose.numpy().tobytes()).hexdigest()[:16]
     print(f"text: {len(code)} bytes of code, {len(prose)} bytes of prose, sha256 {digest}", flush=True)
 
@@ -71,9 +72,9 @@ def main() -> None:
         _save(drafter, arguments.output / "drafter", record | {"text_sha256": digest})
 
 
-def _tokens(documents: Iterator[Document], *, held_out: bool) -> torch.Tensor:
-    chosen = (document.text.encode() for document in documents if document.held_out is held_out)
-    return torch.tensor([token for text in chosen for token in (*text, END_OF_TEXT)], dtype=torch.int16)
+def _tokens(documents: Iterator[Document]) -> torch.Tensor:
+    texts = (document.text.encode() for document in documents)
+    return torch.tensor([token for text in texts for token in (*text, END_OF_TEXT)], dtype=torch.int16)
 
 
 def _batches(tokens: torch.Tensor, sequences: int, seed: int) -> Iterator[torch.Tensor]:
@@ -121,8 +122,8 @@ def _train(
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "layers" in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "layers" not in name]
     optimizers = [
-        torch.optim.Muon(matrices, lr=4e-3, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(others, lr=4e-3, betas=(0.9, 0.95), weight_decay=0.0),
+        Muon(matrices, lr=5e-3),
+        torch.optim.AdamW(others, lr=5e-3, betas=(0.9, 0.95), weight_decay=0.0),
     ]
     schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda step: _rate(step, steps)) for o in optimizers]
     started, recent = time.monotonic(), 0.0

@@ -100,17 +100,8 @@ async def test_serves_through_the_service(line: Line) -> None:
 
 async def test_prints_what_a_user_looks_for(line: Line) -> None:  # noqa: ARG001
     header, row = kubectl("get", "specmodel", NAME, "-n", "default").strip().splitlines()
-    assert header.split() == [*"NAME READY METHOD K TABLE ACCEPTANCE SPEEDUP REPLICAS AGE".split()]
-        "NAME",
-        "READY",
-        "METHOD",
-        "K",
-        "TABLE",
-        "ACCEPTANCE",
-        "SPEEDUP",
-        "REPLICAS",
-        "AGE",
-    ]
+    columns = ("NAME", "READY", "METHOD", "K", "TABLE", "ACCEPTANCE", "SPEEDUP", "REPLICAS", "AGE")
+    assert tuple(header.split()) == columns
     assert row.split()[:4] == [NAME, "True", "draft_model", "3:0,*:5"]
 
 

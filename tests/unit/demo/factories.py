@@ -38,9 +38,10 @@ def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
             counts = (BATCH_RATES[lap.arm],) * int(lap.phase_seconds)
             stretch = replace(a_stretch(tokens=counts, start=time, arm=lap.arm), phase=phase, lap=number)
             log.stretches.append(stretch)
-            chosen = "*:5" if phase.kind is Kind.CODE else "*:0"
-            log.observed += [observed(time + 1, "*:3"), observed(time + 11, chosen)]
-            log.drafts.append(Drafts(time=time + 5, accepted=80.0, drafted=100.0))
+            if lap.arm is Arm.OUTRIDER:
+                chosen = "*:5" if phase.kind is Kind.CODE else "*:0"
+                log.observed += [observed(time + 1, "*:3"), observed(time + 11, chosen)]
+                log.drafts.append(Drafts(time=time + 5, accepted=80.0, drafted=100.0))
             time = stretch.end + 1.0
     if failed:
         first = log.stretches[0]

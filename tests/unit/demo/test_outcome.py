@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.demo.factories import a_result
 
 from examples.demo.measure import Move
 from examples.demo.outcome import judge
+from tests.unit.demo.factories import a_result
 
 
 def a_move(from_k: int, to_k: int, *, held: bool = True) -> Move:

@@ -3,10 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.unit.demo.factories import a_result
-
 from examples.demo import report
 from examples.demo.picture import draw
+from tests.unit.demo.factories import a_result
 
 
 def test_the_page_and_the_picture_are_written(tmp_path: Path) -> None:
