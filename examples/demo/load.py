@@ -1,0 +1,184 @@
+"""A closed-loop client: N streams, each sends its next request when the last one ends.
+
+Runs in a pod on its own (the standard library and httpx), and prints one JSON object per
+second:
+
+    {"time": unix seconds, "tokens": n, "requests": n, "failed": n, "in_flight": n, "errors": [...]}
+
+``tokens`` are counted from the usage that the server adds to every chunk, so a chunk of
+several accepted tokens counts as several. Requests in flight at the end are cut off and
+neither finished nor failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+STALLED_SECONDS = 60.0
+"""A stream without a chunk for this long has failed."""
+PAUSE_AFTER_FAILURE_SECONDS = 0.2
+ERRORS_PER_LINE = 3
+
+
+@dataclass(frozen=True)
+class Load:
+    """What to send where."""
+
+    url: str  # OpenAI base, such as http://service/v1
+    model: str
+    streams: int
+    seconds: float
+    max_tokens: int  # of each answer; answers never end earlier
+    temperature: float
+    prompts: tuple[str, ...]
+    seed: int = 0
+
+
+@dataclass
+class Tally:
+    """Counts since the last line. Only ever changed without an await in between."""
+
+    tokens: int = 0
+    requests: int = 0
+    failed: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def line(self, in_flight: int) -> str:
+        """One line of output."""
+        errors = [f"{text} (x{count})" for text, count in self.errors.most_common(ERRORS_PER_LINE)]
+        counts = {"tokens": self.tokens, "requests": self.requests, "failed": self.failed}
+        return json.dumps({"time": time.time(), **counts, "in_flight": in_flight, "errors": errors})
+
+
+class RequestFailed(Exception):
+    """The server answered, but not with a whole completion."""
+
+
+async def run(load: Load, client: httpx.AsyncClient, *, period_seconds: float = 1.0) -> None:
+    """Keep `load.streams` requests in flight for `load.seconds`; print one line per period."""
+    reporter = _Reporter(in_flight=load.streams)
+    prompts = _shuffled(load.prompts, load.seed)
+    streams = [asyncio.create_task(_stream(load, client, prompts, reporter)) for _ in range(load.streams)]
+    started = time.monotonic()
+    for tick in itertools.count(1):
+        due = min(started + tick * period_seconds, started + load.seconds)
+        await asyncio.wait(streams, timeout=due - time.monotonic(), return_when=asyncio.FIRST_EXCEPTION)
+        for stream in streams:
+            if stream.done():
+                stream.result()
+        reporter.report()
+        if due >= started + load.seconds:
+            break
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
+
+
+class _Reporter:
+    def __init__(self, in_flight: int) -> None:
+        self._in_flight = in_flight
+        self.tally = Tally()
+
+    def report(self) -> None:
+        print(self.tally.line(self._in_flight), flush=True)
+        self.tally = Tally()
+
+
+async def _stream(load: Load, client: httpx.AsyncClient, prompts: Iterator[str], reporter: _Reporter) -> None:
+    while True:
+        try:
+            await _complete(load, client, next(prompts), reporter)
+        except (httpx.HTTPError, RequestFailed) as error:
+            reporter.tally.failed += 1
+            reporter.tally.errors[f"{type(error).__name__}: {error}"[:200]] += 1
+            await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)
+        else:
+            reporter.tally.requests += 1
+
+
+async def _complete(load: Load, client: httpx.AsyncClient, prompt: str, reporter: _Reporter) -> None:
+    """One streamed completion; raises RequestFailed unless it arrives whole."""
+    body = {
+        "model": load.model,
+        "prompt": prompt,
+        "max_tokens": load.max_tokens,
+        "temperature": load.temperature,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }
+    counted = 0
+    async with client.stream("POST", f"{load.url}/completions", json=body) as response:
+        if response.status_code != httpx.codes.OK:
+            text = (await response.aread()).decode(errors="replace")
+            raise RequestFailed(f"HTTP {response.status_code} {text}")
+        async for data in _events(response):
+            if data == "[DONE]":
+                break
+            total = _completion_tokens(data)
+            if total is not None:
+                reporter.tally.tokens += total - counted
+                counted = total
+        else:
+            raise RequestFailed("the stream ended early")
+    if counted != load.max_tokens:
+        raise RequestFailed(f"{counted} of {load.max_tokens} tokens")
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[str]:
+    async for line in response.aiter_lines():
+        if line.startswith("data: "):
+            yield line.removeprefix("data: ")
+
+
+def _completion_tokens(data: str) -> int | None:
+    """Tokens of this answer so far; None in a chunk without usage."""
+    chunk = json.loads(data)
+    if "error" in chunk:
+        raise RequestFailed(str(chunk["error"]))
+    usage = chunk.get("usage")
+    return None if usage is None else int(usage["completion_tokens"])
+
+
+def _shuffled(prompts: tuple[str, ...], seed: int) -> Iterator[str]:
+    """All prompts in random order, again and again."""
+    chooser = random.Random(seed)
+    while True:
+        yield from chooser.sample(prompts, len(prompts))
+
+
+def _load_from_command_line() -> Load:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--streams", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--prompts", type=Path, required=True, help="a JSON list of strings")
+    parser.add_argument("--max-tokens", type=int, default=256)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = vars(parser.parse_args())
+    prompts = tuple(json.loads(arguments.pop("prompts").read_text()))
+    return Load(prompts=prompts, **arguments)
+
+
+async def _main() -> None:
+    load = _load_from_command_line()
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx.AsyncClient(timeout=httpx.Timeout(STALLED_SECONDS), limits=limits) as client:
+        await run(load, client)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

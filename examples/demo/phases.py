@@ -1,0 +1,72 @@
+"""What is driven when: the trace, and the laps in which each arm drives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from examples.demo.prompts import Kind
+from outrider.api.schedule import Schedule
+
+STREAMS = (1, 8, 32, 2)
+"""Concurrent streams, one phase each, first with code, then with prose."""
+
+
+class Arm(StrEnum):
+    """Who chooses K."""
+
+    OUTRIDER = "outrider"
+    """The tuner, from the example's static table on."""
+    NO_DRAFTS = "static-zero"
+    """K = 0 for every batch size, tuning off."""
+    LONGEST_DRAFTS = "static-largest"
+    """The largest K for every batch size, tuning off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A steady load."""
+
+    kind: Kind
+    streams: int
+
+    @property
+    def name(self) -> str:
+        """Such as ``code x8``."""
+        return f"{self.kind} x{self.streams}"
+
+
+TRACE = tuple(Phase(kind, streams) for kind in (Kind.CODE, Kind.PROSE) for streams in STREAMS)
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """One arm driving the whole trace once. ``phase_seconds``: length of each phase."""
+
+    arm: Arm
+    phase_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long the phases of Outrider's lap and of each static lap last, in seconds."""
+
+    outrider: float = 42.0
+    static: float = 6.0
+
+    @property
+    def load_seconds(self) -> float:
+        """All load together; what the engine needs between laps comes on top."""
+        return sum(lap.phase_seconds for lap in laps(self)) * len(TRACE)
+
+
+def laps(durations: Durations) -> tuple[Lap, ...]:
+    """Static arms run before and after Outrider, mirrored, so that a drift of the machine shows."""
+    before = (Lap(Arm.NO_DRAFTS, durations.static), Lap(Arm.LONGEST_DRAFTS, durations.static))
+    return (*before, Lap(Arm.OUTRIDER, durations.outrider), *reversed(before))
+
+
+def static_table(arm: Arm, largest: int) -> Schedule | None:
+    """The table that an arm holds; None for Outrider, which has no fixed one."""
+    tables = {Arm.NO_DRAFTS: Schedule.constant(0), Arm.LONGEST_DRAFTS: Schedule.constant(largest)}
+    return tables.get(arm)
