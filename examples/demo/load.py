@@ -3,18 +3,17 @@
 Runs in a pod on its own (the standard library and httpx), and prints one JSON object per
 second:
 
-    {"time": unix seconds, "tokens": n, "requests": n, "failed": n, "in_flight": n, "errors": [...]}
+    {"time": …, "seconds": …, "tokens": n, "requests": n, "failed": n, "errors": ["…"]}
 
-``tokens`` are counted from the usage that the server adds to every chunk, so a chunk of
-several accepted tokens counts as several. Requests in flight at the end are cut off and
-neither finished nor failed.
+``time`` is in unix seconds, ``seconds`` the time since the line before. ``tokens`` are counted
+from the usage that the server adds to every chunk, so a chunk of several accepted tokens counts
+as several. Requests in flight at the end are cut off and neither finished nor failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import json
 import random
 import time
@@ -54,11 +53,11 @@ class Tally:
     failed: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
-    def line(self, in_flight: int) -> str:
-        """One line of output."""
+    def line(self, seconds: float) -> str:
+        """One line of output. `seconds`: the time that these counts took."""
         errors = [f"{text} (x{count})" for text, count in self.errors.most_common(ERRORS_PER_LINE)]
         counts = {"tokens": self.tokens, "requests": self.requests, "failed": self.failed}
-        return json.dumps({"time": time.time(), **counts, "in_flight": in_flight, "errors": errors})
+        return json.dumps({"time": time.time(), "seconds": seconds, **counts, "errors": errors})
 
 
 class RequestFailed(Exception):
@@ -67,32 +66,31 @@ class RequestFailed(Exception):
 
 async def run(load: Load, client: httpx.AsyncClient, *, period_seconds: float = 1.0) -> None:
     """Keep `load.streams` requests in flight for `load.seconds`; print one line per period."""
-    reporter = _Reporter(in_flight=load.streams)
+    reporter = _Reporter()
     prompts = _shuffled(load.prompts, load.seed)
     streams = [asyncio.create_task(_stream(load, client, prompts, reporter)) for _ in range(load.streams)]
-    started = time.monotonic()
-    for tick in itertools.count(1):
-        due = min(started + tick * period_seconds, started + load.seconds)
-        await asyncio.wait(streams, timeout=due - time.monotonic(), return_when=asyncio.FIRST_EXCEPTION)
+    end = time.monotonic() + load.seconds
+    while (left := end - time.monotonic()) > 0:
+        # A late line does not make the next one short: its rate would mean nothing.
+        await asyncio.wait(streams, timeout=min(period_seconds, left), return_when=asyncio.FIRST_EXCEPTION)
         for stream in streams:
             if stream.done():
                 stream.result()
         reporter.report()
-        if due >= started + load.seconds:
-            break
     for stream in streams:
         stream.cancel()
     await asyncio.gather(*streams, return_exceptions=True)
 
 
 class _Reporter:
-    def __init__(self, in_flight: int) -> None:
-        self._in_flight = in_flight
+    def __init__(self) -> None:
+        self._since = time.monotonic()
         self.tally = Tally()
 
     def report(self) -> None:
-        print(self.tally.line(self._in_flight), flush=True)
-        self.tally = Tally()
+        now = time.monotonic()
+        print(self.tally.line(now - self._since), flush=True)
+        self._since, self.tally = now, Tally()
 
 
 async def _stream(load: Load, client: httpx.AsyncClient, prompts: Iterator[str], reporter: _Reporter) -> None:

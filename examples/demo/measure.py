@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from examples.demo.phases import Arm, Phase
+from outrider.tuning.decision import DecisionReason
 
 RAMP_SECONDS = 2.0
 """A static slice counts from here on: prompts are read and the streams are under way."""
-HELD_SECONDS = 8.0
-"""A K that stays this long was chosen; a shorter one may have been a trial."""
+TRIALS = frozenset({DecisionReason.CALIBRATION, DecisionReason.PROBE})
+"""Reasons of decisions that try a K; every other one chooses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What the load client counted in one period that ended at ``time`` (unix seconds)."""
+    """What the load client counted in a period of ``seconds`` that ended at ``time`` (unix seconds)."""
 
     time: float
+    seconds: float
     tokens: int
     requests: int
     failed: int
@@ -27,18 +28,22 @@ class Second:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """One phase of one lap as it was driven. ``start`` and ``end`` are unix seconds of the client."""
+    """One phase of one lap as it was driven. ``seconds`` is never empty."""
 
     arm: Arm
     lap: int
     phase: Phase
-    start: float
     seconds: tuple[Second, ...]
+
+    @property
+    def start(self) -> float:
+        """When the load began, in unix seconds of the client."""
+        return self.seconds[0].time - self.seconds[0].seconds
 
     @property
     def end(self) -> float:
         """When the last count was taken."""
-        return self.seconds[-1].time if self.seconds else self.start
+        return self.seconds[-1].time
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +66,29 @@ class Drafts:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """A new table that the tuner decided on."""
+
+    time: float
+    to: str
+    reason: str
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether the table is only tried; what is tried may go again."""
+        return self.reason in TRIALS
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
-    """A live change of K at the load of that moment."""
+    """A chosen change of K at the load of that moment."""
 
     time: float
     phase: str
     streams: int
     from_k: int
     to_k: int
-    held: bool
-    """It stayed for HELD_SECONDS, so it was chosen and not just tried."""
+    reason: str
 
 
 def rate(stretch: Stretch, *, since: float, until: float) -> float | None:
@@ -85,14 +103,9 @@ def slice_rate(stretch: Stretch) -> float | None:
 
 
 def _rate(stretch: Stretch, since: float, until: float) -> float | None:
-    edges = [stretch.start, *(second.time for second in stretch.seconds)]
-    tokens, covered = 0, 0.0
-    for (begin, end), second in zip(pairwise(edges), stretch.seconds, strict=True):
-        middle = (begin + end) / 2
-        if since <= middle <= until:
-            tokens += second.tokens
-            covered += end - begin
-    return tokens / covered if covered > 0 else None
+    inside = [one for one in stretch.seconds if since <= one.time - one.seconds / 2 <= until]
+    covered = sum(one.seconds for one in inside)
+    return sum(one.tokens for one in inside) / covered if covered > 0 else None
 
 
 def acceptance_rate(drafts: Iterable[Drafts]) -> float | None:
@@ -111,32 +124,24 @@ def k_at(table: str, streams: int) -> int:
     raise ValueError(f"no open row in {table!r}")
 
 
-def moves(stretches: Iterable[Stretch], observed: Sequence[Observed]) -> list[Move]:
-    """Every change of K by a new table, at the load of its moment.
+def moves(
+    stretches: Iterable[Stretch], decided: Iterable[Decided], observed: Iterable[Observed], start_table: str
+) -> list[Move]:
+    """Every change of the chosen K at the load of its moment, of tables that were seen in force.
 
-    A K that changes merely because the load moved to another row of the same table is no move.
+    Trials are left out, and so is the way back from one: K is compared with the last choice.
     """
-    found: list[Move] = []
-    for stretch in stretches:
-        inside = [one for one in observed if one.table and stretch.start <= one.time <= stretch.end]
-        runs = _runs(inside, stretch)
-        found += [
-            Move(
-                since, stretch.phase.name, stretch.phase.streams, before, after, until - since >= HELD_SECONDS
-            )
-            for (_, _, before), (since, until, after) in pairwise(runs)
-        ]
-    return found
-
-
-def _runs(observed: Sequence[Observed], stretch: Stretch) -> list[tuple[float, float, int]]:
-    """Spans (since, until, K) of equal K at the stretch's load."""
-    runs: list[tuple[float, float, int]] = []
-    for one in observed:
-        k = k_at(one.table or "", stretch.phase.streams)
-        if runs and runs[-1][2] == k:
+    in_force = {one.table for one in observed}
+    spans = list(stretches)
+    found, chosen = [], start_table
+    for decision in sorted(decided, key=lambda one: one.time):
+        if decision.is_trial or decision.to not in in_force:
             continue
-        if runs:
-            runs[-1] = (runs[-1][0], one.time, runs[-1][2])
-        runs.append((one.time, stretch.end, k))
-    return runs
+        stretch = next((one for one in spans if one.start <= decision.time <= one.end), None)
+        if stretch is not None:
+            streams = stretch.phase.streams
+            before, after = k_at(chosen, streams), k_at(decision.to, streams)
+            if before != after:
+                found.append(Move(decision.time, stretch.phase.name, streams, before, after, decision.reason))
+        chosen = decision.to
+    return found

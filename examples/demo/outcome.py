@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from examples.demo.measure import Move, Observed, Stretch, acceptance_rate, k_at, moves, rate, slice_rate
+from examples.demo.measure import (
+    Decided,
+    Move,
+    Observed,
+    Stretch,
+    acceptance_rate,
+    k_at,
+    moves,
+    rate,
+    slice_rate,
+)
 from examples.demo.phases import TRACE, Arm, Phase
 from examples.demo.result import (
     AcceptanceSample,
@@ -27,7 +37,8 @@ def result(log: Log, conditions: Conditions, *, total_seconds: float) -> Result:
     """Everything that one run found."""
     began = log.stretches[0].start
     outrider = [stretch for stretch in log.stretches if stretch.arm is Arm.OUTRIDER]
-    moved = moves(outrider, log.observed)
+    decided = [Decided(one.time.timestamp(), one.to, one.reason) for one in log.decisions]
+    moved = moves(outrider, decided, log.observed, conditions.static_schedule)
     requests = _requests(log.stretches)
     failures = judge(moved, restarts=log.restarts, failed=requests.failed, errors=requests.errors)
     return Result(
@@ -41,7 +52,7 @@ def result(log: Log, conditions: Conditions, *, total_seconds: float) -> Result:
                 streams=one.streams,
                 from_k=one.from_k,
                 to_k=one.to_k,
-                held=one.held,
+                reason=one.reason,
             )
             for one in moved
         ],
@@ -76,10 +87,10 @@ def result(log: Log, conditions: Conditions, *, total_seconds: float) -> Result:
 def judge(moved: Sequence[Move], *, restarts: int, failed: int, errors: Sequence[str]) -> list[str]:
     """Why the run did not pass, one sentence each; empty when it did."""
     failures = []
-    if not any(move.held and move.to_k > move.from_k for move in moved):
-        failures.append("K never went up and stayed up while Outrider tuned.")
-    if not any(move.held and move.to_k < move.from_k for move in moved):
-        failures.append("K never went down and stayed down while Outrider tuned.")
+    if not any(move.to_k > move.from_k for move in moved):
+        failures.append("Outrider never chose a larger K at the load of the moment.")
+    if not any(move.to_k < move.from_k for move in moved):
+        failures.append("Outrider never chose a smaller K at the load of the moment.")
     if restarts:
         failures.append(f"Engine pods were restarted or replaced {restarts} times.")
     if failed:
@@ -127,19 +138,16 @@ def _requests(stretches: Sequence[Stretch]) -> Requests:
 
 
 def _samples(stretches: Sequence[Stretch], began: float) -> list[Sample]:
-    samples = []
-    for stretch in stretches:
-        before = stretch.start
-        for second in stretch.seconds:
-            covered, before = second.time - before, second.time
-            samples.append(
-                Sample(
-                    seconds=second.time - began,
-                    arm=stretch.arm,
-                    lap=stretch.lap,
-                    phase=stretch.phase.name,
-                    streams=stretch.phase.streams,
-                    tokens_per_second=second.tokens / covered if covered > 0 else 0.0,
-                )
-            )
-    return samples
+    return [
+        Sample(
+            seconds=second.time - began,
+            covered_seconds=second.seconds,
+            arm=stretch.arm,
+            lap=stretch.lap,
+            phase=stretch.phase.name,
+            streams=stretch.phase.streams,
+            tokens=second.tokens,
+        )
+        for stretch in stretches
+        for second in stretch.seconds
+    ]

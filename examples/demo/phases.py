@@ -51,7 +51,7 @@ class Lap:
 class Durations:
     """How long the phases of Outrider's lap and of each static lap last, in seconds."""
 
-    outrider: float = 42.0
+    outrider: float = 44.0
     static: float = 6.0
 
     @property

@@ -18,6 +18,7 @@ from examples.demo.palette import GREY, LARGEST, LINE, OUTRIDER, ZERO
 from examples.demo.phases import STREAMS, Arm
 from examples.demo.result import Result, Sample
 
+SMOOTHED_COUNTS = 3
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -80,12 +81,12 @@ def draw(result: Result) -> Figure:
 
 def _own_lap(result: Result) -> OwnLap:
     own = [sample for sample in result.samples if sample.arm == Arm.OUTRIDER]
-    return OwnLap(own[0].seconds - (own[1].seconds - own[0].seconds), own)
+    return OwnLap(own[0].seconds - own[0].covered_seconds, own)
 
 
 def _throughput(axis: Axes, lap: OwnLap, result: Result) -> None:
-    rates = [sample.tokens_per_second for sample in lap.samples]
-    axis.step(lap.times, rates, color=OUTRIDER, linewidth=1.2, label="Outrider, per second")
+    rates = smoothed(lap.samples)
+    axis.step(lap.times, rates, color=OUTRIDER, linewidth=1.2, label=f"Outrider, mean of {SMOOTHED_COUNTS} s")
     largest = f"K = {result.conditions.largest_k} held, mean of its slices"
     zero = "K = 0 held, mean of its slices"
     _levels(axis, lap, [phase.static_zero.mean for phase in result.phases], ZERO, zero)
@@ -98,6 +99,16 @@ def _throughput(axis: Axes, lap: OwnLap, result: Result) -> None:
     axis.legend(loc="upper left", ncols=3, frameon=False)
     axis.set_ylabel("tokens/s")
     axis.set_title("Throughput of all streams (prompts, concurrent streams)", pad=20)
+
+
+def smoothed(samples: Sequence[Sample]) -> list[float]:
+    """Tokens per second over each count and its predecessors in the same phase, SMOOTHED_COUNTS in all."""
+    rates = []
+    for index, sample in enumerate(samples):
+        recent = samples[max(0, index - SMOOTHED_COUNTS + 1) : index + 1]
+        own = [one for one in recent if one.phase == sample.phase]
+        rates.append(sum(one.tokens for one in own) / sum(one.covered_seconds for one in own))
+    return rates
 
 
 def _levels(axis: Axes, lap: OwnLap, levels: Sequence[float | None], colour: str, label: str) -> None:

@@ -52,8 +52,8 @@ def html(result: Result, image: bytes) -> str:
  src="data:image/png;base64,{encoded}">
 <h2>Tokens per second</h2>
 {_table(PHASE_HEADINGS, map(_phase_cells, result.phases))}
-<h2>Live changes of K at the load of their moment</h2>
-{_table(("seconds", "phase", "from", "to", "stayed"), map(_move_cells, result.moves))}
+<h2>Chosen changes of K at the load of their moment</h2>
+{_table(("seconds", "phase", "from", "to", "reason"), map(_move_cells, result.moves))}
 <h2>Decisions of the tuner</h2>
 {_table(("time", "from", "to", "reason", "in words"), map(_decision_cells, result.decisions))}
 <h2>Measured on</h2>
@@ -85,8 +85,7 @@ def _phase_cells(phase: PhaseResult) -> tuple[str, ...]:
 
 
 def _move_cells(move: MoveResult) -> tuple[str, ...]:
-    stayed = "yes" if move.held else "no, a trial"
-    return (f"{move.seconds:.0f}", move.phase, str(move.from_k), str(move.to_k), stayed)
+    return (f"{move.seconds:.0f}", move.phase, str(move.from_k), str(move.to_k), move.reason)
 
 
 def _decision_cells(decision: DecisionResult) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class PhaseResult(Record):
 
 
 class MoveResult(Record):
-    """A live change of K at the load of that moment."""
+    """A change of K that the tuner chose, at the load of that moment; trials are left out."""
 
     seconds: float
     """Since the start of Outrider's lap."""
@@ -48,8 +48,7 @@ class MoveResult(Record):
     streams: int
     from_k: int
     to_k: int
-    held: bool
-    """It stayed, so it was chosen and not just tried."""
+    reason: str
 
 
 class DecisionResult(Record):
@@ -102,14 +101,16 @@ class Durations(Record):
 
 
 class Sample(Record):
-    """One point of the common time axis. ``seconds``: since the first lap began."""
+    """One point of the common time axis. ``seconds``: since the first lap began; the count ended then."""
 
     seconds: float
+    covered_seconds: float
+    """How long the count took."""
     arm: str
     lap: int
     phase: str
     streams: int
-    tokens_per_second: float
+    tokens: int
 
 
 class StatusSample(Record):

@@ -23,8 +23,6 @@ WARM_UP = tuple(Phase(kind, 8) for kind in Kind)
 WARM_UP_SECONDS = 5.0
 WARM_UP_ROUNDS = 6
 WARM_UP_TOKENS = 8
-COUNT_SECONDS = 1.0
-"""The load client's period."""
 SHOWN_COUNTS = 3
 """The live table's tokens/s is a mean over this many counts."""
 
@@ -113,25 +111,23 @@ async def _warm_up(traffic: Traffic, screen: Screen) -> None:
 async def _drive(
     traffic: Traffic, screen: Screen, watch: Watch, number: int, lap: Lap, phase: Phase
 ) -> Stretch:
-    start, seconds, told = 0.0, list[Second](), len(watch.decisions)
+    seconds, told = list[Second](), len(watch.decisions)
     async with aclosing(traffic.drive(phase, lap.phase_seconds)) as drive:
         async for second in drive:
-            if not seconds:
-                start = second.time - COUNT_SECONDS
             seconds.append(second)
-            screen.show(lap.arm, phase, _recent_rate(start, seconds), watch.last)
+            screen.show(lap.arm, phase, _recent_rate(seconds), watch.last)
             for decision in watch.decisions[told:]:
                 screen.decide(decision)
             told = len(watch.decisions)
     if not seconds:
         raise DemoFailed(f"the load client counted nothing in {phase.name}")
-    return Stretch(lap.arm, number, phase, start, tuple(seconds))
+    return Stretch(lap.arm, number, phase, tuple(seconds))
 
 
-def _recent_rate(start: float, seconds: Sequence[Second]) -> float:
+def _recent_rate(counts: Sequence[Second]) -> float:
     """Tokens per second over the last SHOWN_COUNTS counts."""
-    times = [start, *(second.time for second in seconds)][-SHOWN_COUNTS - 1 :]
-    return sum(second.tokens for second in seconds[-SHOWN_COUNTS:]) / (times[-1] - times[0])
+    recent = counts[-SHOWN_COUNTS:]
+    return sum(one.tokens for one in recent) / sum(one.seconds for one in recent)
 
 
 @asynccontextmanager

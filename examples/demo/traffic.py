@@ -76,6 +76,7 @@ def read_second(line: str) -> Second:
     counts = json.loads(line)
     return Second(
         time=counts["time"],
+        seconds=counts["seconds"],
         tokens=counts["tokens"],
         requests=counts["requests"],
         failed=counts["failed"],

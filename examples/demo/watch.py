@@ -51,7 +51,16 @@ class Watch:
                 acceptance_rate=speculation.acceptance_rate if speculation else None,
             )
         )
-        self.decisions += [one for one in reversed(status.decisions) if one not in self.decisions]
+        for decision in reversed(status.decisions):
+            self._keep(decision)
+
+    def _keep(self, decision: DecisionRecord) -> None:
+        """A decision's gain is measured later, so the newest record of it counts."""
+        for index, known in enumerate(self.decisions):
+            if (known.time, known.to) == (decision.time, decision.to):
+                self.decisions[index] = decision
+                return
+        self.decisions.append(decision)
 
     @property
     def last(self) -> Observed | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from examples.demo.measure import Drafts, Observed, Second, Stretch
 from examples.demo.outcome import result
@@ -8,10 +9,14 @@ from examples.demo.phases import TRACE, Arm, Durations, Phase, laps
 from examples.demo.prompts import Kind
 from examples.demo.result import Conditions, Result
 from examples.demo.run import Log
+from outrider.api.status import DecisionRecord
 
 
-def a_second(time: float, *, tokens: int = 100, requests: int = 1, failed: int = 0) -> Second:
-    return Second(time=time, tokens=tokens, requests=requests, failed=failed, errors=("boom",) * bool(failed))
+def a_second(
+    time: float, *, seconds: float = 1.0, tokens: int = 100, requests: int = 1, failed: int = 0
+) -> Second:
+    errors = ("boom",) * bool(failed)
+    return Second(time, seconds, tokens, requests, failed, errors)
 
 
 def a_stretch(
@@ -19,7 +24,7 @@ def a_stretch(
 ) -> Stretch:
     """One second for each entry of `tokens`."""
     seconds = tuple(a_second(start + index, tokens=count) for index, count in enumerate(tokens, start=1))
-    return Stretch(arm=arm, lap=0, phase=Phase(Kind.CODE, streams), start=start, seconds=seconds)
+    return Stretch(arm=arm, lap=0, phase=Phase(Kind.CODE, streams), seconds=seconds)
 
 
 def observed(time: float, table: str | None) -> Observed:
@@ -41,6 +46,11 @@ def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
             if lap.arm is Arm.OUTRIDER:
                 chosen = "*:5" if phase.kind is Kind.CODE else "*:0"
                 log.observed += [observed(time + 1, "*:3"), observed(time + 11, chosen)]
+                log.decisions.append(
+                    DecisionRecord(
+                        time=datetime.fromtimestamp(time + 11, UTC), from_="*:3", to=chosen, reason="BetterK"
+                    )
+                )
                 log.drafts.append(Drafts(time=time + 5, accepted=80.0, drafted=100.0))
             time = stretch.end + 1.0
     if failed:

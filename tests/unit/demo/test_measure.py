@@ -2,15 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from examples.demo.measure import Drafts, Stretch, acceptance_rate, k_at, moves, rate, slice_rate
+from examples.demo.measure import (
+    Decided,
+    Drafts,
+    Stretch,
+    acceptance_rate,
+    k_at,
+    moves,
+    rate,
+    slice_rate,
+)
 from examples.demo.phases import Arm, Phase
 from examples.demo.prompts import Kind
 from tests.unit.demo.factories import a_second, a_stretch, observed
 
 
 def test_a_rate_is_tokens_over_the_time_that_they_took() -> None:
-    seconds = (a_second(2.0, tokens=100), a_second(4.0, tokens=300))
-    stretch = Stretch(Arm.OUTRIDER, 0, Phase(Kind.CODE, 1), 0.0, seconds)
+    seconds = (a_second(2.0, seconds=2.0, tokens=100), a_second(4.0, seconds=2.0, tokens=300))
+    stretch = Stretch(Arm.OUTRIDER, 0, Phase(Kind.CODE, 1), seconds)
     assert rate(stretch, since=0.0, until=1.0) == pytest.approx(100.0)
 
 
@@ -45,28 +54,32 @@ def test_acceptance_is_unknown_when_nothing_was_drafted() -> None:
     assert acceptance_rate([]) is None
 
 
-def test_a_new_table_that_stays_is_a_held_move() -> None:
-    seen = [observed(1, "*:3"), observed(3, "*:5"), observed(19, "*:5")]
-    (move,) = moves([a_stretch()], seen)
-    assert (move.from_k, move.to_k, move.held) == (3, 5, True)
+def chosen(*decisions: Decided, streams: int = 1, start_table: str = "*:3") -> list[tuple[int, int]]:
+    seen = [observed(decision.time, decision.to) for decision in decisions]
+    found = moves([a_stretch(streams=streams)], decisions, seen, start_table)
+    return [(move.from_k, move.to_k) for move in found]
 
 
-def test_a_trial_is_a_move_that_was_not_held() -> None:
-    seen = [observed(1, "*:3"), observed(3, "*:5"), observed(5, "*:3")]
-    assert [move.held for move in moves([a_stretch()], seen)] == [False, True]
+def test_a_better_k_is_a_move() -> None:
+    assert chosen(Decided(3, "*:5", "BetterK")) == [(3, 5)]
+
+
+def test_a_trial_and_the_way_back_are_no_moves() -> None:
+    assert chosen(Decided(3, "*:5", "Calibration"), Decided(5, "*:3", "Calibrated")) == []
+
+
+def test_a_choice_after_trials_is_compared_with_the_choice_before() -> None:
+    assert chosen(Decided(3, "*:0", "Calibration"), Decided(5, "*:1", "Calibrated")) == [(3, 1)]
 
 
 def test_a_new_table_with_the_same_k_at_this_load_is_no_move() -> None:
-    seen = [observed(1, "8:3,*:0"), observed(3, "4:3,*:0")]
-    assert moves([a_stretch(streams=2)], seen) == []
+    assert chosen(Decided(3, "4:3,*:0", "BetterK"), streams=2, start_table="8:3,*:0") == []
 
 
-def test_a_load_that_reaches_another_row_is_no_move() -> None:
-    low, high = a_stretch(streams=1), a_stretch(streams=32, start=20.0)
-    seen = [observed(5, "8:3,*:0"), observed(15, "8:3,*:0"), observed(25, "8:3,*:0")]
-    assert moves([low, high], seen) == []
+def test_a_table_that_was_never_in_force_is_no_move() -> None:
+    assert moves([a_stretch()], [Decided(3, "*:5", "BetterK")], [observed(4, "*:3")], "*:3") == []
 
 
-def test_statuses_without_a_table_are_skipped() -> None:
-    seen = [observed(1, "*:3"), observed(3, None), observed(5, "*:3")]
-    assert moves([a_stretch()], seen) == []
+def test_a_decision_outside_the_lap_moves_the_reference_only() -> None:
+    before, during = Decided(-5, "*:1", "BetterK"), Decided(3, "*:2", "BetterK")
+    assert chosen(before, during) == [(1, 2)]

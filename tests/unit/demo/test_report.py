@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from examples.demo import report
-from examples.demo.picture import draw
+from examples.demo.picture import draw, smoothed
+from examples.demo.result import Sample
 from tests.unit.demo.factories import a_result
 
 
@@ -28,6 +29,12 @@ def test_the_page_says_why_a_run_failed() -> None:
 def test_the_panels_share_one_time_axis() -> None:
     panels = draw(a_result()).axes[:4]
     assert len({axis.get_xlim() for axis in panels}) == 1
+
+
+def test_a_smoothed_rate_does_not_reach_into_the_phase_before() -> None:
+    low = Sample(seconds=1, covered_seconds=1, arm="outrider", lap=2, phase="code x1", streams=1, tokens=10)
+    high = low.model_copy(update={"seconds": 2.0, "phase": "code x8", "tokens": 90})
+    assert smoothed([low, low, high, high]) == [10, 10, 90, 90]
 
 
 def test_the_result_is_written_as_json(tmp_path: Path) -> None:

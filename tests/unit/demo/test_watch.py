@@ -24,6 +24,14 @@ def test_a_decision_that_is_seen_twice_is_kept_once_and_the_oldest_first() -> No
     assert [one.to for one in watch.decisions] == ["*:1", "*:5"]
 
 
+def test_a_gain_that_is_measured_later_completes_its_decision() -> None:
+    watch = a_watch()
+    watch.note(Status(decisions=[a_decision("*:1")]), now=1.0)
+    measured = a_decision("*:1").model_copy(update={"measured_gain": 1.2})
+    watch.note(Status(decisions=[measured]), now=3.0)
+    assert watch.decisions == [measured]
+
+
 def test_a_status_without_speculation_is_observed_without_a_table() -> None:
     watch = a_watch()
     watch.note(Status(), now=1.0)
