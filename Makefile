@@ -7,7 +7,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint cluster generate bench clean clean-cache
+.PHONY: help demo test lint cluster generate golden bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,11 @@ generate: ## Write the CRD and the reference pages again, from the code
 	cp crds/*.yaml charts/outrider/files/
 	$(RUN) python -m outrider.api.reference --write docs/reference/
 	$(RUN) python -m outrider.plan.reference --write docs/reference/
+	$(RUN) python -m outrider.cli.settings_reference --write docs/reference/
+
+golden: ## Write the golden manifests again; read the diff
+	@$(UP) --until workspace
+	$(RUN) python -m tests.unit.plan.golden --write
 
 bench: ## Run the benchmarks in tests/bench
 	@$(UP) --until workspace

@@ -115,7 +115,7 @@ def _pod(image: str) -> JsonObject:
                     "image": image,
                     "imagePullPolicy": "IfNotPresent",
                     "command": ["python3", "-c", "import signal; signal.pause()"],
-                    "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+                    "resources": {"requests": {"cpu": "200m", "memory": "64Mi"}},
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
                         "readOnlyRootFilesystem": True,

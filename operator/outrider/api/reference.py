@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from outrider.api import reasons
 from outrider.api.crd import PRINTER_COLUMNS, structural_schema
 from outrider.api.engine_args import OWNED_FLAGS
+from outrider.api.generated import write_or_print
 from outrider.api.resource import API_VERSION, KIND, PLURAL, SHORT_NAMES, SpeculativeModel
 from outrider.api.spec import Spec
 from outrider.api.status import Status
@@ -158,16 +156,5 @@ def _enumeration(name: str, text: str, rows: Sequence[tuple[str, str]]) -> str:
     return f"### {name}\n\n{text}\n\n| value | meaning |\n|---|---|\n" + "\n".join(lines) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the page into a folder, or to standard output."""
-    parser = argparse.ArgumentParser(prog="python -m outrider.api.reference")
-    parser.add_argument("--write", metavar="FOLDER", type=Path, help="folder to write to")
-    folder: Path | None = parser.parse_args(arguments).write
-    if folder is None:
-        sys.stdout.write(render())
-    else:
-        (folder / FILE_NAME).write_text(render(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_print("outrider.api.reference", FILE_NAME, render)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
 from pydantic.fields import FieldInfo
 
+from outrider.api.generated import write_or_print
 from outrider.cli.options import flag, variable
 from outrider.controller.settings import Settings
 
@@ -41,13 +38,5 @@ def _default(field: FieldInfo) -> str:
     return "" if default in (None, ()) else f"`{default}`"
 
 
-def main(write: Annotated[Path | None, typer.Option(help="Folder to write to.")] = None) -> None:
-    """Print the page, or write it into a folder."""
-    if write is None:
-        typer.echo(render(), nl=False)
-    else:
-        (write / FILE_NAME).write_text(render(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    write_or_print("outrider.cli.settings_reference", FILE_NAME, render)

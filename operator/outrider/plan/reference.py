@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 
+from outrider.api.generated import write_or_print
 from outrider.api.methods import TRAITS, Method, Tunability
 from outrider.plan.methods import ENGINE_METHODS, OLDEST_VERSION, Runner, version_text
 
@@ -63,16 +60,5 @@ def _config(method: Method) -> str:
     return f"| `{method}` | `{json.dumps(dict(engine.config))}` | {engine.source} |"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the page into a folder, or to standard output."""
-    parser = argparse.ArgumentParser(prog="python -m outrider.plan.reference")
-    parser.add_argument("--write", metavar="FOLDER", type=Path, help="folder to write to")
-    folder: Path | None = parser.parse_args(arguments).write
-    if folder is None:
-        sys.stdout.write(render())
-    else:
-        (folder / FILE_NAME).write_text(render(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_print("outrider.plan.reference", FILE_NAME, render)
