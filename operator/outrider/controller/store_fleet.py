@@ -13,7 +13,7 @@ from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.controller.actuation import EnginePod
 from outrider.controller.fleet import TunedModel
-from outrider.controller.store import Store, StoredModel, key_of
+from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.engine.client import EngineAddress
 from outrider.plan.names import CONTAINER, PORT_NAME
 from outrider.plan.runtimes.vllm import max_num_seqs
@@ -30,7 +30,7 @@ class StoreFleet:
         self._store = store
 
     def tuned_models(self) -> list[TunedModel]:
-        """Every readable model whose engines can change K, ordered by name."""
+        """Every readable, reconciled model whose engines can change K, ordered by name."""
         stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
         return [tuned for entry in stored if (tuned := self._tuned(entry)) is not None]
 
@@ -39,7 +39,9 @@ class StoreFleet:
         if model is None or stored.metadata.deletion_timestamp is not None:
             return None
         spec = model.spec
-        if not spec.live:
+        token = self._store.tokens.get(key_of(stored.metadata))
+        # Without a token this process has not reconciled the model yet: nothing it could say would be true.
+        if not spec.live or token is None:
             return None
         try:
             policy = _policy(spec)
@@ -54,14 +56,10 @@ class StoreFleet:
             static=spec.static_schedule(),
             policy=policy,
             status=model.status,
-            pods=self._engine_pods(stored),
+            pods=self._engine_pods(key_of(stored.metadata), token),
         )
 
-    def _engine_pods(self, stored: StoredModel) -> tuple[EnginePod, ...]:
-        key = key_of(stored.metadata)
-        token = self._store.tokens.get(key)
-        if token is None:
-            return ()
+    def _engine_pods(self, key: Key, token: str) -> tuple[EnginePod, ...]:
         pods = ((pod, _address(pod, token)) for pod in self._store.pods_of(key) if pod.ready)
         return tuple(EnginePod(pod.metadata.name, address) for pod, address in pods if address is not None)
 

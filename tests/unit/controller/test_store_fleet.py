@@ -60,10 +60,8 @@ def test_a_pod_without_an_address_is_left_alone() -> None:
     assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip=""))) == []
 
 
-def test_no_pod_is_reached_before_the_token_is_known() -> None:
-    (found,) = tuned(a_raw_model(), a_raw_pod(ready=True), token=None)
-
-    assert found.pods == ()
+def test_a_model_that_this_process_has_not_reconciled_is_left_alone() -> None:
+    assert tuned(a_raw_model(), a_raw_pod(ready=True), token=None) == []
 
 
 def test_the_token_is_in_no_text_of_a_model() -> None:
@@ -90,6 +88,7 @@ def test_a_flag_that_cannot_be_read_does_not_stop_the_other_models() -> None:
     store = Store()
     store.models.put(a_raw_model("a", engine={"image": "engine:1", "args": {"max-num-seqs": "many"}}))
     store.models.put(a_raw_model("b"))
+    store.tokens |= {Key("default", "a"): TOKEN, Key("default", "b"): TOKEN}
 
     assert [model.name for model in StoreFleet(store).tuned_models()] == ["b"]
 
