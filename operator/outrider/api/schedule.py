@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -101,13 +101,6 @@ def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
     while edges[-1] < max_batch_size:
         edges.append(3 if edges[-1] == 1 else edges[-1] * 2)
     return tuple(edges)
-
-
-def from_bins(edges: Sequence[int], values: Iterable[int]) -> Schedule:
-    """A table with one K per batch bin; the last bin is open upwards."""
-    rows = list(zip(edges, values, strict=True))
-    tiers = [Tier(edge, k) for edge, k in rows[:-1]] + [Tier(None, rows[-1][1])]
-    return Schedule(tuple(tiers))
 
 
 def _tier(row: Mapping[str, object], index: int) -> Tier:

@@ -64,9 +64,7 @@ class Engine(ApiModel):
 
     runtime: Literal["vLLM"] = "vLLM"
     """The engine's kind."""
-    version: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([-+.a-z0-9]*)$")] = (
-        "0.33.0"
-    )
+    version: Annotated[str, Field(max_length=32, pattern=VERSION_PATTERN)] = "0.33.0"
     """The engine's version. It decides which methods run, and the default image."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
     """Image with the engine and the Outrider plugin. Default: the operator's image for this version."""

@@ -139,8 +139,7 @@ class TuningLoop:
                 EventReason.ACTUATION_RECOVERED,
             ),
         ):
-            was = next((c for c in before.conditions if c.type == kind), None)
-            now = written.condition(kind)
+            was, now = before.condition(kind), written.state.condition(kind)
             if now is None or (was is not None and was.status is now.status):
                 continue
             if now.status is ConditionStatus.FALSE:

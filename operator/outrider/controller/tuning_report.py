@@ -61,12 +61,15 @@ class ReportState:
         speedup = status.speculation.speedup if status.speculation else None
         return cls(tuple(status.conditions), tuple(status.decisions), speedup)
 
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """One condition, None where it is absent."""
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The tuning loop's part of status, and what reporting has to remember."""
+    """The tuning loop's part of status; conditions and decisions are those that reporting remembers."""
 
-    conditions: tuple[Condition, ...]
     speculation: SpeculationStatus
     state: ReportState
 
@@ -74,14 +77,10 @@ class Report:
         """For server-side apply: exactly the fields that the tuning loop owns."""
         dump = {"by_alias": True, "exclude_none": True, "mode": "json"}
         return {
-            "conditions": [condition.model_dump(**dump) for condition in self.conditions],  # type: ignore[arg-type]
+            "conditions": [condition.model_dump(**dump) for condition in self.state.conditions],  # type: ignore[arg-type]
             "speculation": self.speculation.model_dump(**dump),  # type: ignore[arg-type]
             "decisions": [record.model_dump(**dump) for record in self.state.decisions],  # type: ignore[arg-type]
         }
-
-    def condition(self, kind: ConditionType) -> Condition | None:
-        """One condition, None where it is absent."""
-        return _find(self.conditions, kind)
 
 
 def report(outcome: TickOutcome, state: ReportState) -> Report:
@@ -100,9 +99,8 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
         _drafter(outcome.decision, acceptance),
         _effective(outcome, state.speedup),
     )
-    conditions = _conditions((statement for statement in statements if statement), outcome, state.conditions)
+    conditions = _conditions((statement for statement in statements if statement), outcome, state)
     return Report(
-        conditions=conditions,
         speculation=_speculation(outcome, acceptance, state.speedup),
         state=replace(state, conditions=conditions),
     )
@@ -125,7 +123,7 @@ def _metrics(outcome: TickOutcome, state: ReportState) -> _Statement | None:
         message = f"{error}. {error.action}. The table stays as it is."
         return _Statement(kind, ConditionStatus.FALSE, error.reason, message)
     if not outcome.observations:
-        return _unchanged(kind, state) if _find(state.conditions, kind) else None
+        return _unchanged(kind, state)
     gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
     if gaps:
         message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
@@ -137,7 +135,7 @@ def _metrics(outcome: TickOutcome, state: ReportState) -> _Statement | None:
 
 
 def _unchanged(kind: ConditionType, state: ReportState) -> _Statement | None:
-    last = _find(state.conditions, kind)
+    last = state.condition(kind)
     return None if last is None else _Statement(kind, last.status, MetricsReason(last.reason), last.message)
 
 
@@ -193,12 +191,12 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None) -> _Statement | No
 
 
 def _conditions(
-    statements: Iterable[_Statement], outcome: TickOutcome, existing: tuple[Condition, ...]
+    statements: Iterable[_Statement], outcome: TickOutcome, state: ReportState
 ) -> tuple[Condition, ...]:
     now = _time(outcome.now)
     return tuple(
         apply_transition(
-            _find(existing, statement.kind),
+            state.condition(statement.kind),
             Condition(
                 type=statement.kind,
                 status=statement.status,
@@ -285,10 +283,6 @@ def _speedup(decision: Decision | None) -> Speedup | None:
 def _recent(windows: tuple[Window, ...], outcome: TickOutcome) -> tuple[Window, ...]:
     seen = (*windows, *(each for each in outcome.observations if isinstance(each, Window)))
     return tuple(each for each in seen if each.ended_at >= outcome.now - _ACCEPTANCE_SPAN_SECONDS)
-
-
-def _find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == kind), None)
 
 
 def _time(unix_seconds: float) -> datetime:

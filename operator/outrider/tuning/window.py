@@ -100,15 +100,5 @@ class Window:
         """Mean draft length over request-steps, those without a draft included."""
         return self.draft_tokens / self.request_steps if self.request_steps > 0 else None
 
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted over drafted tokens, 0..1; None when nothing was drafted."""
-        return self.accepted_tokens / self.draft_tokens if self.draft_tokens > 0 else None
-
-    @property
-    def acceptance_length(self) -> float | None:
-        """Mean tokens per drafted step, bonus token included; None when nothing was drafted."""
-        return 1 + self.accepted_tokens / self.drafts if self.drafts > 0 else None
-
 
 Observation = Window | Gap
