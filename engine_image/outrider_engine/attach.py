@@ -1,8 +1,10 @@
-"""Attaches the control to vLLM's own classes. The only module that knows their inner names.
+"""Attaches the control to vLLM's own classes. The only module that knows the inner names of its engine core.
 
-Source: vLLM 0.32.0, `vllm.v1.engine.core.EngineCore` (its ``getattr`` dispatch of utility calls runs
-them on the engine's thread between steps) and `vllm.v1.core.sched.scheduler.Scheduler`, whose
-``schedule`` reads ``dynamic_sd_lookup`` once per step.
+Source: vLLM 0.32.0. `vllm.v1.engine.core.EngineCore`: its ``getattr`` dispatch of utility calls runs
+them on the engine's thread between steps; ``step`` schedules, runs and updates one after the other,
+``step_with_batch_queue`` schedules the next step before it updates from the last, both in order.
+`vllm.v1.core.sched.scheduler.Scheduler`: ``schedule`` reads ``dynamic_sd_lookup`` once per step, and
+``update_from_output`` gives per request the tokens that are sent, and vLLM's own sums over drafts.
 """
 
 from __future__ import annotations
@@ -13,18 +15,24 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from outrider_engine.control import parse_push
 from outrider_engine.core import EngineCoreControl
+from outrider_engine.measure import Meter
+from outrider_engine.probe import parse_probe
 from outrider_engine.refusal import Reason, Refusal
-from outrider_engine.state import State, unavailable
+from outrider_engine.request import parse_measuring
+from outrider_engine.selftest import Trial
+from outrider_engine.state import Measurement, State, unavailable, unmeasured
 from outrider_engine.support import EngineFacts, Runner
 from outrider_engine.table import Table, parse_table
 
 logger = logging.getLogger("vllm.outrider")
 
 STATIC_SCHEDULE_VARIABLE = "OUTRIDER_STATIC_SCHEDULE_FILE"
+MEASURE_VARIABLE = "OUTRIDER_MEASURE"
 
 _CONTROL = "_outrider_control"
 _FAILURE = "_outrider_failure"
@@ -47,28 +55,77 @@ def attach(engine_core: Any, scheduler: Any) -> None:
     """`attach_to_vllm` on given classes."""
     if "outrider_get_state" in vars(engine_core):
         return
-    original_init, original_schedule = scheduler.__init__, scheduler.schedule
-    engine_core.outrider_get_state = outrider_get_state
-    engine_core.outrider_put_schedule = outrider_put_schedule
-    scheduler.__init__ = _with_control(original_init)
-    scheduler.schedule = _with_step_hook(original_schedule)
+    init, schedule, update = scheduler.__init__, scheduler.schedule, scheduler.update_from_output
+    for method in (
+        outrider_get_state,
+        outrider_get_measurement,
+        outrider_put_schedule,
+        outrider_post_probe,
+        outrider_put_measuring,
+        outrider_begin_self_test,
+        outrider_begin_trial,
+        outrider_end_trial,
+        outrider_end_self_test,
+    ):
+        setattr(engine_core, method.__name__, method)
+    scheduler.__init__ = _with_control(init)
+    scheduler.schedule = _with_schedule_hook(schedule)
+    scheduler.update_from_output = _with_update_hook(update)
+
+
+# Utility methods of the engine core. Those that may be refused answer ``{"state": …}``, or
+# ``{"error": …}`` when nothing was changed.
 
 
 def outrider_get_state(engine_core: Any) -> State:
-    """Utility method of the engine core: the state of this engine."""
-    control = getattr(engine_core.scheduler, _CONTROL, None)
+    """The state of this engine."""
+    control = _control_of(engine_core)
     return unavailable(_why_no_control(engine_core)) if control is None else control.state()
 
 
+def outrider_get_measurement(engine_core: Any) -> Measurement:
+    """What this engine has counted."""
+    control = _control_of(engine_core)
+    return unmeasured(_why_no_control(engine_core)) if control is None else control.measurement()
+
+
 def outrider_put_schedule(engine_core: Any, body: dict[str, object]) -> dict[str, object]:
-    """Utility method of the engine core: ``{"state": …}``, or ``{"error": …}`` when nothing was changed."""
-    control = getattr(engine_core.scheduler, _CONTROL, None)
-    try:
-        if control is None:
-            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, _why_no_control(engine_core))
-        return {"state": control.put(parse_push(body))}
-    except Refusal as refusal:
-        return {"error": refusal.to_wire()}
+    """Install a pushed table."""
+    return _answer(engine_core, lambda control: control.put(parse_push(body)))
+
+
+def outrider_post_probe(engine_core: Any, body: dict[str, object]) -> dict[str, object]:
+    """Start a probe."""
+    return _answer(engine_core, lambda control: control.start_probe(parse_probe(body)))
+
+
+def outrider_put_measuring(engine_core: Any, body: dict[str, object]) -> dict[str, object]:
+    """Count steps, or pause to."""
+    return _answer(engine_core, lambda control: control.measure(enabled=parse_measuring(body)))
+
+
+def outrider_begin_self_test(engine_core: Any) -> list[Trial]:
+    """Begin the self-test: its trials."""
+    control = _control_of(engine_core)
+    return [] if control is None else control.begin_self_test()
+
+
+def outrider_begin_trial(engine_core: Any, k: int) -> None:
+    """Begin the trial of one K."""
+    if control := _control_of(engine_core):
+        control.begin_trial(k)
+
+
+def outrider_end_trial(engine_core: Any, k: int, tokens: list[int], fault: str | None) -> None:
+    """End the trial of one K."""
+    if control := _control_of(engine_core):
+        control.end_trial(k, tokens=tokens, fault=fault)
+
+
+def outrider_end_self_test(engine_core: Any, fault: str | None) -> None:
+    """End the self-test."""
+    if control := _control_of(engine_core):
+        control.end_self_test(fault)
 
 
 def facts_of(scheduler: Any) -> EngineFacts:
@@ -84,6 +141,7 @@ def facts_of(scheduler: Any) -> EngineFacts:
         max_num_seqs=config.scheduler_config.max_num_seqs,
         num_speculative_tokens=0 if speculation is None else speculation.num_speculative_tokens,
         data_parallel_size=config.parallel_config.data_parallel_size,
+        parallel_drafting=bool(speculation and speculation.parallel_drafting),
     )
 
 
@@ -103,12 +161,26 @@ def read_static_table() -> Table | None:
         raise Refusal(Reason.MALFORMED, f"{path} is not JSON") from error
 
 
+def control_for(scheduler: Any) -> EngineCoreControl:
+    """The control of a scheduler that was just made. Raises where the engine has another shape."""
+    facts = facts_of(scheduler)
+    # Without vLLM's own statistics a scheduler does not sum up its drafts.
+    meter = Meter(facts.max_num_seqs, facts.num_speculative_tokens) if scheduler.log_stats else None
+    return EngineCoreControl(
+        scheduler,
+        facts,
+        read_static=read_static_table,
+        meter=meter,
+        measuring=os.environ.get(MEASURE_VARIABLE) != "0",
+    )
+
+
 def _with_control(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         try:
-            setattr(self, _CONTROL, EngineCoreControl(self, facts_of(self), read_static=read_static_table))
+            setattr(self, _CONTROL, control_for(self))
         except Exception as error:
             setattr(self, _FAILURE, f"{type(error).__name__}: {error}")
             logger.exception("outrider: no live control in this engine; serving goes on")
@@ -116,15 +188,107 @@ def _with_control(original: Callable[..., None]) -> Callable[..., None]:
     return init
 
 
-def _with_step_hook(original: Callable[..., Any]) -> Callable[..., Any]:
+def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
-        control = getattr(self, _CONTROL, None)
-        if control is not None:
-            control.before_schedule()
-        return original(self, *args, **kwargs)
+        control: EngineCoreControl | None = getattr(self, _CONTROL, None)
+        if control is None:
+            return original(self, *args, **kwargs)
+        began = perf_counter()
+        control.before_schedule()
+        hooked = perf_counter() - began
+        output = original(self, *args, **kwargs)
+        if (meter := control.meter) is not None:
+            returned = perf_counter()
+            try:
+                _count_schedule(meter, output, began)
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                control.measuring_failed(error)
+            meter.hook_seconds += hooked + perf_counter() - returned
+        return output
 
     return schedule
+
+
+def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def update_from_output(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, scheduler_output, *args, **kwargs)
+        control: EngineCoreControl | None = getattr(self, _CONTROL, None)
+        if control is not None and (meter := control.meter) is not None:
+            ended = perf_counter()
+            try:
+                _count_update(self, control, meter, scheduler_output, result, ended)
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                control.measuring_failed(error)
+            meter.hook_seconds += perf_counter() - ended
+        return result
+
+    return update_from_output
+
+
+def _count_schedule(meter: Meter, output: Any, began: float) -> None:
+    tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
+    meter.scheduled(
+        output,
+        request_ids=tokens,
+        gone=output.finished_req_ids,
+        num_speculative_tokens=output.num_spec_tokens_to_schedule,
+        prefill_tokens=_prefill_tokens(output),
+        context_tokens=sum(cached.num_computed_tokens) + sum(request.num_computed_tokens for request in new),
+        began=began,
+    )
+
+
+def _prefill_tokens(output: Any) -> int:
+    """Tokens of this step that are computed although they were known: a decoding request computes one
+    token besides its drafts, and a request without output is a prompt."""
+    tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
+    drafts = output.scheduled_spec_decode_tokens
+    decoding = len(tokens) + sum(map(len, drafts.values()))
+    if output.total_num_scheduled_tokens == decoding and not new and 0 not in cached.num_output_tokens:
+        return 0
+    prefill: int = sum(tokens[request.req_id] for request in new)
+    for request_id, outputs in zip(cached.req_ids, cached.num_output_tokens, strict=True):
+        computed = tokens[request_id]
+        if outputs == 0 or computed - len(drafts.get(request_id, ())) > 1:
+            prefill += computed
+    return prefill
+
+
+def _count_update(
+    scheduler: Any, control: EngineCoreControl, meter: Meter, scheduled: Any, result: Any, ended: float
+) -> None:
+    emitted, drafts = 0, None
+    for outputs in result.values():
+        emitted += sum([len(output.new_token_ids) for output in outputs.outputs])
+        if outputs.scheduler_stats is not None:
+            drafts = outputs.scheduler_stats.spec_decoding_stats or drafts
+    step = meter.finished(
+        scheduled,
+        emitted_tokens=emitted,
+        drafted=drafts.num_draft_tokens_per_pos if drafts else (),
+        accepted=drafts.num_accepted_tokens_per_pos if drafts else (),
+        work_left=scheduler.has_unfinished_requests(),
+        ended=ended,
+    )
+    if step is not None:
+        control.after_step(step)
+
+
+def _answer(engine_core: Any, change: Callable[[EngineCoreControl], State]) -> dict[str, object]:
+    control = _control_of(engine_core)
+    try:
+        if control is None:
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, _why_no_control(engine_core))
+        return {"state": change(control)}
+    except Refusal as refusal:
+        return {"error": refusal.to_wire()}
+
+
+def _control_of(engine_core: Any) -> EngineCoreControl | None:
+    control: EngineCoreControl | None = getattr(engine_core.scheduler, _CONTROL, None)
+    return control
 
 
 def _why_no_control(engine_core: Any) -> str:

@@ -5,11 +5,19 @@ Pure: the clock is a parameter, in monotonic seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from outrider_engine.refusal import Reason, Refusal
-from outrider_engine.table import Table, parse_table, require_captured, require_keys, whole_number
+from outrider_engine.table import (
+    Table,
+    number_up_to,
+    parse_table,
+    require_captured,
+    require_keys,
+    whole_number,
+)
 
 LONGEST_LEASE_SECONDS = 3600.0
 
@@ -57,6 +65,13 @@ class Limits:
 
     max_num_seqs: int
     captured: frozenset[int]
+    failed: frozenset[int] = frozenset()
+    """Captured, but failed by the self-test."""
+
+    @property
+    def usable(self) -> frozenset[int]:
+        """Every K that may be in force."""
+        return self.captured - self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +114,22 @@ def accept(control: Control, push: Push, *, limits: Limits, now: float) -> Contr
             raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} is older than {_name(last.fence)}")
         if push.fence == last.fence and not _same_table(push, last, limits):
             raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another table")
-    require_captured(push.table, limits.captured)
+    require_captured(push.table.values(), limits.captured, failed=limits.failed)
     return Control(last_push=push, lease_ends_at=now + push.lease_seconds)
+
+
+def require_in_force(control: Control, fence: Fence) -> None:
+    """Refuse what does not stand on the pushed table in force.
+
+    Raises:
+        Refusal: `Reason.STALE_EPOCH`.
+    """
+    if control.last_push is None or control.source is not Source.PUSHED:
+        raise Refusal(Reason.STALE_EPOCH, f"{_name(fence)} is not in force; the static table is")
+    if fence != control.last_push.fence:
+        raise Refusal(
+            Reason.STALE_EPOCH, f"{_name(fence)} is not in force; {_name(control.last_push.fence)} is"
+        )
 
 
 def lapse(control: Control, now: float) -> Control:
@@ -119,23 +148,22 @@ def parse_push(value: object) -> Push:
     keys = frozenset({"term", "epoch", "schedule", "leaseSeconds"})
     body = require_keys(value, "the body", needed=keys, optional=frozenset())
     return Push(
-        fence=Fence(
-            term=whole_number(body["term"], "term", at_least=0),
-            epoch=whole_number(body["epoch"], "epoch", at_least=0),
-        ),
+        fence=parse_fence(body),
         table=parse_table(body["schedule"]),
-        lease_seconds=_lease_seconds(body["leaseSeconds"]),
+        lease_seconds=number_up_to(body["leaseSeconds"], "leaseSeconds", LONGEST_LEASE_SECONDS),
     )
 
 
-def _lease_seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refusal(Reason.MALFORMED, "leaseSeconds must be a number")
-    if not 0 < value <= LONGEST_LEASE_SECONDS:  # false for NaN, too
-        raise Refusal(
-            Reason.MALFORMED, f"leaseSeconds must lie in 0 … {LONGEST_LEASE_SECONDS:.0f}, 0 excluded"
-        )
-    return float(value)
+def parse_fence(body: Mapping[str, object]) -> Fence:
+    """Read ``term`` and ``epoch``.
+
+    Raises:
+        Refusal: `Reason.MALFORMED`; the message names the field.
+    """
+    return Fence(
+        term=whole_number(body["term"], "term", at_least=0),
+        epoch=whole_number(body["epoch"], "epoch", at_least=0),
+    )
 
 
 def _same_table(push: Push, other: Push, limits: Limits) -> bool:

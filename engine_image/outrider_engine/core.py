@@ -1,4 +1,4 @@
-"""The control of one engine core: it owns what the scheduler's table is, and why."""
+"""The control of one engine core: which table is in force, and why."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
 
 from outrider_engine import __version__
-from outrider_engine.control import Control, Limits, Push, accept, lapse
+from outrider_engine.control import Control, Push, accept, lapse, require_in_force
+from outrider_engine.lookup import LookupTable, Scheduler
+from outrider_engine.measure import Meter, Step
+from outrider_engine.probe import Probe, ProbeReason, ProbeRequest, start
 from outrider_engine.refusal import Reason, Refusal
-from outrider_engine.state import LiveTuning, State
+from outrider_engine.selftest import SelfTest, SelfTestState, Trial
+from outrider_engine.state import LiveTuning, Measurement, State
 from outrider_engine.support import EngineFacts, obstacle
-from outrider_engine.table import Table, captured_values, read_back, require_captured
+from outrider_engine.table import Table, require_captured
 
 logger = logging.getLogger("vllm.outrider")
 
 Clock = Callable[[], float]
-
-
-class Scheduler(Protocol):
-    """The part of vLLM's scheduler that is read and written."""
-
-    dynamic_sd_lookup: list[int] | None
 
 
 class EngineCoreControl:
@@ -33,6 +30,8 @@ class EngineCoreControl:
 
     read_static: the static table of this moment, None when no file is configured; read at the
         start and again when a lease lapses. Raises OSError or Refusal.
+    meter: counts the steps; None where they cannot be counted.
+    measuring: whether the meter counts from the start.
     clock: monotonic seconds.
     """
 
@@ -42,33 +41,61 @@ class EngineCoreControl:
         facts: EngineFacts,
         *,
         read_static: Callable[[], Table | None],
+        meter: Meter | None = None,
+        measuring: bool = True,
         clock: Clock = time.monotonic,
     ) -> None:
-        launched = scheduler.dynamic_sd_lookup
-        self._scheduler = scheduler
         self._facts = facts
         self._clock = clock
-        self._read_static = read_static
         self._boot_id = uuid.uuid4().hex
-        self._limits = Limits(facts.max_num_seqs, captured_values(launched or ()))
-        self._obstacle = obstacle(facts, has_table=launched is not None)
+        self._table = LookupTable(scheduler, facts.max_num_seqs, read_static=read_static)
+        self._obstacle = obstacle(facts, has_table=self._table.exists)
         self._problems: dict[str, str] = {}
+        self._hook_failures = 0
+        self._meter = meter
+        self._measuring = measuring and meter is not None
         self._control = Control()
-        self._static: Table | None = None
-        if launched is not None:
-            if len(launched) != facts.max_num_seqs + 1:
-                raise ValueError(f"the lookup has {len(launched)} entries for {facts.max_num_seqs} requests")
-            self._static = self._load_static(otherwise=None) or read_back(launched)
-            self._apply(self._control)
+        self._probe: Probe | None = None
+        self._self_test = SelfTest()
+
+    @property
+    def meter(self) -> Meter | None:
+        """The meter, while steps are to be counted."""
+        return self._meter if self._measuring else None
+
+    # The hooks of a step. None of them ever raises: a failure disables what failed for good,
+    # and serving goes on.
 
     def before_schedule(self) -> None:
-        """The step hook. Never raises: a failure disables it for good, and serving goes on."""
-        if self._control.lease_ends_at is None:
+        """A step is about to look K up: leases lapse and probes end."""
+        if self._control.lease_ends_at is None and self._at_rest():
             return
         try:
-            self._lapse()
+            self._pass_time()
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
-            self._disable(error)
+            self._disable_tuning(error)
+
+    def after_step(self, step: Step) -> None:
+        """A step was counted: probes go on to their next slice, and end."""
+        if self._at_rest():
+            return
+        try:
+            before = self._overlaid()
+            self._probe = self._probe.after(step) if self._probe else None
+            self._self_test = self._self_test.after(step)
+            if self._overlaid() != before:
+                self._install()
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self._disable_tuning(error)
+
+    def measuring_failed(self, error: Exception) -> None:
+        """Steps cannot be counted any more. Tables and leases are not touched."""
+        self._meter, self._measuring = None, False
+        self._hook_failures += 1
+        self._problems["measure"] = f"the measuring hook failed: {type(error).__name__}: {error}"
+        logger.error("outrider: %s; steps are no longer counted, serving goes on", self._problems["measure"])
+
+    # The requests of the control API.
 
     def put(self, push: Push) -> State:
         """Install a pushed table, or renew its lease.
@@ -76,16 +103,56 @@ class EngineCoreControl:
         Raises:
             Refusal: nothing was changed.
         """
-        if self._obstacle is not None:
-            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, self._obstacle)
-        self._apply(accept(self._control, push, limits=self._limits, now=self._clock()))
+        self._require_live_tuning()
+        before = self._control
+        self._control = accept(before, push, limits=self._table.limits, now=self._clock())
+        if before.last_push is None or before.last_push.fence != push.fence:
+            self._end_probe(ProbeReason.SUPERSEDED)
+        self._install()
+        return self.state()
+
+    def start_probe(self, request: ProbeRequest) -> State:
+        """Run a probe on top of the pushed table. The same one again is answered and not run twice.
+
+        Raises:
+            Refusal: nothing was changed.
+        """
+        self._require_live_tuning()
+        self.before_schedule()
+        require_in_force(self._control, request.fence)
+        known, limits = self._probe, self._table.limits
+        if known is not None and (known.request.fence, known.request.id) == (request.fence, request.id):
+            return self.state()
+        if known is not None and known.running:
+            raise Refusal(Reason.PROBE_RUNNING, f"the probe {known.request.id} runs")
+        if request.low > limits.max_num_seqs:
+            raise Refusal(Reason.MALFORMED, f"this engine runs at most {limits.max_num_seqs} requests")
+        require_captured(request.values(), limits.captured, failed=limits.failed)
+        if self.meter is None:
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "steps are not counted, so a probe would not end")
+        self._probe = start(request, self._clock())
+        self._install()
+        return self.state()
+
+    def measure(self, *, enabled: bool) -> State:
+        """Count steps, or pause to.
+
+        Raises:
+            Refusal: steps cannot be counted in this engine.
+        """
+        if self._meter is None:
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "steps cannot be counted in this engine")
+        if enabled != self._measuring:
+            self._meter.forget()
+            self._measuring = enabled
         return self.state()
 
     def state(self) -> State:
         """What the scheduler really uses at this moment, read from it."""
         self.before_schedule()
-        control, facts = self._control, self._facts
-        lookup, last = self._scheduler.dynamic_sd_lookup, control.last_push
+        control, facts, table = self._control, self._facts, self._table.in_use()
+        fence = control.last_push.fence if control.last_push else None
+        problems = [*self._problems.values(), *filter(None, [self._table.problem])]
         return State(
             bootId=self._boot_id,
             engineVersion=facts.engine_version,
@@ -94,56 +161,105 @@ class EngineCoreControl:
             runner=facts.runner.value,
             maxNumSeqs=facts.max_num_seqs,
             numSpeculativeTokens=facts.num_speculative_tokens,
-            capturedK=sorted(self._limits.captured),
+            capturedK=sorted(self._table.limits.captured),
             liveTuning=LiveTuning(possible=self._obstacle is None, reason=self._obstacle),
-            schedule=None if lookup is None else read_back(lookup, asked=self._table_of(control)).to_wire(),
+            schedule=table.to_wire() if table else None,
             source=control.source.value,
-            term=last.fence.term if last else 0,
-            epoch=last.fence.epoch if last else 0,
+            term=fence.term if fence else 0,
+            epoch=fence.epoch if fence else 0,
             leaseRemainingSeconds=control.lease_remaining_seconds(self._clock()),
+            measuring=self._measuring,
+            probe=self._probe.to_wire() if self._probe else None,
+            selfTest=self._self_test.to_wire(),
             engines=1,
             enginesAgree=True,
-            problems=sorted(self._problems.values()),
+            problems=sorted(problems),
         )
 
-    def _lapse(self) -> None:
-        control = lapse(self._control, self._clock())
-        if control is self._control:
-            return
-        self._static = self._load_static(otherwise=self._static)
-        self._apply(control)
-        logger.warning("outrider: the lease of the pushed table ran out; the static table is back")
+    def measurement(self) -> Measurement:
+        """The sums over all steps, and what the gauges show beside them."""
+        table, meter = self._table.in_use(), self._meter
+        return Measurement(
+            state=self.state(),
+            lookup=list(table.dense(self._facts.max_num_seqs)) if table else None,
+            cells=meter.sums() if meter else [],
+            hookSeconds=meter.hook_seconds if meter else 0.0,
+            hookFailures=self._hook_failures,
+        )
 
-    def _load_static(self, *, otherwise: Table | None) -> Table | None:
-        """The static table; without a usable one ``otherwise``, or else the smallest K."""
-        try:
-            table = self._read_static()
-            if table is not None:
-                require_captured(table, self._limits.captured)
-        except (OSError, Refusal) as error:
-            table = otherwise or Table.constant(min(self._limits.captured))
-            self._problems["static"] = f"the static schedule cannot be used: {error}"
-            logger.error("outrider: %s", self._problems["static"])
-        else:
-            self._problems.pop("static", None)
-            table = table or otherwise
-        return table
+    # The self-test, step by step as the front end goes through it.
 
-    def _apply(self, control: Control) -> None:
-        """Put the table of ``control`` into the scheduler, as a new list: a step may hold the old one."""
-        table = self._table_of(control)
-        if table is not None:
-            self._scheduler.dynamic_sd_lookup = list(table.dense(self._limits.max_num_seqs))
-        self._control = control
+    def begin_self_test(self) -> list[Trial]:
+        """The trials, in order; none when the self-test cannot run or was begun before."""
+        why_not = self._obstacle or ("steps are not counted" if self.meter is None else None)
+        self._self_test, trials = self._self_test.begun(
+            self._table.limits.captured, obstacle=why_not, now=self._clock()
+        )
+        return trials
 
-    def _table_of(self, control: Control) -> Table | None:
-        return control.pushed_table or self._static
+    def begin_trial(self, k: int) -> None:
+        """The next request goes from the smallest K to ``k`` and back."""
+        self._self_test = self._self_test.with_trial(k, self._clock())
+        self._install()
 
-    def _disable(self, error: Exception) -> None:
+    def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
+        """Judge the trial by its tokens or its fault, and by the steps that were counted."""
+        self._self_test = self._self_test.judged(k, tokens=tokens, fault=fault)
+        self._install()
+
+    def end_self_test(self, fault: str | None) -> None:
+        """Close the self-test. From here on no table holds a K that failed."""
+        self._self_test = self._self_test.closed(fault, now=self._clock())
+        self._heed_self_test()
+        self._install()
+
+    def _pass_time(self) -> None:
+        now = self._clock()
+        control, probe, self_test = self._control, self._probe, self._self_test
+        self._control, self._self_test = lapse(control, now), self_test.at(now)
+        if self._self_test is not self_test:
+            self._heed_self_test()
+        if self._control is not control:
+            self._end_probe(ProbeReason.LEASE_LAPSED)
+            self._table.reload_static(keep=True)
+            logger.warning("outrider: the lease of the pushed table ran out; the static table is back")
+        self._probe = self._probe.at(now) if self._probe else None
+        if (self._control, self._probe, self._self_test) != (control, probe, self_test):
+            self._install()
+
+    def _heed_self_test(self) -> None:
+        self._obstacle = self._obstacle or self._self_test.obstacle
+        self._table.limits = replace(self._table.limits, failed=self._self_test.failed)
+        if self._self_test.failed and self._obstacle is None:
+            self._table.reload_static(keep=False)
+
+    def _at_rest(self) -> bool:
+        """Whether neither a probe nor the self-test is under way."""
+        testing = self._self_test.state is SelfTestState.RUNNING
+        return not testing and (self._probe is None or not self._probe.running)
+
+    def _overlaid(self) -> list[int | None]:
+        """The K on top of the table, by overlay."""
+        return [overlay.rules if overlay else None for overlay in (self._probe, self._self_test.trial)]
+
+    def _end_probe(self, reason: ProbeReason) -> None:
+        self._probe = self._probe.ended(reason) if self._probe else None
+
+    def _install(self) -> None:
+        self._table.install(self._control.pushed_table, self._probe, self._self_test.trial)
+
+    def _require_live_tuning(self) -> None:
+        if self._obstacle is not None:
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, self._obstacle)
+
+    def _disable_tuning(self, error: Exception) -> None:
         """Without the hook a lease could never lapse, so the pushed table goes and none is taken again."""
+        self._hook_failures += 1
         self._obstacle = self._problems["hook"] = f"the step hook failed: {type(error).__name__}: {error}"
         logger.error("outrider: %s; live tuning is off, serving goes on", self._obstacle)
         self._control = replace(self._control, lease_ends_at=None)
+        self._end_probe(ProbeReason.LEASE_LAPSED)
+        self._self_test = replace(self._self_test, trial=None)
         # The step must go on even where the table cannot be written.
         with suppress(Exception):
-            self._apply(self._control)
+            self._install()

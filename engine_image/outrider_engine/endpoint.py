@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
+from outrider_engine.attempts import Attempts
+from outrider_engine.control import parse_push
 from outrider_engine.engines import EngineCores
+from outrider_engine.exposition import MetricsMiddleware
+from outrider_engine.probe import parse_probe
+from outrider_engine.readiness import self_test
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
-from outrider_engine.request import parse_body, read_body, require_token
+from outrider_engine.request import parse_json, parse_measuring, read_body, require_token
+from outrider_engine.scrape import Scrape
 
 TOKEN_FILE_VARIABLE = "OUTRIDER_TOKEN_FILE"
+SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
+SELF_TEST_FILE_VARIABLE = "OUTRIDER_SELF_TEST_FILE"
+
+Answer = Callable[[Request], Awaitable[object]]
 
 
 class ControlApi:
@@ -27,34 +38,57 @@ class ControlApi:
         token_file = os.environ.get(TOKEN_FILE_VARIABLE)
         self._token_file = Path(token_file) if token_file else None
         self._engines = EngineCores(None)
+        self._scrape = Scrape(self._engines)
 
     def attach_router(self, app: FastAPI) -> None:
-        """Add the routes to vLLM's application."""
-        app.add_api_route("/outrider/v1/state", self.get_state, methods=["GET"], include_in_schema=False)
-        app.add_api_route(
-            "/outrider/v1/schedule", self.put_schedule, methods=["PUT"], include_in_schema=False
-        )
+        """Add the routes to vLLM's application, and the plugin's metrics to its ``/metrics``."""
+        for path, method, answer in (
+            ("/outrider/v1/state", "GET", self._get_state),
+            ("/outrider/v1/counters", "GET", self._get_counters),
+            ("/outrider/v1/schedule", "PUT", self._put_schedule),
+            ("/outrider/v1/probe", "POST", self._post_probe),
+            ("/outrider/v1/measuring", "PUT", self._put_measuring),
+        ):
+            app.add_api_route(path, self._guarded(answer), methods=[method], include_in_schema=False)
+        app.add_middleware(MetricsMiddleware, text=lambda: self._scrape.text())
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:  # noqa: ARG002
-        """Keep the way to the engine cores; vLLM calls this once, before it serves."""
+        """Keep the way to the engine cores and test them; vLLM awaits this once, before it serves."""
         self._engines = EngineCores(engine_client)
+        self._scrape = Scrape(self._engines)
+        if os.environ.get(SELF_TEST_VARIABLE) != "0":
+            file = os.environ.get(SELF_TEST_FILE_VARIABLE)
+            await self_test(self._engines, Attempts(Path(file) if file else None))
 
-    async def get_state(self, request: Request) -> JSONResponse:
-        """``GET /outrider/v1/state``."""
-        try:
-            require_token(request.headers.get("authorization"), self._token_file)
-            return JSONResponse(await self._engines.state())
-        except Refusal as refusal:
-            return _refused(refusal)
+    def _guarded(self, answer: Answer) -> Callable[[Request], Awaitable[JSONResponse]]:
+        """A route that asks for the token and tells a refusal with its reason."""
 
-    async def put_schedule(self, request: Request) -> JSONResponse:
-        """``PUT /outrider/v1/schedule``."""
-        try:
-            require_token(request.headers.get("authorization"), self._token_file)
-            push = parse_body(await read_body(request.stream()))
-            return JSONResponse(await self._engines.put(push.to_wire()))
-        except Refusal as refusal:
-            return _refused(refusal)
+        async def route(request: Request) -> JSONResponse:
+            try:
+                require_token(request.headers.get("authorization"), self._token_file)
+                return JSONResponse(await answer(request))
+            except Refusal as refusal:
+                return _refused(refusal)
+
+        return route
+
+    async def _get_state(self, request: Request) -> object:  # noqa: ARG002
+        return await self._engines.state()
+
+    async def _get_counters(self, request: Request) -> object:  # noqa: ARG002
+        return {"engines": await self._scrape.measurements()}
+
+    async def _put_schedule(self, request: Request) -> object:
+        push = parse_push(parse_json(await read_body(request.stream())))
+        return await self._engines.put(push.to_wire())
+
+    async def _post_probe(self, request: Request) -> object:
+        probe = parse_probe(parse_json(await read_body(request.stream())))
+        return await self._engines.probe(probe.to_wire())
+
+    async def _put_measuring(self, request: Request) -> object:
+        enabled = parse_measuring(parse_json(await read_body(request.stream())))
+        return await self._engines.measure({"enabled": enabled})
 
 
 def create() -> ControlApi:

@@ -1,12 +1,16 @@
-"""The engine cores of this pod, as an API server process reaches them."""
+"""The engine cores of this pod, as an API server process reaches them. The only module that knows the
+names of vLLM's engine client.
+"""
 
 from __future__ import annotations
 
 import logging
+import uuid
 from typing import Any, cast
 
 from outrider_engine.refusal import Reason, Refusal
-from outrider_engine.state import State, merge, unavailable
+from outrider_engine.selftest import Trial
+from outrider_engine.state import Measurement, State, merge, unavailable
 from outrider_engine.support import data_parallel_obstacle
 
 logger = logging.getLogger("vllm.outrider")
@@ -25,11 +29,19 @@ class EngineCores:
     async def state(self) -> State:
         """The state of all engine cores; when they cannot be asked, ``liveTuning`` says why."""
         try:
-            answers = await self._engine_client.engine_core.call_utility_all_async("outrider_get_state")
-            return merge(cast(list[State], answers), data_parallel_size=self._data_parallel_size())
+            answers = cast(list[State], await self._call_all("outrider_get_state"))
+            return merge(answers, data_parallel_size=self._data_parallel_size())
         except Exception as error:
             logger.exception("outrider: the engine core does not tell its state")
             return unavailable(f"the engine core does not tell its state: {_first_line(error)}")
+
+    async def measurements(self) -> list[Measurement]:
+        """What each engine core has counted. Raises whatever vLLM's client raises."""
+        return cast(list[Measurement], await self._call_all("outrider_get_measurement"))
+
+    def model_name(self) -> str:
+        """The value of the label ``model_name`` in vLLM's own metrics."""
+        return str(self._engine_client.vllm_config.model_config.served_model_name)
 
     async def put(self, body: dict[str, object]) -> State:
         """Install a table in the one engine core.
@@ -37,12 +49,62 @@ class EngineCores:
         Raises:
             Refusal: nothing was changed.
         """
+        return await self._change("outrider_put_schedule", body)
+
+    async def probe(self, body: dict[str, object]) -> State:
+        """Start a probe in the one engine core.
+
+        Raises:
+            Refusal: nothing was changed.
+        """
+        return await self._change("outrider_post_probe", body)
+
+    async def measure(self, body: dict[str, object]) -> State:
+        """Let the one engine core count steps, or pause to.
+
+        Raises:
+            Refusal: nothing was changed.
+        """
+        return await self._change("outrider_put_measuring", body)
+
+    async def begin_self_test(self) -> list[Trial]:
+        """The trials that this process is to run; none when another one does, or none can be run."""
+        if self._data_parallel_size() > 1:
+            return []
+        return cast(list[Trial], await self._call("outrider_begin_self_test"))
+
+    async def begin_trial(self, k: int) -> None:
+        """The next request is the trial of ``k``."""
+        await self._call("outrider_begin_trial", k)
+
+    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
+        """The trial of ``k`` gave these tokens, or has failed."""
+        await self._call("outrider_end_trial", k, tokens, fault)
+
+    async def end_self_test(self, fault: str | None) -> None:
+        """All trials are done, or could not go on."""
+        await self._call("outrider_end_self_test", fault)
+
+    async def generate(self, prompt: list[int], tokens: int) -> list[int]:
+        """So many tokens after a prompt of token ids, chosen greedily, stop tokens or not."""
+        from vllm import SamplingParams
+
+        parameters = SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+        request_id = f"outrider-self-test-{uuid.uuid4().hex}"
+        generated: list[int] = []
+        async for output in self._engine_client.generate(
+            {"prompt_token_ids": prompt}, parameters, request_id
+        ):
+            generated = list(output.outputs[0].token_ids)
+        return generated
+
+    async def _change(self, method: str, body: dict[str, object]) -> State:
         try:
             size = self._data_parallel_size()
-            answer = None if size > 1 else await self._put(body)
+            answer = None if size > 1 else cast(dict[str, Any], await self._call(method, body))
         except Exception as error:
-            logger.exception("outrider: the engine core did not take the table")
-            message = f"the engine core did not take the table: {_first_line(error)}"
+            logger.exception("outrider: the engine core did not take the request")
+            message = f"the engine core did not take the request: {_first_line(error)}"
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, message) from error
         if answer is None:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, data_parallel_obstacle(size))
@@ -50,9 +112,18 @@ class EngineCores:
             raise Refusal.from_wire(answer["error"])
         return cast(State, answer["state"])
 
-    async def _put(self, body: dict[str, object]) -> dict[str, Any]:
-        answer = await self._engine_client.engine_core.call_utility_async("outrider_put_schedule", body)
-        return cast(dict[str, Any], answer)
+    async def _call_all(self, method: str) -> list[object]:
+        call_all = getattr(self._engine_client.engine_core, "call_utility_all_async", None)
+        # Clients before vLLM 0.32 lack it. One engine needs no more than the ordinary call; of several,
+        # which cannot be tuned anyway, the first one answers then.
+        if call_all is None or self._data_parallel_size() == 1:
+            return [await self._call(method)]
+        answers: list[object] = await call_all(method)
+        return answers
+
+    async def _call(self, method: str, *arguments: object) -> object:
+        answer: object = await self._engine_client.engine_core.call_utility_async(method, *arguments)
+        return answer
 
     def _data_parallel_size(self) -> int:
         return int(self._engine_client.vllm_config.parallel_config.data_parallel_size)

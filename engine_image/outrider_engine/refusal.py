@@ -11,13 +11,16 @@ class Reason(StrEnum):
     UNAUTHORIZED = "Unauthorized"
     """No bearer token, or not the one in the token file."""
     STALE_EPOCH = "StaleEpoch"
-    """(term, epoch) is older than the last accepted push, or the same with another table."""
+    """(term, epoch) is older than the last accepted push, or the same with another table; for a probe,
+    not that of the pushed table in force."""
+    PROBE_RUNNING = "ProbeRunning"
+    """Another probe runs; one at a time."""
     TOO_LARGE = "TooLarge"
     """The body exceeds the size limit."""
     MALFORMED = "Malformed"
-    """The body is not a push."""
+    """The body is not what the route takes."""
     NOT_CAPTURED = "NotCaptured"
-    """The table holds a K that the engine was not launched with."""
+    """A K that the engine was not launched with, or that failed the self-test."""
     LIVE_TUNING_IMPOSSIBLE = "LiveTuningImpossible"
     """This engine cannot change its table while it runs."""
 
@@ -25,6 +28,7 @@ class Reason(StrEnum):
 HTTP_STATUS = {
     Reason.UNAUTHORIZED: 401,
     Reason.STALE_EPOCH: 409,
+    Reason.PROBE_RUNNING: 409,
     Reason.TOO_LARGE: 413,
     Reason.MALFORMED: 422,
     Reason.NOT_CAPTURED: 422,

@@ -8,8 +8,8 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from outrider_engine.control import Push, parse_push
 from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.table import require_keys
 
 LARGEST_BODY_BYTES = 64 * 1024
 
@@ -44,17 +44,29 @@ async def read_body(chunks: AsyncIterator[bytes], *, limit: int = LARGEST_BODY_B
     return bytes(body)
 
 
-def parse_body(body: bytes) -> Push:
-    """Read a push from the bytes of a body.
+def parse_json(body: bytes) -> object:
+    """Read the bytes of a body.
 
     Raises:
         Refusal: `Reason.MALFORMED`.
     """
     try:
-        value = json.loads(body)
+        value: object = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise Refusal(Reason.MALFORMED, "the body is not JSON") from error
-    return parse_push(value)
+    return value
+
+
+def parse_measuring(value: object) -> bool:
+    """Read the body of ``PUT /outrider/v1/measuring``.
+
+    Raises:
+        Refusal: `Reason.MALFORMED`.
+    """
+    enabled = require_keys(value, "the body", needed=frozenset({"enabled"}), optional=frozenset())["enabled"]
+    if not isinstance(enabled, bool):
+        raise Refusal(Reason.MALFORMED, "enabled must be true or false")
+    return enabled
 
 
 def _read_token(token_file: Path | None) -> bytes:

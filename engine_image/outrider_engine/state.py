@@ -7,6 +7,9 @@ from typing import TypedDict, cast
 
 from outrider_engine import __version__
 from outrider_engine.control import Source
+from outrider_engine.measure import CellSums
+from outrider_engine.probe import ProbeState
+from outrider_engine.selftest import SelfTest, SelfTestWire
 from outrider_engine.support import data_parallel_obstacle
 
 
@@ -34,12 +37,25 @@ class State(TypedDict):
     term: int
     epoch: int
     leaseRemainingSeconds: float | None
+    measuring: bool
+    probe: ProbeState | None
+    selfTest: SelfTestWire
     engines: int
     enginesAgree: bool
     problems: list[str]
 
 
-PER_ENGINE_FIELDS = frozenset({"bootId", "leaseRemainingSeconds"})
+class Measurement(TypedDict):
+    """What one engine core has counted since it started. ``lookup``: K by batch size, index 0 unused."""
+
+    state: State
+    lookup: list[int] | None
+    cells: list[CellSums]
+    hookSeconds: float
+    hookFailures: int
+
+
+PER_ENGINE_FIELDS = frozenset({"bootId", "leaseRemainingSeconds", "selfTest"})
 """Fields that differ between engines of one pod that agree."""
 
 
@@ -60,10 +76,18 @@ def unavailable(reason: str) -> State:
         term=0,
         epoch=0,
         leaseRemainingSeconds=None,
+        measuring=False,
+        probe=None,
+        selfTest=SelfTest().to_wire(),
         engines=1,
         enginesAgree=True,
         problems=[],
     )
+
+
+def unmeasured(reason: str) -> Measurement:
+    """The measurement of an engine that the plugin cannot see into."""
+    return Measurement(state=unavailable(reason), lookup=None, cells=[], hookSeconds=0.0, hookFailures=0)
 
 
 def merge(states: Sequence[State], *, data_parallel_size: int) -> State:

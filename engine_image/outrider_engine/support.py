@@ -1,13 +1,23 @@
-"""Which engines can change K while they run. Data only; vLLM is not imported.
+"""Which engines can change K while they run, as data. vLLM is not imported.
 
-Source: vLLM 0.32.0. `vllm/v1/spec_decode/*.py` and `vllm/v1/worker/gpu_model_runner.py` for the V1
-runner, `vllm/v1/worker/gpu/spec_decode/` for V2.
+Each entry was read in the source of the vLLM versions that it covers; ``engine_image/contract`` reads
+that source again and compares. The operator's planner holds a table of the same form.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
+
+Version: TypeAlias = tuple[int, int]
+"""Major and minor number. vLLM's patch releases change none of this."""
+
+OLDEST_VERSION: Version = (0, 26)
+NEWEST_VERSION: Version = (0, 33)
+"""The vLLM versions whose source was checked, both inclusive."""
 
 
 class Runner(StrEnum):
@@ -17,14 +27,61 @@ class Runner(StrEnum):
     V2 = "V2"
 
 
-LIVE_METHODS: dict[Runner, frozenset[str]] = {
-    Runner.V1: frozenset({"draft_model", "eagle", "eagle3", "mtp", "ngram", "dflash"}),
-    Runner.V2: frozenset({"eagle", "eagle3"}),
-}
-"""Methods whose drafter follows the K of each step."""
+class Response(StrEnum):
+    """What a method does when a step asks for another K than the configured one."""
 
-FIXED_K_METHODS = frozenset({"suffix", "ngram_gpu", "extract_hidden_states", "medusa"})
-"""Methods that assert that K is the configured one: another K ends the engine."""
+    FOLLOWS = "follows"
+    """It drafts K tokens."""
+    FULL_LENGTH = "full length"
+    """It drafts the configured number of tokens; only verification shrinks."""
+    BREAKS = "breaks"
+    """It fails an assertion or mixes up the drafts of different requests."""
+    TABLE_DROPPED = "table dropped"
+    """vLLM drops the table at the start."""
+    ABSENT = "absent"
+    """This runner has no such method."""
+
+
+Spans: TypeAlias = Mapping[Version, Response]
+"""First version -> the response from there on."""
+
+PARALLEL = "+parallel"
+"""Ending of a method's name with ``parallel_drafting``: ``draft_model+parallel`` is PARD, and
+``eagle3+parallel`` P-EAGLE. dflash and dspark always draft in parallel and have no such name."""
+
+_FOLLOWS: Spans = {(0, 26): Response.FOLLOWS}
+_FULL_LENGTH: Spans = {(0, 26): Response.FULL_LENGTH}
+_BREAKS: Spans = {(0, 26): Response.BREAKS}
+_BREAKS_OR_DROPPED: Spans = {(0, 26): Response.BREAKS, (0, 33): Response.TABLE_DROPPED}
+
+MATRIX: Mapping[str, Mapping[Runner, Spans]] = {
+    "draft_model": {Runner.V1: _FOLLOWS, Runner.V2: {(0, 31): Response.FULL_LENGTH}},
+    "eagle": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
+    "eagle3": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
+    # On V2 it depends on the model: those with several prediction modules draft the full length.
+    "mtp": {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
+    "dflash": {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
+    "dspark": {Runner.V2: _FULL_LENGTH},
+    "ngram": {Runner.V1: _FOLLOWS, Runner.V2: {(0, 32): Response.FULL_LENGTH}},
+    "ngram_gpu": {Runner.V1: _BREAKS_OR_DROPPED, Runner.V2: {(0, 32): Response.FULL_LENGTH}},
+    "suffix": {Runner.V1: _BREAKS_OR_DROPPED},
+    "medusa": {Runner.V1: {(0, 26): Response.BREAKS, (0, 33): Response.ABSENT}},
+    "mlp_speculator": {},
+    "extract_hidden_states": {Runner.V1: _BREAKS_OR_DROPPED, Runner.V2: {(0, 29): Response.FULL_LENGTH}},
+    "custom_class": {Runner.V1: {(0, 26): Response.FULL_LENGTH, (0, 33): Response.TABLE_DROPPED}},
+    # LLMBaseProposer lays out its inputs for the configured K and reshapes its output by the step's K.
+    f"draft_model{PARALLEL}": {Runner.V1: _BREAKS},
+    f"eagle{PARALLEL}": {Runner.V1: _BREAKS},
+    f"eagle3{PARALLEL}": {Runner.V1: _BREAKS},
+}
+"""Method -> runner -> response by version; what is not named is absent."""
+
+_OBSTACLES: Mapping[Response, str] = {
+    Response.FULL_LENGTH: "method {method} does not follow K on the {runner} runner of vLLM {version}",
+    Response.BREAKS: "method {method} ends the engine when K is not the configured one",
+    Response.TABLE_DROPPED: "vLLM {version} drops the table of method {method} on the {runner} runner",
+    Response.ABSENT: "the {runner} runner of vLLM {version} is not known to have method {method}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +94,7 @@ class EngineFacts:
     max_num_seqs: int
     num_speculative_tokens: int
     data_parallel_size: int
+    parallel_drafting: bool = False
 
 
 def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
@@ -45,10 +103,13 @@ def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
         return "the engine was launched without speculation"
     if facts.data_parallel_size > 1:
         return data_parallel_obstacle(facts.data_parallel_size)
-    if facts.method in FIXED_K_METHODS:
-        return f"method {facts.method} ends the engine when K is not the configured one"
-    if facts.method not in LIVE_METHODS[facts.runner]:
-        return f"method {facts.method} does not follow K on the {facts.runner} runner"
+    version = parse_version(facts.engine_version)
+    if version is None or not OLDEST_VERSION <= version <= NEWEST_VERSION:
+        return f"vLLM {facts.engine_version} was not checked for live tuning"
+    name = variant(facts.method, parallel_drafting=facts.parallel_drafting)
+    answer = response(name, facts.runner, version)
+    if answer is not Response.FOLLOWS:
+        return _OBSTACLES[answer].format(method=name, runner=facts.runner, version=facts.engine_version)
     if not has_table:
         return "the engine was launched without num_speculative_tokens_per_batch_size"
     return None
@@ -57,3 +118,21 @@ def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
 def data_parallel_obstacle(size: int) -> str:
     """Why an engine of several data-parallel ranks cannot change K."""
     return f"vLLM drops the table under data parallelism (size {size})"
+
+
+def response(name: str, runner: Runner, version: Version) -> Response:
+    """The entry of `MATRIX` for a method's name, as `variant` gives it."""
+    spans = MATRIX.get(name, {}).get(runner, {})
+    since = max((first for first in spans if first <= version), default=None)
+    return Response.ABSENT if since is None else spans[since]
+
+
+def variant(method: str, *, parallel_drafting: bool) -> str:
+    """The name under which `MATRIX` has a method."""
+    return method + PARALLEL if parallel_drafting and method not in ("dflash", "dspark") else method
+
+
+def parse_version(text: str) -> Version | None:
+    """Major and minor number of a version such as ``0.32.0+cpu``; None when there are none."""
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else None

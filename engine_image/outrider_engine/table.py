@@ -79,15 +79,19 @@ def parse_table(value: object) -> Table:
     return Table(rows)
 
 
-def require_captured(table: Table, captured: frozenset[int]) -> None:
-    """Refuse a table with a K that the engine was not launched with.
+def require_captured(
+    values: frozenset[int], captured: frozenset[int], *, failed: frozenset[int] = frozenset()
+) -> None:
+    """Refuse a K that the engine was not launched with, or that failed its self-test.
 
     Raises:
         Refusal: `Reason.NOT_CAPTURED`.
     """
-    missing = sorted(table.values() - captured)
+    missing, broken = sorted(values - captured), sorted(values & failed)
     if missing:
         raise Refusal(Reason.NOT_CAPTURED, f"K={missing} was not launched; the engine has {sorted(captured)}")
+    if broken:
+        raise Refusal(Reason.NOT_CAPTURED, f"K={broken} failed the self-test of this engine")
 
 
 def captured_values(lookup: Sequence[int]) -> frozenset[int]:
@@ -95,14 +99,8 @@ def captured_values(lookup: Sequence[int]) -> frozenset[int]:
     return frozenset(lookup[1:])
 
 
-def read_back(lookup: Sequence[int], *, asked: Table | None = None) -> Table:
-    """The table that a lookup stands for.
-
-    asked: answered as it is when it stands for the same lookup, so that rows above the
-        engine's largest batch are not lost and a reader finds what was pushed.
-    """
-    if asked is not None and asked.dense(len(lookup) - 1) == tuple(lookup):
-        return asked
+def read_back(lookup: Sequence[int]) -> Table:
+    """The table that a lookup stands for, with as few rows as it takes."""
     rows: list[Row] = []
     batch_size = 0
     for k, run in groupby(lookup[1:]):
@@ -121,6 +119,19 @@ def whole_number(value: object, name: str, *, at_least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not at_least <= value <= LARGEST_NUMBER:
         raise Refusal(Reason.MALFORMED, f"{name} must be a whole number of at least {at_least}")
     return value
+
+
+def number_up_to(value: object, name: str, largest: float) -> float:
+    """``value`` as a number above 0 and at most ``largest``.
+
+    Raises:
+        Refusal: `Reason.MALFORMED`; the message holds ``name``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refusal(Reason.MALFORMED, f"{name} must be a number")
+    if not 0 < value <= largest:  # false for NaN, too
+        raise Refusal(Reason.MALFORMED, f"{name} must lie in 0 … {largest:.0f}, 0 excluded")
+    return float(value)
 
 
 def require_keys(

@@ -1,4 +1,4 @@
-"""One engine for the whole session; every test pushes under a term of its own."""
+"""One engine of each kind for the whole session; every test pushes under a term of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.engine import MODELS, PYTHON, Engine, install_plugin, running_engine
+from tests.contract.engine import MODELS, NGRAM, PYTHON, Engine, Launch, install_plugin, running_engine
 
 _terms = count(1)
 
@@ -26,7 +26,15 @@ def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
     """A running engine with the tiny models."""
     if not (MODELS / "target").is_dir():
         pytest.fail(f"no tiny models at {MODELS}: run `make test` once, it makes them", pytrace=False)
-    with running_engine(plugin, tmp_path_factory.mktemp("engine"), token="the-secret-of-this-run") as engine:
+    with running_engine(plugin, tmp_path_factory.mktemp("engine")) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def ngram_engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A running engine that drafts by looking up the request's own text."""
+    launch = Launch(speculation=NGRAM, candidates=(0, 2, 4))
+    with running_engine(plugin, tmp_path_factory.mktemp("ngram"), launch) as engine:
         yield engine
 
 

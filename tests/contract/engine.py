@@ -11,14 +11,16 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
-PYTHON = CACHE / "engine-env" / "bin" / "python"
+PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
+"""The Python of the vLLM under test. Another release is tested by naming that of its own environment."""
+
 MODELS = CACHE / "models"
 PLUGIN_SOURCE = Path(__file__).parents[2] / "engine_image"
 
@@ -30,12 +32,34 @@ STATIC_TABLE = [{"maxBatchSize": 8, "numSpeculativeTokens": 2}, {"numSpeculative
 READY_SECONDS = 600
 REQUEST_SECONDS = 120.0
 
+DRAFT_MODEL: Mapping[str, object] = {"method": "draft_model", "model": str(MODELS / "drafter")}
+NGRAM: Mapping[str, object] = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How an engine is started.
+
+    speculation: vLLM's configuration without K and table; None for an engine without speculation.
+    entry: what Python runs; by default what the engine container runs.
+    flags: come after those that every engine has.
+    """
+
+    speculation: Mapping[str, object] | None = field(default_factory=lambda: DRAFT_MODEL)
+    entry: Sequence[str] = ("-m", "outrider_engine.launch")
+    candidates: Sequence[int] = CANDIDATES
+    flags: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    token: str = "the-secret-of-this-run"
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One running engine and the way to talk to it."""
 
     url: str
+    process: subprocess.Popen[bytes]
+    """What the container runs: the launcher, which becomes the API server."""
     token_file: Path
     log_file: Path
     first_state: Mapping[str, object]
@@ -100,18 +124,23 @@ def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[list[int]
     return rows
 
 
-def server_flags(*, target: Path, drafter: Path, port: int) -> list[str]:
-    """The flags of vLLM's API server for the tiny pair."""
-    speculation = {
-        "method": "draft_model",
-        "model": str(drafter),
-        "num_speculative_tokens": max(CANDIDATES),
-        "num_speculative_tokens_per_batch_size": launch_table(CANDIDATES, MAX_NUM_SEQS),
+def server_flags(
+    *,
+    target: Path,
+    speculation: Mapping[str, object] | None,
+    port: int,
+    candidates: Sequence[int] = CANDIDATES,
+) -> list[str]:
+    """The flags of vLLM's API server for a tiny model."""
+    table = {
+        "num_speculative_tokens": max(candidates),
+        "num_speculative_tokens_per_batch_size": launch_table(candidates, MAX_NUM_SEQS),
     }
+    config = [] if speculation is None else ["--speculative-config", json.dumps({**speculation, **table})]
     return [
         *("--model", str(target)),
         *("--served-model-name", SERVED_NAME),
-        *("--speculative-config", json.dumps(speculation)),
+        *config,
         *("--max-num-seqs", str(MAX_NUM_SEQS)),
         *("--max-model-len", "512"),
         *("--dtype", "bfloat16"),
@@ -121,9 +150,9 @@ def server_flags(*, target: Path, drafter: Path, port: int) -> list[str]:
     ]
 
 
-def launcher(flags: Sequence[str]) -> list[str]:
-    """The command of the engine container."""
-    return [str(PYTHON), "-m", "outrider_engine.launch", *flags]
+def launcher(flags: Sequence[str], *, entry: Sequence[str] = Launch().entry) -> list[str]:
+    """The command of the engine container, or another entry."""
+    return [str(PYTHON), *entry, *flags]
 
 
 def environment(plugin: Path, **extra: str) -> dict[str, str]:
@@ -151,30 +180,40 @@ def install_plugin(folder: Path) -> Path:
 
 
 @contextmanager
-def running_engine(plugin: Path, folder: Path, *, token: str) -> Iterator[Engine]:
+def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> Iterator[Engine]:
     """Start an engine, wait until it is healthy, and end it with its children."""
+    launch = launch or Launch()
     token_file, schedule_file, log_file = folder / "token", folder / "schedule.json", folder / "engine.log"
-    token_file.write_text(token)
+    token_file.write_text(launch.token)
     schedule_file.write_text(json.dumps(STATIC_TABLE))
     port = _free_port()
-    flags = server_flags(target=MODELS / "target", drafter=MODELS / "drafter", port=port)
+    flags = server_flags(
+        target=MODELS / "target", speculation=launch.speculation, port=port, candidates=launch.candidates
+    )
     variables = environment(
-        plugin, OUTRIDER_TOKEN_FILE=str(token_file), OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file)
+        plugin,
+        OUTRIDER_TOKEN_FILE=str(token_file),
+        OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file),
+        **launch.variables,
     )
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            launcher(flags), env=variables, stdout=log, stderr=log, start_new_session=True
+            launcher([*flags, *launch.flags], entry=launch.entry),
+            env=variables,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_until_healthy(process, url, log_file)
-        headers = {"Authorization": f"Bearer {token}"}
+        headers = {"Authorization": f"Bearer {launch.token}"}
         first = httpx.get(
             f"{url}/outrider/v1/state", headers=headers, timeout=REQUEST_SECONDS, trust_env=False
         )
-        yield Engine(url=url, token_file=token_file, log_file=log_file, first_state=first.json())
+        yield Engine(url, process, token_file, log_file, first.json())
     finally:
-        _end(process)
+        end(process)
 
 
 def _wait_until_healthy(process: subprocess.Popen[bytes], url: str, log_file: Path) -> None:
@@ -186,17 +225,19 @@ def _wait_until_healthy(process: subprocess.Popen[bytes], url: str, log_file: Pa
             if httpx.get(f"{url}/health", timeout=5, trust_env=False).is_success:
                 return
         except httpx.TransportError:
-            time.sleep(0.5)
+            pass
+        time.sleep(0.5)
     raise AssertionError(f"the engine is not healthy after {READY_SECONDS} s:\n{_tail(log_file)}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End the engine as Kubernetes does, and whatever a crash left of its process group."""
     process.send_signal(signal.SIGTERM)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=30)
-    except subprocess.TimeoutExpired:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+    process.wait(timeout=30)
 
 
 def _tail(log_file: Path, lines: int = 40) -> str:

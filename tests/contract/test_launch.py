@@ -16,7 +16,8 @@ pytestmark = pytest.mark.contract
 def test_a_missing_model_ends_with_a_reason(plugin: Path, tmp_path: Path) -> None:
     termination_log = tmp_path / "termination-log"
     termination_log.touch()
-    flags = server_flags(target=tmp_path / "nowhere", drafter=tmp_path / "nowhere-either", port=1)
+    speculation = {"method": "draft_model", "model": str(tmp_path / "nowhere-either")}
+    flags = server_flags(target=tmp_path / "nowhere", speculation=speculation, port=1)
     variables = environment(plugin, OUTRIDER_TERMINATION_LOG=str(termination_log))
     ended = subprocess.run(
         launcher(flags), env=variables, capture_output=True, text=True, timeout=60, check=False

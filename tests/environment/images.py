@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from engine_image.build import DOCKERFILES, PACKAGE, Target, find_plugin
 from tests.environment.choice import Cluster, Setup
 from tests.environment.place import (
     DEBIAN_IMAGE,
@@ -164,9 +165,8 @@ def project_images(setup: Setup) -> Stage:
     place = setup.place
     operator = [place.root / "operator" / name for name in ("outrider", "pyproject.toml", "Dockerfile")]
     operator += [place.root / "uv.lock"]
-    engine = [
-        place.root / "engine_image" / name for name in ("outrider_engine", "pyproject.toml", "Dockerfile.cpu")
-    ]
+    parts = ("outrider_engine", "pyproject.toml", "README.md", "Dockerfile.cpu", "build.py")
+    engine = [place.root / "engine_image" / name for name in parts]
 
     def build(work: Work) -> None:
         work.progress("operator")
@@ -179,9 +179,10 @@ def project_images(setup: Setup) -> Stage:
         work.progress("engine")
         if _content(setup, ENGINE_IMAGE) != fingerprint(*engine):
             context = _empty(place.build / "engine")
-            shutil.copy(place.root / "engine_image" / "Dockerfile.cpu", context / "Dockerfile")
-            _wheel(place, work, "outrider-engine", context)
-            _build(setup, work, ENGINE_IMAGE, context, fingerprint(*engine), BASE=DEBIAN_IMAGE)
+            shutil.copy(DOCKERFILES[Target.CPU], context / "Dockerfile")
+            _wheel(place, work, PACKAGE, context)
+            pinned = find_plugin(context).arguments()
+            _build(setup, work, ENGINE_IMAGE, context, fingerprint(*engine), BASE=DEBIAN_IMAGE, **pinned)
         work.progress("operator and engine")
 
     return Stage(

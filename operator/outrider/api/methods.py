@@ -1,4 +1,5 @@
-"""The speculation methods, and what admission must know of each. Engines' part: plan/methods.py."""
+"""The speculation methods, and what admission must know of each. Engines' part: plan/methods.py
+and plan/matrix.py."""
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ TRAITS: dict[Method, Traits] = {
     Method.DRAFT_MODEL: Traits(Drafter.REQUIRED, Tunability.LIVE),
     Method.EAGLE: Traits(Drafter.REQUIRED, Tunability.LIVE),
     Method.EAGLE3: Traits(Drafter.REQUIRED, Tunability.LIVE),
-    Method.P_EAGLE: Traits(Drafter.REQUIRED, Tunability.LIVE),
-    Method.PARD: Traits(Drafter.REQUIRED, Tunability.LIVE),
+    Method.P_EAGLE: Traits(Drafter.REQUIRED, Tunability.STATIC),
+    Method.PARD: Traits(Drafter.REQUIRED, Tunability.STATIC),
     Method.MTP: Traits(Drafter.OPTIONAL, Tunability.LIVE),
     Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Drafting.WHEN_FOUND),
     Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Drafting.WHEN_FOUND),

@@ -1,27 +1,25 @@
-"""How vLLM runs each method: the one place to add a method to the planner.
+"""How Outrider has vLLM run each method.
 
-What admission must know of a method is in `outrider.api.methods`.
+What admission must know of a method is in `outrider.api.methods`, what the engine does when K changes
+in `outrider.plan.matrix`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from outrider.api.methods import Method
-
-Version = tuple[int, int, int]
-
-OLDEST_VERSION: Version = (0, 32, 0)
-"""The oldest vLLM whose internals the engine plugin was written against."""
-
-
-class Runner(StrEnum):
-    """vLLM's two model runners, by the value of ``VLLM_USE_V2_MODEL_RUNNER``."""
-
-    V1 = "0"
-    V2 = "1"
+from outrider.plan.matrix import (
+    NEWEST_VERSION,
+    OLDEST_VERSION,
+    Response,
+    Runner,
+    known_versions,
+    parse_version,
+    response,
+    version_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,6 @@ class EngineMethod:
     """Keys of ``--speculative-config``; empty: no such flag."""
     runner: Runner | None = Runner.V1
     """The model runner it needs; None: vLLM's own choice."""
-    removed_in: Version | None = None
-    """First version without it."""
     why: str = ""
     """Reason of a limit, for the reference and for messages."""
     source: str = ""
@@ -55,13 +51,15 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     Method.EAGLE3: EngineMethod({"method": "eagle3"}, source=_V1_TABLE),
     Method.P_EAGLE: EngineMethod(
         {"method": "eagle3", "parallel_drafting": True},
-        why="EAGLE-3 weights trained to draft all tokens in one pass.",
-        source="vllm/config/speculative.py, max_num_new_slots_for_drafting",
+        why="EAGLE-3 weights trained to draft all tokens in one pass. Another K than that of the launch "
+        "mixes up the drafts or ends the engine.",
+        source="vllm/v1/spec_decode/llm_base_proposer.py, extra_slots_per_request and propose",
     ),
     Method.PARD: EngineMethod(
         {"method": "draft_model", "parallel_drafting": True},
-        why="A draft model trained to draft all tokens in one pass.",
-        source="vllm/config/speculative.py, max_num_new_slots_for_drafting",
+        why="A draft model trained to draft all tokens in one pass. Another K than that of the launch "
+        "mixes up the drafts or ends the engine.",
+        source="vllm/v1/spec_decode/llm_base_proposer.py, extra_slots_per_request and propose",
     ),
     Method.MTP: EngineMethod(
         {"method": "mtp"},
@@ -87,13 +85,11 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     ),
     Method.MEDUSA: EngineMethod(
         {"method": "medusa"},
-        removed_in=(0, 33, 0),
         why="The proposer asserts the K of the launch.",
         source="vllm/v1/spec_decode/medusa.py",
     ),
     Method.MLP_SPECULATOR: EngineMethod(
         {"method": "mlp_speculator"},
-        removed_in=(0, 33, 0),
         why="The V1 and V2 runners have no proposer for it.",
         source="vllm/v1/worker/gpu_model_runner.py",
     ),
@@ -105,32 +101,32 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
 }
 
 
-def parse_version(text: str) -> Version:
-    """Numbers of a version such as ``0.33.0`` or ``0.33.0.post1``.
-
-    Raises:
-        ValueError: it does not start with three numbers.
-    """
-    major, minor, patch = text.split(".")[:3]
-    digits = patch[: len(patch) - len(patch.lstrip("0123456789"))]
-    return int(major), int(minor), int(digits)
-
-
 def unsupported_reason(method: Method, version: str) -> str | None:
     """Why this engine version cannot run ``method``, with a remedy; None when it can."""
     number = parse_version(version)
     if number < OLDEST_VERSION:
         oldest = version_text(OLDEST_VERSION)
-        return f"vLLM {version} does not suit Outrider's plugin; set spec.engine.version to {oldest} or newer"
-    removed = ENGINE_METHODS[method].removed_in
-    if removed is not None and number >= removed:
         return (
-            f"vLLM {version} has no method {method}: it was removed in {version_text(removed)}; "
-            "choose another method or an older spec.engine.version"
+            f"vLLM {version} does not suit Outrider's plugin; set spec.engine.version to {oldest}.0 or newer"
+        )
+    if number > NEWEST_VERSION:
+        newest = version_text(NEWEST_VERSION)
+        remedy = f"set spec.engine.version to {newest} or older"
+        return f"vLLM {version} was not checked with Outrider's plugin; {remedy}"
+    runner = ENGINE_METHODS[method].runner
+    if runner is not None and response(method, runner, number) is Response.ABSENT:
+        return (
+            f"vLLM {version} has no method {method}; choose another method, or another spec.engine.version: "
+            f"it runs with {versions_with(method, runner)}"
         )
     return None
 
 
-def version_text(version: Version) -> str:
-    """The usual spelling of a version."""
-    return ".".join(str(number) for number in version)
+def versions_with(method: Method, runner: Runner) -> str:
+    """The versions that have ``method`` on this runner, such as ``all`` or ``0.26 to 0.32``."""
+    having = [v for v in known_versions() if response(method, runner, v) is not Response.ABSENT]
+    if not having:
+        return "none"
+    if having == list(known_versions()):
+        return "all"
+    return f"{version_text(having[0])} to {version_text(having[-1])}"

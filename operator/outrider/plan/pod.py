@@ -27,7 +27,13 @@ from outrider.plan.runtimes import vllm
 from outrider.plan.settings import PlanSettings
 
 OWNED_VARIABLES = frozenset(
-    {"VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", "OUTRIDER_STATIC_SCHEDULE_FILE", "OUTRIDER_TOKEN_FILE"}
+    {
+        "VLLM_PLUGINS",
+        "VLLM_USE_V2_MODEL_RUNNER",
+        "OUTRIDER_STATIC_SCHEDULE_FILE",
+        "OUTRIDER_TOKEN_FILE",
+        "OUTRIDER_SELF_TEST_FILE",
+    }
 )
 """Another value would take the engine out of Outrider's control, or let it crash on a pushed table."""
 
@@ -128,6 +134,8 @@ def _env(spec: Spec) -> list[JsonValue]:
         **vllm.environment(spec),
         "OUTRIDER_STATIC_SCHEDULE_FILE": f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",
         "OUTRIDER_TOKEN_FILE": f"{CONTROL_FOLDER}/{TOKEN_FILE}",
+        # In the pod's own volume, which outlives a container that a drafter ended.
+        "OUTRIDER_SELF_TEST_FILE": "/tmp/outrider-self-test.json",
         "HOME": HOME,
         # PyTorch asks for the user's name, and the image need not know this user id.
         "USER": "outrider",

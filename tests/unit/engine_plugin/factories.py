@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from outrider_engine.control import Fence, Limits, Push
 from outrider_engine.core import EngineCoreControl
+from outrider_engine.measure import Meter, Step
+from outrider_engine.probe import ProbeRequest, Slice
 from outrider_engine.support import EngineFacts, Runner
 from outrider_engine.table import Row, Table
 
@@ -23,6 +25,31 @@ def a_table(*rows: tuple[int, int], above: int = 0) -> Table:
 
 def a_push(*, term: int = 1, epoch: int = 1, table: Table | None = None, lease_seconds: float = 60) -> Push:
     return Push(Fence(term, epoch), Table.constant(3) if table is None else table, lease_seconds)
+
+
+def a_probe(
+    *slices: Slice,
+    term: int = 1,
+    epoch: int = 1,
+    name: str = "p1",
+    low: int = 7,
+    high: int | None = 12,
+    deadline_seconds: float = 20,
+) -> ProbeRequest:
+    return ProbeRequest(
+        Fence(term, epoch),
+        name,
+        low,
+        high,
+        slices or (Slice(1, steps=2), Slice(5, steps=2)),
+        deadline_seconds,
+    )
+
+
+def a_step(
+    *, batch: int = 8, k: int = 1, mixed: bool = False, seconds: float = 0.1, emitted: int = 10
+) -> Step:
+    return Step(batch, k, mixed, seconds, emitted)
 
 
 def some_limits(*, max_num_seqs: int = MAX_NUM_SEQS, captured: Sequence[int] = CANDIDATES) -> Limits:
@@ -75,7 +102,12 @@ def a_control(
     clock: Callable[[], float] | None = None,
     read_static: Callable[[], Table | None] = lambda: STATIC,
     facts: EngineFacts | None = None,
+    counted: bool = True,
 ) -> EngineCoreControl:
     return EngineCoreControl(
-        scheduler, facts or some_facts(), read_static=read_static, clock=clock or FakeClock()
+        scheduler,
+        facts or some_facts(),
+        read_static=read_static,
+        meter=Meter(MAX_NUM_SEQS, max(CANDIDATES)) if counted else None,
+        clock=clock or FakeClock(),
     )

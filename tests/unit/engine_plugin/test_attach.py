@@ -10,60 +10,20 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.attach import STATIC_SCHEDULE_VARIABLE, attach
+from outrider_engine.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
 from outrider_engine.control import Push
 from outrider_engine.core import EngineCoreControl
 from outrider_engine.plugin import register
-from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS, STATIC, a_push
+from outrider_engine.probe import Slice
+from outrider_engine.table import Table
+from tests.unit.engine_plugin import fake_vllm
+from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS, STATIC, a_probe, a_push
+from tests.unit.engine_plugin.fake_vllm import Engine, Plan, decoding, prompts, some_config
 
 
-def some_config(**overrides: object) -> SimpleNamespace:
-    values: dict[str, object] = {
-        "speculative_config": SimpleNamespace(method="draft_model", num_speculative_tokens=5),
-        "scheduler_config": SimpleNamespace(max_num_seqs=MAX_NUM_SEQS),
-        "parallel_config": SimpleNamespace(data_parallel_size=1),
-        "use_v2_model_runner": False,
-    }
-    return SimpleNamespace(**(values | overrides))
-
-
-class Engine:
-    """Fresh stand-ins per test, since attaching changes the classes."""
-
-    def __init__(self, vllm_config: object) -> None:
-        class Scheduler:
-            def __init__(self, vllm_config: object) -> None:
-                self.vllm_config = vllm_config
-                self.dynamic_sd_lookup: list[int] | None = list(LAUNCHED)
-
-            def schedule(self, throttle_prefills: bool = False) -> tuple[list[int] | None, bool]:
-                """What a step would use."""
-                return self.dynamic_sd_lookup, throttle_prefills
-
-        class AsyncScheduler(Scheduler):
-            pass
-
-        class EngineCore:
-            def __init__(self) -> None:
-                self.scheduler = AsyncScheduler(vllm_config)
-
-        class EngineCoreProc(EngineCore):
-            pass
-
-        self.scheduler_class, self.engine_core_class = Scheduler, EngineCore
-        self.attach()
-        self.core: Any = EngineCoreProc()
-
-    def attach(self) -> None:
-        attach(self.engine_core_class, self.scheduler_class)
-
-    def put(self, push: Push) -> dict[str, Any]:
-        answer: dict[str, Any] = self.core.outrider_put_schedule(push.to_wire())
-        return answer
-
-    def step_lookup(self) -> list[int]:
-        lookup, _ = self.core.scheduler.schedule(True)
-        return list(lookup)
+def put(engine: Engine, push: Push) -> dict[str, Any]:
+    answer: dict[str, Any] = engine.core.outrider_put_schedule(push.to_wire())
+    return answer
 
 
 @pytest.fixture(autouse=True)
@@ -82,35 +42,39 @@ def static_schedule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_static_table_is_in_force_at_the_first_step() -> None:
-    assert Engine(some_config()).step_lookup() == list(STATIC.dense(MAX_NUM_SEQS))
+    assert Engine(some_config()).lookup() == list(STATIC.dense(MAX_NUM_SEQS))
 
 
 def test_the_utility_methods_set_and_tell_the_table() -> None:
     engine = Engine(some_config())
-    answer = engine.put(a_push(term=2, epoch=3))
+    answer = put(engine, a_push(term=2, epoch=3))
     assert answer == {"state": answer["state"]}
     told = engine.core.outrider_get_state()
     assert (told["term"], told["epoch"], told["schedule"]) == (2, 3, [{"numSpeculativeTokens": 3}])
     assert (told["engineVersion"], told["method"], told["runner"]) == ("0.32.0", "draft_model", "V1")
-    assert engine.step_lookup() == [0] + [3] * MAX_NUM_SEQS
+    assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
 
 
 def test_the_answer_crosses_a_process_border() -> None:
-    answer = Engine(some_config()).put(a_push())
+    answer = put(Engine(some_config()), a_push())
     assert json.loads(json.dumps(answer)) == answer
 
 
 def test_a_refusal_is_an_answer_and_no_exception() -> None:
     engine = Engine(some_config())
-    engine.put(a_push(epoch=2))
-    assert engine.put(a_push(epoch=1))["error"]["reason"] == "StaleEpoch"
+    put(engine, a_push(epoch=2))
+    assert put(engine, a_push(epoch=1))["error"]["reason"] == "StaleEpoch"
     assert engine.core.outrider_put_schedule({})["error"]["reason"] == "Malformed"
 
 
 def test_arguments_and_result_of_a_step_pass_through() -> None:
     engine = Engine(some_config())
-    assert engine.core.scheduler.schedule()[1] is False
-    assert engine.core.scheduler.schedule(True)[1] is True
+    plan = decoding("a")
+    assert engine.core.scheduler.schedule(plan).throttled is False
+    scheduled = engine.core.scheduler.schedule(plan, True)
+    assert scheduled.throttled is True
+    result = engine.core.scheduler.update_from_output(scheduled, plan)
+    assert [len(output.new_token_ids) for output in result[0].outputs] == [1]
 
 
 def test_every_step_lets_the_lease_lapse_before_it_looks_up_k(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,23 +84,23 @@ def test_every_step_lets_the_lease_lapse_before_it_looks_up_k(monkeypatch: pytes
     monkeypatch.setattr(
         EngineCoreControl, "before_schedule", lambda _self: setattr(scheduler, "dynamic_sd_lookup", marked)
     )
-    assert engine.step_lookup() == marked
+    assert engine.lookup() == marked
 
 
 def test_attaching_twice_wraps_once() -> None:
     engine = Engine(some_config())
-    schedule, init = engine.scheduler_class.schedule, engine.scheduler_class.__init__
+    before = dict(vars(engine.scheduler_class))
     engine.attach()
-    assert (engine.scheduler_class.schedule, engine.scheduler_class.__init__) == (schedule, init)
+    assert dict(vars(engine.scheduler_class)) == before
 
 
 def test_an_engine_of_another_shape_serves_and_says_why_it_has_no_control() -> None:
     engine = Engine(SimpleNamespace())
-    assert engine.step_lookup() == list(LAUNCHED)
+    assert engine.lookup() == list(LAUNCHED)
     told = engine.core.outrider_get_state()
     assert not told["liveTuning"]["possible"]
     assert "AttributeError" in told["liveTuning"]["reason"]
-    assert engine.put(a_push())["error"]["reason"] == "LiveTuningImpossible"
+    assert put(engine, a_push())["error"]["reason"] == "LiveTuningImpossible"
 
 
 def test_a_scheduler_of_another_class_serves_and_has_no_control() -> None:
@@ -148,13 +112,13 @@ def test_a_scheduler_of_another_class_serves_and_has_no_control() -> None:
 def test_a_static_file_that_is_no_json_is_told(static_schedule: Path) -> None:
     static_schedule.write_text("{")
     engine = Engine(some_config())
-    assert engine.step_lookup() == [0] * (MAX_NUM_SEQS + 1)
+    assert engine.lookup() == [0] * (MAX_NUM_SEQS + 1)
     assert engine.core.outrider_get_state()["problems"]
 
 
 def test_no_static_file_leaves_the_launch_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STATIC_SCHEDULE_VARIABLE)
-    assert Engine(some_config()).step_lookup() == list(LAUNCHED)
+    assert Engine(some_config()).lookup() == list(LAUNCHED)
 
 
 def test_an_engine_without_speculation_says_so() -> None:
@@ -167,3 +131,134 @@ def test_an_engine_without_speculation_says_so() -> None:
 def test_registering_in_a_vllm_without_these_classes_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
     register()
     assert "cannot be controlled" in caplog.text
+
+
+# Measurement
+
+
+def cells(engine: Engine) -> dict[tuple[int, int | None], Any]:
+    found = engine.core.outrider_get_measurement()["cells"]
+    return {(cell["minBatchSize"], cell["numSpeculativeTokens"]): cell for cell in found}
+
+
+def test_a_step_is_counted_with_its_tokens_and_drafts() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(3)))
+    engine.step(prompts("a", "b", tokens=50))
+    engine.step(decoding("a", "b", drafts=3, accepted=1, context=50))
+    ((key, cell),) = cells(engine).items()
+    assert key == (2, 3)
+    assert (cell["steps"], cell["scheduledRequests"], cell["emittedTokens"]) == (2, 4, 2 + 4)
+    assert (cell["prefillTokens"], cell["contextTokens"]) == (100, 100)
+    assert cell["draftTokens"] == [2, 2, 2, 0, 0]
+    assert cell["acceptedTokens"] == [2, 0, 0, 0, 0]
+
+
+def test_a_prompt_in_pieces_is_counted_as_it_is_computed() -> None:
+    engine = Engine(some_config())
+    engine.step(prompts("a", tokens=50))
+    engine.step(Plan(tokens={"a": 30}, computed={"a": 50}, outputs={"a": 0}, emitted={"a": 1}))
+    assert sum(cell["prefillTokens"] for cell in cells(engine).values()) == 80
+
+
+def test_a_last_piece_of_one_token_is_a_prompt_too() -> None:
+    engine = Engine(some_config())
+    engine.step(Plan(tokens={"a": 1}, computed={"a": 50}, outputs={"a": 0}, emitted={"a": 1}))
+    assert sum(cell["prefillTokens"] for cell in cells(engine).values()) == 1
+
+
+def test_what_a_preempted_request_computes_again_is_counted_as_prefill() -> None:
+    engine = Engine(some_config())
+    again = Plan(
+        tokens={"a": 57, "b": 4}, computed={"a": 0, "b": 9}, outputs={"a": 7, "b": 7}, drafts={"b": 3}
+    )
+    engine.step(again)
+    assert sum(cell["prefillTokens"] for cell in cells(engine).values()) == 57
+
+
+def test_an_empty_step_is_not_counted() -> None:
+    engine = Engine(some_config())
+    engine.step(Plan(tokens={}, gone=["a"]))
+    assert cells(engine) == {}
+
+
+def test_steps_that_are_scheduled_ahead_are_counted_in_their_own_cells() -> None:
+    engine = Engine(some_config())
+    scheduler = engine.core.scheduler
+    plans = [prompts("a"), decoding("a", drafts=0), decoding("a", "b", drafts=0)]
+    first = scheduler.schedule(plans[0])
+    second = scheduler.schedule(plans[1])
+    scheduler.update_from_output(first, plans[0])
+    third = scheduler.schedule(plans[2])
+    scheduler.update_from_output(second, plans[1])
+    scheduler.update_from_output(third, plans[2])
+    sizes = {low: cell["steps"] for (low, _), cell in cells(engine).items()}
+    assert sizes == {1: 2, 2: 1}
+
+
+def test_a_probe_is_driven_by_the_steps() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(3)))
+    engine.step(decoding("a", drafts=3))
+    answer = engine.core.outrider_post_probe(a_probe(Slice(5, steps=2), low=1, high=1).to_wire())
+    assert answer["state"]["probe"]["running"]
+    ks = [engine.step(decoding("a", drafts=3)).num_spec_tokens_to_schedule for _ in range(4)]
+    assert ks == [5, 5, 3, 3]
+    probe = engine.core.outrider_get_state()["probe"]
+    assert (probe["reason"], probe["results"][0]["steps"]) == ("Completed", 1)
+
+
+def test_the_measurement_crosses_a_process_border() -> None:
+    engine = Engine(some_config())
+    engine.step(prompts("a"))
+    found = engine.core.outrider_get_measurement()
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_fault_in_the_measuring_hook_ends_the_measuring_and_nothing_else() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(3)))
+    engine.core.scheduler.has_unfinished_requests = None
+    plan = decoding("a")
+    result = engine.core.scheduler.update_from_output(engine.core.scheduler.schedule(plan), plan)
+    assert len(result[0].outputs) == 1
+    told = engine.core.outrider_get_state()
+    assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
+    assert any("TypeError" in problem for problem in told["problems"])
+    assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
+    assert engine.core.outrider_get_measurement()["hookFailures"] == 1
+
+
+def test_a_scheduler_output_of_another_shape_ends_the_measuring_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(some_config())
+    monkeypatch.setattr(fake_vllm, "scheduler_output", lambda *_: "another shape")
+    assert engine.core.scheduler.schedule(decoding("a")) == "another shape"
+    told = engine.core.outrider_get_state()
+    assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
+
+
+def test_measuring_can_be_off_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MEASURE_VARIABLE, "0")
+    engine = Engine(some_config())
+    engine.step(prompts("a"))
+    assert cells(engine) == {}
+    engine.core.outrider_put_measuring({"enabled": True})
+    engine.step(prompts("b"))
+    assert len(cells(engine)) == 1
+
+
+def test_without_the_statistics_of_vllm_steps_are_not_counted() -> None:
+    engine = Engine(some_config(), log_stats=False)
+    engine.step(prompts("a"))
+    assert not engine.core.outrider_get_state()["measuring"]
+    assert engine.core.outrider_put_measuring({"enabled": True})["error"]["reason"] == "LiveTuningImpossible"
+
+
+def test_a_scheduler_without_control_tells_an_empty_measurement() -> None:
+    engine = Engine(some_config())
+    engine.core.scheduler = SimpleNamespace()
+    assert engine.core.outrider_get_measurement()["cells"] == []
+    assert engine.core.outrider_begin_self_test() == []
+    engine.core.outrider_end_self_test("no control")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from outrider_engine.control import Fence
+from outrider_engine.measure import Step
+from outrider_engine.probe import Probe, ProbeRequest, Slice
 from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.selftest import SELF_TEST_SECONDS
 from outrider_engine.support import EngineFacts, Runner
 from outrider_engine.table import Table, parse_table
 from tests.unit.engine_plugin.factories import (
@@ -18,7 +23,9 @@ from tests.unit.engine_plugin.factories import (
     FakeClock,
     FakeScheduler,
     a_control,
+    a_probe,
     a_push,
+    a_step,
     a_table,
     some_facts,
 )
@@ -30,7 +37,8 @@ def lookup_of(scheduler: FakeScheduler) -> tuple[int, ...]:
 
 
 class Model(RuleBasedStateMachine):
-    """Any mix of pushes, steps and time: the scheduler holds the newest leased table, or the static one."""
+    """Any mix of pushes, probes, steps and time: the scheduler holds the newest leased table, or the
+    static one, and on top of it a probe until its slices or its deadline end it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +47,8 @@ class Model(RuleBasedStateMachine):
         self.newest = Fence(-1, -1)
         self.newest_table = STATIC
         self.ends_at = 0.0
+        self.probe_ends_at = 0.0
+        self.probes = 0
 
     @rule(
         term=st.integers(0, 2),
@@ -58,24 +68,68 @@ class Model(RuleBasedStateMachine):
         else:
             assert k != 4
             assert fits
+            if fence != self.newest:
+                self.probe_ends_at = 0.0
             self.newest, self.newest_table = fence, table
             self.ends_at = self.clock.now + lease_seconds
+
+    @rule(k=st.sampled_from([1, 2, 4]), old=st.booleans(), deadline_seconds=st.sampled_from([0.5, 15.0]))
+    def probe(self, k: int, old: bool, deadline_seconds: float) -> None:
+        self.probes += 1
+        fence = Fence(max(0, self.newest.term), max(0, self.newest.epoch - old))
+        request = a_probe(
+            Slice(k, steps=2),
+            Slice(1, seconds=0.5),
+            term=fence.term,
+            epoch=fence.epoch,
+            name=str(self.probes),
+            deadline_seconds=deadline_seconds,
+        )
+        before = self.control.state()
+        fits = fence == self.newest and self.clock.now < self.ends_at and k != 4
+        try:
+            self.control.start_probe(request)
+        except Refusal:
+            assert not fits or (before["probe"] is not None and before["probe"]["running"])
+            assert self.control.state() == before
+        else:
+            assert fits
+            self.probe_ends_at = self.clock.now + deadline_seconds
+
+    @rule(batch=st.sampled_from([1, 8]), k=st.sampled_from([1, 2, 3]), mixed=st.booleans())
+    def step(self, batch: int, k: int, mixed: bool) -> None:
+        self.control.before_schedule()
+        self.control.after_step(a_step(batch=batch, k=k, mixed=mixed, seconds=0.3))
 
     @rule(seconds=st.sampled_from([0.5, 5.0, 20.0]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
+    def wanted(self) -> Table:
+        return self.newest_table if self.clock.now < self.ends_at else STATIC
+
     @invariant()
     def a_step_uses_the_right_table(self) -> None:
         self.control.before_schedule()
-        wanted = self.newest_table if self.clock.now < self.ends_at else STATIC
-        assert lookup_of(self.scheduler) == wanted.dense(MAX_NUM_SEQS)
+        probe, found = self.control.state()["probe"], lookup_of(self.scheduler)
+        wanted = self.wanted().dense(MAX_NUM_SEQS)
+        if probe is None or not probe["running"]:
+            assert found == wanted
+        else:
+            k = probe["results"][-1]["numSpeculativeTokens"]
+            assert found == (*wanted[:7], *(k,) * 6, *wanted[13:])
 
     @invariant()
-    def the_state_tells_what_the_scheduler_uses(self) -> None:
+    def no_probe_outlives_its_deadline_its_table_or_its_lease(self) -> None:
+        probe = self.control.state()["probe"]
+        if probe is not None and probe["running"]:
+            assert self.clock.now < min(self.probe_ends_at, self.ends_at)
+
+    @invariant()
+    def the_state_tells_the_table_beneath_a_probe(self) -> None:
         state = self.control.state()
         assert state["schedule"] is not None
-        assert parse_table(state["schedule"]).dense(MAX_NUM_SEQS) == lookup_of(self.scheduler)
+        assert parse_table(state["schedule"]).dense(MAX_NUM_SEQS) == self.wanted().dense(MAX_NUM_SEQS)
 
 
 TestModel = Model.TestCase
@@ -253,3 +307,252 @@ def test_a_lookup_of_another_length_is_not_touched() -> None:
 def test_each_start_has_a_boot_id_of_its_own() -> None:
     first, second = a_control(FakeScheduler()), a_control(FakeScheduler())
     assert first.state()["bootId"] != second.state()["bootId"]
+
+
+# Probes
+
+
+def probing(*slices: Slice, low: int = 1, high: int | None = None) -> tuple[FakeScheduler, FakeClock, Any]:
+    """An engine with K=3 pushed, and a probe that has just begun."""
+    scheduler, clock = FakeScheduler(), FakeClock()
+    control = a_control(scheduler, clock=clock)
+    control.put(a_push(lease_seconds=30))
+    control.start_probe(a_probe(*slices, low=low, high=high))
+    return scheduler, clock, control
+
+
+def test_a_probe_runs_its_slices_and_the_table_returns_by_itself() -> None:
+    scheduler, _, control = probing(Slice(1, steps=1), Slice(5, steps=1))
+    seen = [lookup_of(scheduler)[8]]
+    for k in (1, 5):
+        control.after_step(a_step(k=k))
+        seen.append(lookup_of(scheduler)[8])
+    assert seen == [1, 5, 3]
+    assert control.state()["probe"]["reason"] == "Completed"
+
+
+def test_a_renewal_does_not_end_a_probe() -> None:
+    scheduler, _, control = probing(Slice(1, steps=5))
+    state = control.put(a_push(lease_seconds=30))
+    assert (state["probe"]["running"], state["schedule"]) == (True, Table.constant(3).to_wire())
+    assert lookup_of(scheduler)[8] == 1
+
+
+def test_a_push_of_another_table_ends_a_probe() -> None:
+    scheduler, _, control = probing(Slice(1, steps=5))
+    state = control.put(a_push(epoch=2, table=Table.constant(5)))
+    assert (state["probe"]["running"], state["probe"]["reason"]) == (False, "Superseded")
+    assert lookup_of(scheduler) == Table.constant(5).dense(MAX_NUM_SEQS)
+
+
+def test_a_refused_push_leaves_the_probe_running() -> None:
+    _, _, control = probing(Slice(1, steps=5))
+    with pytest.raises(Refusal):
+        control.put(a_push(epoch=2, table=Table.constant(4)))
+    assert control.state()["probe"]["running"]
+
+
+def test_a_probe_ends_with_the_lease_it_stands_on() -> None:
+    scheduler, clock, control = probing(Slice(1, steps=5))
+    control.put(a_push(lease_seconds=5))
+    clock.advance(5)
+    control.before_schedule()
+    assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
+    assert control.state()["probe"]["reason"] == "LeaseLapsed"
+
+
+def test_a_probe_ends_at_its_deadline_without_a_call() -> None:
+    scheduler, clock, control = probing(Slice(1, steps=5))
+    clock.advance(20)
+    control.before_schedule()
+    assert lookup_of(scheduler) == Table.constant(3).dense(MAX_NUM_SEQS)
+    assert control.state()["probe"]["reason"] == "Deadline"
+
+
+def test_the_same_probe_is_answered_and_not_run_again() -> None:
+    _, _, control = probing(Slice(1, steps=1))
+    control.after_step(a_step(k=1))
+    state = control.start_probe(a_probe(Slice(1, steps=1), low=1, high=None))
+    assert (state["probe"]["running"], state["probe"]["results"][0]["steps"]) == (False, 1)
+
+
+def test_the_id_of_another_epoch_is_another_probe() -> None:
+    _, _, control = probing(Slice(1, steps=1))
+    control.put(a_push(epoch=2))
+    assert control.start_probe(a_probe(epoch=2))["probe"]["running"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (a_probe(name="p2"), Reason.PROBE_RUNNING),
+        (a_probe(epoch=0, name="p2"), Reason.STALE_EPOCH),
+        (a_probe(epoch=2, name="p2"), Reason.STALE_EPOCH),
+        (a_probe(term=0, name="p2"), Reason.STALE_EPOCH),
+    ],
+    ids=["another one runs", "older", "newer", "older term"],
+)
+def test_a_probe_out_of_turn_is_refused(request_: ProbeRequest, reason: Reason) -> None:
+    _, _, control = probing(Slice(1, steps=5))
+    before = control.state()
+    with pytest.raises(Refusal) as refused:
+        control.start_probe(request_)
+    assert refused.value.reason is reason
+    assert control.state() == before
+
+
+def test_a_probe_without_a_live_lease_is_refused() -> None:
+    clock = FakeClock()
+    control = a_control(FakeScheduler(), clock=clock)
+    for _ in range(2):
+        with pytest.raises(Refusal) as refused:
+            control.start_probe(a_probe())
+        assert refused.value.reason is Reason.STALE_EPOCH
+        control.put(a_push(lease_seconds=1))
+        clock.advance(1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (a_probe(Slice(4, steps=1)), Reason.NOT_CAPTURED),
+        (a_probe(low=17, high=None), Reason.MALFORMED),
+    ],
+)
+def test_a_probe_that_this_engine_cannot_run_is_refused(request_: ProbeRequest, reason: Reason) -> None:
+    control = a_control(FakeScheduler())
+    control.put(a_push())
+    with pytest.raises(Refusal) as refused:
+        control.start_probe(request_)
+    assert refused.value.reason is reason
+    assert control.state()["probe"] is None
+
+
+def test_where_steps_are_not_counted_a_probe_is_refused() -> None:
+    control = a_control(FakeScheduler(), counted=False)
+    control.put(a_push())
+    with pytest.raises(Refusal) as refused:
+        control.start_probe(a_probe())
+    assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
+
+
+# Failures of one hook and not the other
+
+
+def test_measuring_that_fails_leaves_the_table_and_its_lease() -> None:
+    scheduler, clock, control = probing(Slice(1, steps=5))
+    control.measuring_failed(KeyError("position"))
+    state = control.state()
+    assert (control.meter, state["measuring"], state["liveTuning"]["possible"]) == (None, False, True)
+    assert any("KeyError" in problem for problem in state["problems"])
+    assert control.measurement()["hookFailures"] == 1
+    clock.advance(20)
+    assert control.put(a_push(lease_seconds=5))["probe"]["reason"] == "Deadline"
+    clock.advance(5)
+    control.before_schedule()
+    assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
+
+
+def test_a_table_hook_that_fails_leaves_the_measuring() -> None:
+    scheduler, clock = FakeScheduler(), FakeClock()
+    answers = [STATIC]
+    control = a_control(scheduler, clock=clock, read_static=lambda: answers.pop())
+    control.put(a_push(lease_seconds=1))
+    clock.advance(2)
+    control.before_schedule()
+    assert not control.state()["liveTuning"]["possible"]
+    assert control.meter is not None
+    assert (control.state()["measuring"], control.measurement()["hookFailures"]) == (True, 1)
+
+
+def test_a_probe_that_fails_at_a_step_gives_the_table_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler, _, control = probing(Slice(1, steps=5))
+
+    def broken(_self: Probe, _step: Step) -> Probe:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Probe, "after", broken)
+    control.after_step(a_step(k=1))
+    assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
+    assert not control.state()["liveTuning"]["possible"]
+
+
+def test_counting_is_paused_and_taken_up_again() -> None:
+    control = a_control(FakeScheduler())
+    assert not control.measure(enabled=False)["measuring"]
+    assert control.meter is None
+    assert control.measure(enabled=True)["measuring"]
+
+
+def test_what_cannot_be_counted_cannot_be_switched_on() -> None:
+    control = a_control(FakeScheduler(), counted=False)
+    with pytest.raises(Refusal):
+        control.measure(enabled=True)
+
+
+# The self-test, as it bears on the table
+
+
+def self_tested(failing: set[int], *, read_static: Any = lambda: STATIC) -> tuple[FakeScheduler, Any]:
+    scheduler = FakeScheduler()
+    control = a_control(scheduler, read_static=read_static)
+    for trial in control.begin_self_test():
+        k = trial["numSpeculativeTokens"]
+        control.begin_trial(k)
+        for slice_k in (0, 0, 0, k, k, k, 0):
+            control.after_step(a_step(batch=1, k=slice_k))
+        control.end_trial(k, tokens=[1] * 30, fault="it broke" if k in failing else None)
+    control.end_self_test(None)
+    return scheduler, control
+
+
+def test_after_a_passed_self_test_the_static_table_is_in_force() -> None:
+    scheduler, control = self_tested(set())
+    assert control.state()["selfTest"]["state"] == "Passed"
+    assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
+    assert control.put(a_push())["source"] == "Pushed"
+
+
+def test_a_k_that_failed_is_in_no_table_from_then_on() -> None:
+    _, control = self_tested({3})
+    state = control.state()
+    assert (state["selfTest"]["state"], state["selfTest"]["failedK"]) == ("Failed", [3])
+    assert state["capturedK"] == [0, 1, 2, 3, 5]
+    with pytest.raises(Refusal, match=r"K=\[3\] failed the self-test"):
+        control.put(a_push(table=Table.constant(3)))
+    assert control.put(a_push(table=Table.constant(5)))["source"] == "Pushed"
+
+
+def test_a_static_table_with_a_k_that_failed_gives_way_to_the_smallest() -> None:
+    scheduler, control = self_tested({2})
+    assert lookup_of(scheduler) == Table.constant(0).dense(MAX_NUM_SEQS)
+    assert any("static schedule" in problem for problem in control.state()["problems"])
+
+
+def test_when_the_smallest_k_fails_live_tuning_is_off() -> None:
+    scheduler, control = self_tested({0})
+    assert not control.state()["liveTuning"]["possible"]
+    assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
+    with pytest.raises(Refusal) as refused:
+        control.put(a_push())
+    assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
+
+
+def test_where_live_tuning_is_impossible_the_self_test_is_skipped() -> None:
+    control = a_control(FakeScheduler(), facts=some_facts(method="suffix"))
+    assert control.begin_self_test() == []
+    assert control.state()["selfTest"]["state"] == "Skipped"
+    assert "suffix" in control.state()["selfTest"]["detail"]
+
+
+def test_a_self_test_that_nobody_closes_gives_the_table_back() -> None:
+    scheduler, clock = FakeScheduler(), FakeClock()
+    control = a_control(scheduler, clock=clock)
+    control.begin_self_test()
+    control.begin_trial(3)
+    assert lookup_of(scheduler) == Table.constant(0).dense(MAX_NUM_SEQS)
+    clock.advance(SELF_TEST_SECONDS)
+    control.before_schedule()
+    assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
+    state = control.state()
+    assert (state["selfTest"]["state"], state["liveTuning"]["possible"]) == ("Failed", False)

@@ -103,3 +103,30 @@ async def test_an_engine_core_without_the_plugin_says_why() -> None:
     state = await cores(FakeEngineCore(fault)).state()
     assert (state["bootId"], state["schedule"], state["liveTuning"]["possible"]) == ("", None, False)
     assert str(state["liveTuning"]["reason"]).endswith("no attribute")
+
+
+async def test_a_client_that_cannot_ask_all_asks_its_one_engine() -> None:
+    asked = FakeEngineCore(a_state())
+    older = SimpleNamespace(call_utility_async=asked.call_utility_async)
+    assert (await cores(cast(FakeEngineCore, older)).state())["bootId"]
+
+
+async def test_probes_and_measuring_reach_the_engine_by_their_own_calls() -> None:
+    engine_core = FakeEngineCore({"state": a_state()})
+    await cores(engine_core).probe({"id": "p1"})
+    await cores(engine_core).measure({"enabled": True})
+    assert [method for method, _ in engine_core.calls] == ["outrider_post_probe", "outrider_put_measuring"]
+
+
+async def test_a_data_parallel_engine_runs_no_self_test() -> None:
+    engine_core = FakeEngineCore([])
+    assert await cores(engine_core, data_parallel_size=2).begin_self_test() == []
+    assert engine_core.calls == []
+
+
+async def test_no_token_of_a_failing_call_reaches_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    engine_core = FakeEngineCore(ConnectionError("gone\nAuthorization: Bearer s3cret"))
+    with pytest.raises(Refusal) as refused:
+        await cores(engine_core).put(a_push().to_wire())
+    assert "s3cret" not in refused.value.message
+    assert "did not take the request" in caplog.text

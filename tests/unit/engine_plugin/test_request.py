@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider_engine.control import parse_push
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
-from outrider_engine.request import LARGEST_BODY_BYTES, parse_body, read_body, require_token
+from outrider_engine.request import LARGEST_BODY_BYTES, parse_json, parse_measuring, read_body, require_token
 
 
 @pytest.fixture
@@ -81,19 +82,30 @@ async def test_reading_stops_at_the_limit() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_either_a_push_or_malformed(body: bytes) -> None:
     with pytest.raises(Refusal) as refusal:
-        parse_body(body)
+        parse_push(parse_json(body))
     assert refusal.value.reason is Reason.MALFORMED
 
 
 def test_a_body_nested_without_end_is_malformed() -> None:
     with pytest.raises(Refusal, match="not JSON"):
-        parse_body(b"[" * LARGEST_BODY_BYTES)
+        parse_json(b"[" * LARGEST_BODY_BYTES)
 
 
 def test_a_push_is_read() -> None:
     body = b'{"term": 3, "epoch": 17, "schedule": [{"numSpeculativeTokens": 0}], "leaseSeconds": 60}'
-    assert parse_body(body).lease_seconds == 60
+    assert parse_push(parse_json(body)).lease_seconds == 60
 
 
 def test_every_reason_has_a_status() -> None:
     assert HTTP_STATUS.keys() == set(Reason)
+
+
+def test_measuring_is_switched_by_a_word_of_its_own() -> None:
+    assert parse_measuring({"enabled": False}) is False
+
+
+@pytest.mark.parametrize("body", [{}, {"enabled": 1}, {"enabled": True, "more": 1}, [True], None])
+def test_a_malformed_switch_is_refused(body: object) -> None:
+    with pytest.raises(Refusal) as refused:
+        parse_measuring(body)
+    assert refused.value.reason is Reason.MALFORMED

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from outrider_engine.support import FIXED_K_METHODS, LIVE_METHODS, Runner, obstacle
+from outrider_engine.support import Response, Runner, obstacle, parse_version, response
 from tests.unit.engine_plugin.factories import some_facts
 
 
-@pytest.mark.parametrize("runner", Runner)
-def test_a_method_that_follows_k_has_no_obstacle(runner: Runner) -> None:
-    for method in LIVE_METHODS[runner]:
-        assert obstacle(some_facts(method=method, runner=runner), has_table=True) is None
+@pytest.mark.parametrize("method", ["draft_model", "eagle", "eagle3", "mtp", "ngram", "dflash"])
+def test_a_method_that_follows_k_has_no_obstacle(method: str) -> None:
+    assert obstacle(some_facts(method=method), has_table=True) is None
 
 
-@pytest.mark.parametrize("runner", Runner)
-@pytest.mark.parametrize("method", sorted(FIXED_K_METHODS))
-def test_a_method_that_asserts_on_k_is_told_as_such(method: str, runner: Runner) -> None:
-    reason = obstacle(some_facts(method=method, runner=runner), has_table=True)
-    assert reason is not None
-    assert "ends the engine" in reason
+@pytest.mark.parametrize("method", ["suffix", "ngram_gpu", "extract_hidden_states", "medusa"])
+def test_a_method_that_asserts_on_k_is_told_as_such(method: str) -> None:
+    reason = obstacle(some_facts(method=method), has_table=True)
+    assert reason == f"method {method} ends the engine when K is not the configured one"
+
+
+@pytest.mark.parametrize("method", ["draft_model", "eagle", "eagle3"])
+def test_parallel_drafting_takes_no_other_k(method: str) -> None:
+    reason = obstacle(replace(some_facts(method=method), parallel_drafting=True), has_table=True)
+    assert reason == f"method {method}+parallel ends the engine when K is not the configured one"
+
+
+def test_dflash_drafts_in_parallel_by_nature() -> None:
+    assert obstacle(replace(some_facts(method="dflash"), parallel_drafting=True), has_table=True) is None
 
 
 def test_a_method_that_nobody_knows_is_not_tuned() -> None:
     reason = obstacle(some_facts(method="new_one"), has_table=True)
-    assert reason == "method new_one does not follow K on the V1 runner"
+    assert reason == "the V1 runner of vLLM 0.32.0 is not known to have method new_one"
+
+
+def test_a_drafter_of_full_length_is_not_tuned() -> None:
+    reason = obstacle(some_facts(runner=Runner.V2), has_table=True)
+    assert reason == "method draft_model does not follow K on the V2 runner of vLLM 0.32.0"
+
+
+def test_a_method_changes_with_the_version() -> None:
+    answers = [response("eagle", Runner.V2, (0, minor)) for minor in (31, 32)]
+    assert answers == [Response.FULL_LENGTH, Response.FOLLOWS]
+
+
+@pytest.mark.parametrize("version", ["0.25.1", "0.34.0", "1.0.0", "dev"])
+def test_a_version_that_nobody_checked_is_not_tuned(version: str) -> None:
+    reason = obstacle(replace(some_facts(), engine_version=version), has_table=True)
+    assert reason == f"vLLM {version} was not checked for live tuning"
+
+
+def test_a_local_build_counts_as_its_version() -> None:
+    assert parse_version("0.32.1.dev3+g0123.cpu") == (0, 32)
 
 
 def test_an_engine_without_a_table_is_told_how_it_was_launched() -> None:

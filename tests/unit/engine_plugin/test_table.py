@@ -67,19 +67,6 @@ def test_what_is_read_back_stands_for_the_same_lookup(ks: list[int]) -> None:
     assert parse_table(table.to_wire()) == table
 
 
-@given(tables(), st.integers(1, 64))
-def test_a_pushed_table_is_read_back_as_it_was_pushed(table: Table, max_num_seqs: int) -> None:
-    assert read_back(table.dense(max_num_seqs), asked=table) == table
-
-
-@given(tables(), tables(), st.integers(1, 64))
-def test_a_lookup_that_differs_from_what_was_asked_is_told_as_it_is(
-    real: Table, asked: Table, max_num_seqs: int
-) -> None:
-    lookup = real.dense(max_num_seqs)
-    assert read_back(lookup, asked=asked).dense(max_num_seqs) == lookup
-
-
 @given(JSON)
 def test_any_json_is_either_a_table_or_malformed(value: object) -> None:
     try:
@@ -135,6 +122,6 @@ def test_index_zero_of_the_launch_table_captures_nothing() -> None:
 
 def test_a_k_that_was_not_launched_is_refused_even_in_a_row_that_no_batch_reaches() -> None:
     with pytest.raises(Refusal) as refused:
-        require_captured(a_table((8, 3), (1000, 4)), captured_values(LAUNCHED))
+        require_captured(a_table((8, 3), (1000, 4)).values(), captured_values(LAUNCHED))
     assert refused.value.reason is Reason.NOT_CAPTURED
     assert "4" in refused.value.message

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from outrider.api.methods import TRAITS, Drafter, Method, Tunability
-from outrider.plan.methods import ENGINE_METHODS, Runner, parse_version, unsupported_reason
+from outrider.plan.matrix import Response, Runner, known_versions, parse_version, response
+from outrider.plan.methods import ENGINE_METHODS, unsupported_reason
 from tests.unit.plan.factories import a_model, a_plan, environment, flag
 
 SERVED = [method for method, traits in TRAITS.items() if traits.tunability is not Tunability.REFUSED]
@@ -58,10 +59,21 @@ def test_parallel_drafters_are_variants_of_their_family() -> None:
     assert ENGINE_METHODS[Method.P_EAGLE].config == {"method": "eagle3", "parallel_drafting": True}
 
 
-def test_a_removed_method_is_refused_with_the_version() -> None:
+@pytest.mark.parametrize("method", [method for method in SERVED if method is not Method.NONE])
+def test_a_method_is_live_exactly_where_its_engine_follows_k(method: Method) -> None:
+    """In every version that has it: what admission accepts must hold for the whole range."""
+    runner = ENGINE_METHODS[method].runner
+    assert runner is not None
+    answers = {response(method, runner, version) for version in known_versions()} - {Response.ABSENT}
+    live = TRAITS[method].tunability is Tunability.LIVE
+    assert (answers == {Response.FOLLOWS}) is live
+    assert live or Response.FOLLOWS not in answers
+
+
+def test_a_removed_method_is_refused_with_the_versions_that_have_it() -> None:
     reason = unsupported_reason(Method.MEDUSA, "0.33.0")
     assert reason is not None
-    assert "it was removed in 0.33.0" in reason
+    assert "it runs with 0.26 to 0.32" in reason
 
 
 def test_a_removed_method_runs_on_the_older_engine() -> None:
@@ -69,11 +81,17 @@ def test_a_removed_method_runs_on_the_older_engine() -> None:
 
 
 def test_an_engine_older_than_the_plugin_is_refused() -> None:
-    reason = unsupported_reason(Method.NGRAM, "0.31.9")
+    reason = unsupported_reason(Method.NGRAM, "0.25.9")
     assert reason is not None
-    assert "set spec.engine.version to 0.32.0 or newer" in reason
+    assert "set spec.engine.version to 0.26.0 or newer" in reason
 
 
-@pytest.mark.parametrize(("text", "version"), [("0.33.0", (0, 33, 0)), ("0.33.1rc2", (0, 33, 1))])
-def test_versions_are_read_by_their_numbers(text: str, version: tuple[int, int, int]) -> None:
+def test_an_engine_that_nobody_checked_is_refused() -> None:
+    reason = unsupported_reason(Method.NGRAM, "0.34.0")
+    assert reason is not None
+    assert "set spec.engine.version to 0.33 or older" in reason
+
+
+@pytest.mark.parametrize(("text", "version"), [("0.33.0", (0, 33)), ("0.33.1rc2", (0, 33))])
+def test_versions_are_read_by_their_numbers(text: str, version: tuple[int, int]) -> None:
     assert parse_version(text) == version

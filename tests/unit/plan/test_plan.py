@@ -222,7 +222,7 @@ def test_a_batch_size_in_words_is_a_problem() -> None:
 
 
 def test_an_engine_without_image_is_a_problem() -> None:
-    result = a_plan(a_model(engine={"version": "0.34.0"}))
+    result = a_plan(a_model(engine={"version": "0.31.0"}))
     assert problems(result) == [DegradedReason.UNSUPPORTED]
     assert "set spec.engine.image" in result.problems[0][1]
 

@@ -1,0 +1,145 @@
+"""Everything in vLLM that the project stands on: one line each, with the place that uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine_image.contract.forms import Defines, Form, Holds, Imports, Inherits, Names, Says
+from outrider_engine.support import Version
+
+CORE = "vllm/v1/engine/core.py"
+CLIENT = "vllm/v1/engine/core_client.py"
+ASYNC_LLM = "vllm/v1/engine/async_llm.py"
+SCHEDULER = "vllm/v1/core/sched/scheduler.py"
+ASYNC_SCHEDULER = "vllm/v1/core/sched/async_scheduler.py"
+SCHEDULER_OUTPUT = "vllm/v1/core/sched/output.py"
+ENGINE = "vllm/v1/engine/__init__.py"
+OUTPUTS = "vllm/outputs.py"
+STATS = "vllm/v1/metrics/stats.py"
+DYNAMIC = "vllm/v1/spec_decode/dynamic/utils.py"
+SPEC_METRICS = "vllm/v1/spec_decode/metrics.py"
+LOGGERS = "vllm/v1/metrics/loggers.py"
+VLLM_CONFIG = "vllm/config/vllm.py"
+SPECULATIVE = "vllm/config/speculative.py"
+SCHEDULER_CONFIG = "vllm/config/scheduler.py"
+PARALLEL = "vllm/config/parallel.py"
+PLUGINS = "vllm/plugins/__init__.py"
+ENDPOINT = "vllm/plugins/endpoint_plugins/interface.py"
+ARGUMENTS = "vllm/engine/arg_utils.py"
+ENVIRONMENT = "vllm/envs.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One line of the contract.
+
+    used_by: the module of this project that breaks without it.
+    since: the first version in which it is needed, where the code does without it before.
+    """
+
+    form: Form
+    used_by: str
+    since: Version | None = None
+
+
+def _of(used_by: str, *forms: Form) -> tuple[Expectation, ...]:
+    return tuple(Expectation(form, used_by) for form in forms)
+
+
+EXPECTATIONS: tuple[Expectation, ...] = (
+    *_of(
+        "attach.py",
+        Imports("vllm/__init__.py", "__version__"),
+        Holds(CORE, "EngineCore", ("scheduler",)),
+        Says(CORE, "EngineCoreProc._handle_client_request", "(method := getattr(self, method_name))"),
+        Says(CORE, "EngineCoreProc.run_busy_loop", "self._process_input_queue()"),
+        Says(CORE, "EngineCoreProc.run_busy_loop", "self._process_engine_step()"),
+        Defines(SCHEDULER, "Scheduler.__init__", takes=("self", "vllm_config")),
+        Defines(SCHEDULER, "Scheduler.schedule", takes=("self",)),
+        Holds(SCHEDULER, "Scheduler", ("dynamic_sd_lookup", "vllm_config")),
+        Says(SCHEDULER, "Scheduler.schedule", "self.dynamic_sd_lookup[len(num_scheduled_tokens)]"),
+        Says(SCHEDULER, "Scheduler.__init__", "self.dynamic_sd_lookup: list[int] | None = None"),
+        Defines(SCHEDULER, "Scheduler"),
+        Inherits(
+            ASYNC_SCHEDULER, "AsyncScheduler", "Scheduler", ("__init__", "schedule", "update_from_output")
+        ),
+        Defines(DYNAMIC, "build_dynamic_sd_schedule_lookup"),
+        Holds(VLLM_CONFIG, "VllmConfig", ("speculative_config", "scheduler_config", "parallel_config")),
+        Holds(VLLM_CONFIG, "VllmConfig", ("use_v2_model_runner",)),
+        Holds(SPECULATIVE, "SpeculativeConfig", ("method", "num_speculative_tokens", "parallel_drafting")),
+        Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("max_num_seqs",)),
+        Holds(PARALLEL, "ParallelConfig", ("data_parallel_size",)),
+        Defines(SCHEDULER, "Scheduler.update_from_output", takes=("self", "scheduler_output")),
+        Holds(SCHEDULER, "Scheduler", ("log_stats", "has_unfinished_requests")),
+        Defines(CORE, "EngineCore"),
+        Says(CORE, "EngineCore.step", "self.scheduler.schedule(self._should_throttle_prefills())"),
+        Says(CORE, "EngineCore.step", "self.scheduler.update_from_output(scheduler_output, model_output)"),
+        Says(
+            CORE,
+            "EngineCore.step_with_batch_queue",
+            "self.scheduler.schedule(self._should_throttle_prefills())",
+        ),
+        Holds(SCHEDULER_OUTPUT, "SchedulerOutput", ("num_scheduled_tokens", "total_num_scheduled_tokens")),
+        Holds(SCHEDULER_OUTPUT, "SchedulerOutput", ("scheduled_new_reqs", "scheduled_cached_reqs")),
+        Holds(SCHEDULER_OUTPUT, "SchedulerOutput", ("finished_req_ids", "num_spec_tokens_to_schedule")),
+        Holds(SCHEDULER_OUTPUT, "SchedulerOutput", ("scheduled_spec_decode_tokens",)),
+        Holds(SCHEDULER_OUTPUT, "NewRequestData", ("req_id", "num_computed_tokens")),
+        Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("req_ids", "num_computed_tokens", "num_output_tokens")),
+        Holds(ENGINE, "EngineCoreOutputs", ("outputs", "scheduler_stats")),
+        Holds(ENGINE, "EngineCoreOutput", ("new_token_ids",)),
+        Holds(STATS, "SchedulerStats", ("spec_decoding_stats",)),
+        Holds(SPEC_METRICS, "SpecDecodingStats", ("num_draft_tokens_per_pos", "num_accepted_tokens_per_pos")),
+    ),
+    *_of(
+        "engines.py",
+        Holds(ASYNC_LLM, "AsyncLLM", ("engine_core", "vllm_config")),
+        Defines(CLIENT, "AsyncMPClient.call_utility_async", takes=("self", "method", "*args")),
+        Defines(ASYNC_LLM, "AsyncLLM.generate", takes=("self", "prompt", "sampling_params", "request_id")),
+        Holds(OUTPUTS, "RequestOutput", ("outputs",)),
+        Holds(OUTPUTS, "CompletionOutput", ("token_ids",)),
+        Imports("vllm/__init__.py", "SamplingParams"),
+        Holds("vllm/sampling_params.py", "SamplingParams", ("temperature", "max_tokens", "ignore_eos")),
+        Holds("vllm/sampling_params.py", "SamplingParams", ("detokenize",)),
+        Holds(VLLM_CONFIG, "VllmConfig", ("model_config",)),
+        Holds("vllm/config/model.py", "ModelConfig", ("served_model_name",)),
+    ),
+    # Before, the one engine is asked: several ranks cannot be tuned anyway.
+    Expectation(
+        Defines(CLIENT, "AsyncMPClient.call_utility_all_async", takes=("self", "method", "*args")),
+        "engines.py",
+        since=(0, 32),
+    ),
+    *_of(
+        "endpoint.py",
+        Names(PLUGINS, ("vllm.general_plugins", "vllm.endpoint_plugins")),
+        Defines(PLUGINS, "load_endpoint_plugins"),
+        Holds(ENDPOINT, "EndpointPlugin", ("name", "required_tasks")),
+        Defines(ENDPOINT, "EndpointPlugin.attach_router", takes=("self", "app")),
+        Defines(ENDPOINT, "EndpointPlugin.init_state", takes=("self", "engine_client", "state", "args")),
+    ),
+    *_of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
+    *_of(
+        "outrider.plan",
+        Holds(ARGUMENTS, "EngineArgs", ("model", "revision", "served_model_name", "max_model_len")),
+        Holds(ARGUMENTS, "EngineArgs", ("max_num_seqs", "gpu_memory_utilization", "speculative_config")),
+        Holds(
+            ARGUMENTS, "EngineArgs", ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+        ),
+        Holds(ARGUMENTS, "EngineArgs", ("enable_expert_parallel",)),
+        Holds(SPECULATIVE, "SpeculativeConfig", ("model", "revision", "draft_tensor_parallel_size")),
+        Holds(SPECULATIVE, "SpeculativeConfig", ("num_speculative_tokens_per_batch_size",)),
+        Holds(SPECULATIVE, "SpeculativeConfig", ("prompt_lookup_min", "prompt_lookup_max")),
+        Names(ENVIRONMENT, ("VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", "VLLM_NO_USAGE_STATS")),
+    ),
+    *_of(
+        "outrider.telemetry",
+        Names(SPEC_METRICS, ("vllm:spec_decode_num_drafts", "vllm:spec_decode_num_draft_tokens")),
+        Names(SPEC_METRICS, ("vllm:spec_decode_num_accepted_tokens",)),
+        Names(SPEC_METRICS, ("vllm:spec_decode_num_accepted_tokens_per_pos",)),
+        Names(LOGGERS, ("vllm:iteration_tokens_total", "vllm:inter_token_latency_seconds")),
+        Names(LOGGERS, ("vllm:time_to_first_token_seconds", "vllm:generation_tokens")),
+        Names(
+            LOGGERS, ("vllm:prompt_tokens_by_source", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
+        ),
+    ),
+)

@@ -1,0 +1,190 @@
+"""The plugin's metrics in Prometheus' text form, and how they come to the engine's own ``/metrics``.
+
+The sums live in the engine core, and every API server process tells the same ones. So they are neither
+kept nor added up in the registry of a process: each scrape asks the engine core and adds the answer to
+what vLLM writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from outrider_engine.bins import Bin, batch_bins
+from outrider_engine.measure import CellSums
+from outrider_engine.state import Measurement
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ENGINE = ["model_name", "engine"]
+MIXED = "mixed"
+
+SUMS: dict[str, tuple[str, Callable[[CellSums], float]]] = {
+    "steps": ("Engine steps.", lambda cell: cell["steps"]),
+    "step_seconds": ("Engine time, without idle time.", lambda cell: cell["stepSeconds"]),
+    "scheduled_requests": (
+        "Scheduled requests, summed over steps.",
+        lambda cell: cell["scheduledRequests"],
+    ),
+    "emitted_tokens": ("Generated tokens.", lambda cell: cell["emittedTokens"]),
+    "prefill_tokens": (
+        "Computed prompt tokens, also after a preemption.",
+        lambda cell: cell["prefillTokens"],
+    ),
+    "context_tokens": (
+        "Tokens of the scheduled requests in the KV cache, summed over steps.",
+        lambda cell: cell["contextTokens"],
+    ),
+}
+POSITIONS: dict[str, tuple[str, Callable[[CellSums], Sequence[int]]]] = {
+    "draft_tokens": ("Verified draft tokens per position.", lambda cell: cell["draftTokens"]),
+    "accepted_tokens": ("Accepted draft tokens per position.", lambda cell: cell["acceptedTokens"]),
+}
+
+
+def render(measurements: Sequence[Measurement], *, model_name: str) -> bytes:
+    """The metrics of all engine cores behind a server, in the text format 0.0.4."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(list(_families(measurements, model_name))))
+    return generate_latest(registry)
+
+
+class _Families(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _families(measurements: Sequence[Measurement], model_name: str) -> Iterable[Metric]:
+    engines = [([model_name, str(index)], found) for index, found in enumerate(measurements)]
+    cells = [
+        ([*engine, _label(cell), _k(cell)], cell) for engine, found in engines for cell in found["cells"]
+    ]
+    for name, (text, value) in SUMS.items():
+        counter = CounterMetricFamily(f"outrider:{name}", text, labels=[*ENGINE, "batch", "k"])
+        for labels, cell in cells:
+            counter.add_metric(labels, value(cell))
+        yield counter
+    for name, (text, values) in POSITIONS.items():
+        counter = CounterMetricFamily(f"outrider:{name}", text, labels=[*ENGINE, "batch", "k", "position"])
+        for labels, cell in cells:
+            # A position that was never drafted has nothing to tell, not even that nothing was accepted.
+            for position, (drafted, tokens) in enumerate(zip(cell["draftTokens"], values(cell), strict=True)):
+                if drafted or tokens:
+                    counter.add_metric([*labels, str(position)], tokens)
+        yield counter
+    yield from _engine_families(engines)
+
+
+def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[Metric]:
+    hooks = CounterMetricFamily("outrider:hook_seconds", "Time in the plugin's step hooks.", labels=ENGINE)
+    failures = CounterMetricFamily("outrider:hook_failures", "Hooks that failed and are off.", labels=ENGINE)
+    table = GaugeMetricFamily(
+        "outrider:num_speculative_tokens",
+        "The table in force: K at the lower edge of the bin.",
+        labels=[*ENGINE, "batch"],
+    )
+    gauges = {
+        name: GaugeMetricFamily(f"outrider:{name}", text, labels=ENGINE)
+        for name, text in {
+            "lease_remaining_seconds": "Seconds until the static table returns; 0 without a lease.",
+            "term": "Term of the last accepted push.",
+            "epoch": "Epoch of the last accepted push.",
+            "live_tuning": "1 while the table can be changed.",
+            "probe_running": "1 while a probe runs.",
+        }.items()
+    }
+    for labels, found in engines:
+        state = found["state"]
+        hooks.add_metric(labels, found["hookSeconds"])
+        failures.add_metric(labels, found["hookFailures"])
+        gauges["lease_remaining_seconds"].add_metric(labels, state["leaseRemainingSeconds"] or 0.0)
+        gauges["term"].add_metric(labels, state["term"])
+        gauges["epoch"].add_metric(labels, state["epoch"])
+        gauges["live_tuning"].add_metric(labels, float(state["liveTuning"]["possible"]))
+        probe = state["probe"]
+        gauges["probe_running"].add_metric(labels, float(probe is not None and probe["running"]))
+        lookup = found["lookup"]
+        for batch in batch_bins(len(lookup) - 1) if lookup else ():
+            table.add_metric([*labels, batch.label], (lookup or [])[batch.low])
+    yield from (hooks, failures, table, *gauges.values())
+
+
+def _label(cell: CellSums) -> str:
+    return Bin(cell["minBatchSize"], cell["maxBatchSize"]).label
+
+
+def _k(cell: CellSums) -> str:
+    k = cell["numSpeculativeTokens"]
+    return MIXED if k is None else str(k)
+
+
+class MetricsMiddleware:
+    """Adds text to the answer of ``GET /metrics``, whoever gives it; any other request passes.
+
+    text: what to add; empty for nothing. Must not raise.
+    """
+
+    def __init__(self, app: App, *, text: Callable[[], Awaitable[bytes]]) -> None:
+        self._app = app
+        self._text = text
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        if not _asks_for_metrics(scope):
+            return await self._app(scope, receive, send)
+        text = await self._text()
+        # A compressed answer cannot be added to, so none is asked for.
+        headers = [pair for pair in scope["headers"] if pair[0].lower() != b"accept-encoding"]
+        answer = _Answer(send, text)
+        return await self._app({**scope, "headers": headers}, receive, answer.send)
+
+
+class _Answer:
+    """Holds the start of an answer back until its length is known."""
+
+    def __init__(self, send: Send, text: bytes) -> None:
+        self._send = send
+        self._text = text
+        self._start: Message | None = None
+        self._body = bytearray()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        if self._start is None or message["type"] != "http.response.body":
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        if message.get("more_body"):
+            return
+        if _is_text(self._start):
+            self._body += self._text
+        headers = [pair for pair in self._start["headers"] if pair[0].lower() != b"content-length"]
+        headers.append((b"content-length", str(len(self._body)).encode()))
+        await self._send({**self._start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": bytes(self._body)})
+
+
+def _asks_for_metrics(scope: Scope) -> bool:
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return False
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path.rstrip("/") == "/metrics"
+
+
+def _is_text(start: Message) -> bool:
+    """Whether lines may follow: OpenMetrics ends with a mark of its own."""
+    kinds = [value for name, value in start["headers"] if name.lower() == b"content-type"]
+    return start["status"] == 200 and any(kind.startswith(b"text/plain") for kind in kinds)

@@ -1,0 +1,99 @@
+"""What the scheduler's lookup holds: the pushed table or the static one, and overlays on top of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from outrider_engine.control import Limits
+from outrider_engine.probe import Probe
+from outrider_engine.refusal import Refusal
+from outrider_engine.table import Lookup, Table, captured_values, read_back, require_captured
+
+logger = logging.getLogger("vllm.outrider")
+
+
+class Scheduler(Protocol):
+    """The part of vLLM's scheduler that is read and written."""
+
+    dynamic_sd_lookup: list[int] | None
+
+
+class LookupTable:
+    """The one writer of the scheduler's lookup.
+
+    read_static: the static table of this moment, None when no file is configured. Raises OSError
+        or Refusal.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, max_num_seqs: int, *, read_static: Callable[[], Table | None]
+    ) -> None:
+        launched = scheduler.dynamic_sd_lookup
+        if launched is not None and len(launched) != max_num_seqs + 1:
+            raise ValueError(f"the lookup has {len(launched)} entries for {max_num_seqs} requests")
+        self.limits = Limits(max_num_seqs, captured_values(launched or ()))
+        self.problem: str | None = None
+        """Why the static table is not the configured one; None when it is."""
+        self._scheduler = scheduler
+        self._read_static = read_static
+        self._static: Table | None = None
+        self._below: Table | None = None
+        self._written: Lookup | None = None
+        if launched is not None:
+            self._static = read_back(launched)
+            self.reload_static(keep=False)
+            self.install(None)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the engine was launched with a table."""
+        return self._static is not None
+
+    def install(self, pushed: Table | None, *overlays: Probe | None) -> None:
+        """Write the pushed table, or the static one for None, with the overlays on top.
+
+        As a new list each time: a step may hold the old one.
+        """
+        table = pushed or self._static
+        if table is None:
+            return
+        lookup = table.dense(self.limits.max_num_seqs)
+        for overlay in overlays:
+            lookup = lookup if overlay is None else overlay.over(lookup)
+        self._scheduler.dynamic_sd_lookup = list(lookup)
+        self._below, self._written = table, lookup
+
+    def reload_static(self, *, keep: bool) -> None:
+        """Read the static table again.
+
+        keep: an unusable file leaves the table of before, as long as that may be used; otherwise
+            the smallest usable K takes its place.
+        """
+        try:
+            table = self._read_static()
+            self._require_usable(table or self._static)
+        except (OSError, Refusal) as error:
+            self.problem = f"the static schedule cannot be used: {error}"
+            logger.error("outrider: %s", self.problem)
+            if not (keep and self._static and self._static.values() <= self.limits.usable):
+                self._static = Table.constant(min(self.limits.usable or self.limits.captured))
+        else:
+            self.problem = None
+            self._static = table or self._static
+
+    def in_use(self) -> Table | None:
+        """The table beneath the overlays, as the scheduler really has it; None without one.
+
+        Rows as they were given when the scheduler holds what was written, else rows made from
+        what it holds.
+        """
+        lookup = self._scheduler.dynamic_sd_lookup
+        if lookup is None:
+            return None
+        return self._below if self._below and tuple(lookup) == self._written else read_back(lookup)
+
+    def _require_usable(self, table: Table | None) -> None:
+        if table is not None:
+            require_captured(table.values(), self.limits.captured, failed=self.limits.failed)

@@ -1,0 +1,66 @@
+"""Asks the engine cores for their sums when somebody looks, at most once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from outrider_engine.exposition import render
+from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.state import Measurement
+
+logger = logging.getLogger("vllm.outrider")
+
+ASK_SECONDS = 2.0
+"""The engine core answers between two steps, so a long prefill delays the answer."""
+
+
+class Engines(Protocol):
+    """The part of the engine cores that a scrape uses."""
+
+    async def measurements(self) -> list[Measurement]:
+        """What each engine core has counted."""
+        ...
+
+    def model_name(self) -> str:
+        """The label of the model."""
+        ...
+
+
+class Scrape:
+    """Many scrapes at a time share one question, so that they cannot slow the engine down."""
+
+    def __init__(self, engines: Engines, *, seconds: float = ASK_SECONDS) -> None:
+        self._engines = engines
+        self._seconds = seconds
+        self._question: asyncio.Task[list[Measurement]] | None = None
+        self._silent = False
+
+    async def measurements(self) -> list[Measurement]:
+        """What each engine core has counted.
+
+        Raises:
+            Refusal: the engine core did not answer, or not in time.
+        """
+        try:
+            if self._question is None or self._question.done():
+                self._question = asyncio.create_task(self._engines.measurements())
+            # The answer is for all who wait, so nobody's impatience ends the question.
+            return await asyncio.wait_for(asyncio.shield(self._question), self._seconds)
+        except Exception as error:
+            why = f"the engine core does not tell its sums: {type(error).__name__}"
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, why) from error
+
+    async def text(self) -> bytes:
+        """The metrics; nothing at all when the engine core does not answer. Never raises."""
+        try:
+            text = render(await self.measurements(), model_name=self._engines.model_name())
+        except Exception as error:  # noqa: BLE001  vLLM's own metrics must not suffer
+            if not self._silent:
+                logger.warning("outrider: metrics are left out: %s", error)
+            self._silent = True
+            # Sums of before would look like a standstill; missing ones look like what they are.
+            return b""
+        self._silent = False
+        return text

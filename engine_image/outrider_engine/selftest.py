@@ -1,0 +1,147 @@
+"""The self-test of an engine before its traffic: for each candidate K, one short request that goes
+from the smallest K to K and back, so that a drafter that breaks on the way is found.
+
+This is the side of the engine core: which K rules the request, and the verdict. Pure: the clock is a
+parameter. The requests come from the front end, see `outrider_engine.readiness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import takewhile
+from typing import TypedDict
+
+from outrider_engine.control import Fence
+from outrider_engine.measure import Step
+from outrider_engine.probe import Probe, ProbeRequest, Slice, start
+
+STEPS_PER_SLICE = 3
+SELF_TEST_SECONDS = 300.0
+"""The whole self-test. One that was begun and not closed by then counts as failed."""
+
+
+class SelfTestState(StrEnum):
+    """How the self-test stands."""
+
+    SKIPPED = "Skipped"
+    RUNNING = "Running"
+    PASSED = "Passed"
+    FAILED = "Failed"
+
+
+class SelfTestWire(TypedDict):
+    """The self-test as the state tells it. A table that needs a K of ``failedK`` is refused."""
+
+    state: str
+    detail: str
+    failedK: list[int]
+
+
+class Trial(TypedDict):
+    """One request of the self-test: so many tokens, all of them, chosen greedily."""
+
+    numSpeculativeTokens: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """The self-test so far. ``faults``: by K, why it failed. ``reference``: tokens of the smallest K."""
+
+    state: SelfTestState = SelfTestState.SKIPPED
+    note: str = "nobody asked for it"
+    smallest: int = 0
+    trial: Probe | None = None
+    began: float = 0.0
+    faults: Mapping[int, str] = field(default_factory=dict)
+    differing: Mapping[int, int] = field(default_factory=dict)
+    reference: tuple[int, ...] = ()
+
+    @property
+    def failed(self) -> frozenset[int]:
+        """Every K that failed."""
+        return frozenset(self.faults)
+
+    def begun(
+        self, captured: frozenset[int], *, obstacle: str | None, now: float
+    ) -> tuple[SelfTest, list[Trial]]:
+        """The self-test as it begins, and its trials. A second front end gets none."""
+        if self.state is not SelfTestState.SKIPPED or self.began:
+            return self, []
+        if obstacle is not None:
+            return replace(self, note=obstacle), []
+        smallest, largest = min(captured), max(captured)
+        trials = [
+            Trial(numSpeculativeTokens=k, tokens=_tokens_for(largest if k == smallest else k))
+            for k in sorted(captured)
+        ]
+        return replace(self, state=SelfTestState.RUNNING, note="", smallest=smallest, began=now), trials
+
+    def with_trial(self, k: int, now: float) -> SelfTest:
+        """The next request runs the smallest K, then ``k``, then the smallest K to its end."""
+        long = Slice(self.smallest, steps=10**6)
+        there = (Slice(self.smallest, steps=STEPS_PER_SLICE), Slice(k, steps=STEPS_PER_SLICE))
+        slices = (long,) if k == self.smallest else (*there, long)
+        request = ProbeRequest(Fence(0, 0), f"K={k}", 1, None, slices, SELF_TEST_SECONDS)
+        return replace(self, trial=start(request, now))
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no K can be trusted: the smallest one failed, to which all others fall back, or the
+        self-test was not finished."""
+        unfinished = self.state is SelfTestState.FAILED and not self.faults
+        return f"the self-test failed: {self.note}" if unfinished or self.smallest in self.faults else None
+
+    def at(self, now: float) -> SelfTest:
+        """The self-test at this moment: failed when its time is over."""
+        late = self.state is SelfTestState.RUNNING and now >= self.began + SELF_TEST_SECONDS
+        return self.closed("it was not finished in time", now=now) if late else self
+
+    def after(self, step: Step) -> SelfTest:
+        """The self-test after a finished step."""
+        return self if self.trial is None else replace(self, trial=self.trial.after(step))
+
+    def judged(self, k: int, *, tokens: list[int], fault: str | None) -> SelfTest:
+        """The self-test after the trial of ``k``; tokens that differ from the reference are only told."""
+        fault = fault or self._missing_slice()
+        if fault is not None:
+            return replace(self, trial=None, faults={**self.faults, k: fault})
+        if k == self.smallest:
+            return replace(self, trial=None, reference=tuple(tokens))
+        pairs = list(zip(tokens, self.reference, strict=False))
+        equal = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        if equal == len(pairs):
+            return replace(self, trial=None)
+        return replace(self, trial=None, differing={**self.differing, k: equal})
+
+    def closed(self, fault: str | None, *, now: float) -> SelfTest:
+        """The self-test at its end. ``fault``: why the front end could not finish it."""
+        if self.state is not SelfTestState.RUNNING:
+            return self
+        parts = [f"K={k}: {why}" for k, why in self.faults.items()]
+        parts += [] if fault is None else [fault]
+        state = SelfTestState.FAILED if parts else SelfTestState.PASSED
+        parts += [f"K={k}: other greedy tokens from {n} on" for k, n in self.differing.items()]
+        took = f"took {now - self.began:.1f} s"
+        return replace(self, state=state, trial=None, note="; ".join([took, *parts]))
+
+    def to_wire(self) -> SelfTestWire:
+        """The form in which the state tells it."""
+        return SelfTestWire(state=self.state.value, detail=self.note, failedK=sorted(self.faults))
+
+    def _missing_slice(self) -> str | None:
+        """Why the steps that were counted are not those of the trial."""
+        if self.trial is None:
+            return "its trial was lost"
+        results = self.trial.to_wire()["results"]
+        if len(results) < len(self.trial.request.slices) or not all(part["steps"] for part in results):
+            seen = [f"{part['steps']} at K={part['numSpeculativeTokens']}" for part in results]
+            return f"the engine did not follow; steps: {', '.join(seen)}"
+        return None
+
+
+def _tokens_for(k: int) -> int:
+    """Enough tokens to reach the last slice even when every draft is accepted, and then some."""
+    return (STEPS_PER_SLICE + 1) * (k + 1) + 3 * STEPS_PER_SLICE

@@ -1,0 +1,86 @@
+"""The engine image holds the plugin of this tree, says so, and runs as nobody special."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from engine_image.build import Plugin, make_plugin
+from tests.environment.place import ENGINE_IMAGE
+
+LIST_FILES = """
+import hashlib, json, pathlib
+root = pathlib.Path("/opt/outrider")
+files = [path for path in root.rglob("*") if path.is_file()]
+print(json.dumps({str(f.relative_to(root)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}))
+"""
+WHO_AND_WHAT = """
+import os, importlib.metadata as metadata, outrider_engine
+entries = [e.name for e in metadata.distribution("outrider-engine").entry_points]
+print(os.getuid(), os.getgid(), outrider_engine.__version__, *sorted(entries))
+"""
+
+
+def docker(*words: str) -> str:
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"docker {words[0]}: {done.stderr.strip()}"
+    return done.stdout
+
+
+def run_python(code: str) -> str:
+    alone = ["--rm", "--network", "none", "--entrypoint", "/usr/bin/python3"]
+    return docker("run", *alone, ENGINE_IMAGE, "-B", "-c", code)
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+    """The wheel of this tree."""
+    return make_plugin(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def config() -> dict[str, object]:
+    """The image's configuration."""
+    configuration: dict[str, object] = json.loads(docker("image", "inspect", ENGINE_IMAGE))[0]["Config"]
+    return configuration
+
+
+def test_the_image_is_that_of_this_tree(plugin: Plugin, config: dict[str, object]) -> None:
+    labels = config["Labels"]
+    assert isinstance(labels, dict)
+    told = (labels.get("outrider.dev/plugin-version"), labels.get("outrider.dev/plugin-sha256"))
+    assert told == (plugin.version, plugin.sha256)
+
+
+def test_its_files_are_those_of_the_wheel(plugin: Plugin) -> None:
+    with zipfile.ZipFile(plugin.wheel) as wheel:
+        packed = {name: hashlib.sha256(wheel.read(name)).hexdigest() for name in wheel.namelist()}
+    assert json.loads(run_python(LIST_FILES)) == packed
+
+
+def test_it_runs_as_an_ordinary_user_with_the_plugins_entry_points(
+    plugin: Plugin, config: dict[str, object]
+) -> None:
+    assert config["User"] == "1000:1000"
+    uid, gid, version, *entries = run_python(WHO_AND_WHAT).split()
+    assert (uid, gid, version) == ("1000", "1000", plugin.version)
+    assert {"outrider", "outrider_api"} <= set(entries)
+
+
+def test_a_wheel_of_another_hash_does_not_build(tmp_path: Path) -> None:
+    """Only the step that verifies is built, on the image itself: it needs no package and no network."""
+    (tmp_path / "plugin.whl").write_bytes(b"another wheel")
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {ENGINE_IMAGE}\nUSER 0\nCOPY plugin.whl /tmp/plugin.whl\n"
+        f'RUN echo "{"0" * 64}  /tmp/plugin.whl" | sha256sum --check --strict\n'
+    )
+    done = subprocess.run(
+        ["docker", "build", "--quiet", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "FAILED" in done.stdout + done.stderr

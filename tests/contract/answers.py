@@ -1,0 +1,91 @@
+"""Greedy answers token by token, with how sure the model was of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tests.contract.engine import Engine, completion_body
+
+TOKENS = 64
+PROMPTS = (
+    "def main(argv):\n    ",
+    "class Table:\n    def __init__(self, rows):\n        self.rows = rows\n\n    def ",
+    "import os\nimport sys\n\nfor path in sys.path:\n    ",
+    "try:\n    value = int(text)\nexcept ValueError",
+    "The engine keeps the table until ",
+    "one two three one two three one two three ",
+    "return [x for x in values if x is not None]\n\n\ndef ",
+    "# A comment about the next function\n",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of an answer. ``lead``: by how much its log-probability exceeds that of the runner-up."""
+
+    text: str
+    lead: float
+    runner_up: str
+
+
+Answer = tuple[Token, ...]
+
+
+def answer(engine: Engine, prompt: str) -> Answer:
+    """The greedy answer to one prompt."""
+    body = completion_body(TOKENS, prompt) | {"logprobs": 2, "return_tokens_as_token_ids": True}
+    with engine.client() as client:
+        response = client.post("/v1/completions", json=body)
+    response.raise_for_status()
+    logprobs = response.json()["choices"][0]["logprobs"]
+    return tuple(map(read_token, logprobs["tokens"], logprobs["top_logprobs"]))
+
+
+def read_token(token: str, ranked: dict[str, float]) -> Token:
+    """``ranked`` holds the two most probable tokens; the token is one of them, as it was chosen greedily."""
+    (runner_up, second), *_ = sorted(
+        ((other, logprob) for other, logprob in ranked.items() if other != token),
+        key=lambda pair: -pair[1],
+    )
+    return Token(token, ranked[token] - second, runner_up)
+
+
+def answers_alone(engine: Engine, prompts: Sequence[str] = PROMPTS) -> list[Answer]:
+    """Each prompt as the only request of the engine."""
+    return [answer(engine, prompt) for prompt in prompts]
+
+
+def answers_together(engine: Engine, prompts: Sequence[str] = PROMPTS) -> list[Answer]:
+    """All prompts at once."""
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        return list(pool.map(lambda prompt: answer(engine, prompt), prompts))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Answers against the plain ones, as far as they had the same tokens before.
+
+    noise: by how much the lead of a token moved, for each token that both have.
+    turns: the first differing token of each answer that differs, as it is in the plain answer, and the
+        token that came instead.
+    """
+
+    noise: tuple[float, ...]
+    turns: tuple[tuple[Token, Token], ...]
+
+    def __add__(self, other: Comparison) -> Comparison:
+        return Comparison(self.noise + other.noise, self.turns + other.turns)
+
+
+def compare(plain: Sequence[Answer], others: Sequence[Answer]) -> Comparison:
+    """All pairs of answers to the same prompts."""
+    result = Comparison((), ())
+    for one, other in zip(plain, others, strict=True):
+        same = next(
+            (i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a.text != b.text), len(one)
+        )
+        noise = tuple(abs(a.lead - b.lead) for a, b in zip(one[:same], other[:same], strict=True))
+        result += Comparison(noise, ((one[same], other[same]),) if same < len(one) else ())
+    return result

@@ -1,0 +1,111 @@
+"""What an engine has counted, by the plugin and by vLLM, and load of a known size."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import httpx
+
+from tests.contract.engine import REQUEST_SECONDS, Engine
+
+SETTLE_SECONDS = 30.0
+
+SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+PAIRS = {
+    "outrider:emitted_tokens_total": "vllm:generation_tokens_total",
+    "outrider:draft_tokens_total": "vllm:spec_decode_num_draft_tokens_total",
+    "outrider:accepted_tokens_total": "vllm:spec_decode_num_accepted_tokens_total",
+    "outrider:prefill_tokens_total": "vllm:prompt_tokens_by_source_total{local_compute}",
+}
+"""Sums of the plugin, and those of vLLM that they must equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """One scrape of ``/metrics``, or the difference of two."""
+
+    values: Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+
+    def __sub__(self, other: Samples) -> Samples:
+        return Samples({key: value - other.values.get(key, 0.0) for key, value in self.values.items()})
+
+    def total(self, name: str, **labels: str) -> float:
+        """The sum of a metric over the samples with these labels; 0 when there are none."""
+        wanted = set(labels.items())
+        return sum(value for (found, have), value in self.values.items() if found == name and wanted <= have)
+
+    def by(self, name: str, label: str, **labels: str) -> dict[str, float]:
+        """The sums of a metric by one label, without those that are 0."""
+        sums: dict[str, float] = defaultdict(float)
+        wanted = set(labels.items())
+        for (found, have), value in self.values.items():
+            if found == name and wanted <= have and value:
+                sums[dict(have)[label]] += value
+        return dict(sums)
+
+    def disagreements(self) -> dict[str, tuple[float, float]]:
+        """Every pair of sums that differ: the plugin's and vLLM's."""
+        found = {ours: (self.total(ours), self._of_vllm(theirs)) for ours, theirs in PAIRS.items()}
+        found |= {
+            f"accepted at {position}": (
+                self.total("outrider:accepted_tokens_total", position=position),
+                self.total("vllm:spec_decode_num_accepted_tokens_per_pos_total", position=position),
+            )
+            for position in self.by("outrider:draft_tokens_total", "position")
+        }
+        return {name: pair for name, pair in found.items() if pair[0] != pair[1]}
+
+    def _of_vllm(self, name: str) -> float:
+        bare, _, source = name.rstrip("}").partition("{")
+        return self.total(bare, source=source) if source else self.total(bare)
+
+
+def scrape(engine: Engine) -> Samples:
+    """`GET /metrics`."""
+    answer = httpx.get(f"{engine.url}/metrics", timeout=REQUEST_SECONDS, trust_env=False)
+    answer.raise_for_status()
+    return Samples(
+        {
+            (found["name"], frozenset(LABEL.findall(found["labels"] or ""))): float(found["value"])
+            for found in SAMPLE.finditer(answer.text)
+        }
+    )
+
+
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = SETTLE_SECONDS) -> None:
+    """Wait for a condition; what it would have meant is the failure's text."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def settled(engine: Engine, *, before: Samples, tokens: int) -> Samples:
+    """What was counted since ``before``, once vLLM's front end has counted so many generated tokens."""
+    latest = [scrape(engine)]
+
+    def arrived() -> bool:
+        latest.append(scrape(engine))
+        return (latest[-1] - before).total("vllm:generation_tokens_total") >= tokens
+
+    wait_until(arrived, f"vLLM did not count {tokens} tokens")
+    return latest[-1] - before
+
+
+def run_streams(engine: Engine, *, streams: int, requests: int, max_tokens: int, name: str = "") -> int:
+    """Closed-loop load; the number of tokens that it generated."""
+
+    def one_stream(stream: int) -> None:
+        for index in range(requests):
+            engine.complete(max_tokens=max_tokens, prompt=f"def {name}{stream}_{index}(argv):\n    return ")
+
+    with ThreadPoolExecutor(streams) as pool:
+        list(pool.map(one_stream, range(streams)))
+    return streams * requests * max_tokens

@@ -1,0 +1,59 @@
+"""A plugin for vLLM, for one test: synthetic acceptance on CPU, which vLLM has for GPUs only.
+
+The same steps as the Triton kernel `rejection_greedy_sample_kernel` in
+`vllm/v1/sample/rejection_sampler.py`. All that counts drafts and acceptance is vLLM's own. Loaded by the
+engine's Python, not by pytest.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+NAME = "synthetic_sampler"
+
+
+def register() -> None:
+    """Put this kernel in the place of the CPU's, before the platform takes hold of it."""
+    from vllm.utils import cpu_triton_utils
+
+    cpu_triton_utils._rejection_greedy_sample_kernel_impl = sample
+
+
+def sample(
+    output_token_ids: Any,
+    cu_num_draft_tokens: Any,
+    draft_token_ids: Any,
+    target_argmax: Any,
+    bonus_token_ids: Any,
+    is_greedy: Any,  # noqa: ARG001  the signature is that of the kernel
+    max_spec_len: int,  # noqa: ARG001
+    uniform_probs: Any = None,
+    synthetic_conditional_rates: Any = None,
+    SYNTHETIC_MODE: bool = False,  # noqa: ARG001, N803
+) -> None:
+    """Accept draft tokens by chance, one after the other, until the first is rejected."""
+    drafts, best, bonus = (t.flatten().tolist() for t in (draft_token_ids, target_argmax, bonus_token_ids))
+    chances, rates = uniform_probs.tolist(), synthetic_conditional_rates.tolist()
+    begin = 0
+    for row, end in enumerate(cu_num_draft_tokens.tolist()):
+        tokens: list[int] = []
+        for position, index in enumerate(range(begin, end)):
+            accepted = chances[index] < rates[position] and drafts[index] >= 0
+            tokens.append(drafts[index] if accepted else best[index])
+            if not accepted:
+                break
+        else:
+            tokens.append(bonus[row])
+        output_token_ids[row, : len(tokens)] = output_token_ids.new_tensor(tokens)
+        begin = end
+
+
+def install(folder: Path) -> Path:
+    """Make this module a plugin in a folder for PYTHONPATH."""
+    information = folder / f"{NAME}-1.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1\n")
+    (information / "entry_points.txt").write_text(f"[vllm.general_plugins]\n{NAME} = {NAME}:register\n")
+    (folder / f"{NAME}.py").write_text(Path(__file__).read_text())
+    return folder

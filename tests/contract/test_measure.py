@@ -1,0 +1,146 @@
+"""The plugin's sums are vLLM's own, step by step, in the right cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.contract.engine import NGRAM, REQUEST_SECONDS, Engine, Launch, running_engine
+from tests.contract.factories import a_constant, a_push
+from tests.contract.measuring import run_streams, scrape, settled
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture(scope="module")
+def ngram_engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Without asynchronous scheduling, which vLLM does not have for n-grams, and behind two API servers."""
+    launch = Launch(speculation=NGRAM, candidates=(0, 2, 4), flags=("--api-server-count", "2"))
+    with running_engine(plugin, tmp_path_factory.mktemp("ngram"), launch) as engine:
+        yield engine
+
+
+def test_every_token_is_counted_while_tables_change(engine: Engine, term: int) -> None:
+    before, generated = scrape(engine), 0
+    for epoch, k in enumerate([3, 0, 5, 1], start=1):
+        engine.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
+        generated += run_streams(engine, streams=5, requests=2, max_tokens=24, name=f"k{k}")
+    counted = settled(engine, before=before, tokens=generated)
+    assert counted.disagreements() == {}
+    assert counted.total("outrider:emitted_tokens_total") == generated
+    assert counted.total("outrider:draft_tokens_total") > counted.total("outrider:accepted_tokens_total") > 0
+
+
+def test_ngram_drafts_are_counted_too(ngram_engine: Engine) -> None:
+    before, generated = scrape(ngram_engine), 0
+    for epoch, k in enumerate([4, 0, 2], start=1):
+        ngram_engine.put(a_push(term=1, epoch=epoch, schedule=a_constant(k))).raise_for_status()
+        generated += run_streams(ngram_engine, streams=3, requests=1, max_tokens=60)
+    counted = settled(ngram_engine, before=before, tokens=generated)
+    assert counted.disagreements() == {}
+    assert counted.total("outrider:draft_tokens_total") > 0
+    assert set(counted.by("outrider:steps_total", "k")) <= {"4", "0", "2", "mixed"}
+    assert counted.by("outrider:steps_total", "k").get("mixed", 0) <= 2
+
+
+def test_every_api_server_tells_the_same_sums(ngram_engine: Engine) -> None:
+    # Each scrape is a connection of its own, and the kernel gives it to either server.
+    answers = [scrape(ngram_engine).total("outrider:emitted_tokens_total") for _ in range(12)]
+    assert len(set(answers)) == 1
+    assert answers[0] > 0
+
+
+def test_one_of_several_api_servers_runs_the_self_test(ngram_engine: Engine) -> None:
+    assert ngram_engine.state()["selfTest"]["state"] == "Passed"  # type: ignore[index]
+    assert ngram_engine.log_file.read_text(errors="replace").count("outrider: self-test Passed") == 1
+
+
+def test_a_lone_request_is_in_the_cell_of_its_batch_and_k(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
+    before = scrape(engine)
+    engine.complete(max_tokens=40)
+    counted = settled(engine, before=before, tokens=40)
+    assert set(counted.by("outrider:steps_total", "batch")) == {"1"}
+    assert set(counted.by("outrider:steps_total", "k")) == {"3"}
+    cell = {"batch": "1", "k": "3"}
+    steps = counted.total("outrider:steps_total", **cell)
+    assert counted.total("outrider:scheduled_requests_total", **cell) == steps
+    assert counted.total("outrider:emitted_tokens_total", **cell) == 40
+    assert set(counted.by("outrider:draft_tokens_total", "position", **cell)) == {"0", "1", "2"}
+    # The prompt's step verifies nothing; each of the others has a draft of three.
+    assert counted.total("outrider:draft_tokens_total", **cell, position="0") == steps - 1
+
+
+def test_one_step_after_a_change_is_mixed(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(5))).raise_for_status()
+    before = scrape(engine)
+    probe = {
+        "term": term,
+        "epoch": 1,
+        "id": "change",
+        "minBatchSize": 1,
+        "slices": [{"numSpeculativeTokens": 5, "steps": 6}, {"numSpeculativeTokens": 0, "steps": 100}],
+        "deadlineSeconds": 60,
+    }
+    with engine.client() as client:
+        client.post("/outrider/v1/probe", json=probe).raise_for_status()
+    engine.complete(max_tokens=60)
+    counted = settled(engine, before=before, tokens=60)
+    steps = counted.by("outrider:steps_total", "k", batch="1")
+    assert steps["mixed"] == 1
+    assert steps["5"] in (6, 7)  # one more was under way when the sixth was counted
+    assert steps["0"] > 10
+
+
+def test_engine_time_is_busy_time(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
+    before = scrape(engine)
+    latency = "vllm:request_inference_time_seconds_sum"
+    engine.complete(max_tokens=64)
+    counted = settled(engine, before=before, tokens=64)
+    busy, lived = counted.total("outrider:step_seconds_total"), counted.total(latency)
+    assert 0.8 * lived < busy < 1.1 * lived
+
+
+def test_the_hooks_cost_little(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
+    before = scrape(engine)
+    tokens = run_streams(engine, streams=16, requests=1, max_tokens=48)
+    counted = settled(engine, before=before, tokens=tokens)
+    share = counted.total("outrider:hook_seconds_total") / counted.total("outrider:step_seconds_total")
+    per_step = counted.total("outrider:hook_seconds_total") / counted.total("outrider:steps_total")
+    report = Path("out/contract/hook-cost.json")
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(json.dumps({"share_of_step": share, "microseconds_per_step": 1e6 * per_step}) + "\n")
+    assert share < 0.01
+
+
+def test_the_sums_can_be_read_without_prometheus(engine: Engine) -> None:
+    with engine.client() as client:
+        answer = client.get("/outrider/v1/counters")
+    (found,) = answer.json()["engines"]
+    assert sum(cell["emittedTokens"] for cell in found["cells"]) == scrape(engine).total(
+        "outrider:emitted_tokens_total"
+    )
+    assert httpx.get(f"{engine.url}/outrider/v1/counters", timeout=REQUEST_SECONDS).status_code == 401
+
+
+def test_counting_can_be_paused_and_goes_on_from_its_sums(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(1))).raise_for_status()
+    try:
+        with engine.client() as client:
+            client.put("/outrider/v1/measuring", json={"enabled": False}).raise_for_status()
+        before = scrape(engine)
+        engine.complete(max_tokens=16)
+        paused = settled(engine, before=before, tokens=16)
+        assert paused.total("outrider:steps_total") == 0
+    finally:
+        with engine.client() as client:
+            client.put("/outrider/v1/measuring", json={"enabled": True}).raise_for_status()
+    before = scrape(engine)
+    engine.complete(max_tokens=16)
+    assert settled(engine, before=before, tokens=16).disagreements() == {}

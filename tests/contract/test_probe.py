@@ -1,0 +1,135 @@
+"""A probe of a real engine: its slices are drafted, and the table returns with nobody calling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.engine import Engine
+from tests.contract.factories import a_constant, a_push
+from tests.contract.measuring import run_streams, scrape, wait_until
+
+pytestmark = pytest.mark.contract
+
+STREAMS = 4
+BIN = {"minBatchSize": 4, "maxBatchSize": 6}
+
+
+def a_probe(term: int, name: str, *slices: dict[str, float], **overrides: object) -> dict[str, object]:
+    """A probe of the bin that the streams fill."""
+    return {
+        "term": term,
+        "epoch": 1,
+        "id": name,
+        **BIN,
+        "slices": list(slices),
+        "deadlineSeconds": 120,
+        **overrides,
+    }
+
+
+def post(engine: Engine, body: dict[str, object]) -> httpx.Response:
+    with engine.client() as client:
+        return client.post("/outrider/v1/probe", json=body)
+
+
+def probe_of(engine: Engine) -> dict[str, Any]:
+    probe = engine.state()["probe"]
+    assert isinstance(probe, dict)
+    return probe
+
+
+@pytest.fixture
+def load(engine: Engine, term: int) -> Iterator[Future[int]]:
+    """Streams under K=2, of this test's term."""
+    engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(run_streams, engine, streams=STREAMS, requests=3, max_tokens=96)
+
+
+def test_each_slice_runs_its_k_and_the_table_returns(engine: Engine, term: int, load: Future[int]) -> None:
+    before = scrape(engine)
+    slices = [{"numSpeculativeTokens": 5, "steps": 8}, {"numSpeculativeTokens": 0, "seconds": 0.5}]
+    answer = post(engine, a_probe(term, "slices", *slices))
+    assert (answer.status_code, answer.json()["probe"]["running"]) == (200, True)
+    assert answer.json()["schedule"] == a_constant(2)
+    wait_until(lambda: not probe_of(engine)["running"], "the probe did not end", seconds=100)
+    probe = probe_of(engine)
+    assert probe["reason"] == "Completed"
+    five, none = probe["results"]
+    assert (five["numSpeculativeTokens"], none["numSpeculativeTokens"]) == (5, 0)
+    assert 4 <= five["steps"] <= 8
+    assert STREAMS * five["steps"] <= five["scheduledRequests"] <= 6 * five["steps"]
+    assert five["emittedTokens"] >= five["scheduledRequests"]
+    assert none["emittedTokens"] == none["scheduledRequests"]
+    assert none["seconds"] <= 0.5 + 2 * none["seconds"] / max(none["steps"], 1)
+    cells = (scrape(engine) - before).by("outrider:steps_total", "k", batch="4-6")
+    assert cells["5"] >= five["steps"]
+    assert cells["0"] >= none["steps"]
+    assert engine.state()["schedule"] == a_constant(2)
+    assert load.result() > 0
+    after = scrape(engine)
+    run_streams(engine, streams=STREAMS, requests=1, max_tokens=16)
+    assert set((scrape(engine) - after).by("outrider:steps_total", "k")) == {"2"}
+
+
+def test_a_probe_of_an_idle_engine_ends_at_its_deadline(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
+    body = a_probe(term, "idle", {"numSpeculativeTokens": 0, "steps": 5}, deadlineSeconds=0.5)
+    assert post(engine, body).json()["probe"]["running"]
+    assert scrape(engine).total("outrider:probe_running") == 1
+    wait_until(lambda: not probe_of(engine)["running"], "the probe outlived its deadline")
+    assert probe_of(engine)["reason"] == "Deadline"
+    assert scrape(engine).total("outrider:probe_running") == 0
+
+
+def test_a_push_of_another_table_ends_a_probe(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
+    post(engine, a_probe(term, "long", {"numSpeculativeTokens": 0, "steps": 5})).raise_for_status()
+    assert engine.put(a_push(term=term, schedule=a_constant(3))).json()["probe"]["running"]
+    superseded = engine.put(a_push(term=term, epoch=2, schedule=a_constant(1))).json()["probe"]
+    assert (superseded["running"], superseded["reason"]) == (False, "Superseded")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "status", "reason"),
+    [
+        ({"epoch": 0}, 409, "StaleEpoch"),
+        ({"epoch": 2}, 409, "StaleEpoch"),
+        ({"slices": [{"numSpeculativeTokens": 4, "steps": 1}]}, 422, "NotCaptured"),
+        ({"slices": []}, 422, "Malformed"),
+        ({"deadlineSeconds": 1e9}, 422, "Malformed"),
+        ({"id": "x" * 70_000}, 413, "TooLarge"),
+    ],
+    ids=["late", "early", "not captured", "no slice", "no end", "too large"],
+)
+def test_a_refused_probe_changes_nothing(
+    engine: Engine, term: int, overrides: dict[str, object], status: int, reason: str
+) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
+    before = engine.state()
+    slices = {"numSpeculativeTokens": 1, "steps": 1}
+    answer = post(engine, a_probe(term, "refused", slices, **overrides))
+    assert (answer.status_code, answer.json()["error"]["reason"]) == (status, reason)
+    after = engine.state()
+    assert {name for name in after if after[name] != before[name]} <= {"leaseRemainingSeconds"}
+
+
+def test_a_probe_without_the_token_is_refused(engine: Engine) -> None:
+    answer = httpx.post(f"{engine.url}/outrider/v1/probe", json={}, trust_env=False)
+    assert answer.status_code == 401
+
+
+def test_no_token_reaches_the_log_of_a_probe(engine: Engine, term: int) -> None:
+    headers = {"Authorization": "Bearer a-wrong-secret"}
+    body = a_probe(term, "p", {"numSpeculativeTokens": 1, "steps": 1})
+    answer = httpx.post(f"{engine.url}/outrider/v1/probe", json=body, headers=headers, trust_env=False)
+    assert answer.status_code == 401
+    assert post(engine, body).status_code == 409
+    log = engine.log_file.read_text(errors="replace")
+    assert "/outrider/v1/probe" in log
+    assert "secret" not in log

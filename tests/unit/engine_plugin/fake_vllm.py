@@ -1,0 +1,157 @@
+"""Stand-ins of the shape of vLLM's scheduler and engine core. Each test gets classes of its own, since
+attaching changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from outrider_engine.attach import attach
+from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS
+
+
+def some_config(**overrides: object) -> SimpleNamespace:
+    """The part of vLLM's configuration that is read."""
+    speculation = SimpleNamespace(method="draft_model", num_speculative_tokens=5, parallel_drafting=False)
+    values: dict[str, object] = {
+        "speculative_config": speculation,
+        "scheduler_config": SimpleNamespace(max_num_seqs=MAX_NUM_SEQS),
+        "parallel_config": SimpleNamespace(data_parallel_size=1),
+        "use_v2_model_runner": False,
+    }
+    return SimpleNamespace(**(values | overrides))
+
+
+@dataclass
+class Plan:
+    """What the next step of the fake does. ``drafts`` and ``accepted``: per request that verifies some."""
+
+    tokens: Mapping[str, int]
+    new: Mapping[str, int] = field(default_factory=dict)
+    """Computed tokens of requests that are scheduled for the first time."""
+    computed: Mapping[str, int] = field(default_factory=dict)
+    outputs: Mapping[str, int] = field(default_factory=dict)
+    drafts: Mapping[str, int] = field(default_factory=dict)
+    accepted: Mapping[str, int] = field(default_factory=dict)
+    emitted: Mapping[str, int] = field(default_factory=dict)
+    gone: Sequence[str] = ()
+    work_left: bool = True
+
+
+def decoding(*names: str, drafts: int = 0, accepted: int = 0, context: int = 100, **more: Any) -> Plan:
+    """A step in which each request decodes and verifies as many drafts."""
+    return Plan(
+        tokens=dict.fromkeys(names, 1 + drafts),
+        computed=dict.fromkeys(names, context),
+        outputs=dict.fromkeys(names, 7),
+        drafts=dict.fromkeys(names, drafts) if drafts else {},
+        accepted=dict.fromkeys(names, accepted) if drafts else {},
+        emitted=dict.fromkeys(names, 1 + accepted),
+        **more,
+    )
+
+
+def prompts(*names: str, tokens: int = 50) -> Plan:
+    """A step in which new requests compute their whole prompts."""
+    return Plan(
+        tokens=dict.fromkeys(names, tokens),
+        new=dict.fromkeys(names, 0),
+        emitted=dict.fromkeys(names, 1),
+    )
+
+
+class Engine:
+    """An engine core with its scheduler, and the plugin attached."""
+
+    def __init__(self, vllm_config: object, *, log_stats: bool = True) -> None:
+        class Scheduler:
+            def __init__(self, vllm_config: object) -> None:
+                self.vllm_config = vllm_config
+                self.dynamic_sd_lookup: list[int] | None = list(LAUNCHED)
+                self.log_stats = log_stats
+                self.work_left = True
+
+            def schedule(self, plan: Plan, throttle_prefills: bool = False) -> Any:
+                return scheduler_output(plan, self.dynamic_sd_lookup, throttle_prefills)
+
+            def update_from_output(self, _: Any, plan: Plan) -> dict[int, Any]:
+                self.work_left = plan.work_left
+                return engine_core_outputs(plan, num_spec_tokens=5)
+
+            def has_unfinished_requests(self) -> bool:
+                return self.work_left
+
+        class AsyncScheduler(Scheduler):
+            pass
+
+        class EngineCore:
+            def __init__(self) -> None:
+                self.scheduler = AsyncScheduler(vllm_config)
+
+        class EngineCoreProc(EngineCore):
+            pass
+
+        self.scheduler_class, self.engine_core_class = Scheduler, EngineCore
+        self.attach()
+        self.core: Any = EngineCoreProc()
+
+    def attach(self) -> None:
+        """Once more does no harm."""
+        attach(self.engine_core_class, self.scheduler_class)
+
+    def step(self, plan: Plan) -> Any:
+        """One whole step; what was scheduled."""
+        scheduled = self.core.scheduler.schedule(plan)
+        self.core.scheduler.update_from_output(scheduled, plan)
+        return scheduled
+
+    def lookup(self) -> list[int] | None:
+        """What the next step would use, after its hook."""
+        self.core.scheduler.schedule(Plan(tokens={}))
+        lookup: list[int] | None = self.core.scheduler.dynamic_sd_lookup
+        return lookup
+
+
+def scheduler_output(plan: Plan, lookup: list[int] | None, throttled: bool) -> SimpleNamespace:
+    """vLLM's `SchedulerOutput`."""
+    cached = [name for name in plan.tokens if name not in plan.new]
+    k = 5 if lookup is None or not plan.tokens else lookup[len(plan.tokens)]
+    return SimpleNamespace(
+        scheduled_new_reqs=[
+            SimpleNamespace(req_id=name, num_computed_tokens=computed) for name, computed in plan.new.items()
+        ],
+        scheduled_cached_reqs=SimpleNamespace(
+            req_ids=cached,
+            num_computed_tokens=[plan.computed[name] for name in cached],
+            num_output_tokens=[plan.outputs[name] for name in cached],
+        ),
+        num_scheduled_tokens=dict(plan.tokens),
+        total_num_scheduled_tokens=sum(plan.tokens.values()),
+        scheduled_spec_decode_tokens={name: [-1] * count for name, count in plan.drafts.items()},
+        finished_req_ids=set(plan.gone),
+        num_spec_tokens_to_schedule=k,
+        throttled=throttled,
+    )
+
+
+def engine_core_outputs(plan: Plan, *, num_spec_tokens: int) -> dict[int, SimpleNamespace]:
+    """vLLM's `EngineCoreOutputs` by client; the first one carries the statistics."""
+    outputs = [SimpleNamespace(new_token_ids=[1] * count) for count in plan.emitted.values()]
+    drafts = None
+    if plan.drafts:
+        drafts = SimpleNamespace(
+            num_draft_tokens_per_pos=per_position(plan.drafts, num_spec_tokens),
+            num_accepted_tokens_per_pos=per_position(plan.accepted, num_spec_tokens),
+        )
+    stats = SimpleNamespace(spec_decoding_stats=drafts)
+    return {
+        0: SimpleNamespace(outputs=outputs[::2], scheduler_stats=stats),
+        1: SimpleNamespace(outputs=outputs[1::2], scheduler_stats=None),
+    }
+
+
+def per_position(counts: Mapping[str, int], num_spec_tokens: int) -> list[int]:
+    """How many requests reach each position."""
+    return [sum(count > position for count in counts.values()) for position in range(num_spec_tokens)]

