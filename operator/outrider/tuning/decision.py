@@ -29,15 +29,27 @@ class DecisionReason(StrEnum):
     MIXED_WINDOW = "MixedWindow"
     """Hold: load or table changed inside the window, so it says nothing about one K."""
     MEASURING = "Measuring"
-    """Hold: the K in force has not been measured long enough."""
+    """Hold: a K on trial has not been measured long enough."""
     SETTLED = "Settled"
     """Hold: the best K known is in force."""
     DWELL = "Dwell"
     """Hold: another K looks better, but the last change is too fresh."""
-    UNCONFIRMED = "Unconfirmed"
-    """Hold: another K looks better, but not for long enough yet."""
+    RATE_LIMITED = "RateLimited"
+    """Hold: another K looks better, but K changed often in the last hour."""
     ACCEPTANCE_COLLAPSED = "AcceptanceCollapsed"
     """Hold: drafts fail far more often than ever before, so K must not rise."""
+    ACCEPTANCE_LOW = "AcceptanceLow"
+    """Hold: hardly any draft is accepted, so K must not rise."""
+    KV_PRESSURE = "KVPressure"
+    """Hold: the KV cache is full, so K must not rise."""
+    QUEUE = "Queue"
+    """Hold: requests wait, so nothing is tried."""
+    NO_SLACK = "NoSlack"
+    """Hold: steps are slower than the SLO, so nothing is tried."""
+    NOT_A_CANDIDATE = "NotACandidate"
+    """Hold: the engines were not launched with that K."""
+    PINNED = "Pinned"
+    """Hold: tuning did not pay here, the static table stays for a while."""
     CALIBRATION = "Calibration"
     """Explore: a batch size without measurements."""
     PROBE = "Probe"
@@ -45,9 +57,11 @@ class DecisionReason(StrEnum):
     BETTER_K = "BetterK"
     """Exploit: the measured gain is beyond min_gain and noise."""
     CALIBRATED = "Calibrated"
-    """Exploit: calibration ended, the best K takes over."""
+    """Exploit: nothing is left to learn, or the time is up; the K in force stays."""
+    FOLLOWS = "Follows"
+    """Exploit: what was learnt here changes the K of other batch sizes."""
     PROBE_LOST = "ProbeLost"
-    """Roll back: the probed K is not better."""
+    """Roll back: the K on trial is not better."""
     WORSE_THAN_BEFORE = "WorseThanBefore"
     """Roll back: the new K turned out slower than the one before."""
     LOAD_MOVED = "LoadMoved"
@@ -91,18 +105,49 @@ class Reference(StrEnum):
     """What a speedup was measured against."""
 
     PROBE = "Probe"
-    """K=0 in the same engines, at another time."""
+    """K=0 in the same engines, in slices of time; the tax of K=0 is a prior."""
+    PRIOR = "Prior"
+    """K=0 was not measured at this batch size: other batch sizes and the prior stand for it."""
+
+
+class Structural(StrEnum):
+    """Whether the engines should have a drafter at all."""
+
+    KEEP = "Keep"
+    """As they were launched."""
+    OFF = "Off"
+    """K=0 rules, and K=0 costs more than no drafter: launch without one."""
+    ON = "On"
+    """At the load of now a drafter would pay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """Goodput of the K in force over that of K=0, at the batch size of now."""
+    """Goodput of the K in force over that of a launch without drafter, at the batch size of now."""
 
     ratio: float
     low: float  # about 95 %
     high: float
     reference: Reference
-    measured_at: float  # unix seconds of the older of the two measurements
+    measured_at: float  # unix seconds of the newest measurement of K=0, or of the K in force
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One K for a short while."""
+
+    num_speculative_tokens: int
+    seconds: float  # engine time in the probed batch bin
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Slices that one pod runs one after another, by itself; then its table returns."""
+
+    pod: str  # namespace/name
+    low: int  # smallest batch size of the bin
+    high: int | None  # largest; None: open
+    slices: tuple[Slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +159,7 @@ class Wish:
     sentence: str
     state: TunerState
     gain: float | None = None  # relative, expected
+    probe: Probe | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +180,5 @@ class Decision:
     acceptance: Acceptance | None  # None when nothing was drafted
     acceptance_collapsed: bool  # far below its own history
     speedup: Speedup | None  # None until K=0 and the K in force were measured here
+    probe: Probe | None = None  # to be run on top of the table; None where the engine cannot, or need not
+    structural: Structural = Structural.KEEP

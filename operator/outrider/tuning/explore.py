@@ -1,86 +1,104 @@
-"""Which K is worth a trial."""
+"""Which K is worth a slice of time: the knowledge gradient.
+
+Source: Frazier, Powell and Dayanik 2009, for correlated normal beliefs; several slices at once are
+weighed, since a single one may be too noisy to change a mind (Frazier and Powell 2010).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import sqrt
 
-from outrider.tuning.estimate import Score
-from outrider.tuning.policy import Policy
-from outrider.tuning.state import BinState, TunerState
+import numpy as np
 
-Scores = Mapping[int, Score]
+from outrider.tuning.belief import Belief
+from outrider.tuning.surface import Array
 
-
-def best(scores: Scores, policy: Policy, among: Collection[int] | None = None) -> int:
-    """The K with the highest goodput; within `min_gain` of it the smallest. At least one score."""
-    choice = [s for s in scores.values() if among is None or s.k in among]
-    top = max(s.mean for s in choice)
-    return min(s.k for s in choice if s.mean >= top * (1 - policy.min_gain))
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(11)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_REPEATS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+"""Numbers of slices that are weighed together."""
 
 
-def to_calibrate(bin_state: BinState, scores: Scores, taught: Collection[int], policy: Policy) -> int | None:
-    """The next K to try in a new bin; None when the best is known well enough or the time is up.
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Under which a slice is worth its cost."""
 
-    First every candidate once, the neighbours of the best so far before the others; then again
-    those that the noise leaves in the race, the least measured first.
+    seconds: float  # engine time of a slice
+    horizon: float  # seconds for which a better choice is of use, over all pods
+    noise: float  # relative standard deviation of the goodput of ten seconds
+    loss_sigmas: float  # how far above what is believed the cost of a slice is taken
+    safe_loss: float  # relative; the K in force must not lose more against the smallest K
+    safe_sigmas: float  # how sure that has to be
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Slices to run next, in order."""
+
+    ks: tuple[int, ...]
+    loss: float  # seconds of the smallest K's goodput that they may cost
+    saturated: bool  # nothing else would be worth a slice
+
+
+def next_slice(belief: Belief, among: Collection[int], covariance: Array, terms: Terms) -> int | None:
+    """The K whose measurement is worth most over its cost; None when none is worth it.
+
+    covariance: of the log goodputs, as far as it is known by then.
     """
-    if bin_state.calibrated_seconds >= policy.calibration_seconds:
-        return None
-    leader = max(scores.values(), key=lambda s: s.mean)
-    order = policy.candidates
-    missing = [k for k in order if k not in scores and k not in taught]
-    if missing:
-        return min(missing, key=lambda k: (abs(order.index(k) - order.index(leader.k)), k))
-    if bin_state.calibrated_seconds >= policy.refine_seconds:
-        return None
-    racing = [
-        s for s in scores.values() if leader.mean - s.mean <= policy.eliminate_sigmas * s.error_with(leader)
-    ]
-    if len(racing) < 2 or leader.k == best(scores, policy) == min(s.k for s in racing):
-        return None
-    return max(racing, key=lambda s: (s.error / s.mean, -s.k)).k
+    rows = [belief.candidates.index(k) for k in sorted(among)]
+    means, inner = belief.log_goodput[rows], covariance[np.ix_(rows, rows)]
+    spent = _REPEATS * terms.seconds
+    variances = np.diag(inner)[:, None] + terms.noise**2 * 10.0 / spent[None, :]
+    changes = inner[:, :, None] / np.sqrt(variances)[:, None, :]  # [measured, moved, repeats]
+    outcomes = means[None, :, None, None] + changes[..., None] * _NODES
+    value = (outcomes.max(axis=1) @ _WEIGHTS) - means.max()  # [measured, repeats]
+    cost = (means.max() - means)[:, None] * spent
+    net = (value * terms.horizon - cost) / spent
+    row, repeats = np.unravel_index(int(net.argmax()), net.shape)
+    return sorted(among)[int(row)] if net[row, repeats] > 0 else None
 
 
-def to_probe(bin_state: BinState, scores: Scores, policy: Policy) -> int | None:
-    """The K that may be better than the one in force, most promising first; None when none may."""
-    if policy.probe_share <= 0:
-        return None
-    unknown = [k for k in policy.candidates if k not in scores]
-    if unknown:
-        return min(unknown, key=lambda k: (abs(k - bin_state.k), k))
-    hopes = {s.k: s.mean + policy.confidence_sigmas * s.error for s in scores.values() if s.k != bin_state.k}
-    rival = max(hopes, key=lambda k: (hopes[k], -k), default=None)
-    enough = scores[bin_state.k].mean * (1 + policy.min_gain)
-    return rival if rival is not None and hopes[rival] > enough else None
+def plan(
+    belief: Belief, incumbent: int, among: Collection[int], terms: Terms, *, seconds: float, loss: float
+) -> Plan:
+    """What to run in the next `seconds`; the incumbent is not listed, since its table runs anyway.
 
-
-def clear_rival(bin_state: BinState, scores: Scores, policy: Policy) -> int | None:
-    """The best K that beats the one in force by `min_gain` and beyond noise; None when none does."""
-    mine = scores.get(bin_state.k)
-    if mine is None:
-        return None
-    clear = [
-        s
-        for s in scores.values()
-        if s.gain_over(mine) >= policy.min_gain
-        and s.mean - mine.mean >= policy.confidence_sigmas * s.error_with(mine)
-    ]
-    return max(clear, key=lambda s: (s.mean, -s.k)).k if clear else None
-
-
-def taught_by_other_bins(state: TunerState, index: int, now: float, policy: Policy) -> frozenset[int]:
-    """K that other bins speak against, since the advantage of long drafts falls with batch size.
-
-    Those that lost clearly to a smaller K at smaller batches, or to a larger K at larger ones.
+    loss: seconds of the smallest K's goodput that slices may cost, at most.
     """
-    lost: set[int] = set()
-    for other, bin_state in state.bins.items():
-        scores = bin_state.scores(float(policy.bins[other]), now, policy)
-        for mine in scores.values():
-            for rival in scores.values():
-                tells = other != index and (rival.k < mine.k if other < index else rival.k > mine.k)
-                gap = rival.mean - mine.mean
-                noise = policy.confidence_sigmas * mine.error_with(rival)
-                if tells and gap > max(policy.taught_loss * rival.mean, noise):
-                    lost.add(mine.k)
-    return frozenset(lost)
+    covariance = belief.covariance.copy()
+    floor, ks, left, lost = min(among, default=0), list[int](), seconds, 0.0
+    while left >= terms.seconds:
+        k = next_slice(belief, among, covariance, terms)
+        if k is None and _doubtful(belief, incumbent, floor, covariance, terms):
+            k = floor
+        if k is None:
+            return Plan(tuple(ks), lost, saturated=True)
+        if k != incumbent:
+            cost = _cost(belief, k, floor, terms)
+            if lost + cost > loss:
+                break
+            ks.append(k)
+            lost += cost
+        row = belief.candidates.index(k)
+        variance = covariance[row, row] + terms.noise**2 * 10.0 / terms.seconds
+        covariance = covariance - np.outer(covariance[row], covariance[row]) / variance
+        left -= terms.seconds
+    return Plan(tuple(ks), lost, saturated=False)
+
+
+def _doubtful(belief: Belief, incumbent: int, floor: int, covariance: Array, terms: Terms) -> bool:
+    """Whether the smallest K may be better by more than is allowed: then it is looked at in any case."""
+    if incumbent == floor:
+        return False
+    i, j = belief.candidates.index(incumbent), belief.candidates.index(floor)
+    error = sqrt(max(float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]), 0.0))
+    return belief.gain(incumbent, floor)[0] - terms.safe_sigmas * error < -terms.safe_loss
+
+
+def _cost(belief: Belief, k: int, floor: int, terms: Terms) -> float:
+    if k == floor:
+        return 0.0
+    mean, error = belief.gain(floor, k)
+    return max(0.0, mean + terms.loss_sigmas * error) * terms.seconds

@@ -1,16 +1,18 @@
 """Checks between a wish and the table. Ordered; the first veto wins.
 
-To add one: write a function of this shape, put it into `SIGHT` or `STEP`, and test it.
+To add one: write a function of this shape under its decorator, and test it. `sight` asks whether there is
+anything to decide on, `step` whether K may change, `trying` whether other K may be tried now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import TypeVar
 
-from outrider.tuning.attribution import Readings
-from outrider.tuning.decision import DecisionReason, Wish
+from outrider.tuning.decision import DecisionReason
+from outrider.tuning.readings import Readings
 from outrider.tuning.view import View
 from outrider.tuning.window import Gap, Observation
 
@@ -33,16 +35,34 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change that the law would like to make."""
+    """A change of the chosen K that the law would like to make."""
 
-    wish: Wish
-    k: int  # wanted
-    view: View  # before the step
+    k: int
+    view: View
+    revert: bool = False  # back to the K before
 
+
+SightCheck = Callable[[Sight], Veto | None]
+StepCheck = Callable[[Step], Veto | None]
+TryCheck = Callable[[View], Veto | None]
+_Check = TypeVar("_Check", SightCheck, StepCheck, TryCheck)
+
+SIGHT: list[SightCheck] = []
+STEP: list[StepCheck] = []
+TRYING: list[TryCheck] = []
 
 NOTHING_SEEN = Veto(DecisionReason.NO_TRAFFIC, "no tokens were generated")
 
 
+def _in(checks: list[_Check]) -> Callable[[_Check], _Check]:
+    def add(check: _Check) -> _Check:
+        checks.append(check)
+        return check
+
+    return add
+
+
+@_in(SIGHT)
 def gap(sight: Sight) -> Veto | None:
     """Hold while a pod has no usable measurement, or nobody was asked."""
     if not sight.observations:
@@ -58,22 +78,25 @@ def gap(sight: Sight) -> Veto | None:
     )
 
 
+@_in(SIGHT)
 def mixed_window(sight: Sight) -> Veto | None:
     """Hold when no window speaks about a single K."""
-    if sight.readings.current is not None or not sight.readings.mixed:
+    if sight.readings.bin is not None or not sight.readings.mixed:
         return None
     return Veto(DecisionReason.MIXED_WINDOW, "load or table changed inside the window")
 
 
+@_in(SIGHT)
 def no_traffic(sight: Sight) -> Veto | None:
     """Hold when nothing was generated."""
-    return NOTHING_SEEN if sight.readings.current is None else None
+    return NOTHING_SEEN if sight.readings.bin is None else None
 
 
+@_in(STEP)
 def acceptance_collapse(step: Step) -> Veto | None:
     """Never raise K while drafts fail far more often than ever before: it may be corrupted state."""
     settled = step.view.bin_state.k
-    if not step.view.state.collapsed or step.k <= settled:
+    if step.view.state.collapsed < 2 or step.k <= settled:
         return None
     return Veto(
         DecisionReason.ACCEPTANCE_COLLAPSED,
@@ -81,32 +104,91 @@ def acceptance_collapse(step: Step) -> Veto | None:
     )
 
 
-def dwell(step: Step) -> Veto | None:
-    """A settled K stays `dwell_seconds`."""
-    settled_at = step.view.bin_state.settled_at
-    if step.wish.reason is not DecisionReason.BETTER_K or settled_at is None:
+@_in(STEP)
+def acceptance_floor(step: Step) -> Veto | None:
+    """Never raise K while hardly any draft is accepted."""
+    rates, _ = step.view.state.profile.rates(1)
+    if step.k <= step.view.bin_state.k or rates[0] >= step.view.policy.acceptance_floor:
         return None
-    left = step.view.policy.dwell_seconds - (step.view.now - settled_at)
-    return (
-        Veto(DecisionReason.DWELL, f"K {step.k} looks better, {left:.0f} s of rest left")
-        if left > 0
-        else None
+    return Veto(
+        DecisionReason.ACCEPTANCE_LOW, f"{100 * rates[0]:.0f} % of first drafts accepted, K does not rise"
     )
 
 
-def unconfirmed(step: Step) -> Veto | None:
-    """A settled K must be beaten in neighbouring ticks."""
-    ticks, needed = step.view.bin_state.rival_ticks, step.view.policy.confirm_ticks
-    if step.wish.reason is not DecisionReason.BETTER_K or ticks >= needed:
+@_in(STEP)
+def kv_pressure(step: Step) -> Veto | None:
+    """Never raise K while the KV cache is full: longer drafts need more slots."""
+    usage = step.view.kv_usage_ratio
+    if step.k <= step.view.bin_state.k or usage < step.view.policy.kv_usage_limit:
         return None
-    return Veto(DecisionReason.UNCONFIRMED, f"K {step.k} looks better in {ticks} of {needed} ticks")
+    return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full, K does not rise")
 
 
-SIGHT: tuple[Callable[[Sight], Veto | None], ...] = (gap, mixed_window, no_traffic)
-"""Is there anything to decide on?"""
+@_in(STEP)
+def dwell(step: Step) -> Veto | None:
+    """A settled K stays `dwell_seconds`."""
+    settled_at = step.view.bin_state.settled_at
+    if settled_at is None or step.revert:
+        return None
+    left = step.view.policy.dwell_seconds - (step.view.now - settled_at)
+    if left <= 0:
+        return None
+    return Veto(DecisionReason.DWELL, f"K {step.k} looks better, {left:.0f} s of rest left")
 
-STEP: tuple[Callable[[Step], Veto | None], ...] = (acceptance_collapse, dwell, unconfirmed)
-"""May this step be taken?"""
+
+@_in(STEP)
+def rate_limit(step: Step) -> Veto | None:
+    """Few changes per hour; some more while a bin is not settled."""
+    bin_state = step.view.bin_state
+    if bin_state.changed_at is None or step.revert:
+        return None
+    recent = bin_state.switches * exp(-(step.view.now - bin_state.changed_at) / 3600.0)
+    policy = step.view.policy
+    allowed = policy.switches_per_hour + (policy.switches_to_settle if bin_state.settled_at is None else 0)
+    if recent + 1 <= allowed:
+        return None
+    return Veto(DecisionReason.RATE_LIMITED, f"K {step.k} looks better, but K changed often in the last hour")
+
+
+@_in(STEP)
+def launched(step: Step) -> Veto | None:
+    """Only K that the engines were launched with."""
+    if step.k in step.view.policy.candidates:
+        return None
+    return Veto(DecisionReason.NOT_A_CANDIDATE, f"K {step.k} was not launched")
+
+
+@_in(TRYING)
+def queue(view: View) -> Veto | None:
+    """Nothing is tried while requests wait for a place."""
+    if view.waiting <= 0:
+        return None
+    return Veto(DecisionReason.QUEUE, f"{view.waiting:.0f} requests wait, nothing is tried")
+
+
+@_in(TRYING)
+def kv_full(view: View) -> Veto | None:
+    """Nothing is tried while the KV cache is full."""
+    if view.kv_usage_ratio < view.policy.kv_usage_limit:
+        return None
+    return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * view.kv_usage_ratio:.0f} % full")
+
+
+@_in(TRYING)
+def latency_slack(view: View) -> Veto | None:
+    """Nothing is tried while the K in force breaks the SLO."""
+    limit = view.policy.inter_token_latency_limit
+    if limit is None or view.belief.step_seconds(view.bin_state.k) <= limit:
+        return None
+    return Veto(DecisionReason.NO_SLACK, f"steps take longer than {1000 * limit:.0f} ms")
+
+
+@_in(TRYING)
+def collapse(view: View) -> Veto | None:
+    """Nothing is tried while the drafter may be broken."""
+    if view.state.collapsed < 2:
+        return None
+    return Veto(DecisionReason.ACCEPTANCE_COLLAPSED, "acceptance is far below its history; check the outputs")
 
 
 _Seen = TypeVar("_Seen")

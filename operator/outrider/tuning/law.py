@@ -1,26 +1,33 @@
-"""The tuning law: measurements and memory in, the wanted table out. Pure.
+"""The tuning law: measurements and memory in, the wanted table and perhaps a probe out. Pure.
 
-A batch bin that is new is calibrated: every candidate K runs there for one window, close
-ones for more, then the best takes over. A settled K gives way only to one that is better
-beyond noise; rare probes keep the others known. What drifts is measured anew.
+Every tick: learn the step-time surface and the acceptance from what was measured; believe, from
+both, a goodput with an uncertainty for every K at every batch size; give the bin of now the K that
+is best beyond doubt, and the other bins what follows for them; try another K where knowing it
+better is worth more than the trial costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import expm1
 
 from outrider.api.schedule import Schedule
-from outrider.tuning import guardrails
-from outrider.tuning.attribution import attribute
+from outrider.tuning import choose, guardrails
+from outrider.tuning.belief import beliefs
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Wish
-from outrider.tuning.explore import best, taught_by_other_bins, to_calibrate, to_probe
-from outrider.tuning.learn import learn
+from outrider.tuning.learn import keep_ledger, learn
 from outrider.tuning.policy import Policy
+from outrider.tuning.readings import read
 from outrider.tuning.report import report
-from outrider.tuning.state import Purpose, Trial, TunerState
+from outrider.tuning.state import Ledger, Trial, TunerState
+from outrider.tuning.trying import attempt
 from outrider.tuning.view import View
 from outrider.tuning.window import Observation, Window
+
+_LONGEST_INTERVAL = 60.0
+"""Seconds. After a longer pause the next tick is taken to come after this long."""
+_FIRST_INTERVAL = 10.0
 
 
 def decide(
@@ -43,142 +50,95 @@ def decide(
         policy = policy.observing()
     # In a fixed order, since the rounding of sums depends on it.
     ordered = sorted(observations, key=lambda o: (o.pod, repr(o)))
-    windows = [o for o in ordered if isinstance(o, Window)]
-    readings = attribute(windows, in_force or state.schedule, policy)
-    learnt = learn(state, readings, windows, policy, now)
-    view = View.of(learnt, readings, policy, now)
+    windows = tuple(o for o in ordered if isinstance(o, Window))
+    readings = read(windows, in_force or state.schedule, policy)
+    interval = _FIRST_INTERVAL if state.at is None else min(max(now - state.at, 0.0), _LONGEST_INTERVAL)
+    learnt = learn(state, readings, policy, now)
+    view = None
+    if readings.bin is not None:
+        believed = beliefs(learnt, readings, policy, now)
+        learnt = keep_ledger(learnt, readings, believed, policy)
+        view = View(learnt, policy, now, interval, readings.bin, believed, readings, windows)
     veto = guardrails.first_veto(guardrails.SIGHT, guardrails.Sight(ordered, readings))
     if view is None or veto is not None:
         wish = _blind(learnt, veto or guardrails.NOTHING_SEEN, policy, now)
     else:
-        wish = _guarded(view, _wish(view))
-    return report(wish, view, before=state.schedule, windows=windows, policy=policy)
+        wish = _wish(view.with_state(choose.follow(learnt, view.beliefs, view.bin, policy, now)))
+    return report(wish, view, before=state.schedule, windows=windows, policy=policy, now=now)
 
 
 def _blind(state: TunerState, veto: guardrails.Veto, policy: Policy, now: float) -> Wish:
     """Hold; but a trial must not stick when nobody measures it."""
     trial = state.trial
-    if trial is None or now - trial.heard_at <= policy.trial_timeout_seconds:
+    if trial is None or not trial.starved(policy, now):
         return Wish(Kind.HOLD, veto.reason, veto.sentence, state)
     sentence = f"trial of K {trial.k} given up after {now - trial.heard_at:.0f} s: {veto.sentence}"
-    return Wish(Kind.ROLL_BACK, DecisionReason.TRIAL_STARVED, sentence, state.without_trial(now))
-
-
-def _guarded(view: View, wish: Wish) -> Wish:
-    """The wish, or what a veto leaves of it: the settled table."""
-    if wish.kind not in (Kind.EXPLORE, Kind.EXPLOIT):
-        return wish
-    trial = wish.state.trial
-    k = wish.state.bins[view.bin].k if trial is None else trial.k
-    veto = guardrails.first_veto(guardrails.STEP, guardrails.Step(wish, k, view))
-    if veto is None:
-        return wish
-    kind = Kind.HOLD if view.state.trial is None else Kind.ROLL_BACK
-    return Wish(kind, veto.reason, view.say(veto.sentence), view.without_trial().state)
+    return Wish(Kind.ROLL_BACK, DecisionReason.TRIAL_STARVED, sentence, replace(state, trial=None))
 
 
 def _wish(view: View) -> Wish:
-    trial = view.trial
-    if trial is None and view.state.trial is not None:
-        return _left_behind(view)
-    if trial is not None and not trial.done(view.policy):
-        return _hold(view, DecisionReason.MEASURING, f"measuring K {trial.k}")
-    if view.bin_state.settled_at is None:
-        return _calibrate(view)
-    return _settled(view) if trial is None else _after_probe(view, trial)
+    if (pinned := _pinned(view)) is not None:
+        return pinned
+    trial = view.state.trial
+    if view.trial is not None and view.trial.seconds <= 0 and not view.trial.starved(view.policy, view.now):
+        return view.hold(DecisionReason.MEASURING, f"measuring K {view.trial.k}")
+    view = view.with_state(replace(view.state, trial=None))
+    chosen = _choose(view)
+    if chosen.kind is Kind.EXPLOIT or chosen.kind is Kind.ROLL_BACK:
+        view = view.with_state(chosen.state)
+    tried = attempt(view)
+    if chosen.kind is not Kind.HOLD:
+        return replace(chosen, state=tried.state, probe=tried.probe)
+    if trial is not None and tried.kind is not Kind.EXPLORE:
+        return _ended(view, trial, tried)
+    return tried if tried.kind is not Kind.HOLD or chosen.reason is DecisionReason.SETTLED else chosen
 
 
-def _left_behind(view: View) -> Wish:
-    """The load left the bin of the trial: go on with the bin that it is in now."""
-    wish = _wish(view.without_trial())
-    if wish.kind is not Kind.HOLD:
-        return wish
-    return replace(wish, kind=Kind.ROLL_BACK, reason=DecisionReason.LOAD_MOVED)
-
-
-def _calibrate(view: View) -> Wish:
-    mine = view.bin_state.measured.get(view.bin_state.k)
-    if view.trial is None and (mine is None or mine.seconds < view.policy.trial_seconds):
-        return _hold(view, DecisionReason.MEASURING, f"measuring K {view.bin_state.k}")
-    after = view.without_trial()
-    taught = taught_by_other_bins(view.state, view.bin, view.now, view.policy)
-    k = to_calibrate(after.bin_state, view.scores, taught, view.policy)
+def _choose(view: View) -> Wish:
+    """The K of this bin, as far as the guardrails let it change."""
+    bin_state, belief = view.bin_state, view.belief
+    back = choose.reverted(bin_state, belief, view.policy, view.now)
+    k = (
+        back
+        if back is not None
+        else choose.challenger(bin_state, belief, choose.seen(view.state), view.policy)
+    )
     if k is None:
-        tick = view.now - view.trial.started_at if view.trial else view.policy.trial_seconds
-        return _settle(after, tick)
-    sentence = view.say(f"trying K {k}, K {view.bin_state.k} has {view.rate(view.bin_state.k)}")
-    trial = Trial.begin(view.bin, k, Purpose.CALIBRATION, view.now)
-    return Wish(Kind.EXPLORE, DecisionReason.CALIBRATION, sentence, replace(after.state, trial=trial))
-
-
-def _settle(view: View, tick: float) -> Wish:
-    """The best measured K takes over; `tick` is how long a trial takes here, in seconds."""
-    k, old = best(view.scores, view.policy), view.bin_state.k
-    probe_at = view.now + view.policy.probe_pause(tick, lost=0)
-    if k != old:
-        chosen = replace(view.bin_state.changed_to(k, view.now), probe_at=probe_at)
-        gain = view.scores[k].gain_over(view.scores[old]) if old in view.scores else None
-        state = view.state.with_bin(view.bin, chosen)
-        return Wish(Kind.EXPLOIT, DecisionReason.CALIBRATED, view.comparison(old, k), state, gain)
-    stays = replace(view.bin_state, decided=True, settled_at=view.now, probe_at=probe_at)
-    state = view.state.with_bin(view.bin, stays)
-    sentence = view.say(f"K stays {k}, {view.rate(k)}, best of {len(view.scores)} measured")
-    return Wish(Kind.EXPLOIT, DecisionReason.CALIBRATED, sentence, state)
-
-
-def _settled(view: View) -> Wish:
-    bin_state, scores, policy = view.bin_state, view.scores, view.policy
-    k = bin_state.k
-    if k not in scores:
-        return _hold(view, DecisionReason.MEASURING, f"measuring K {k}")
-    before = None if bin_state.replaced is None else scores.get(bin_state.replaced)
-    if before is not None:
-        loss = before.mean - scores[k].mean
-        if loss > max(policy.rollback_loss * before.mean, scores[k].error_with(before)):
-            back = replace(bin_state.changed_to(before.k, view.now), replaced=None)
-            state = view.state.with_bin(view.bin, back)
-            return Wish(Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE, view.comparison(k, before.k), state)
-    if bin_state.rival is not None:
-        return _replace(view, bin_state.rival)
-    other = to_probe(bin_state, scores, policy) if view.now >= bin_state.probe_at else None
-    if other is None:
-        return _hold(view, DecisionReason.SETTLED, f"K {k} is the best known, {view.rate(k)}")
-    sentence = view.say(f"another look at K {other}, K {k} has {view.rate(k)}")
-    trial = Trial.begin(view.bin, other, Purpose.PROBE, view.now)
-    return Wish(Kind.EXPLORE, DecisionReason.PROBE, sentence, replace(view.state, trial=trial))
-
-
-def _after_probe(view: View, trial: Trial) -> Wish:
-    """A clear winner takes over, a promising K is measured longer, a loser goes and waits."""
-    k, scores = view.bin_state.k, view.scores
-    if view.bin_state.rival == trial.k:
-        return _replace(view, trial.k)
-    rates = f"{view.rate(trial.k)} vs {view.rate(k)}"
-    promising = k in scores and scores[trial.k].mean > scores[k].mean
-    spent = view.now - trial.began_at
-    if promising and spent < view.policy.probe_seconds:
-        again = replace(Trial.begin(view.bin, trial.k, Purpose.PROBE, view.now), began_at=trial.began_at)
-        state = replace(view.state, trial=again)
-        return Wish(
-            Kind.EXPLORE, DecisionReason.PROBE, view.say(f"K {trial.k} looks promising, {rates}"), state
+        return view.hold(
+            DecisionReason.SETTLED, f"K {bin_state.k} is the best known, {view.rate(bin_state.k)}"
         )
-    lost = view.bin_state.lost_probes + (not promising)
-    rested = replace(
-        view.bin_state, lost_probes=lost, probe_at=view.now + view.policy.probe_pause(spent, lost=lost)
-    )
-    state = view.state.with_bin(view.bin, rested).without_trial(view.now)
-    return Wish(
-        Kind.ROLL_BACK, DecisionReason.PROBE_LOST, view.say(f"K {trial.k} is not better, {rates}"), state
-    )
+    veto = guardrails.first_veto(guardrails.STEP, guardrails.Step(k, view, revert=back is not None))
+    if veto is not None:
+        return view.hold(veto.reason, veto.sentence)
+    settled = bin_state.settled_at is not None
+    changed = bin_state.changed_to(k, view.now, settled=settled)
+    state = view.state.with_bin(view.bin, replace(changed, replaced=None) if back is not None else changed)
+    gain = expm1(belief.gain(k, bin_state.k)[0])
+    sentence = view.comparison(bin_state.k, k)
+    if back is not None:
+        return Wish(Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE, sentence, state)
+    return Wish(Kind.EXPLOIT, DecisionReason.BETTER_K, sentence, state, gain)
 
 
-def _replace(view: View, k: int) -> Wish:
-    """A clearly better K takes over from a settled one."""
-    old = view.bin_state.k
-    gain = view.scores[k].gain_over(view.scores[old])
-    state = view.without_trial().state.with_bin(view.bin, view.bin_state.changed_to(k, view.now))
-    return Wish(Kind.EXPLOIT, DecisionReason.BETTER_K, view.comparison(old, k), state, gain)
+def _pinned(view: View) -> Wish | None:
+    """Where tuning does not pay, the static table stays for as long as it took to find out."""
+    state, policy, ledger = view.state, view.policy, view.state.ledger
+    if state.pinned_until is not None and view.now < state.pinned_until:
+        return view.hold(
+            DecisionReason.PINNED, f"the static table stays for {state.pinned_until - view.now:.0f} s"
+        )
+    if ledger.weight < 0.5 or ledger.gain >= -policy.ledger_loss * ledger.weight:
+        return None
+    pinned = replace(state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.ledger_seconds)
+    words = view.say(f"the static table was {-100 * ledger.gain / ledger.weight:.0f} % better, it stays")
+    return Wish(Kind.ROLL_BACK, DecisionReason.PINNED, words, pinned)
 
 
-def _hold(view: View, reason: DecisionReason, words: str) -> Wish:
-    return Wish(Kind.HOLD, reason, view.say(words), view.state)
+def _ended(view: View, trial: Trial, tried: Wish) -> Wish:
+    """A trial is over and nothing follows."""
+    if trial.bin != view.bin:
+        sentence = view.say(f"the load left batch {view.policy.label(trial.bin)}, trial of K {trial.k} ends")
+        return replace(tried, kind=Kind.ROLL_BACK, reason=DecisionReason.LOAD_MOVED, sentence=sentence)
+    k = view.bin_state.k
+    sentence = view.say(f"K {trial.k} is not better, {view.rate(trial.k)} vs {view.rate(k)}")
+    return replace(tried, kind=Kind.ROLL_BACK, reason=DecisionReason.PROBE_LOST, sentence=sentence)

@@ -1,97 +1,153 @@
-"""What one tick's measurements change in the state, before anything is decided."""
+"""What one tick's readings change in the state, before anything is decided."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
+from math import exp, sqrt
 
-from outrider.tuning.attribution import Readings
-from outrider.tuning.estimate import Measured, acceptance_residual, goodput_residual
-from outrider.tuning.explore import clear_rival
+from outrider.tuning.belief import Belief, residuals
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import BinState, TunerState
-from outrider.tuning.window import Window
+from outrider.tuning.readings import Reading, Readings
+from outrider.tuning.state import BinState, Drift, Pace, TunerState
+from outrider.tuning.surface import Known
+
+_MOST_KNOWN = 96
+"""Cells that are remembered; the least measured go first."""
+
+_SURPRISE = 0.15
+"""Standard error of a log step time above which a reading surprises nobody."""
 
 
-def learn(
-    state: TunerState, readings: Readings, windows: Iterable[Window], policy: Policy, now: float
+def learn(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
+    """Pass the time, then take in the readings: pace of pods, noise, drift, acceptance, step times."""
+    seconds = 0.0 if state.at is None else max(0.0, now - state.at)
+    state = _pass_time(state, seconds, policy, now)
+    if not readings.rows:
+        return state
+    state = _visit(state, readings, policy)
+    state = _compare(state, readings, policy, now)
+    state = replace(state, known=_remember(state, readings.rows, policy, now))
+    return _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy)
+
+
+def keep_ledger(
+    state: TunerState, readings: Readings, beliefs: Mapping[int, Belief], policy: Policy
 ) -> TunerState:
-    """Add the readings to their bins, follow the trial under way, and forget what drifted."""
-    for (index, k), new in readings.measured.items():
-        bin_state = state.bins.get(index) or BinState(k=k)
-        if bin_state.settled_at is not None and k == bin_state.k:
-            bin_state = _watch_drift(bin_state, new, policy)
-        known = bin_state.measured.get(k)
-        total = new if known is None else known.plus(new, policy)
-        bin_state = replace(bin_state, measured={**bin_state.measured, k: total})
-        state = _follow_trial(state.with_bin(index, bin_state), index, k, new, now)
-    state = _forget_drifted(state, policy, now)
-    return _follow_acceptance(_follow_rival(state, readings, policy, now), windows, policy)
+    """Book what the K that ran were worth against the static table, by what is believed of both."""
+    total = sum(r.seconds for r in readings.rows)
+    if total <= 0:
+        return state
+    gain = k0 = 0.0
+    for row in readings.rows:
+        belief, share = beliefs[row.bin], row.seconds / total
+        given = policy.allowed(state.static.k_at(row.batch_size))
+        gain += share * belief.gain(row.k, given)[0]
+        k0 += share * (row.k == 0)
+    pods = len({r.pod for r in readings.rows})
+    return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, policy=policy))
 
 
-def _watch_drift(bin_state: BinState, new: Measured, policy: Policy) -> BinState:
-    known = bin_state.measured.get(bin_state.k)
-    if known is None:
-        return bin_state
+def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:
     return replace(
-        bin_state,
-        goodput_drift=bin_state.goodput_drift.after(goodput_residual(new, known, policy), policy),
-        acceptance_drift=bin_state.acceptance_drift.after(acceptance_residual(new, known, policy), policy),
+        state,
+        at=now,
+        ticks=state.ticks + 1,
+        probe_credit=min(state.probe_credit + policy.probe_share * seconds, policy.probe_burst_seconds),
+        loss=state.loss * exp(-seconds / policy.loss_seconds),
     )
 
 
-def _follow_trial(state: TunerState, index: int, k: int, new: Measured, now: float) -> TunerState:
-    trial = state.trial
-    if trial is None or (trial.bin, trial.k) != (index, k):
-        return state
-    heard = replace(trial, heard_at=now, seconds=trial.seconds + new.seconds, steps=trial.steps + new.steps)
-    return replace(state, trial=heard)
-
-
-def _forget_drifted(state: TunerState, policy: Policy, now: float) -> TunerState:
-    """Other goodput is a matter of one bin; other acceptance makes the drafts of every bin other."""
-    for index, bin_state in state.bins.items():
-        rested = bin_state.settled_at is not None and now - bin_state.settled_at >= policy.dwell_seconds
-        if rested and bin_state.acceptance_drift.found(policy):
-            return replace(state, bins={i: b.forgotten() for i, b in state.bins.items()})
-        if rested and bin_state.goodput_drift.found(policy):
-            state = state.with_bin(index, bin_state.forgotten())
+def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
+    for index in sorted({r.bin for r in readings.rows}):
+        bin_state = state.bins.get(index)
+        if bin_state is None or not bin_state.decided:
+            given = policy.allowed(state.schedule.k_at(max(1, round(readings.batch_size(index)))))
+            bin_state = replace(bin_state or BinState(k=given), k=given)
+        if not bin_state.visited:
+            bin_state = replace(bin_state, visited=True, settled_at=None, credit=policy.calibration_seconds)
+        state = state.with_bin(index, bin_state)
     return state
 
 
-def _follow_rival(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
-    """Count the neighbouring ticks in which the same K beats the one in force."""
-    if readings.current is None:
+def _compare(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
+    """Against what was known: a pod that is slower, noise that is larger, engines that changed."""
+    found = residuals(state, readings.rows, policy, now)
+    paces = dict(state.pods)
+    score = weight = 0.0
+    several = len({r.pod for r in readings.rows}) > 1
+    for row, (residual, known, noise) in zip(readings.rows, found, strict=True):
+        if several or paces:
+            paces[row.pod] = paces.get(row.pod, Pace()).after(residual, known + noise)
+            residual -= paces[row.pod].mean
+        if sqrt(known) < _SURPRISE:
+            z = residual / sqrt(known + noise)
+            score, weight = score + z * sqrt(row.seconds), weight + row.seconds
+            state = state.with_residual(z * z)
+    if weight <= 0:
+        return replace(state, pods=_centred(paces))
+    drift = state.drift.after(score / sqrt(weight), policy)
+    state = replace(state, drift=drift, pods=_centred(paces))
+    return _changed(state, policy) if drift.found(policy) else state
+
+
+def _changed(state: TunerState, policy: Policy) -> TunerState:
+    """The engines are not what they were: step times count little, every choice is open.
+
+    It may have been noise, too; so the next alarm needs a little more.
+    """
+    known = tuple(replace(k, seconds=k.seconds * policy.drift_keep) for k in state.known)
+    state = replace(state, known=known, drift=Drift(), pinned_until=None).noisier()
+    return state.all_unsettled(policy.recalibration_seconds)
+
+
+def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:
+    """Only differences between pods are known, so they sum to 0."""
+    if not paces:
+        return {}
+    middle = sum(p.mean for p in paces.values()) / len(paces)
+    return {pod: replace(p, mean=p.mean - middle) for pod, p in paces.items()}
+
+
+def _remember(state: TunerState, rows: tuple[Reading, ...], policy: Policy, now: float) -> tuple[Known, ...]:
+    known = {k.key: k for k in state.known}
+    for row in rows:
+        pace = state.pods[row.pod].mean if row.pod in state.pods else 0.0
+        new = Known.of(row, pace)
+        known[new.key] = known[new.key].plus(new, policy) if new.key in known else new
+    if len(known) > _MOST_KNOWN:
+        heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, policy))
+        known = {k.key: k for k in heaviest[:_MOST_KNOWN]}
+    return tuple(sorted(known.values(), key=lambda k: (k.bin, k.k, -1 if k.octave is None else k.octave)))
+
+
+def _follow_trial(state: TunerState, readings: Readings, now: float) -> TunerState:
+    trial = state.trial
+    if trial is None:
         return state
-    index = readings.current[0]
-    bin_state = state.bins[index]
-    scores = bin_state.scores(readings.measured[readings.current].batch_size, now, policy)
-    rival = clear_rival(bin_state, scores, policy)
-    ticks = (
-        bin_state.rival_ticks + 1
-        if rival is not None and rival == bin_state.rival
-        else int(rival is not None)
-    )
-    return state.with_bin(index, replace(bin_state, rival=rival, rival_ticks=ticks))
+    heard = sum(r.seconds for r in readings.rows if (r.bin, r.k) == (trial.bin, trial.k))
+    if heard <= 0:
+        return state
+    return replace(state, trial=replace(trial, heard_at=now, seconds=trial.seconds + heard))
 
 
-def _follow_acceptance(state: TunerState, windows: Iterable[Window], policy: Policy) -> TunerState:
+def _follow_acceptance(state: TunerState, readings: Readings, seconds: float, policy: Policy) -> TunerState:
     """First-position acceptance does not depend on K, so its history spans all tables."""
-    rows = list(windows)
-    if not rows:
-        return state
-    with_drafts = [w for w in rows if w.drafts > 0 and w.accepted_per_position]
-    drafted = sum(w.drafts for w in with_drafts)
+    profile = state.profile.after(readings.rows, seconds, policy)
+    state = replace(state, profile=profile)
+    if profile.shifted:
+        state = replace(state.all_unsettled(policy.recalibration_seconds), pinned_until=None)
+    with_drafts = [r for r in readings.rows if r.drafted and r.drafted[0] > 0]
+    drafted = sum(r.drafted[0] for r in with_drafts)
     if drafted <= 0:
-        return replace(state, collapsed=False)  # without drafts nobody knows, and K=0 must not be a trap
-    accepted = sum(w.accepted_per_position[0] for w in with_drafts)
+        return replace(state, collapsed=0)  # without drafts nobody knows, and K=0 must not be a trap
+    accepted = sum(r.accepted[0] for r in with_drafts if r.accepted)
     history = state.first_accepted / state.first_drafted if state.first_drafted > 0 else None
     collapsed = history is not None and accepted / drafted < policy.collapse_ratio * history
-    seconds = max(w.seconds for w in with_drafts)
     left = 0.5 ** (seconds / policy.half_life_seconds)
     return replace(
         state,
         first_accepted=state.first_accepted * left + accepted,
         first_drafted=state.first_drafted * left + drafted,
-        collapsed=collapsed,
+        collapsed=state.collapsed + 1 if collapsed else 0,
     )

@@ -22,52 +22,97 @@ class Policy:
     max_num_seqs: int
     """Largest batch of the engine; fixes the batch bins."""
 
-    min_gain: float = 0.03
-    """Relative. Smaller gains are not worth a change: identical runs differ by that much."""
-    confidence_sigmas: float = 2.0
-    """A change needs a gain of this many standard errors."""
-    confirm_ticks: int = 2
-    """Neighbouring ticks in which a settled K must be beaten before it is replaced."""
-    dwell_seconds: float = 60.0
-    """A settled K stays this long in its bin, unless it is rolled back."""
+    min_gain: float = 0.01
+    """Relative. Smaller gains are not worth a change."""
+    confidence_sigmas: float = 1.0
+    """A settled K gives way when the gain is this many standard errors."""
+    caution_sigmas: float = 0.5
+    """A bin that is not settled leaves its K when the gain is this many standard errors; a smaller K
+    than the one in force needs none."""
+    dwell_seconds: float = 20.0
+    """A settled K stays this long in its bin, unless it is rolled back or the engines changed."""
     rollback_loss: float = 0.05
-    """Relative. A new K that is slower than the one before by more than this goes back."""
+    """Relative. A new K that is slower than the one before by more than this goes back at once."""
+    switches_per_hour: float = 6.0
+    """Changes of a settled K in one bin, at most. Roll-backs are free."""
+    switches_to_settle: float = 3.0
+    """So many more while a bin is not settled."""
 
     calibration_seconds: float = 30.0
-    """Wall time for trials in a batch bin that is seen for the first time, at most."""
-    refine_seconds: float = 20.0
-    """Wall time in calibration after which close contenders get no second trial: being nearly
-    as good, they cost less than the search."""
-    trial_seconds: float = 2.0
-    """Engine time that a trial measures at least, summed over pods: one window of a 4 s tick."""
-    trial_steps: float = 10.0
-    """Engine steps that a trial measures at least, so that a slow engine is not judged by a handful."""
+    """Time for slices of other K in a batch bin that is seen for the first time, at most."""
+    recalibration_seconds: float = 15.0
+    """The same when the engines or the texts changed."""
+    probe_share: float = 0.03
+    """Largest share of time for slices of other K after calibration."""
+    probe_burst_seconds: float = 20.0
+    """Probe time that can be saved up, at most."""
+    slice_seconds: float = 1.0
+    """Engine time of one slice."""
+    slice_steps: float = 10.0
+    """Engine steps that a slice has at least, so that a slow engine is not judged by a handful."""
+    longest_slice_seconds: float = 5.0
+    """... but never longer than this."""
+    horizon_seconds: float = 1200.0
+    """What is learnt is taken to be of use for this long."""
     trial_timeout_seconds: float = 90.0
     """A trial without measurements for this long is given up, so that it cannot stick. A window
     needs two scrapes, so this allows for scrapes every 30 s."""
-    eliminate_sigmas: float = 1.0
-    """A candidate this many standard errors behind the best gets no second trial in calibration."""
-    taught_loss: float = 0.15
-    """Relative. A larger batch leaves less room for drafts. So a K that lost by more than this to a
-    smaller one is not calibrated at larger batches, nor one that lost to a larger K at smaller
-    batches. `inf` for engines where that does not hold (mixture of experts)."""
-    probe_share: float = 0.03
-    """Largest share of time for trials after calibration."""
-    probe_seconds: float = 20.0
-    """Wall time of one probe at most; a promising K is measured until then."""
-    probe_backoff_limit: int = 4
-    """The pause between probes doubles after each lost one, at most this often."""
+    loss_budget: float = 0.01
+    """Relative, over `loss_seconds`. Slices may cost this much against no speculation, at most: half
+    of what the safety rule allows."""
+    safe_loss: float = 0.02
+    """Relative. A K > 0 must not lose more than this against no speculation..."""
+    safe_sigmas: float = 1.0
+    """... by this many standard errors; else K=0 is looked at again while there is time for slices."""
+    loss_sigmas: float = 1.0
+    """The cost of a slice is taken to be this many standard errors above what is believed."""
+    loss_seconds: float = 120.0
+    """Time over which the safety rule counts."""
 
     noise: float = 0.05
-    """Relative standard deviation of the goodput of 10 s; it falls with the root of time."""
+    """Relative standard deviation of the mean step time of 10 s; it falls with the root of time."""
     acceptance_noise: float = 0.06
     """Absolute standard deviation of the acceptance rate of one tick: prompts differ."""
-    half_life_seconds: float = 600.0
-    """Measurements lose half their weight in this time."""
+    half_life_seconds: float = 1800.0
+    """Step times lose half their weight in this time."""
+    acceptance_half_life_seconds: float = 30.0
+    """Acceptance follows the texts, so it is forgotten fast; counts are large."""
+    shift_drafts: float = 40.0
+    """Drafts before and after that it takes to tell one text from another."""
+    batch_octaves: float = 2.0
+    """Batch sizes this many octaves apart are nearly half as alike as equal ones."""
+    level_deviation: float = 0.20
+    """Log step time that neighbouring batch sizes share and the linear model misses."""
+    depth_deviation: float = 0.02
+    """Log step time of one K, at every batch size, that the linear model misses."""
+    bend_deviation: float = 0.12
+    """The same at neighbouring batch sizes only."""
+    cell_deviation: float = 0.04
+    """Log step time of one K at one batch size that its neighbours do not share."""
     drift_slack: float = 0.5
     """CUSUM slack in standard deviations: half the smallest shift worth finding."""
-    drift_threshold: float = 6.0
+    drift_threshold: float = 9.0
     """CUSUM threshold in standard deviations: a false alarm in some thousand ticks."""
+    drift_keep: float = 0.05
+    """Weight that is left to step times when the engines changed."""
+
+    kv_usage_limit: float = 0.95
+    """Share of the KV cache above which K does not rise and nothing is tried."""
+    acceptance_floor: float = 0.1
+    """First-position acceptance below which K does not rise."""
+    inter_token_latency_limit: float | None = None
+    """SLO in seconds of mean step time; K that break it are not used. None: no SLO."""
+    k0_tax: float = 0.05
+    """Relative. What K=0 in a speculative engine costs against a launch without a drafter, as long as
+    nobody measured it (published: 4 to 25 %)."""
+    k0_tax_deviation: float = 0.05
+    """How unsure that is."""
+    ledger_seconds: float = 1800.0
+    """Time over which tuning must pay."""
+    ledger_loss: float = 0.02
+    """Relative. Behind the static table by more than this over `ledger_seconds`: stay with it."""
+    structural_duty: float = 0.8
+    """Share of `ledger_seconds` with K=0 above which a launch without drafter is worth a thought."""
 
     draft_length_tolerance: float = 0.15
     """Relative, at least 0.25 tokens. Drafts whose mean length is further from the table's K
@@ -108,15 +153,9 @@ class Policy:
             return f"{low}+"
         return str(low) if low == high else f"{low}-{high}"
 
-    def probe_pause(self, spent_seconds: float, *, lost: int) -> float:
-        """Seconds until the next probe, so that probes of this length stay within their share."""
-        if self.probe_share <= 0:
-            return 0.0
-        return spent_seconds / self.probe_share * 2.0 ** min(lost, self.probe_backoff_limit)
-
     def observing(self) -> Policy:
         """The same without any trial, for mode Observe."""
-        return replace(self, calibration_seconds=0.0, probe_share=0.0)
+        return replace(self, calibration_seconds=0.0, recalibration_seconds=0.0, probe_share=0.0)
 
     def allowed(self, k: int) -> int:
         """The largest candidate <= k; the smallest one if there is none."""

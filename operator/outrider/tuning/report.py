@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
-from math import exp, log, sqrt
+from math import exp, expm1, log1p, sqrt
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.decision import Acceptance, BinEstimates, Decision, Estimate, Reference, Speedup, Wish
+from outrider.tuning.decision import (
+    Acceptance,
+    BinEstimates,
+    Decision,
+    DecisionReason,
+    Estimate,
+    Kind,
+    Reference,
+    Speedup,
+    Structural,
+    Wish,
+)
 from outrider.tuning.policy import Policy
 from outrider.tuning.view import View
 from outrider.tuning.window import Window
 
+_MEASURED_SECONDS = 1.0
+"""Engine time, after forgetting, from which on a K counts as measured."""
+
 
 def report(
-    wish: Wish, view: View | None, *, before: Schedule, windows: Sequence[Window], policy: Policy
+    wish: Wish, view: View | None, *, before: Schedule, windows: Sequence[Window], policy: Policy, now: float
 ) -> Decision:
     """The decision that carries out a wish. `view`: None without measurements."""
-    state = wish.state.composed(policy)
-    batch_size = view.batch_size if view is not None else None
+    state = wish.state.composed(policy, now)
+    if wish.kind is Kind.HOLD and state.schedule != before:
+        sentence = f"table {before} -> {state.schedule}: other batch sizes follow what was learnt"
+        wish = replace(wish, kind=Kind.EXPLOIT, reason=DecisionReason.FOLLOWS, sentence=sentence)
+    view = view.with_state(state) if view is not None else None
+    batch_size = view.belief.batch_size if view is not None else None
     return Decision(
         kind=wish.kind,
         reason=wish.reason,
@@ -32,8 +51,10 @@ def report(
         measured_gain=None if view is None else _measured_gain(view),
         estimates={} if view is None else _estimates(view),
         acceptance=pooled_acceptance(windows),
-        acceptance_collapsed=state.collapsed,
-        speedup=None if view is None else _speedup(view, wish),
+        acceptance_collapsed=state.collapsed >= 2,
+        speedup=None if view is None else _speedup(view),
+        probe=wish.probe,
+        structural=Structural.KEEP if view is None else _structural(view),
     )
 
 
@@ -51,41 +72,81 @@ def pooled_acceptance(windows: Sequence[Window]) -> Acceptance | None:
 def _measured_gain(view: View) -> float | None:
     """Of the K in force over the one that it replaced; None until it was measured since."""
     bin_state = view.bin_state
-    k, old, settled_at = bin_state.k, bin_state.replaced, bin_state.settled_at
-    if old is None or settled_at is None or view.trial is not None:
+    if bin_state.replaced is None or bin_state.changed_at is None or view.trial is not None:
         return None
-    if not {k, old} <= view.scores.keys() or bin_state.measured[k].at <= settled_at:
+    if (
+        _measured_at(view, bin_state.k) is None
+        or (_measured_at(view, bin_state.k) or 0.0) <= bin_state.changed_at
+    ):
         return None
-    return view.scores[k].gain_over(view.scores[old])
+    return expm1(view.belief.gain(bin_state.k, bin_state.replaced)[0])
+
+
+def _measured_at(view: View, k: int) -> float | None:
+    """Unix seconds of the newest measurement of a K in this bin; None without one that counts."""
+    known = [
+        c
+        for c in view.state.known
+        if (c.bin, c.k) == (view.bin, k) and c.seconds_at(view.now, view.policy) >= _MEASURED_SECONDS
+    ]
+    return max((c.at for c in known), default=None)
 
 
 def _estimates(view: View) -> dict[str, BinEstimates]:
-    """Every visited bin, each at the mean batch size at which it was measured."""
+    """Every visited bin, each at the batch size of now or where it was measured; only K measured there."""
     found = {}
     for index, bin_state in sorted(view.state.bins.items()):
-        known = [m.aged(view.now, view.policy) for m in bin_state.measured.values()]
-        seconds = sum(m.seconds for m in known)
-        if seconds <= 0:
+        belief = view.beliefs[index]
+        seconds = {
+            k: sum(
+                c.seconds_at(view.now, view.policy) for c in view.state.known if (c.bin, c.k) == (index, k)
+            )
+            for k in belief.candidates
+        }
+        rows = tuple(
+            Estimate(k, belief.goodput(k), belief.goodput(k) * belief.error(k), spent)
+            for k, spent in seconds.items()
+            if spent > 0
+        )
+        if not bin_state.visited or not rows:
             continue
-        batch_size = sum(m.batch_seconds for m in known) / seconds
-        scores = bin_state.scores(batch_size, view.now, view.policy)
-        rows = (Estimate(k, s.mean, s.error, s.seconds) for k, s in sorted(scores.items()))
         low, high = view.policy.limits(index)
         label = view.policy.label(index)
         settled = bin_state.settled_at is not None
-        found[label] = BinEstimates(label, low, high, batch_size, settled, tuple(rows))
+        found[label] = BinEstimates(label, low, high, belief.batch_size, settled, rows)
     return found
 
 
-def _speedup(view: View, wish: Wish) -> Speedup | None:
-    """The settled K against K=0, at the batch size of now; the interval by the delta method on the log."""
-    k = wish.state.bins[view.bin].k
-    if k not in view.scores or 0 not in view.scores:
+def _speedup(view: View) -> Speedup | None:
+    """The chosen K against no drafter at the batch size of now.
+
+    log ratio = log goodput(K) - log goodput(K=0) - log(1 + tax of K=0); 95 % of a normal distribution.
+    """
+    k, policy = view.bin_state.k, view.policy
+    if 0 not in policy.candidates:
         return None
-    measured_at = min(view.bin_state.measured[k].at, view.bin_state.measured[0].at)
-    mine, none = view.scores[k], view.scores[0]
-    if k == 0 or none.mean <= 0 or mine.mean <= 0:
-        return Speedup(1.0, 1.0, 1.0, Reference.PROBE, measured_at)
-    error = 2 * sqrt((mine.error / mine.mean) ** 2 + (none.error / none.mean) ** 2)
-    middle = log(mine.mean / none.mean)
-    return Speedup(exp(middle), exp(middle - error), exp(middle + error), Reference.PROBE, measured_at)
+    gain, error = view.belief.gain(k, 0) if k != 0 else (0.0, 0.0)
+    middle = gain - log1p(policy.k0_tax)
+    width = 1.96 * sqrt(error**2 + policy.k0_tax_deviation**2)
+    measured = _measured_at(view, 0)
+    reference = Reference.PRIOR if measured is None else Reference.PROBE
+    at = measured if measured is not None else (_measured_at(view, k) or view.now)
+    return Speedup(exp(middle), exp(middle - width), exp(middle + width), reference, at)
+
+
+def _structural(view: View) -> Structural:
+    policy, ledger, belief = view.policy, view.state.ledger, view.belief
+    if 0 not in policy.candidates or max(policy.candidates) == 0:
+        return Structural.KEEP
+    tax = log1p(policy.k0_tax)
+    best = belief.best(policy.candidates)
+    gain, error = belief.gain(best, 0) if best != 0 else (0.0, 0.0)
+    if gain - tax > max(policy.min_gain, policy.confidence_sigmas * error):
+        return Structural.ON
+    if (
+        ledger.weight >= 0.5
+        and ledger.k0_duty > policy.structural_duty * ledger.weight
+        and tax > policy.min_gain
+    ):
+        return Structural.OFF
+    return Structural.KEEP

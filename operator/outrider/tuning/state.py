@@ -1,92 +1,121 @@
-"""All that the law remembers between ticks, and its stored form."""
+"""All that the law remembers between ticks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from math import exp, log
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.tuning.estimate import Drift, Measured, Score
+from outrider.tuning.acceptance import Profile
 from outrider.tuning.policy import Policy
+from outrider.tuning.surface import Known
 
-VERSION = 1
-"""Of the stored form. Raise it when a field changes its meaning."""
+_LOG_OF_SQUARED_NORMAL = -1.27
+"""E[log z^2] of a standard normal z."""
 
-
-class StateError(ValueError):
-    """A stored state that cannot be continued: other version, other policy, or corrupt."""
-
-
-class Purpose(StrEnum):
-    """Why a K is on trial."""
-
-    CALIBRATION = "Calibration"
-    PROBE = "Probe"
+_NOISE_OF_ALARM = 0.2
+_NOISE_RATE = 0.004
+"""Per reading: noise that doubles is followed within some minutes, and luck moves it by a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One K in one bin, in force for a short while."""
+    """One K in one bin, in force on all pods for a short while: for engines that cannot probe."""
 
     bin: int
     k: int
-    purpose: Purpose
-    began_at: float  # unix seconds of the first trial in a row
-    started_at: float
+    started_at: float  # unix seconds
     heard_at: float  # unix seconds of its newest measurement, or of its start
     seconds: float = 0.0  # engine time measured
-    steps: float = 0.0
 
-    @classmethod
-    def begin(cls, index: int, k: int, purpose: Purpose, now: float) -> Trial:
-        """Nothing measured yet."""
-        return cls(index, k, purpose, began_at=now, started_at=now, heard_at=now)
-
-    def done(self, policy: Policy) -> bool:
-        """Whether it was measured long enough."""
-        return self.seconds >= policy.trial_seconds and self.steps >= policy.trial_steps
+    def starved(self, policy: Policy, now: float) -> bool:
+        """Whether nobody measured it for too long."""
+        return now - self.heard_at > policy.trial_timeout_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class BinState:
-    """One batch bin that was visited."""
+    """What is chosen for one batch bin."""
 
     k: int  # in force outside of trials
-    decided: bool = False  # k was chosen by measurement; otherwise it is the static table's
+    decided: bool = False  # k was chosen; otherwise it is the static table's, row by row
+    visited: bool = False  # engines were here; otherwise k is a guess from other bins
     settled_at: float | None = None  # unix seconds of the last choice; None while it is calibrated
-    calibrated_seconds: float = 0.0  # wall time spent on trials in this calibration
+    credit: float = 0.0  # seconds of calibration left
     replaced: int | None = None  # the K before the last change, to roll back to
-    rival: int | None = None  # beats k beyond noise
-    rival_ticks: int = 0
-    probe_at: float = 0.0  # unix seconds; no probe before
-    lost_probes: int = 0
-    goodput_drift: Drift = field(default_factory=Drift)
-    acceptance_drift: Drift = field(default_factory=Drift)
-    measured: Mapping[int, Measured] = field(default_factory=dict)  # by K
+    changed_at: float | None = None  # unix seconds
+    switches: float = 0.0  # changes of the last hour, older ones counting less
 
-    def scores(self, batch_size: float, now: float, policy: Policy) -> dict[int, Score]:
-        """Every measured K at one batch size."""
-        known = {k: self.measured[k].aged(now, policy) for k in policy.candidates if k in self.measured}
-        return {k: _score(k, m, batch_size, policy) for k, m in known.items() if m.seconds > 0}
-
-    def changed_to(self, k: int, now: float) -> BinState:
-        """Another K is chosen; what was measured stays."""
-        return BinState(
+    def changed_to(self, k: int, now: float, *, settled: bool) -> BinState:
+        """Another K is chosen."""
+        recent = (
+            self.switches * exp(-(now - self.changed_at) / 3600.0) if self.changed_at is not None else 0.0
+        )
+        return replace(
+            self,
             k=k,
             decided=True,
-            settled_at=now,
+            settled_at=now if settled else None,
             replaced=self.k,
-            probe_at=self.probe_at,
-            calibrated_seconds=self.calibrated_seconds,
-            measured=self.measured,
+            changed_at=now,
+            switches=recent + 1,
         )
 
-    def forgotten(self) -> BinState:
-        """Only the K in force is kept: what was measured no longer holds."""
-        return BinState(k=self.k, decided=self.decided)
+    def unsettled(self, credit: float) -> BinState:
+        """To be chosen anew, with this much time for it."""
+        return replace(self, settled_at=None, credit=max(self.credit, credit), replaced=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Two-sided CUSUM of standardised residuals. Source: Page 1954."""
+
+    up: float = 0.0
+    down: float = 0.0
+
+    def after(self, residual: float, policy: Policy) -> Drift:
+        """One more residual, in standard deviations."""
+        return Drift(
+            up=max(0.0, self.up + residual - policy.drift_slack),
+            down=max(0.0, self.down - residual - policy.drift_slack),
+        )
+
+    def found(self, policy: Policy) -> bool:
+        """Whether the mean has moved."""
+        return max(self.up, self.down) > policy.drift_threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What tuning gained against the static table, and how often K was 0; averages that forget."""
+
+    gain: float = 0.0  # relative
+    k0_duty: float = 0.0  # 0..1
+    weight: float = 0.0  # 0..1: how much of the time to judge by has been seen
+
+    def after(self, gain: float, *, k0: float, seconds: float, policy: Policy) -> Ledger:
+        """`seconds` more of it; `k0`: share of them with K=0."""
+        keep = exp(-seconds / policy.ledger_seconds)
+        return Ledger(
+            self.gain * keep + gain * (1 - keep),
+            self.k0_duty * keep + k0 * (1 - keep),
+            self.weight * keep + (1 - keep),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Log of a pod's step time over that of an average pod, and the variance of that guess."""
+
+    mean: float = 0.0
+    variance: float = 0.09
+
+    def after(self, residual: float, variance: float) -> Pace:
+        """One more measurement (Kalman)."""
+        before = self.variance + 1e-5
+        gain = before / (before + variance)
+        return Pace(self.mean + gain * (residual - self.mean), (1 - gain) * before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +126,22 @@ class TunerState:
     schedule: Schedule  # wanted now
     candidates: tuple[int, ...]  # of the policy that it was made under
     edges: tuple[int, ...]  # of that policy's batch bins
-    bins: Mapping[int, BinState] = field(default_factory=dict)  # visited ones, by index
+    bins: Mapping[int, BinState] = field(default_factory=dict)  # by index
+    known: tuple[Known, ...] = ()
+    profile: Profile = field(default_factory=Profile)
+    pods: Mapping[str, Pace] = field(default_factory=dict)  # by name; empty for a single pod
     trial: Trial | None = None
+    at: float | None = None  # unix seconds of the last tick
+    ticks: int = 0
+    probe_credit: float = 0.0  # seconds
+    loss: float = 0.0  # expected cost of recent slices against no speculation, seconds
+    log_noise: float = 0.0  # log of the noise found over the policy's
+    drift: Drift = field(default_factory=Drift)
+    ledger: Ledger = field(default_factory=Ledger)
+    pinned_until: float | None = None  # unix seconds; the static table holds so long
     first_accepted: float = 0.0  # drafts whose first token was accepted, over the whole history
     first_drafted: float = 0.0
-    collapsed: bool = False  # first-position acceptance is far below that history
+    collapsed: int = 0  # neighbouring ticks with first-position acceptance far below that history
 
     @classmethod
     def start(cls, static: Schedule, policy: Policy) -> TunerState:
@@ -112,54 +152,30 @@ class TunerState:
         """One bin replaced."""
         return replace(self, bins={**self.bins, index: bin_state})
 
-    def without_trial(self, now: float) -> TunerState:
-        """The trial is over; the time of a calibration counts against its bin."""
-        trial = self.trial
-        if trial is None:
-            return self
-        bin_state = self.bins[trial.bin]
-        if trial.purpose is Purpose.CALIBRATION:
-            spent = bin_state.calibrated_seconds + max(0.0, now - trial.started_at)
-            bin_state = replace(bin_state, calibrated_seconds=spent)
-        return replace(self.with_bin(trial.bin, bin_state), trial=None)
+    def all_unsettled(self, credit: float) -> TunerState:
+        """Every bin is to be chosen anew."""
+        return replace(self, bins={index: b.unsettled(credit) for index, b in self.bins.items()})
 
-    def composed(self, policy: Policy) -> TunerState:
+    def composed(self, policy: Policy, now: float) -> TunerState:
         """The wanted table follows bins and trial."""
-        chosen = {index: bin_state.k for index, bin_state in self.bins.items() if bin_state.decided}
-        return replace(self, schedule=compose(self.static, chosen, self.trial, policy))
+        pinned = self.pinned_until is not None and now < self.pinned_until
+        chosen = {} if pinned else {index: b.k for index, b in self.bins.items() if b.decided}
+        return replace(self, schedule=compose(self.static, chosen, None if pinned else self.trial, policy))
 
-    def to_wire(self) -> dict[str, object]:
-        """JSON-able, a few kilobytes."""
-        wire = _STORED.dump_python(_Stored(VERSION, self), mode="json")
-        assert isinstance(wire, dict)
-        return wire
+    def noise(self, policy: Policy) -> float:
+        """Relative standard deviation of the mean step time of ten seconds, as found here."""
+        return policy.noise * exp(self.log_noise)
 
-    @classmethod
-    def from_wire(cls, data: object, policy: Policy) -> TunerState:
-        """The inverse of `to_wire`.
+    def with_residual(self, squared: float) -> TunerState:
+        """Follow the noise: `squared` is a squared residual in units of its variance."""
+        return self._with_noise(_NOISE_RATE * (log(min(max(squared, 1e-3), 16.0)) - _LOG_OF_SQUARED_NORMAL))
 
-        Raises:
-            StateError: written by another version, for other candidates or bins, or corrupt.
-        """
-        try:
-            stored = _STORED.validate_python(data)
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            raise StateError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-        if stored.version != VERSION:
-            raise StateError(f"version {stored.version}, not {VERSION}")
-        state = stored.state
-        if state.candidates != policy.candidates or state.edges != policy.bins:
-            raise StateError("stored for other candidates or batch sizes")
-        trial = () if state.trial is None else (state.trial,)
-        if not set(state.bins) <= set(range(len(policy.bins))) or not {t.bin for t in trial} <= set(
-            state.bins
-        ):
-            raise StateError("an unknown batch bin")
-        in_force = {*(b.k for b in state.bins.values()), *(t.k for t in trial), *state.schedule.values()}
-        if not in_force <= set(policy.candidates):
-            raise StateError("a K that is no candidate")
-        return state
+    def noisier(self) -> TunerState:
+        """Noise may have been taken for a change."""
+        return self._with_noise(_NOISE_OF_ALARM)
+
+    def _with_noise(self, more: float) -> TunerState:
+        return replace(self, log_noise=min(max(self.log_noise + more, -0.7), 1.4))
 
 
 def compose(static: Schedule, chosen: Mapping[int, int], trial: Trial | None, policy: Policy) -> Schedule:
@@ -183,19 +199,3 @@ def compose(static: Schedule, chosen: Mapping[int, int], trial: Trial | None, po
     uppers = sorted(edges.union(policy.bins[:-1]))
     beyond = max([*uppers, policy.max_num_seqs]) + 1
     return Schedule((*(Tier(upper, k_at(upper)) for upper in uppers), Tier(None, k_at(beyond)))).merged()
-
-
-def _score(k: int, measured: Measured, batch_size: float, policy: Policy) -> Score:
-    mean = measured.goodput_at(batch_size)
-    return Score(k, mean, mean * measured.relative_error(policy), measured.seconds)
-
-
-@dataclass(frozen=True)
-class _Stored:
-    __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    version: int
-    state: TunerState
-
-
-_STORED = TypeAdapter(_Stored)

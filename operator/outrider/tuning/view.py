@@ -1,35 +1,36 @@
-"""The batch bin that the engines are in, what is known about it, and the words for it."""
+"""The batch bin that the engines are in, what is believed of it, and the words for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import expm1
 
-from outrider.tuning.attribution import Readings
-from outrider.tuning.estimate import Score
+from outrider.tuning.belief import Belief
+from outrider.tuning.decision import DecisionReason, Kind, Wish
 from outrider.tuning.policy import Policy
+from outrider.tuning.readings import Readings
 from outrider.tuning.state import BinState, Trial, TunerState
+from outrider.tuning.window import Window
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """One tick, seen from the bin in which the engines spent most of their time."""
 
     state: TunerState
     policy: Policy
     now: float  # unix seconds
+    interval: float  # seconds since the tick before
     bin: int
-    batch_size: float  # mean of the bin's windows
-    scores: Mapping[int, Score]  # by K, at the batch size of now
+    beliefs: Mapping[int, Belief]  # by bin
+    readings: Readings
+    windows: tuple[Window, ...]
 
-    @classmethod
-    def of(cls, state: TunerState, readings: Readings, policy: Policy, now: float) -> View | None:
-        """None without measurements."""
-        if readings.current is None:
-            return None
-        index = readings.current[0]
-        batch_size = readings.measured[readings.current].batch_size
-        return cls(state, policy, now, index, batch_size, state.bins[index].scores(batch_size, now, policy))
+    @property
+    def belief(self) -> Belief:
+        """Of the bin."""
+        return self.beliefs[self.bin]
 
     @property
     def bin_state(self) -> BinState:
@@ -42,9 +43,23 @@ class View:
         trial = self.state.trial
         return trial if trial is not None and trial.bin == self.bin else None
 
-    def without_trial(self) -> View:
-        """The same after the trial under way, wherever it is."""
-        return replace(self, state=self.state.without_trial(self.now))
+    @property
+    def waiting(self) -> float:
+        """Requests that wait for a place, over all pods."""
+        return sum(w.requests_waiting or 0.0 for w in self.windows)
+
+    @property
+    def kv_usage_ratio(self) -> float:
+        """Of the fullest pod, 0..1."""
+        return max((w.kv_usage_ratio or 0.0 for w in self.windows), default=0.0)
+
+    def with_state(self, state: TunerState) -> View:
+        """The same with another state."""
+        return replace(self, state=state)
+
+    def hold(self, reason: DecisionReason, words: str) -> Wish:
+        """Nothing changes, and why."""
+        return Wish(Kind.HOLD, reason, self.say(words), self.state)
 
     def say(self, words: str) -> str:
         """A sentence about this bin."""
@@ -52,12 +67,10 @@ class View:
 
     def rate(self, k: int) -> str:
         """For instance ``566 tok/s``."""
-        return f"{self.scores[k].mean:.0f} tok/s" if k in self.scores else "no measurement"
+        return f"{self.belief.goodput(k):.0f} tok/s"
 
     def comparison(self, old: int, new: int) -> str:
-        """For instance ``batch 7-12: K 3 -> 1, 566 vs 506 tok/s (+12 %)``."""
-        if old not in self.scores:
-            return self.say(f"K {old} -> {new}, {self.rate(new)}")
-        gain = 100 * self.scores[new].gain_over(self.scores[old])
-        rates = f"{self.scores[new].mean:.0f} vs {self.scores[old].mean:.0f} tok/s"
-        return self.say(f"K {old} -> {new}, {rates} ({gain:+.0f} %)")
+        """For instance ``batch 7-12: K 3 -> 1, 566 vs 506 tok/s (+12 % ± 3 %)``."""
+        gain, error = self.belief.gain(new, old)
+        rates = f"{self.belief.goodput(new):.0f} vs {self.belief.goodput(old):.0f} tok/s"
+        return self.say(f"K {old} -> {new}, {rates} ({100 * expm1(gain):+.0f} % ± {100 * error:.0f} %)")

@@ -31,6 +31,25 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """Exact sums of one pod over the steps of one batch bin that drafted and verified one K.
+
+    Counted inside the engine, step by step; see docs/reference/metrics.md.
+    """
+
+    low: int  # smallest batch of the bin, in scheduled requests
+    num_speculative_tokens: int
+    steps: float
+    step_seconds: float  # engine time
+    requests: float  # scheduled requests, summed over steps
+    emitted_tokens: float
+    drafted_per_position: tuple[float, ...]
+    accepted_per_position: tuple[float, ...]
+    prefill_tokens: float
+    context_tokens: float  # tokens in the KV cache of the scheduled requests, summed over steps
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """Sums over one pod and one span of time, from reset-aware counter deltas.
 
@@ -55,6 +74,7 @@ class Window:
     kv_usage_ratio: float | None  # gauge at the end of the window, 0..1
     batch_low: float | None  # smallest mean batch size between two neighbouring samples
     batch_high: float | None  # largest; far from `batch_low` when the load changed inside the window
+    cells: tuple[Cell, ...] = ()  # empty where the engine counts no steps of its own; else they rule
 
     @property
     def seconds(self) -> float:

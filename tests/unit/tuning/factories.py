@@ -1,19 +1,18 @@
-"""Windows, policies, and a small engine that lives on a table of throughputs."""
+"""Policies, windows with and without exact counts, and an engine that lives on measured throughputs."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, log, sqrt
+from math import exp, log
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision
 from outrider.tuning.law import decide
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
-from outrider.tuning.window import Window
+from outrider.tuning.window import Cell, Observation, Window
 
 CANDIDATES = (0, 1, 2, 3, 5)
 
@@ -31,44 +30,6 @@ def a_policy(**changes: object) -> Policy:
     return replace(Policy(candidates=CANDIDATES, max_num_seqs=64), **changes)  # type: ignore[arg-type]
 
 
-def a_window(
-    *,
-    batch: float = 8.0,
-    k: float = 3.0,
-    goodput: float = 550.0,
-    seconds: float = 4.0,
-    ended_at: float = 4.0,
-    pod: str = "default/a",
-    acceptance: float = 0.6,
-    batch_low: float | None = None,
-    batch_high: float | None = None,
-) -> Window:
-    """A busy pod: every step has `batch` requests, no prompts."""
-    tokens_per_step = 1 + k * acceptance
-    steps = goodput * seconds / (batch * tokens_per_step)
-    request_steps = steps * batch
-    per_position = tuple(request_steps * acceptance for _ in range(round(k)))
-    return Window(
-        pod=pod,
-        started_at=ended_at - seconds,
-        ended_at=ended_at,
-        engine_steps=steps,
-        request_steps=request_steps,
-        first_tokens=0.0,
-        decode_seconds=seconds * batch,
-        decode_tokens=goodput * seconds,
-        drafts=request_steps if k else 0.0,
-        draft_tokens=request_steps * k,
-        accepted_tokens=request_steps * k * acceptance,
-        accepted_per_position=per_position,
-        prefill_tokens=0.0,
-        requests_waiting=0.0,
-        kv_usage_ratio=0.1,
-        batch_low=batch if batch_low is None else batch_low,
-        batch_high=batch if batch_high is None else batch_high,
-    )
-
-
 def true_goodput(batch: float, k: int, table: Mapping[int, Sequence[float]] = CODE) -> float:
     """From the table; between its rows linear in the logarithms."""
     rows = sorted(table)
@@ -82,91 +43,142 @@ def true_goodput(batch: float, k: int, table: Mapping[int, Sequence[float]] = CO
     return table[rows[-1]][column]
 
 
-@dataclass(frozen=True)
-class Phase:
-    streams: int
-    seconds: float = 45.0
-    table: Mapping[int, Sequence[float]] = field(default_factory=lambda: CODE)
-    acceptance: float = 0.6
-
-
-@dataclass(frozen=True)
-class Tick:
-    """What happened at one tick of a replay."""
-
-    at: float
-    phase: int
-    into_phase: float  # seconds
-    k: int  # in force since the tick before
-    regret: float  # of that K against the best one, true means
-    decision: Decision
-
-
-def replay(
-    phases: Sequence[Phase],
+def a_cell(
     *,
-    seed: int = 0,
-    noise: float = 0.05,
-    tick_seconds: float = 4.0,
-    blind_seconds: float = 1.0,
-    policy: Policy | None = None,
-    state: TunerState | None = None,
-) -> Iterator[Tick]:
-    """A pod under closed-loop load. A window of t seconds is off by `noise` x sqrt(10 / t), 1 sigma.
+    batch: float = 8.0,
+    k: int = 3,
+    goodput: float = 550.0,
+    seconds: float = 4.0,
+    acceptance: float = 0.6,
+    context: float = 500.0,
+    prefill: float = 0.0,
+) -> Cell:
+    """Every step has `batch` requests; each position is accepted like the first, given the one before."""
+    survival = [acceptance**j for j in range(1, k + 1)]
+    tokens = goodput * seconds
+    steps = tokens / (batch * (1 + sum(survival)))
+    requests = steps * batch
+    policy = a_policy()
+    return Cell(
+        low=policy.limits(policy.bin_of(batch))[0],
+        num_speculative_tokens=k,
+        steps=steps,
+        step_seconds=seconds,
+        requests=requests,
+        emitted_tokens=tokens,
+        drafted_per_position=(requests,) * k,
+        accepted_per_position=tuple(requests * s for s in survival),
+        prefill_tokens=prefill * steps,
+        context_tokens=context * requests,
+    )
 
-    blind_seconds: of each tick without measurement, since windows end on scrapes.
-    Ticks are out of step with phases, so windows straddle load steps.
-    """
-    policy = policy or a_policy()
-    state = state or TunerState.start(Schedule.constant(3), policy)
-    dice = random.Random(seed)
-    now = dice.uniform(0, tick_seconds)
-    ends = [sum(p.seconds for p in phases[: i + 1]) for i in range(len(phases))]
-    while now + tick_seconds <= ends[-1]:
-        began, now = now, now + tick_seconds
-        window = _observe(phases, ends, began + blind_seconds, now, state.schedule, dice, noise)
-        decision = decide([window], state, policy=policy, now=now)
-        index = next(i for i, end in enumerate(ends) if now <= end)
-        phase, k = phases[index], state.schedule.k_at(phases[index].streams)
-        best = max(true_goodput(phase.streams, c, phase.table) for c in CANDIDATES)
-        regret = 1 - true_goodput(phase.streams, k, phase.table) / best
-        yield Tick(now, index, now - (ends[index] - phase.seconds), k, regret, decision)
-        state = decision.state
 
-
-def _observe(
-    phases: Sequence[Phase],
-    ends: Sequence[float],
-    began: float,
-    until: float,
-    schedule: Schedule,
-    dice: random.Random,
-    noise: float,
+def a_window(
+    *,
+    batch: float = 8.0,
+    k: float = 3.0,
+    goodput: float = 550.0,
+    seconds: float = 4.0,
+    ended_at: float = 4.0,
+    pod: str = "default/a",
+    acceptance: float = 0.6,
+    batch_low: float | None = None,
+    batch_high: float | None = None,
+    waiting: float = 0.0,
+    kv_usage: float = 0.1,
+    cells: tuple[Cell, ...] = (),
 ) -> Window:
-    parts = []
-    for index, (phase, end) in enumerate(zip(phases, ends, strict=True)):
-        start = end - phase.seconds
-        overlap = min(until, end) - max(began, start)
-        if overlap > 0:
-            k = schedule.k_at(phase.streams)
-            off = 1 + dice.gauss(0, noise * sqrt(10 / overlap))
-            goodput = max(1.0, true_goodput(phase.streams, k, phase.table) * off)
-            part = a_window(
-                batch=phase.streams,
+    """A busy pod: every step has `batch` requests, no prompts."""
+    tokens_per_step = 1 + sum(acceptance**j for j in range(1, round(k) + 1))
+    steps = goodput * seconds / (batch * tokens_per_step)
+    request_steps = steps * batch
+    per_position = tuple(request_steps * acceptance**j for j in range(1, round(k) + 1))
+    return Window(
+        pod=pod,
+        started_at=ended_at - seconds,
+        ended_at=ended_at,
+        engine_steps=steps,
+        request_steps=request_steps,
+        first_tokens=0.0,
+        decode_seconds=seconds * batch,
+        decode_tokens=goodput * seconds,
+        drafts=request_steps if k else 0.0,
+        draft_tokens=request_steps * k,
+        accepted_tokens=sum(per_position),
+        accepted_per_position=per_position,
+        prefill_tokens=0.0,
+        requests_waiting=waiting,
+        kv_usage_ratio=kv_usage,
+        batch_low=batch if batch_low is None else batch_low,
+        batch_high=batch if batch_high is None else batch_high,
+        cells=cells,
+    )
+
+
+def an_exact_window(*cells: Cell, at: float = 4.0, pod: str = "default/a", **changes: float) -> Window:
+    """A window of an engine that counts per (bin, K)."""
+    return a_window(pod=pod, ended_at=at, cells=cells, **changes)  # type: ignore[arg-type]
+
+
+def a_start(k: int = 3, policy: Policy | None = None) -> TunerState:
+    return TunerState.start(Schedule.constant(k), policy or a_policy())
+
+
+@dataclass
+class Engine:
+    """A pod that counts exactly, follows the wanted table and runs the probes that it is asked for."""
+
+    batch: float = 8.0
+    pace: float = 1.0  # its step time over that of the table
+    pod: str = "default/a"
+    table: Mapping[int, Sequence[float]] = None  # type: ignore[assignment]
+    acceptance: float = 0.6
+    waiting: float = 0.0
+
+    def window(self, before: Decision | None, state: TunerState, *, seconds: float, at: float) -> Window:
+        """What it measured since the decision before."""
+        spent: dict[int, float] = {}
+        if before is not None and before.probe is not None and before.probe.pod == self.pod:
+            for part in before.probe.slices:
+                spent[part.num_speculative_tokens] = (
+                    spent.get(part.num_speculative_tokens, 0.0) + part.seconds
+                )
+        k = state.schedule.k_at(round(self.batch))
+        left = max(0.0, seconds - sum(spent.values()))
+        if left > 0:
+            spent[k] = spent.get(k, 0.0) + left
+        cells = (
+            a_cell(
+                batch=self.batch,
                 k=k,
-                goodput=goodput,
-                seconds=overlap,
-                ended_at=until,
-                acceptance=phase.acceptance,
+                goodput=true_goodput(self.batch, k, self.table or CODE) / self.pace,
+                seconds=s,
+                acceptance=self.acceptance,
             )
-            parts.append((index, part))
-    windows = [part for _, part in parts]
-    return windows[0] if len(windows) == 1 else _joined(windows)
+            for k, s in spent.items()
+        )
+        return an_exact_window(*cells, at=at, pod=self.pod, batch=self.batch, waiting=self.waiting)
 
 
-def _joined(windows: Sequence[Window]) -> Window:
-    names = ("engine_steps", "request_steps", "decode_seconds", "decode_tokens", "drafts", "draft_tokens")
-    sums = {name: sum(getattr(w, name) for w in windows) for name in (*names, "accepted_tokens")}
-    low = min(w.batch_low or 0.0 for w in windows)
-    high = max(w.batch_high or 0.0 for w in windows)
-    return replace(windows[-1], started_at=windows[0].started_at, batch_low=low, batch_high=high, **sums)
+def run(
+    state: TunerState,
+    *engines: Engine,
+    ticks: int,
+    at: float = 0.0,
+    seconds: float = 5.0,
+    policy: Policy | None = None,
+) -> list[Decision]:
+    """So many ticks, without noise."""
+    return list(_run(state, engines, ticks, at, seconds, policy or a_policy()))
+
+
+def _run(
+    state: TunerState, engines: Sequence[Engine], ticks: int, at: float, seconds: float, policy: Policy
+) -> Iterator[Decision]:
+    decision: Decision | None = None
+    for i in range(1, ticks + 1):
+        now = at + i * seconds
+        seen: list[Observation] = [e.window(decision, state, seconds=seconds, at=now) for e in engines]
+        decision = decide(seen, state, policy=policy, now=now)
+        state = decision.state
+        yield decision

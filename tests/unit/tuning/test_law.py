@@ -5,288 +5,267 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.tuning.decision import Decision, DecisionReason, Kind
+from outrider.tuning.decision import Decision, DecisionReason, Kind, Structural
 from outrider.tuning.law import decide
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import StateError, TunerState
+from outrider.tuning.state import Ledger, TunerState
+from outrider.tuning.stored import from_wire, to_wire
 from outrider.tuning.window import Gap, GapReason, Observation, Window
-from tests.unit.tuning.factories import CANDIDATES, a_policy, a_window, true_goodput
+from tests.unit.tuning.factories import (
+    CANDIDATES,
+    CODE,
+    Engine,
+    a_cell,
+    a_policy,
+    a_start,
+    a_window,
+    an_exact_window,
+    run,
+    true_goodput,
+)
 
 POLICY = a_policy()
-TICK = 4.0
-
-
-def a_start(k: int = 3, policy: Policy = POLICY) -> TunerState:
-    return TunerState.start(Schedule.constant(k), policy)
+TICK = 5.0
+PROSE = {
+    b: tuple(g * x for g, x in zip(row, (1, 0.8, 0.62, 0.55, 0.4), strict=True)) for b, row in CODE.items()
+}
 
 
 def tick(state: TunerState, *observations: Observation, at: float, policy: Policy = POLICY) -> Decision:
     return decide(observations, state, policy=policy, now=at)
 
 
-def measured(state: TunerState, *, batch: float = 8.0, at: float, **changes: float) -> Window:
-    """A window of an engine that follows the wanted table and the measured throughputs."""
-    k = state.schedule.k_at(batch)
-    goodput = changes.pop("goodput", true_goodput(batch, k))
-    return a_window(batch=batch, k=k, goodput=goodput, seconds=TICK, ended_at=at, **changes)  # type: ignore[arg-type]
+def a_settled(batch: float = 8.0, *, k: int = 3, ticks: int = 20) -> Decision:
+    return run(a_start(k), Engine(batch), ticks=ticks)[-1]
 
 
-def run(state: TunerState, *, batch: float = 8.0, ticks: int, at: float = 0.0) -> list[Decision]:
-    decisions = []
-    for i in range(1, ticks + 1):
-        now = at + i * TICK
-        decisions.append(tick(state, measured(state, batch=batch, at=now), at=now))
-        state = decisions[-1].state
-    return decisions
+def chosen(decision: Decision, batch: float = 8.0) -> int:
+    return decision.schedule.k_at(batch)
 
 
-def a_settled(batch: float = 8.0) -> TunerState:
-    return run(a_start(), batch=batch, ticks=12)[-1].state
+# Choosing
 
 
-def test_measures_the_k_in_force_and_then_tries_its_neighbour() -> None:
-    decision = run(a_start(3), ticks=1)[0]
-    assert decision.kind is Kind.EXPLORE
-    assert decision.reason is DecisionReason.CALIBRATION
-    assert decision.num_speculative_tokens == 2
+@pytest.mark.parametrize(("batch", "best"), [(1.0, {3}), (8.0, {0, 1, 3}), (32.0, {1})])
+def test_ends_on_the_best_k(batch: float, best: set[int]) -> None:
+    assert chosen(run(a_start(5), Engine(batch), ticks=40)[-1], batch) in best
 
 
-def test_exploration_changes_only_the_bin_of_the_load() -> None:
-    decision = run(a_start(3), ticks=1)[0]
-    assert {b: decision.schedule.k_at(b) for b in (1, 6, 7, 12, 13, 64)} == {
-        1: 3,
-        6: 3,
-        7: 2,
-        12: 2,
-        13: 3,
-        64: 3,
-    }
+def test_a_new_batch_size_is_calibrated_by_slices_on_one_pod() -> None:
+    decision = run(a_start(3), Engine(8.0), ticks=1)[0]
+    assert (decision.kind, decision.reason) == (Kind.EXPLORE, DecisionReason.CALIBRATION)
+    assert decision.probe is not None
+    assert (decision.probe.pod, decision.probe.low, decision.probe.high) == ("default/a", 7, 12)
+    assert decision.schedule == Schedule.constant(3)
 
 
-def test_settles_on_the_best_k_and_says_why_in_one_sentence() -> None:
-    decisions = run(a_start(5), batch=1.0, ticks=12)
-    settled = next(d for d in decisions if d.reason is DecisionReason.CALIBRATED)
-    assert settled.num_speculative_tokens == 3
-    assert settled.sentence == "batch 1: K 5 -> 3, 180 vs 151 tok/s (+19 %)"
-    assert settled.expected_gain == pytest.approx(180 / 151 - 1)
+def test_slices_end_before_the_next_tick() -> None:
+    for decision in run(a_start(), Engine(8.0), ticks=30)[1:]:
+        if decision.probe is not None:
+            assert sum(s.seconds for s in decision.probe.slices) <= TICK
 
 
-def test_prefers_the_smaller_of_two_equally_good_k() -> None:
-    assert a_settled(batch=8.0).schedule.k_at(8) == 0  # 551 of 566 tok/s is within the smallest gain
+def test_calibration_ends_and_says_so() -> None:
+    reasons = [d.reason for d in run(a_start(), Engine(1.0), ticks=20)]
+    assert DecisionReason.CALIBRATED in reasons
+    assert reasons[-1] is DecisionReason.SETTLED
 
 
-def test_holds_once_it_is_settled() -> None:
-    last = run(a_start(), ticks=15)[-1]
-    assert (last.kind, last.reason, last.changed) == (Kind.HOLD, DecisionReason.SETTLED, False)
+def test_a_change_says_why_in_one_sentence_with_the_numbers() -> None:
+    changes = [d for d in run(a_start(5), Engine(32.0), ticks=20) if d.reason is DecisionReason.BETTER_K]
+    assert changes[0].sentence.startswith("batch 25-48: K 5 -> ")
+    assert "tok/s (+" in changes[0].sentence
+    assert changes[0].expected_gain is not None
 
 
-def test_does_not_try_at_a_large_batch_what_lost_by_far_at_a_small_one() -> None:
-    state = a_start(3)
-    decisions = run(state, batch=1.0, ticks=12)
-    decisions = run(decisions[-1].state, batch=32.0, ticks=12, at=12 * TICK)
-    tried = {d.num_speculative_tokens for d in decisions if d.kind is Kind.EXPLORE}
-    assert 2 not in tried
-    assert decisions[-1].num_speculative_tokens == 1
+def test_the_gain_of_a_change_is_measured_after_it() -> None:
+    gains = [d.measured_gain for d in run(a_start(5), Engine(32.0), ticks=8)]
+    assert gains[0] is None
+    assert gains[-1] is not None
 
 
-def test_measuring_alone_does_not_touch_a_static_table_with_other_edges() -> None:
-    static = Schedule((Tier(8, 3), Tier(None, 0)))
-    decision = tick(TunerState.start(static, POLICY), a_window(batch=8.0, k=3, seconds=1.0), at=TICK)
-    assert decision.reason is DecisionReason.MEASURING
-    assert decision.schedule == static
+def test_a_k_that_turns_out_slower_goes_back_at_once() -> None:
+    state = a_settled(32.0).state
+    index = POLICY.bin_of(32.0)
+    changed = replace(state.bins[index].changed_to(5, 100.0, settled=True), replaced=1)
+    state = state.with_bin(index, changed).composed(POLICY, 100.0)
+    decision = run(state, Engine(32.0), ticks=1, at=100.0)[0]
+    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE)
+    assert chosen(decision, 32.0) == 1
 
 
-def test_a_larger_unmeasured_batch_gets_no_more_than_its_measured_neighbour() -> None:
-    settled = a_settled(batch=16.0).schedule
-    assert settled.k_at(16) == 0
-    assert settled.k_at(32) == 0
-    assert settled.k_at(8) == 3
+def test_what_is_learnt_at_some_batch_sizes_guides_the_unseen_ones() -> None:
+    state = run(a_start(5), Engine(16.0), ticks=20)[-1].state
+    decision = run(state, Engine(32.0), ticks=12, at=100.0)[-1]
+    assert chosen(decision, 64.0) < 5
 
 
-def test_the_static_table_holds_to_the_letter_until_something_is_measured() -> None:
-    static = Schedule((Tier(8, 3), Tier(32, 1), Tier(None, 0)))
-    assert TunerState.start(static, POLICY).schedule == static
+def test_a_bin_without_a_choice_keeps_the_static_table_to_the_row() -> None:
+    static = Schedule((Tier(9, 3), Tier(None, 0)))
+    first = decide(
+        [an_exact_window(a_cell(batch=8.0, k=3))], TunerState.start(static, POLICY), policy=POLICY, now=5.0
+    )
+    assert first.schedule == static
+
+
+def test_a_larger_batch_without_a_choice_gets_no_more_than_its_smaller_neighbour() -> None:
+    decision = a_settled(8.0, k=5)
+    assert chosen(decision, 60.0) <= max(chosen(decision, 8.0), chosen(decision, 20.0))
 
 
 def test_a_static_k_that_was_not_launched_becomes_the_next_smaller_candidate() -> None:
     assert TunerState.start(Schedule.constant(4), POLICY).schedule == Schedule.constant(3)
 
 
-def test_a_window_across_a_load_step_is_not_attributed() -> None:
-    state = a_start()
-    decision = tick(state, a_window(batch=6.0, k=3, batch_low=1.0, batch_high=8.0), at=TICK)
-    assert decision.reason is DecisionReason.MIXED_WINDOW
-    assert decision.state.bins == {}
+def test_k_that_breaks_the_latency_objective_is_not_used() -> None:
+    def step(k: int) -> float:
+        return 32 * (1 + sum(0.6**j for j in range(1, k + 1))) / true_goodput(32.0, k)
+
+    limit = 1.02 * step(0)
+    policy = a_policy(inter_token_latency_limit=limit)
+    assert all(step(k) > limit for k in (1, 2, 3, 5))
+    assert chosen(run(a_start(5), Engine(32.0), ticks=20, policy=policy)[-1], 32.0) == 0
 
 
-def test_a_window_with_other_drafts_than_the_table_says_is_not_attributed() -> None:
-    decision = tick(a_start(3), a_window(batch=8.0, k=2.0), at=TICK)
-    assert decision.reason is DecisionReason.MIXED_WINDOW
-
-
-def test_a_trial_ends_when_the_load_leaves_its_bin() -> None:
-    exploring = run(a_start(), batch=8.0, ticks=1)[0].state
-    assert exploring.schedule.k_at(8) != 3
-    decision = tick(exploring, measured(exploring, batch=1.0, at=2 * TICK), at=2 * TICK)
-    assert decision.schedule.k_at(8) == 3
-
-
-def test_a_trial_that_nobody_measures_is_given_up() -> None:
-    exploring = run(a_start(), batch=8.0, ticks=1)[0].state
-    blind = Gap("default/a", GapReason.STALE)
-    held = tick(exploring, blind, at=TICK + POLICY.trial_timeout_seconds)
-    assert (held.kind, held.changed) == (Kind.HOLD, False)
-    given_up = tick(held.state, blind, at=TICK + POLICY.trial_timeout_seconds + 1)
-    assert (given_up.kind, given_up.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_STARVED)
-    assert given_up.schedule == Schedule.constant(3)
-
-
-def test_one_pod_without_measurements_holds_the_table_but_the_others_are_learnt() -> None:
-    state = a_start()
-    decision = tick(state, measured(state, at=TICK), Gap("default/b", GapReason.COUNTER_RESET, "x"), at=TICK)
-    assert (decision.kind, decision.reason, decision.changed) == (
-        Kind.HOLD,
-        DecisionReason.METRICS_GAP,
-        False,
-    )
-    assert decision.sentence == "1 of 2 pods not measured, default/b CounterReset: x"
-    assert decision.state.bins != {}
-
-
-def test_no_traffic_holds() -> None:
-    idle = replace(a_window(), engine_steps=0.0, request_steps=0.0, decode_seconds=0.0, decode_tokens=0.0)
-    decision = tick(a_start(), idle, at=TICK)
-    assert decision.reason is DecisionReason.NO_TRAFFIC
-    assert decision.batch_size is None
-
-
-def test_no_pods_hold() -> None:
-    decision = tick(a_start(), at=TICK)
-    assert (decision.kind, decision.reason) == (Kind.HOLD, DecisionReason.METRICS_GAP)
-
-
-def test_the_gain_of_a_change_is_measured_after_it() -> None:
-    decisions = run(a_start(5), batch=1.0, ticks=12)
-    settled = next(i for i, d in enumerate(decisions) if d.reason is DecisionReason.CALIBRATED)
-    assert decisions[settled].measured_gain is None
-    assert decisions[settled + 1].measured_gain == pytest.approx(180 / 151 - 1)
-
-
-def test_rolls_back_a_new_k_that_turns_out_slower() -> None:
-    decisions = run(a_start(5), batch=1.0, ticks=12)
-    settled = next(i for i, d in enumerate(decisions, start=1) if d.reason is DecisionReason.CALIBRATED)
-    state = decisions[settled - 1].state
-    seen = []
-    for i in range(1, 10):
-        at = (settled + i) * TICK
-        decision = tick(state, measured(state, batch=1.0, goodput=100, at=at), at=at)
-        seen.append(decision)
-        state = decision.state
-    back = next(d for d in seen if d.kind is Kind.ROLL_BACK)
-    assert back.reason is DecisionReason.WORSE_THAN_BEFORE
-    assert back.num_speculative_tokens == 5
-
-
-def test_measures_anew_when_acceptance_falls() -> None:
-    state = run(a_start(), batch=1.0, ticks=40)[-1].state
-    reasons = []
-    for i in range(4):
-        at = 200 + i * TICK
-        decision = tick(state, measured(state, batch=1.0, goodput=110, acceptance=0.25, at=at), at=at)
-        reasons.append(decision.reason)
-        state = decision.state
-    assert DecisionReason.CALIBRATION in reasons
-
-
-def test_never_raises_k_while_drafts_fail_as_never_before() -> None:
-    state = run(a_start(0), batch=8.0, ticks=1)[0].state  # tries K 1 next
-    state = tick(state, measured(state, batch=8.0, at=8.0), at=8.0).state
-    decision = tick(state, measured(state, batch=8.0, acceptance=0.05, at=12.0), at=12.0)
-    assert decision.acceptance_collapsed
-    assert decision.reason is DecisionReason.ACCEPTANCE_COLLAPSED
-    assert decision.num_speculative_tokens == 0
-
-
-def test_a_collapse_does_not_lock_k_at_0() -> None:
-    state = run(a_start(0), batch=8.0, ticks=1)[0].state
-    state = tick(state, measured(state, batch=8.0, at=8.0), at=8.0).state
-    state = tick(state, measured(state, batch=8.0, acceptance=0.05, at=12.0), at=12.0).state
-    decision = tick(state, measured(state, batch=8.0, at=16.0), at=16.0)
-    assert not decision.acceptance_collapsed
-    assert decision.kind is Kind.EXPLORE
-
-
-def test_a_settled_k_rests_before_it_is_replaced() -> None:
-    state = a_settled(batch=8.0)
-    reasons = []
-    for i in range(1, 40):
-        at = 48 + i * TICK
-        decision = tick(state, measured(state, batch=8.0, goodput=380, at=at), at=at)
-        reasons.append(decision.reason)
-        state = decision.state
-        if decision.reason in (DecisionReason.BETTER_K, DecisionReason.CALIBRATION):
-            break
-    assert DecisionReason.DWELL in reasons
+# Trying
 
 
 def test_probes_stay_within_their_share_of_time() -> None:
-    decisions = run(a_start(), batch=16.0, ticks=900)
-    steady = decisions[30:]
-    probes = [d for d in steady if d.kind is Kind.EXPLORE]
-    assert 0 < len(probes) <= POLICY.probe_share * len(steady)
+    late = run(a_start(), Engine(8.0), ticks=720)[60:]
+    probed = sum(s.seconds for d in late if d.probe for s in d.probe.slices)
+    assert probed <= 0.03 * len(late) * TICK + POLICY.probe_burst_seconds
 
 
-def test_observing_never_wishes_for_a_trial() -> None:
-    state = a_start()
-    for i in range(1, 200):
-        window = a_window(batch=8.0, k=3, ended_at=i * TICK)
-        static = Schedule.constant(3)
-        decision = decide([window], state, policy=POLICY, now=i * TICK, in_force=static)
-        assert decision.kind is not Kind.EXPLORE
+def test_slices_of_a_new_bin_stay_within_their_time() -> None:
+    early = [d for d in run(a_start(), Engine(8.0), ticks=40) if d.reason is DecisionReason.CALIBRATION]
+    assert sum(s.seconds for d in early if d.probe for s in d.probe.slices) <= POLICY.calibration_seconds
+
+
+def test_pods_take_turns() -> None:
+    pods = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/b")]
+    probes = [d.probe.pod for d in run(a_start(), *pods, ticks=6) if d.probe]
+    assert set(probes) == {"default/a", "default/b"}
+
+
+def test_nothing_is_tried_while_requests_wait() -> None:
+    decisions = run(a_start(), Engine(8.0, waiting=3.0), ticks=10)
+    assert not [d for d in decisions if d.probe]
+    assert decisions[-1].reason is DecisionReason.QUEUE
+
+
+def test_an_engine_that_cannot_probe_tries_one_k_for_a_tick() -> None:
+    decision = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
+    assert decision.kind is Kind.EXPLORE
+    assert decision.probe is None
+    assert chosen(decision) != 3
+    assert chosen(decision, 1.0) == 3
+
+
+def test_a_trial_ends_when_the_load_leaves_its_bin() -> None:
+    tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
+    moved = tick(tried.state, a_window(batch=1.0, k=3.0, ended_at=10.0), at=10.0)
+    assert moved.state.trial is None or moved.state.trial.bin == POLICY.bin_of(1.0)
+    assert chosen(moved) == 3
+
+
+def test_a_trial_that_nobody_measures_is_given_up() -> None:
+    tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
+    gap = Gap("default/a", GapReason.STALE)
+    assert tick(tried.state, gap, at=20.0).schedule == tried.schedule
+    late = tick(tried.state, gap, at=5.0 + POLICY.trial_timeout_seconds + 1)
+    assert (late.kind, late.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_STARVED)
+    assert chosen(late) == 3
+
+
+def test_observing_never_tries_anything() -> None:
+    state = a_start(3)
+    for i in range(1, 20):
+        window = an_exact_window(a_cell(k=3, seconds=TICK), at=i * TICK)
+        decision = decide([window], state, policy=POLICY, now=i * TICK, in_force=Schedule.constant(3))
+        assert decision.probe is None
+        assert decision.state.trial is None
         state = decision.state
-    assert state.schedule == Schedule.constant(3)
 
 
-def test_speedup_is_measured_against_k_0_in_the_bin_of_the_load() -> None:
-    last = run(a_start(), batch=1.0, ticks=15)[-1]
-    assert last.speedup is not None
-    assert last.speedup.ratio == pytest.approx(180 / 86)
-    assert last.speedup.low < last.speedup.ratio < last.speedup.high
+# Following
 
 
-def test_speedup_is_unknown_until_k_0_was_measured() -> None:
-    assert run(a_start(), batch=1.0, ticks=1)[0].speedup is None
+def test_other_text_is_answered_within_half_a_minute() -> None:
+    state = run(a_start(), Engine(32.0), ticks=20)[-1].state
+    prose = Engine(32.0, table=PROSE, acceptance=0.3)
+    assert chosen(run(state, prose, ticks=6, at=100.0)[-1], 32.0) == 0
 
 
-def test_acceptance_is_pooled_by_sums() -> None:
-    busy = a_window(pod="default/a", goodput=900, acceptance=0.5)
-    slow = a_window(pod="default/b", goodput=300, acceptance=0.9)
-    decision = tick(a_start(), busy, slow, at=TICK)
-    expected = (busy.accepted_tokens + slow.accepted_tokens) / (busy.draft_tokens + slow.draft_tokens)
-    assert decision.acceptance is not None
-    assert decision.acceptance.rate == pytest.approx(expected)
-    assert len(decision.acceptance.per_position) == 3
+def test_an_engine_that_became_slower_for_long_drafts_is_measured_anew() -> None:
+    state = run(a_start(), Engine(1.0), ticks=20)[-1].state
+    slower = {b: (row[0], row[1], row[2], row[3] / 2, row[4] / 2) for b, row in CODE.items()}
+    assert chosen(run(state, Engine(1.0, table=slower), ticks=24, at=100.0)[-1], 1.0) == 1
 
 
-def test_estimates_of_every_visited_bin_are_reported() -> None:
-    state = run(a_start(), batch=1.0, ticks=10)[-1].state
-    decision = run(state, batch=8.0, ticks=3, at=40.0)[-1]
-    assert set(decision.estimates) == {"1", "7-12"}
-    assert decision.estimates["1"].settled
-    assert not decision.estimates["7-12"].settled
+def test_a_slow_pod_does_not_bias_the_choice() -> None:
+    pods = [Engine(8.0, pod="default/a"), Engine(8.0, pace=2.0, pod="default/b")]
+    decision = run(a_start(5), *pods, ticks=40)[-1]
+    paces = decision.state.pods
+    assert paces["default/b"].mean - paces["default/a"].mean == pytest.approx(0.69, abs=0.1)
+    assert chosen(decision) in {0, 1, 3}
+
+
+def test_one_pod_without_measurements_holds_the_table_but_the_others_are_learnt() -> None:
+    window = an_exact_window(a_cell(), at=TICK, pod="default/a")
+    decision = tick(a_start(), window, Gap("default/b", GapReason.STALE), at=TICK)
+    assert (decision.kind, decision.reason) == (Kind.HOLD, DecisionReason.METRICS_GAP)
+    assert [(k.bin, k.k) for k in decision.state.known] == [(POLICY.bin_of(8.0), 3)]
+
+
+def test_a_collapse_of_acceptance_is_an_alarm_and_not_a_trap() -> None:
+    state = run(a_start(), Engine(1.0, acceptance=0.9), ticks=20)[-1].state
+    broken = run(state, Engine(1.0, acceptance=0.02), ticks=3, at=100.0)
+    assert any(d.acceptance_collapsed for d in broken)
+    healed = run(broken[-1].state, Engine(1.0, acceptance=0.9), ticks=2, at=115.0)
+    assert not healed[-1].acceptance_collapsed
+
+
+# The ledger
+
+
+def test_where_tuning_lost_the_static_table_comes_back_for_a_while() -> None:
+    state = replace(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6))
+    pinned = run(state, Engine(8.0), ticks=1, at=100.0)[0]
+    assert (pinned.kind, pinned.reason) == (Kind.ROLL_BACK, DecisionReason.PINNED)
+    assert pinned.schedule == Schedule.constant(3)
+    later = run(pinned.state, Engine(8.0), ticks=1, at=200.0)[0]
+    assert (later.kind, later.reason) == (Kind.HOLD, DecisionReason.PINNED)
+    after = run(pinned.state, Engine(8.0), ticks=1, at=110.0 + POLICY.ledger_seconds)[0]
+    assert after.reason is not DecisionReason.PINNED
+
+
+def test_tuning_that_pays_is_not_pinned() -> None:
+    assert DecisionReason.PINNED not in [d.reason for d in run(a_start(5), Engine(32.0), ticks=400)]
+
+
+def test_a_drafter_that_never_pays_is_recommended_away() -> None:
+    hopeless = {b: (row[0], *(g * 0.5 for g in row[1:])) for b, row in CODE.items()}
+    decision = run(a_start(3), Engine(32.0, table=hopeless), ticks=500)[-1]
+    assert chosen(decision, 32.0) == 0
+    assert decision.structural is Structural.OFF
+
+
+def test_a_drafter_that_pays_is_kept_or_asked_back() -> None:
+    assert a_settled(1.0).structural is Structural.ON
 
 
 # Laws
 
 
 def windows(pod: str) -> st.SearchStrategy[Window]:
-    return st.builds(
+    stock = st.builds(
         a_window,
         pod=st.just(pod),
         batch=st.floats(1, 64),
@@ -294,7 +273,21 @@ def windows(pod: str) -> st.SearchStrategy[Window]:
         goodput=st.floats(1, 2000),
         seconds=st.floats(0.1, 20),
         acceptance=st.floats(0, 1),
+        waiting=st.sampled_from((0.0, 3.0)),
+        kv_usage=st.floats(0, 1),
     )
+    cell = st.builds(
+        a_cell,
+        batch=st.floats(1, 64),
+        k=st.sampled_from((0, 1, 2, 3, 5)),
+        goodput=st.floats(1, 2000),
+        seconds=st.floats(0.1, 20),
+        acceptance=st.floats(0, 1),
+        context=st.floats(1, 1e5),
+        prefill=st.floats(0, 4096),
+    )
+    exact = st.builds(lambda cells: an_exact_window(*cells, pod=pod), st.lists(cell, min_size=1, max_size=4))
+    return st.one_of(stock, exact)
 
 
 def observations() -> st.SearchStrategy[list[Observation]]:
@@ -310,7 +303,7 @@ STATICS = st.sampled_from(
         Schedule((Tier(5, 0), Tier(None, 5))),
     )
 )
-HISTORIES = st.lists(observations(), max_size=25)
+HISTORIES = st.lists(observations(), max_size=20)
 
 
 def after(history: Sequence[Sequence[Observation]], start: TunerState | None = None) -> list[Decision]:
@@ -325,7 +318,8 @@ def after(history: Sequence[Sequence[Observation]], start: TunerState | None = N
 @settings(max_examples=60, deadline=None)
 def test_only_candidates_are_ever_wanted(history: list[list[Observation]], static: Schedule) -> None:
     for decision in after(history, TunerState.start(static, POLICY)):
-        assert decision.schedule.values() <= set(CANDIDATES)
+        probed = {s.num_speculative_tokens for s in decision.probe.slices} if decision.probe else set()
+        assert decision.schedule.values() | probed <= set(CANDIDATES)
 
 
 @given(HISTORIES, STATICS)
@@ -333,6 +327,7 @@ def test_only_candidates_are_ever_wanted(history: list[list[Observation]], stati
 def test_holding_means_that_the_table_stays(history: list[list[Observation]], static: Schedule) -> None:
     for decision in after(history, TunerState.start(static, POLICY)):
         assert not (decision.kind is Kind.HOLD and decision.changed)
+        assert decision.probe is None or decision.kind is not Kind.HOLD
 
 
 @given(HISTORIES, st.lists(st.sampled_from(GapReason), min_size=1, max_size=3))
@@ -346,71 +341,36 @@ def test_gaps_never_change_the_table(history: list[list[Observation]], reasons: 
     assert starved or (decision.kind is Kind.HOLD and decision.schedule == state.schedule)
 
 
-@given(st.lists(st.tuples(windows("default/a"), windows("default/b"), windows("default/c")), max_size=12))
-@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(windows("default/a"), windows("default/b"), windows("default/c")), max_size=8))
+@settings(max_examples=30, deadline=None)
 def test_the_order_of_pods_does_not_matter(history: list[tuple[Window, Window, Window]]) -> None:
     assert after(history) == after([seen[::-1] for seen in history])
 
 
 @given(HISTORIES, HISTORIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_stored_and_continued_equals_continued(
     first: list[list[Observation]], second: list[list[Observation]]
 ) -> None:
     decisions = after(first)
     state = decisions[-1].state if decisions else a_start()
-    stored = TunerState.from_wire(json.loads(json.dumps(state.to_wire())), POLICY)
+    stored = from_wire(json.loads(json.dumps(to_wire(state))), POLICY)
     assert after(second, stored) == after(second, state)
 
 
-@given(st.lists(st.floats(10, 2000), min_size=200, max_size=200))
-@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(10, 2000), min_size=150, max_size=150))
+@settings(max_examples=10, deadline=None)
 def test_whatever_the_noise_settled_changes_keep_their_distance(goodputs: list[float]) -> None:
-    state, changes = a_start(), 0
+    state, changes = a_start(), list[float]()
     for i, goodput in enumerate(goodputs):
         at = TICK * (i + 1)
-        decision = tick(state, measured(state, batch=8.0, goodput=goodput, at=at), at=at)
-        changes += decision.reason in (DecisionReason.BETTER_K, DecisionReason.CALIBRATED)
+        k = state.schedule.k_at(8)
+        decision = tick(state, an_exact_window(a_cell(k=k, goodput=goodput, seconds=TICK), at=at), at=at)
+        was_settled = (b := state.bins.get(POLICY.bin_of(8.0))) is not None and b.settled_at is not None
+        if decision.reason is DecisionReason.BETTER_K and was_settled and decision.state.drift == state.drift:
+            changes.append(at)
         state = decision.state
-    assert changes <= 1 + len(goodputs) * TICK / POLICY.dwell_seconds
-
-
-# The stored form
-
-
-def test_a_stored_state_stays_small() -> None:
-    state, at = a_start(), 0.0
-    for batch in (1.0, 2.0, 5.0, 8.0, 16.0, 32.0, 60.0):
-        state = run(state, batch=batch, ticks=12, at=at)[-1].state
-        at += 12 * TICK
-    assert len(json.dumps(state.to_wire())) < 16 * 1024
-
-
-def corrupt(**changes: object) -> dict[str, object]:
-    wire = json.loads(json.dumps(a_settled().to_wire()))
-    wire["state"].update(changes)
-    return dict(wire)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        None,
-        {},
-        [],
-        {**corrupt(), "version": 2},
-        corrupt(candidates=[0, 1]),
-        corrupt(edges=[1, 2]),
-        corrupt(bins={"3": {"k": 4}}),
-        corrupt(bins={"99": {"k": 3}}),
-        corrupt(schedule={"tiers": []}),
-        corrupt(schedule={"tiers": [{"max_batch_size": None, "num_speculative_tokens": 7}]}),
-        corrupt(bins={"3": {"k": 3, "measured": {"3": {"tokens": -1}}}}),
-    ],
-)
-def test_a_state_that_cannot_be_continued_is_refused(data: object) -> None:
-    with pytest.raises(StateError):
-        TunerState.from_wire(data, POLICY)
+    assert all(b - a >= POLICY.dwell_seconds for a, b in pairwise(changes))
 
 
 # The policy

@@ -1,0 +1,83 @@
+"""The stored form of the law's memory: versioned, checked, a few kilobytes of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+
+VERSION = 2
+"""Of the stored form. Raise it when a field changes its meaning, and add to `_UPGRADES`."""
+
+LARGEST_BYTES = 64 * 1024
+
+
+class StateError(ValueError):
+    """A stored state that cannot be continued: unknown version, other policy, or corrupt."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    version: int
+    state: TunerState
+
+
+_STORED = TypeAdapter(_Stored)
+_STATE_OF_VERSION_1 = ("static", "schedule", "candidates", "edges", "first_accepted", "first_drafted")
+
+
+def to_wire(state: TunerState) -> dict[str, object]:
+    """JSON-able."""
+    wire = _STORED.dump_python(_Stored(VERSION, state), mode="json")
+    assert isinstance(wire, dict)
+    return wire
+
+
+def from_wire(data: object, policy: Policy) -> TunerState:
+    """The inverse of `to_wire`; older versions are brought up to date.
+
+    Raises:
+        StateError: of an unknown version, for other candidates or bins, or corrupt.
+    """
+    try:
+        state = _STORED.validate_python(_upgraded(data)).state
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise StateError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    if state.candidates != policy.candidates or state.edges != policy.bins:
+        raise StateError("stored for other candidates or batch sizes")
+    indices = {*state.bins, *(k.bin for k in state.known), *((state.trial.bin,) if state.trial else ())}
+    if not indices <= set(range(len(policy.bins))):
+        raise StateError("an unknown batch bin")
+    named = {*(b.k for b in state.bins.values()), *(k.k for k in state.known), *state.schedule.values()}
+    if not named | ({state.trial.k} if state.trial else set()) <= set(policy.candidates):
+        raise StateError("a K that is no candidate")
+    return state
+
+
+def _upgraded(data: object) -> object:
+    version = data.get("version") if isinstance(data, Mapping) else None
+    if version == VERSION:
+        return data
+    upgrade = _UPGRADES.get(version) if isinstance(version, int) else None
+    if upgrade is None or not isinstance(data, Mapping):
+        raise StateError(f"version {version}, not {VERSION}")
+    return upgrade(data)
+
+
+def _from_version_1(data: Mapping[str, object]) -> object:
+    """Tables and the history of acceptance; its measurements were of goodput and say nothing here."""
+    state = data.get("state")
+    if not isinstance(state, Mapping):
+        raise StateError("state: missing")
+    kept = {name: state[name] for name in _STATE_OF_VERSION_1 if name in state}
+    return {"version": VERSION, "state": kept}
+
+
+_UPGRADES: Mapping[int, Callable[[Mapping[str, object]], object]] = {1: _from_version_1}

@@ -1,0 +1,148 @@
+"""Each guardrail alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from outrider.api.schedule import Schedule
+from outrider.tuning import guardrails
+from outrider.tuning.acceptance import Profile
+from outrider.tuning.belief import Belief
+from outrider.tuning.decision import DecisionReason
+from outrider.tuning.guardrails import Sight, Step
+from outrider.tuning.policy import Policy
+from outrider.tuning.readings import Readings, read
+from outrider.tuning.state import BinState
+from outrider.tuning.view import View
+from outrider.tuning.window import Gap, GapReason
+from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window
+
+NOW = 1000.0
+
+
+def a_view(
+    *,
+    bin_state: BinState | None = None,
+    policy: Policy | None = None,
+    waiting: float = 0.0,
+    kv_usage: float = 0.1,
+    step_seconds: float = 0.03,
+    **state: object,
+) -> View:
+    policy = policy or a_policy()
+    tuner = replace(a_start(), **{"profile": Profile((100.0,), (60.0,)), **state})  # type: ignore[arg-type]
+    windows = (a_window(waiting=waiting, kv_usage=kv_usage),)
+    readings = read(windows, Schedule.constant(3), policy)
+    n = len(CANDIDATES)
+    belief = Belief(CANDIDATES, 8.0, np.zeros(n), np.eye(n) * 1e-4, np.full(n, np.log(step_seconds)))
+    index = policy.bin_of(8.0)
+    tuner = tuner.with_bin(index, bin_state or BinState(k=2, decided=True, visited=True, settled_at=0.0))
+    return View(tuner, policy, NOW, 5.0, index, {index: belief}, readings, windows)
+
+
+def reason(veto: guardrails.Veto | None) -> DecisionReason | None:
+    return None if veto is None else veto.reason
+
+
+def seen(*observations: object, bin_known: bool = True, mixed: int = 0) -> Sight:
+    rows = read([a_window()], Schedule.constant(3), a_policy()).rows if bin_known else ()
+    return Sight(observations, Readings(rows, mixed, exact=False))  # type: ignore[arg-type]
+
+
+def test_a_gap_on_one_pod_holds_and_names_it() -> None:
+    veto = guardrails.gap(seen(a_window(), Gap("default/b", GapReason.STALE, "91 s old")))
+    assert veto is not None
+    assert veto.reason is DecisionReason.METRICS_GAP
+    assert veto.sentence == "1 of 2 pods not measured, default/b Stale: 91 s old"
+
+
+def test_nobody_measured_holds() -> None:
+    assert reason(guardrails.gap(seen())) is DecisionReason.METRICS_GAP
+    assert guardrails.gap(seen(a_window())) is None
+
+
+def test_only_mixed_windows_hold() -> None:
+    assert reason(guardrails.mixed_window(seen(bin_known=False, mixed=1))) is DecisionReason.MIXED_WINDOW
+    assert guardrails.mixed_window(seen(mixed=1)) is None
+
+
+def test_no_traffic_holds() -> None:
+    assert reason(guardrails.no_traffic(seen(bin_known=False))) is DecisionReason.NO_TRAFFIC
+    assert guardrails.no_traffic(seen()) is None
+
+
+RAISING: list[tuple[Callable[[Step], guardrails.Veto | None], View, DecisionReason]] = [
+    (guardrails.acceptance_collapse, a_view(collapsed=2), DecisionReason.ACCEPTANCE_COLLAPSED),
+    (guardrails.acceptance_floor, a_view(profile=Profile((1000.0,), (50.0,))), DecisionReason.ACCEPTANCE_LOW),
+    (guardrails.kv_pressure, a_view(kv_usage=0.97), DecisionReason.KV_PRESSURE),
+]
+
+
+@pytest.mark.parametrize(("check", "view", "expected"), RAISING, ids=lambda v: getattr(v, "__name__", ""))
+def test_k_does_not_rise_but_may_fall(
+    check: Callable[[Step], guardrails.Veto | None], view: View, expected: DecisionReason
+) -> None:
+    assert reason(check(Step(3, view))) is expected
+    assert check(Step(1, view)) is None
+    assert check(Step(3, a_view())) is None
+
+
+def test_a_collapse_of_one_tick_is_not_believed() -> None:
+    assert guardrails.acceptance_collapse(Step(3, a_view(collapsed=1))) is None
+
+
+def test_a_settled_k_rests() -> None:
+    fresh = BinState(k=2, settled_at=NOW - 5.0)
+    assert reason(guardrails.dwell(Step(3, a_view(bin_state=fresh)))) is DecisionReason.DWELL
+    assert guardrails.dwell(Step(3, a_view(bin_state=fresh), revert=True)) is None
+    assert guardrails.dwell(Step(3, a_view(bin_state=replace(fresh, settled_at=None)))) is None
+    assert guardrails.dwell(Step(3, a_view(bin_state=replace(fresh, settled_at=0.0)))) is None
+
+
+def test_a_settled_k_changes_a_few_times_per_hour_only() -> None:
+    restless = BinState(k=2, settled_at=NOW - 60, changed_at=NOW - 60, switches=6.0)
+    assert reason(guardrails.rate_limit(Step(3, a_view(bin_state=restless)))) is DecisionReason.RATE_LIMITED
+    assert guardrails.rate_limit(Step(3, a_view(bin_state=restless), revert=True)) is None
+    assert guardrails.rate_limit(Step(3, a_view(bin_state=replace(restless, settled_at=None)))) is None
+    assert guardrails.rate_limit(Step(3, a_view(bin_state=replace(restless, changed_at=NOW - 3600)))) is None
+
+
+def test_a_k_that_was_not_launched_is_never_chosen() -> None:
+    assert reason(guardrails.launched(Step(4, a_view()))) is DecisionReason.NOT_A_CANDIDATE
+    assert guardrails.launched(Step(5, a_view())) is None
+
+
+def test_nothing_is_tried_while_requests_wait() -> None:
+    assert reason(guardrails.queue(a_view(waiting=2))) is DecisionReason.QUEUE
+    assert guardrails.queue(a_view()) is None
+
+
+def test_nothing_is_tried_while_the_cache_is_full() -> None:
+    assert reason(guardrails.kv_full(a_view(kv_usage=0.97))) is DecisionReason.KV_PRESSURE
+    assert guardrails.kv_full(a_view()) is None
+
+
+def test_nothing_is_tried_without_latency_to_spare() -> None:
+    slo = a_policy(inter_token_latency_limit=0.05)
+    assert reason(guardrails.latency_slack(a_view(policy=slo, step_seconds=0.06))) is DecisionReason.NO_SLACK
+    assert guardrails.latency_slack(a_view(policy=slo, step_seconds=0.04)) is None
+    assert guardrails.latency_slack(a_view(step_seconds=9.0)) is None
+
+
+def test_nothing_is_tried_with_a_drafter_that_may_be_broken() -> None:
+    assert reason(guardrails.collapse(a_view(collapsed=2))) is DecisionReason.ACCEPTANCE_COLLAPSED
+    assert guardrails.collapse(a_view()) is None
+
+
+def test_every_guardrail_is_asked() -> None:
+    asked = {*guardrails.SIGHT, *guardrails.STEP, *guardrails.TRYING}
+    names = {check.__name__ for check in asked}
+    assert names == {
+        *("gap", "mixed_window", "no_traffic"),
+        *("acceptance_collapse", "acceptance_floor", "kv_pressure", "dwell", "rate_limit", "launched"),
+        *("queue", "kv_full", "latency_slack", "collapse"),
+    }

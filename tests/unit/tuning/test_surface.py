@@ -1,0 +1,110 @@
+"""The step-time surface."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log, log2
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.tuning.surface import Known, Point, predict
+from tests.unit.tuning.factories import a_policy
+
+POLICY = a_policy()
+
+
+def a_known(
+    *,
+    batch: float = 8.0,
+    k: int = 3,
+    step: float = 0.03,
+    seconds: float = 60.0,
+    at: float = 0.0,
+    context: float | None = None,
+    prefill: float = 0.0,
+) -> Known:
+    log_context = None if context is None else log2(context)
+    return Known(
+        bin=POLICY.bin_of(batch),
+        k=k,
+        octave=None if log_context is None else round(log_context),
+        seconds=seconds,
+        log_step=log(step),
+        log_batch=log2(batch),
+        log_context=log_context,
+        prefill=prefill,
+        at=at,
+    )
+
+
+def a_point(*, batch: float = 8.0, k: int = 3, context: float | None = None) -> Point:
+    return Point(k, log2(batch), None if context is None else log2(context), 0.0)
+
+
+def asked(known: list[Known], *points: Point, now: float = 0.0) -> tuple[list[float], list[float]]:
+    means, covariance = predict(known, points, POLICY, noise=0.05, now=now)
+    return [exp(m) for m in means], [float(d) ** 0.5 for d in np.diag(covariance)]
+
+
+def test_what_was_measured_long_is_believed() -> None:
+    (step,), (error,) = asked([a_known(step=0.08, seconds=600.0)], a_point())
+    assert step == pytest.approx(0.08, rel=0.01)
+    assert error < 0.01
+
+
+def test_a_neighbouring_batch_size_is_known_in_part() -> None:
+    _, errors = asked([a_known()], a_point(), a_point(batch=12.0), a_point(batch=64.0))
+    assert errors == sorted(errors)
+    assert errors[-1] < asked([], a_point(batch=64.0))[1][0]
+
+
+def test_another_k_is_known_in_part() -> None:
+    known = [a_known(k=0, step=0.02), a_known(k=3, step=0.03)]
+    (_, between), (_, error) = asked(known, a_point(k=0), a_point(k=2))
+    assert 0.02 < between < 0.03
+    assert error < 0.2
+
+
+def test_old_measurements_count_less() -> None:
+    known = [a_known(seconds=5.0)]
+    fresh, old = (asked(known, a_point(), now=now)[1][0] for now in (0.0, 3600.0))
+    assert fresh < 0.8 * old
+
+
+def test_two_measurements_of_one_cell_weigh_by_their_time() -> None:
+    both = a_known(step=0.02, seconds=30.0).plus(a_known(step=0.08, seconds=10.0), POLICY)
+    assert both.log_step == pytest.approx(0.75 * log(0.02) + 0.25 * log(0.08))
+    assert both.seconds == 40.0
+
+
+def test_a_longer_context_is_expected_to_be_slower() -> None:
+    (short, long), _ = asked([a_known(context=512.0)], a_point(context=512.0), a_point(context=8192.0))
+    assert long > short
+
+
+@given(
+    st.lists(
+        st.builds(
+            a_known,
+            batch=st.floats(1, 64),
+            k=st.sampled_from((0, 1, 2, 3, 5)),
+            step=st.floats(1e-4, 10),
+            seconds=st.floats(0.01, 1e4),
+        ),
+        max_size=20,
+    )
+)
+@settings(deadline=None)
+def test_more_measurements_never_make_anything_less_certain(known: list[Known]) -> None:
+    points = (a_point(k=0), a_point(k=5), a_point(batch=1.0))
+    _, before = predict(known[:-1], points, POLICY, noise=0.05, now=0.0)
+    _, after = predict(known, points, POLICY, noise=0.05, now=0.0)
+    assert np.all(np.diag(after) <= np.diag(before) + 1e-6)
+    assert np.all(np.linalg.eigvalsh(after) > -1e-6)
+
+
+def test_a_measurement_that_lost_its_weight_is_no_obstacle() -> None:
+    assert np.isfinite(asked([replace(a_known(), seconds=0.0)], a_point())[0]).all()
