@@ -10,7 +10,9 @@ import typer
 
 from outrider import __version__
 from outrider.api.crd import render
+from outrider.cli.explain import explain
 from outrider.cli.options import with_options
+from outrider.cli.simulate import simulate
 from outrider.controller.settings import Settings
 
 app = typer.Typer(
@@ -19,6 +21,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(simulate)
+app.command()(explain)
 
 
 @app.command()

@@ -1,0 +1,153 @@
+"""Pods that live on a step-time formula, under closed load, with an acceptance trace per request.
+
+A trace says for every draft of a request how many of its tokens would be accepted in a row, were
+the draft long enough. With K drafted tokens min(that, K) are. So every K meets the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.api.schedule import Schedule
+from outrider.simulate.fleet import Span, Tick, follow, pod_names
+from outrider.simulate.pieces import Piece, cut
+from outrider.simulate.step_time import StepTime
+from outrider.simulate.table_engine import LEAST_FACTOR, NOISE_SECONDS, PROBE_DEADLINE_SECONDS
+from outrider.simulate.windows import Stretch, window_of
+from outrider.tuning.decision import Probe
+
+TRACE_DRAFTS = 4096
+"""Drafts after which a trace begins again."""
+CONCENTRATION = 20.0
+"""Of the beta distribution of acceptance over requests: larger means more alike. Standard deviation
+at a mean of 0.7 is 0.1."""
+
+Runs = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FormulaPhase:
+    """Constant load on each pod."""
+
+    load: int  # streams per pod
+    seconds: float
+    acceptance: tuple[float, ...]  # of position j, given that all before it were accepted
+    context: float = 1000.0  # mean tokens in the cache per request
+
+
+def acceptance_traces(
+    acceptance: Sequence[float], streams: int, rng: np.random.Generator, drafts: int = TRACE_DRAFTS
+) -> Runs:
+    """Accepted tokens in a row, one row per request, one column per draft.
+
+    Requests differ: each position's probability is drawn once per request from a beta
+    distribution around `acceptance`, with the same quantile for all positions.
+    """
+    level = np.sort(rng.beta(CONCENTRATION / 2, CONCENTRATION / 2, size=streams)) - 0.5
+    rng.shuffle(level)
+    probabilities = np.clip(np.asarray(acceptance)[None, :] + level[:, None], 0.01, 0.99)
+    hits = rng.random((streams, drafts, len(acceptance))) < probabilities[:, None, :]
+    runs: Runs = np.cumprod(hits, axis=2).sum(axis=2)
+    return runs
+
+
+class FormulaFleet:
+    """See `Fleet`. Noise is that of `TableFleet`; acceptance comes from the traces alone."""
+
+    def __init__(
+        self,
+        step: StepTime,
+        phases: Sequence[FormulaPhase],
+        *,
+        edges: Sequence[int],
+        rng: np.random.Generator,
+        traces_seed: int = 0,
+        noise: float = 0.05,
+        speeds: Sequence[float] = (1.0,),
+    ) -> None:
+        self._step, self._phases, self._edges, self._rng, self._noise = step, phases, edges, rng, noise
+        self._starts = [sum(p.seconds for p in phases[:i]) for i in range(len(phases) + 1)]
+        self._speeds = dict(zip(pod_names(len(speeds)), speeds, strict=True))
+        self._probes = dict.fromkeys(self._speeds, None)
+        text = np.random.default_rng(traces_seed)
+        self._traces = {
+            (pod, index): acceptance_traces(phase.acceptance, phase.load, text)
+            for pod in self._speeds
+            for index, phase in enumerate(phases)
+        }
+        self._places = dict.fromkeys(self._traces, 0)
+        self._schedule: Schedule | None = None
+        self._now = 0.0
+
+    def advance(self, until: float, schedule: Schedule, probe: Probe | None) -> Tick:
+        """See `Fleet`."""
+        loads = [phase.load for phase in self._phases]
+        spans: list[Span] = []
+        observations = []
+        for pod in self._speeds:
+            self._probes[pod] = running = follow(
+                self._probes[pod],
+                probe,
+                pod=pod,
+                now=self._now,
+                replaced=schedule != self._schedule,
+                deadline=PROBE_DEADLINE_SECONDS,
+            )
+            pieces = list(cut(self._starts, loads, self._now, until, schedule, running))
+            truth = [self._steps(pod, piece) for piece in pieces]
+            for piece, done in zip(pieces, truth, strict=True):
+                batch = float(self._phases[piece.phase].load)
+                spans.append(
+                    Span(
+                        pod,
+                        piece.started_at,
+                        piece.seconds,
+                        done.seconds,
+                        done.emitted,
+                        batch,
+                        piece.off_table,
+                    )
+                )
+            observations.append(window_of(pod, self._now, until, self._noisy(truth), self._edges))
+        self._now, self._schedule = until, schedule
+        return Tick(tuple(observations), tuple(spans), spans[-1].batch_size)
+
+    def _steps(self, pod: str, piece: Piece) -> Stretch:
+        """Whole steps that fill a piece; the traces go on where they were left."""
+        phase, key = self._phases[piece.phase], (pod, piece.phase)
+        context = phase.load * phase.context
+        seconds = self._step.seconds(phase.load, piece.k, context) / self._speeds[pod]
+        steps = max(1, round(piece.seconds / seconds))
+        columns = (self._places[key] + np.arange(steps)) % TRACE_DRAFTS
+        self._places[key] += steps
+        runs = np.minimum(self._traces[key][:, columns], piece.k)
+        counts = np.bincount(runs.ravel(), minlength=piece.k + 1)
+        accepted = tuple(float(n) for n in counts[::-1].cumsum()[::-1][1:])
+        emitted = steps * phase.load + sum(accepted)
+        return Stretch(
+            float(phase.load),
+            piece.k,
+            steps * seconds,
+            steps,
+            emitted,
+            accepted,
+            context=steps * context,
+        )
+
+    def _noisy(self, stretches: Sequence[Stretch]) -> list[Stretch]:
+        """Step times off by the noise of their length; tokens and steps as they were."""
+        found = []
+        for s in stretches:
+            sigma = self._noise * sqrt(NOISE_SECONDS / s.seconds)
+            factor = max(LEAST_FACTOR, 1.0 + sigma * float(self._rng.standard_normal()))
+            found.append(
+                Stretch(
+                    s.batch_size, s.k, s.seconds / factor, s.steps, s.emitted, s.accepted, context=s.context
+                )
+            )
+        return found

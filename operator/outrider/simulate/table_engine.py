@@ -1,0 +1,111 @@
+"""Pods that live on a throughput table, under closed load: the batch size is the number of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from outrider.api.schedule import Schedule
+from outrider.simulate.fleet import ProbeRun, Span, Tick, follow, pod_names
+from outrider.simulate.pieces import Piece, cut
+from outrider.simulate.table import ThroughputTable
+from outrider.simulate.windows import Stretch, bin_low, window_of
+from outrider.tuning.decision import Probe
+
+PROBE_DEADLINE_SECONDS = 20.0
+"""Wall time after which an engine ends a probe by itself."""
+NOISE_SECONDS = 10.0
+"""The relative noise is that of a measurement of this length."""
+LEAST_FACTOR = 0.05
+"""A measured goodput is at least this share of the true one, however short the measurement."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Constant load on each pod."""
+
+    load: int  # streams per pod
+    seconds: float
+    table: ThroughputTable
+
+
+class TableFleet:
+    """Pods of one model; see `ThroughputTable` for the truth.
+
+    A measurement of t seconds of one (batch bin, K) in one tick is off by
+    `noise` x sqrt(10 / t), 1 sigma, independently. The error is one of the step time: in t
+    seconds that many more or fewer steps seem to fit. Acceptance is exact.
+
+    speeds: of each pod, relative to the table.
+    edges: inclusive upper edges of the batch bins.
+    """
+
+    def __init__(
+        self,
+        phases: Sequence[Phase],
+        *,
+        edges: Sequence[int],
+        rng: np.random.Generator,
+        noise: float = 0.05,
+        speeds: Sequence[float] = (1.0,),
+    ) -> None:
+        self._phases = phases
+        self._starts = [sum(p.seconds for p in phases[:i]) for i in range(len(phases) + 1)]
+        self._edges, self._rng, self._noise = edges, rng, noise
+        self._speeds = dict(zip(pod_names(len(speeds)), speeds, strict=True))
+        self._probes: dict[str, ProbeRun | None] = dict.fromkeys(self._speeds)
+        self._schedule: Schedule | None = None
+        self._now = 0.0
+
+    def advance(self, until: float, schedule: Schedule, probe: Probe | None) -> Tick:
+        """See `Fleet`."""
+        replaced = schedule != self._schedule
+        loads = [phase.load for phase in self._phases]
+        spans: list[Span] = []
+        observations = []
+        for pod, speed in self._speeds.items():
+            running = follow(
+                self._probes[pod],
+                probe,
+                pod=pod,
+                now=self._now,
+                replaced=replaced,
+                deadline=PROBE_DEADLINE_SECONDS,
+            )
+            self._probes[pod] = running
+            pieces = list(cut(self._starts, loads, self._now, until, schedule, running))
+            spans += [self._span(pod, speed, piece) for piece in pieces]
+            stretches = self._measured(pieces, speed)
+            observations.append(window_of(pod, self._now, until, stretches, self._edges))
+        self._now, self._schedule = until, schedule
+        return Tick(tuple(observations), tuple(spans), float(spans[-1].batch_size))
+
+    def _span(self, pod: str, speed: float, piece: Piece) -> Span:
+        phase = self._phases[piece.phase]
+        tokens = speed * phase.table.goodput(phase.load, piece.k) * piece.seconds
+        return Span(pod, piece.started_at, piece.seconds, piece.seconds, tokens, phase.load, piece.off_table)
+
+    def _measured(self, pieces: Sequence[Piece], speed: float) -> list[Stretch]:
+        groups: dict[tuple[int, int], float] = {}
+        keys = [(bin_low(self._phases[p.phase].load, self._edges), p.k) for p in pieces]
+        for key, piece in zip(keys, pieces, strict=True):
+            groups[key] = groups.get(key, 0.0) + piece.seconds
+        factors = {key: speed * self._factor(seconds) for key, seconds in sorted(groups.items())}
+        return [self._stretch(piece, factors[key]) for key, piece in zip(keys, pieces, strict=True)]
+
+    def _factor(self, seconds: float) -> float:
+        sigma = self._noise * sqrt(NOISE_SECONDS / seconds)
+        return max(LEAST_FACTOR, 1.0 + sigma * float(self._rng.standard_normal()))
+
+    def _stretch(self, piece: Piece, factor: float) -> Stretch:
+        phase = self._phases[piece.phase]
+        survival = phase.table.survival(phase.load, piece.k)
+        tokens_per_step = phase.load * (1.0 + sum(survival))
+        emitted = factor * phase.table.goodput(phase.load, piece.k) * piece.seconds
+        steps = emitted / tokens_per_step
+        accepted = tuple(share * steps * phase.load for share in survival)
+        context = steps * phase.load * phase.table.context_length
+        return Stretch(float(phase.load), piece.k, piece.seconds, steps, emitted, accepted, context=context)

@@ -1,0 +1,117 @@
+"""What turns windows into tables: the interface, Outrider's law, and the fixed answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from outrider.api.schedule import Schedule, Tier
+from outrider.tuning.decision import Decision, Probe, Speedup
+from outrider.tuning.law import decide
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+from outrider.tuning.window import Observation, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a tuner wants from now on."""
+
+    schedule: Schedule
+    probe: Probe | None = None
+    on_trial: bool = False  # the table holds a K for a short look
+    speedup: Speedup | None = None
+
+
+class Tuner(Protocol):
+    """One pupil of the comparison. It keeps its own state between ticks."""
+
+    def begin(self) -> Action:
+        """Before anything was measured."""
+        ...
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:
+        """After each interval. `now` in seconds from the start."""
+        ...
+
+
+class Law:
+    """`outrider`: the tuning law, as the operator runs it.
+
+    stock: strip the exact cells and run no probes, as for engines without the plugin.
+    """
+
+    def __init__(self, policy: Policy, static: Schedule, *, stock: bool = False) -> None:
+        self._policy, self._stock = policy, stock
+        self._state = TunerState.start(static, policy)
+        self.decisions: list[Decision] = []
+
+    def begin(self) -> Action:
+        """The static table, as far as the candidates allow."""
+        return Action(self._state.schedule)
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:
+        """One decision."""
+        seen = [_without_cells(o) for o in observations] if self._stock else observations
+        decision = decide(seen, self._state, policy=self._policy, now=now)
+        self._state = decision.state
+        self.decisions.append(decision)
+        probe = None if self._stock else decision.probe
+        on_trial = decision.state.trial is not None
+        return Action(decision.schedule, probe, on_trial, decision.speedup)
+
+
+def _without_cells(observation: Observation) -> Observation:
+    return replace(observation, cells=()) if isinstance(observation, Window) else observation
+
+
+class Fixed:
+    """`static:K` and `hand`: one table for ever."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._action = Action(schedule)
+
+    def begin(self) -> Action:
+        """The table."""
+        return self._action
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+        """The same table."""
+        return self._action
+
+
+class Oracle:
+    """`oracle`: knows the best single K of every phase, and when it begins."""
+
+    def __init__(self, best: Mapping[float, int]) -> None:
+        """best: K by the second at which its phase begins."""
+        self._best = dict(sorted(best.items()))
+
+    @property
+    def changes_at(self) -> Sequence[float]:
+        """Seconds at which it wants to be asked besides the ticks."""
+        return tuple(self._best)
+
+    def begin(self) -> Action:
+        """The best K of the first phase."""
+        return self._at(0.0)
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+        """The best K of this phase."""
+        return self._at(now)
+
+    def _at(self, now: float) -> Action:
+        begun = [k for at, k in self._best.items() if at <= now + 1e-9]
+        return Action(Schedule.constant(begun[-1]))
+
+
+def hand_table(candidates: Sequence[int]) -> Schedule:
+    """The table that the guides suggest: 5 up to 8 requests, 3 up to 32, 0 above; with allowed K only."""
+    rows = ((8, 5), (32, 3), (None, 0))
+    return Schedule(tuple(Tier(size, at_most(k, candidates)) for size, k in rows)).merged()
+
+
+def at_most(k: int, candidates: Sequence[int]) -> int:
+    """The largest candidate <= k; the smallest one if there is none."""
+    return max((c for c in candidates if c <= k), default=min(candidates))

@@ -1,0 +1,1 @@
+"""The tuning law against every baseline, on tables and on moving traffic."""

@@ -1,0 +1,125 @@
+"""Which runs there are, and which half of the data each belongs to.
+
+A half is a set of (table, trace) pairs: constants of the law are tuned on `tune`, and the figures
+that count come from `report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from math import exp, log
+
+import numpy as np
+
+from outrider.simulate.figures import Figures
+from outrider.simulate.scenario_runs import run_scenario
+from outrider.simulate.table import ThroughputTable
+from outrider.simulate.table_engine import Phase
+from outrider.simulate.table_runs import Setting, run_phases
+from outrider.simulate.tables_file import read_tables
+from tests.bench.tuning.moving import KINDS, TABLES, scenario
+from tests.bench.tuning.synthetic import synthetic_tables
+
+TRACES = ("steps", "random")
+RULES = ("outrider", "hand", "acceptance", "ema", "model", "bandit")
+ENGINES = ("h100_8b", "small")
+
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One table or scenario, one trace, one seed, some policies."""
+
+    family: str  # stationary | steady | moving
+    source: str  # published | synthetic | events
+    case: str  # table or kind
+    trace: str  # or engine
+    half: str
+    seed: int
+    policies: tuple[str, ...]
+    changes: Mapping[str, float] = field(default_factory=dict)
+    change: str = ""  # name of the change in a sweep
+
+    def key(self) -> str:
+        """Stable, for going on with an interrupted run."""
+        return "/".join((self.family, self.case, self.trace, str(self.seed), self.change))
+
+    def run(self) -> list[Row]:
+        """One row per policy."""
+        return [self._row(policy) for policy in self._all_policies()]
+
+    def _all_policies(self) -> tuple[str, ...]:
+        if "static" not in self.policies:
+            return self.policies
+        statics = tuple(f"static:{k}" for k in self._candidates())
+        return (*(p for p in self.policies if p != "static"), *statics)
+
+    def _candidates(self) -> tuple[int, ...]:
+        return (0, 1, 2, 3, 5) if self.family == "moving" else tables()[self.case].candidates
+
+    def _row(self, policy: str) -> Row:
+        named = {"family": self.family, "source": self.source, "case": self.case, "trace": self.trace}
+        named |= {"half": self.half, "seed": str(self.seed), "policy": policy, "change": self.change}
+        return {**named, **asdict(self._figures(policy))}
+
+    def _figures(self, policy: str) -> Figures:
+        if self.family == "moving":
+            return run_scenario(scenario(self.case, self.trace, self.seed), policy, self.changes)[1]
+        phases = table_phases(tables()[self.case], self.trace, self.seed)
+        return run_phases(phases, policy, Setting(seed=self.seed, policy=self.changes))[1]
+
+
+_TABLES: dict[str, ThroughputTable] = {}
+
+
+def tables() -> Mapping[str, ThroughputTable]:
+    """Published ones, then synthetic ones."""
+    if not _TABLES:
+        _TABLES.update(read_tables(TABLES))
+        _TABLES.update({table.name: table for table in synthetic_tables()})
+    return _TABLES
+
+
+def table_phases(table: ThroughputTable, trace: str, seed: int) -> list[Phase]:
+    """The loads of a trace.
+
+    `steps`: 1, 8, 32, 2 streams for 300 s each. `random`: five loads from 1 to 48, 150 to 450 s each.
+    `hour`: one load for an hour.
+    """
+    if trace == "steps":
+        return [Phase(load, 300.0, table) for load in (1, 8, 32, 2)]
+    rng = np.random.default_rng((seed, 5))
+    if trace == "hour":
+        return [Phase(int(rng.choice((1, 2, 4, 8, 16, 32))), 3600.0, table)]
+    loads = [round(exp(rng.uniform(0.0, log(48.0)))) for _ in range(5)]
+    return [Phase(load, float(rng.uniform(150.0, 450.0)), table) for load in loads]
+
+
+def stationary(half: str, seeds: int, policies: tuple[str, ...], source: str | None = None) -> Iterator[Job]:
+    """Tables alternate between the halves, and each table's two traces lie in different ones."""
+    for index, name in enumerate(tables()):
+        kind = "synthetic" if name.startswith("synthetic") else "published"
+        for number, trace in enumerate(TRACES):
+            mine = "tune" if (index + number) % 2 == 0 else "report"
+            if mine == half and source in (None, kind):
+                for seed in range(seeds):
+                    yield Job("stationary", kind, name, trace, half, seed, policies)
+
+
+def steady(half: str, seeds: int, policies: tuple[str, ...]) -> Iterator[Job]:
+    """An hour of constant load, for counting switches and probes; tables alternate between the halves."""
+    for index, name in enumerate(tables()):
+        kind = "synthetic" if name.startswith("synthetic") else "published"
+        if half == ("tune", "report")[index % 2]:
+            for seed in range(seeds):
+                yield Job("steady", kind, name, "hour", half, seed, policies)
+
+
+def moving(half: str, seeds: int, policies: tuple[str, ...]) -> Iterator[Job]:
+    """Each kind of trace is in both halves, with different engines."""
+    for index, kind in enumerate(KINDS):
+        engine = ENGINES[(index + (half == "report")) % 2]
+        for seed in range(seeds):
+            yield Job("moving", "events", kind, engine, half, seed, policies)

@@ -1,0 +1,97 @@
+"""``outrider simulate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from outrider.cli.main import app
+from tests.unit.simulate.factories import VISIBLE, a_file
+
+
+def simulate(*arguments: str, tables: Path = VISIBLE) -> Result:
+    return CliRunner().invoke(app, ["simulate", "--tables", str(tables), *arguments])
+
+
+def test_every_table_gets_a_line_per_policy() -> None:
+    result = simulate("--policy", "hand,oracle", "--policy", "static:0", "--dwell", "130")
+    lines = result.output.splitlines()
+    assert result.exit_code == 0
+    assert lines[0].split()[:2] == ["table", "policy"]
+    assert len(lines) == 1 + 4 * 3
+
+
+def test_json_carries_the_figures_by_table_and_policy() -> None:
+    result = simulate("--name", "a40_7b", "--policy", "static:0", "--load", "1,8", "--dwell", "130", "--json")
+    found = json.loads(result.output)
+    assert found["setting"] == {"load": [1, 8], "dwell": 130.0, "noise": 0.05, "interval": 5.0, "seed": 0}
+    (row,) = found["results"]
+    assert (row["table"], row["policy"], row["switches"], row["probe_share"]) == ("a40_7b", "static:0", 0, 0)
+    assert row["mean_goodput"] == pytest.approx((33.8 + 252.3) / 2)
+    assert row["regret_overall"] == pytest.approx((1 - 33.8 / 50.6 + 1 - 252.3 / 277.3) / 2)
+    assert row["regret_after_120_s"] == pytest.approx(row["regret_overall"])
+    assert row["worst_loss_against_no_speculation"] == pytest.approx(0)
+    assert row["seconds_to_95_percent"] is None
+    assert len(row["phases"]) == 2
+
+
+def test_the_law_is_the_default_and_the_seed_fixes_the_output() -> None:
+    arguments = ("--name", "cpu_tiny_code", "--load", "8", "--dwell", "60", "--json")
+    once, again = simulate(*arguments, "--seed", "3"), simulate(*arguments, "--seed", "3")
+    assert once.output == again.output
+    assert json.loads(once.output)["results"][0]["policy"] == "outrider"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--name", "x"), "no table 'x', there are: a40_7b, gb10_qwen3_coder_30b"),
+        (("--policy", "magic"), "unknown policy 'magic', known are: outrider"),
+        (("--policy", "static:9"), "table a40_7b: static:9: K must be one of the table's 0, 1, 2, 3"),
+        (("--load", "1,,2"), "--load: entry 1 is ''"),
+        (("--load", "1,0"), "--load: entry 1 is '0'"),
+        (("--load", "1,-2"), "--load: entry 1 is '-2'"),
+        (("--dwell", "0"), "--dwell is 0"),
+        (("--noise", "-1"), "--noise is -1"),
+        (("--noise", "nan"), "--noise is nan"),
+        (("--interval", "0"), "--interval is 0"),
+        (("--seed", "-1"), "--seed is -1"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_one_line(arguments: tuple[str, ...], complaint: str) -> None:
+    result = simulate(*arguments)
+    assert result.exit_code == 2
+    assert complaint in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "cell"),
+    [
+        ([[50, 90], [300]], "tokens_per_second[1][1] is missing"),
+        ([[50, 90], [300, -1]], "tokens_per_second[1][1] is -1"),
+        ([[50, float("nan")], [300, 1]], "tokens_per_second[0][1]"),
+    ],
+)
+def test_a_bad_cell_of_a_users_file_is_named(tmp_path: Path, rows: list[list[float]], cell: str) -> None:
+    path = tmp_path / "tables.json"
+    path.write_text(a_file(tokens_per_second=rows), encoding="utf-8")
+    result = simulate(tables=path)
+    assert result.exit_code == 2
+    assert cell in result.output
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    result = simulate(tables=Path("nowhere.json"))
+    assert result.exit_code == 2
+    assert "nowhere.json" in result.output
+
+
+def test_phases_shorter_than_two_minutes_have_no_steady_regret() -> None:
+    result = simulate("--name", "a40_7b", "--policy", "hand", "--load", "1", "--dwell", "60")
+    assert result.exit_code == 0
+    assert "-" in result.output.splitlines()[1].split()
