@@ -25,6 +25,8 @@ class ConditionType(StrEnum):
     """Every ready pod confirmed the wanted table. Set by the tuning loop; absent without ready pods."""
     DRAFTER_HEALTHY = "DrafterHealthy"
     """The drafter's acceptance is plausible. Set by the tuning loop; absent until measured."""
+    TUNING_ACTIVE = "TuningActive"
+    """The tuner may change the table. Set by the tuning loop; absent in mode Off and without ready pods."""
 
 
 class ReadyReason(StrEnum):
@@ -89,8 +91,10 @@ class MetricsReason(StrEnum):
     """No answer: refused, DNS, timeout."""
     PROMETHEUS_ERROR = "PrometheusError"
     """An answer that is not a result: HTTP error, `status: error`, malformed or oversized body."""
+    ENGINES_UNREACHABLE = "EnginesUnreachable"
+    """The operator scrapes the engines itself, and none of them answered."""
     NO_SERIES = "NoSeries"
-    """Prometheus does not scrape these pods."""
+    """The source has no samples of these pods."""
     STALE = "MetricsStale"
     """The newest sample is too old."""
     COUNTER_RESET = "CounterReset"
@@ -140,6 +144,21 @@ class DrafterReason(StrEnum):
     """Far below its own history: check the engine's outputs first."""
 
 
+class TuningReason(StrEnum):
+    """Reasons of `ConditionType.TUNING_ACTIVE`."""
+
+    TUNING = "Tuning"
+    """The table follows the measurements; in mode Observe the decisions do."""
+    PAUSED = "Paused"
+    """The annotation `outrider.dev/paused` holds the table in force."""
+    OVERRIDDEN = "Overridden"
+    """The annotation `outrider.dev/schedule-override` sets the table until it expires."""
+    SETTLING = "ReplicasSettling"
+    """The number of ready pods has just changed: hold until the load has spread."""
+    ANNOTATION_REFUSED = "AnnotationRefused"
+    """An annotation cannot be used and changes nothing; the message says what to do."""
+
+
 class EventReason(StrEnum):
     """Reasons of Events, emitted on transitions only."""
 
@@ -153,3 +172,12 @@ class EventReason(StrEnum):
     ACTUATION_RECOVERED = "ActuationRecovered"
     METRICS_LOST = "MetricsLost"
     METRICS_BACK = "MetricsBack"
+    PAUSED = "TuningPaused"
+    RESUMED = "TuningResumed"
+    OVERRIDE_BEGAN = "OverrideBegan"
+    OVERRIDE_ENDED = "OverrideEnded"
+    ANNOTATION_REFUSED = "AnnotationRefused"
+    STATE_IGNORED = "TunerStateIgnored"
+    """What the tuner learnt before a restart cannot be used; it starts afresh from the table in force."""
+    STATE_NOT_KEPT = "TunerStateNotKept"
+    """What the tuner learnt cannot be stored; a restart will begin afresh."""

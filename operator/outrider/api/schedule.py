@@ -54,6 +54,15 @@ class Schedule:
         """Read the form that ``spec``, ``status`` and the engine's control API share."""
         return cls(tuple(_tier(row, index) for index, row in enumerate(rows)))
 
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """The inverse of ``str()``: ``8:3,32:1,*:0``. Blanks around a row do not matter.
+
+        Raises:
+            ValueError: not of that form; the message names the row and what it should look like.
+        """
+        return cls(tuple(_row(part.strip(), index) for index, part in enumerate(text.split(","))))
+
     def to_wire(self) -> list[dict[str, int]]:
         """The inverse of `from_wire`."""
         return [
@@ -101,6 +110,17 @@ def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
     while edges[-1] < max_batch_size:
         edges.append(3 if edges[-1] == 1 else edges[-1] * 2)
     return tuple(edges)
+
+
+def _row(text: str, index: int) -> Tier:
+    limit, colon, k = text.partition(":")
+    if not colon or not (limit == "*" or _is_number(limit)) or not _is_number(k):
+        raise ValueError(f"row {index}: {text!r} is not of the form 8:3 (batch size up to : K) or *:0")
+    return Tier(None if limit == "*" else int(limit), int(k))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
 
 
 def _tier(row: Mapping[str, object], index: int) -> Tier:

@@ -10,6 +10,8 @@ from outrider.cluster.resources import MODELS
 
 MANAGER = "outrider"
 """Field manager of the children and of the part of status that reconcile owns."""
+TUNER_MANAGER = "outrider-tuner"
+"""Field manager of the tuning loop's part of status and of its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def ownership(child: Child, owner: Owner) -> Ownership:
     """Judge by the controlling owner reference first, then by who applied the object."""
     controller = next((ref for ref in child.metadata.owner_references if ref.controller), None)
     if controller is None:
-        applied = any(entry.manager == MANAGER for entry in child.metadata.managed_fields)
+        applied = any(entry.manager in (MANAGER, TUNER_MANAGER) for entry in child.metadata.managed_fields)
         return Ownership.OURS if applied else Ownership.FOREIGN
     if controller.uid == owner.uid:
         return Ownership.OURS

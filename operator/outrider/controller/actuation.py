@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
 from outrider.engine.client import EngineAddress, EngineClient, Push
-from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible
+from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Confirmed:
     pod: str
     boot_id: str
     at: float  # unix seconds; from here on the pod's counters belong to this table
+    failed_k: frozenset[int] = frozenset()  # by the engine's self-test; not to be used
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Failed:
 
     pod: str
     error: EngineError
+    failed_k: frozenset[int] | None = None  # None where the engine did not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class PushReport:
         """``3/4 at epoch 17; engine-x: timeout``."""
         parts = [f"{len(self.confirmed)}/{len(self.outcomes)} at epoch {self.epoch}"]
         parts += [f"{failed.pod}: {failed.error}" for failed in self.failed]
+        broken = ((o.pod, sorted(o.failed_k)) for o in self.outcomes if o.failed_k)
+        parts += [f"{pod}: K={', '.join(map(str, k))} failed the self-test" for pod, k in broken]
         return "; ".join(parts)
 
 
@@ -92,11 +96,21 @@ async def _push_to_one(
     try:
         await engines.push(pod.address, push)
         state = await engines.state(pod.address)
+    except PushRefused as error:
+        return Failed(pod.name, error, await _failed_k(engines, pod))
     except EngineError as error:
         return Failed(pod.name, error)
     if not state.confirms(push.schedule, term=push.term, epoch=push.epoch):
-        return Failed(pod.name, _not_in_force(push.schedule, state.schedule))
-    return Confirmed(pod.name, state.boot_id, clock())
+        return Failed(pod.name, _not_in_force(push.schedule, state.schedule), state.failed_k)
+    return Confirmed(pod.name, state.boot_id, clock(), state.failed_k)
+
+
+async def _failed_k(engines: EngineClient, pod: EnginePod) -> frozenset[int] | None:
+    """A refusal may come of a K that failed the self-test; the state has all of them."""
+    try:
+        return (await engines.state(pod.address)).failed_k
+    except EngineError:
+        return None
 
 
 def _not_in_force(wanted: Schedule, found: Schedule | None) -> EngineError:

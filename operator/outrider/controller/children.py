@@ -14,7 +14,7 @@ from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, ownership
 from outrider.cluster.prune import unwanted
 from outrider.cluster.resources import SECRETS, JsonObject, resource_of
-from outrider.controller.store import Key, Store, StoredChild
+from outrider.controller.store import Key, Store, StoredChild, is_tuner_state
 from outrider.plan.names import TOKEN_FILE, control_secret
 
 _SHORTEST_TOKEN = 32
@@ -23,9 +23,10 @@ _SHORTEST_TOKEN = 32
 class Children:
     """Applies, in the plan's order, what differs; every step can be repeated after a crash."""
 
-    def __init__(self, cluster: ClusterClient, store: Store) -> None:
+    def __init__(self, cluster: ClusterClient, store: Store, *, manager: str = MANAGER) -> None:
         self._cluster = cluster
         self._store = store
+        self._manager = manager
 
     async def control_token(self, owner: Owner) -> str:
         """The token in the model's Secret, or a new one that the next `apply` will put there."""
@@ -51,7 +52,8 @@ class Children:
 
     async def prune(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
         """Delete the model's own children that the plan does not name any more."""
-        known = [stored.child for stored in self._store.children_of(Key(owner.namespace, owner.name))]
+        stored = self._store.children_of(Key(owner.namespace, owner.name))
+        known = [entry.child for entry in stored if not is_tuner_state(entry.child.kind, entry.metadata)]
         for child in unwanted(known, wanted, owner):
             resource = resource_of({"apiVersion": child.api_version, "kind": child.kind})
             await self._cluster.delete(resource, owner.namespace, child.metadata.name, uid=child.metadata.uid)
@@ -73,7 +75,7 @@ class Children:
             # With the UID, the write fails if another object has taken the name since.
             metadata = {**manifest["metadata"], "uid": stored.metadata.uid}
             manifest = {**manifest, "metadata": metadata}
-        answer = await self._cluster.apply(manifest, manager=MANAGER)
+        answer = await self._cluster.apply(manifest, manager=self._manager)
         shelf = self._store.children.get(resource_of(manifest))
         if shelf is not None:
             shelf.put(answer)

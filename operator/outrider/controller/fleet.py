@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
@@ -29,6 +30,10 @@ class TunedModel:
     """As last seen; only a fresh process reads it, to go on where another one stopped."""
     pods: tuple[EnginePod, ...]
     """The ready ones."""
+    max_num_batched_tokens: int | None = None
+    """Token budget of one engine step, where the user set one."""
+    instructions: Instructions = field(default_factory=Instructions)
+    """What a person says by annotations."""
 
 
 class Fleet(Protocol):
@@ -52,4 +57,25 @@ class Reporter(Protocol):
 
     async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
         """Write one Event; one that cannot be written is lost and logged."""
+        ...
+
+
+class StateShelf(Protocol):
+    """Where what a tuner knows survives a restart."""
+
+    async def read(self, model: TunedModel) -> str | None:
+        """The text that was written last; None when there is none.
+
+        Raises:
+            NameTaken: its place belongs to somebody else.
+            ClusterError: it cannot be read at present.
+        """
+        ...
+
+    async def write(self, model: TunedModel, text: str) -> None:
+        """Store a text; where the same one is stored already, nothing happens.
+
+        Raises:
+            ClusterError: not stored.
+        """
         ...

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
+from outrider.controller.cluster_state import ClusterStateShelf
+from outrider.controller.metrics_source import open_source
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile import Reconciler
 from outrider.controller.settings import Settings
@@ -18,7 +20,6 @@ from outrider.controller.watch import ClusterWatch
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
-from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Leader:
             metrics=metrics,
         )
         self._reporter = ClusterReporter(cluster, self._store)
+        self._shelf = ClusterStateShelf(cluster, self._store)
         self._term = term
         self.has_view = False
         """True once everything was read; before that nothing is written."""
@@ -88,28 +90,23 @@ class Leader:
 
     async def _tune(self) -> None:
         settings = self._settings
-        source = PrometheusSource(
-            PrometheusSettings(
-                url=settings.prometheus_url,
-                timeout_seconds=settings.prometheus_timeout_seconds,
-                bearer_token_file=settings.prometheus_token_file,
-                ca_file=settings.prometheus_ca_file,
-            )
-        )
+        fleet = StoreFleet(self._store)
         engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
-            await TuningLoop(
-                fleet=StoreFleet(self._store),
-                source=source,
-                engines=engines,
-                reporter=self._reporter,
-                term=self._term,
-                interval_seconds=settings.tuning_interval_seconds,
-                lease_seconds=settings.push_lease_seconds,
-                metrics=self._metrics,
-            ).run()
+            async with open_source(settings, fleet) as source:
+                await TuningLoop(
+                    fleet=fleet,
+                    source=source,
+                    engines=engines,
+                    reporter=self._reporter,
+                    shelf=self._shelf,
+                    term=self._term,
+                    interval_seconds=settings.tuning_interval_seconds,
+                    lease_seconds=settings.push_lease_seconds,
+                    settle_seconds=settings.scale_settle_seconds,
+                    metrics=self._metrics,
+                ).run()
         finally:
-            source.close()
             await engines.aclose()
 
     async def _supervise(self, name: str, run: Callable[[], Awaitable[None]]) -> None:

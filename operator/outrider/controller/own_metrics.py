@@ -1,9 +1,11 @@
-"""The operator's own metrics. Label values are from fixed sets, never names of objects."""
+"""The operator's own metrics. Only those for autoscalers name objects; other labels are from fixed sets."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.process_collector import ProcessCollector
+
+from outrider.controller.demand_metrics import DemandMetrics
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -14,6 +16,7 @@ class OwnMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.demand = DemandMetrics(self.registry)
         self.leader = Gauge("outrider_operator_leader", "1 while this process leads.", registry=self.registry)
         self.models = Gauge("outrider_operator_models", "Models known.", registry=self.registry)
         self.reconcile_seconds = Histogram(
@@ -48,6 +51,12 @@ class OwnMetrics:
         self.pushes = Counter(
             "outrider_operator_pushes",
             "Tables pushed to engine pods, by outcome: confirmed or failed.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.probes = Counter(
+            "outrider_operator_probes",
+            "Probes ordered from engine pods, by outcome: started, busy or failed.",
             ["outcome"],
             registry=self.registry,
         )

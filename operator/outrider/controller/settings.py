@@ -26,6 +26,13 @@ class LeaderElection(StrEnum):
     OFF = "off"
 
 
+class MetricsSourceKind(StrEnum):
+    """Where measurements come from."""
+
+    PROMETHEUS = "Prometheus"
+    POD_SCRAPE = "PodScrape"
+
+
 def own_namespace() -> str:
     """The namespace that this pod runs in; ``default`` outside a cluster."""
     if _NAMESPACE_FILE.exists():
@@ -42,16 +49,24 @@ class Settings(BaseModel):
     """Base URL of the Prometheus server that scrapes the engines."""
     prometheus_token_file: Path | None = None
     """File with a bearer token for Prometheus, read before each query."""
+    prometheus_username: str | None = None
+    """User name for Prometheus where it wants a password and not a token."""
+    prometheus_password_file: Path | None = None
+    """File with that password, read before each query."""
     prometheus_ca_file: Path | None = None
     """PEM file with the authority that signed Prometheus' certificate. Default: the system's."""
     prometheus_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
     """Longest wait for one answer of Prometheus."""
+    metrics_source: MetricsSourceKind = MetricsSourceKind.PROMETHEUS
+    """Prometheus, or PodScrape: the operator itself asks every engine pod at each tick."""
     tuning_interval_seconds: Annotated[float, Field(ge=1, le=300)] = 10.0
     """Time between two ticks of the tuning loop."""
     push_lease_seconds: Annotated[float, Field(ge=5, le=3600)] = 60.0
     """How long an engine keeps a pushed table without a renewal; then the static table comes back."""
     engine_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 3.0
     """Longest wait for one answer of an engine's control API."""
+    scale_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    """How long decisions rest after the ready pods of a model changed, so that the load can spread."""
     watch_namespaces: tuple[str, ...] = ()
     """Namespaces to work in. Default: all."""
     engine_images: dict[str, str] = Field(default_factory=dict)

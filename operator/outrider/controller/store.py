@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from outrider.api.resource import SpeculativeModel
 from outrider.api.status import Status
 from outrider.cluster.objects import Child, Metadata, Pod
-from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
+from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.plan.names import MODEL_LABEL
 
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
@@ -215,3 +215,14 @@ def key_of(metadata: Metadata) -> Key:
 def model_of(metadata: Metadata) -> Key:
     """The model that an object belongs to by its label; a model belongs to itself."""
     return Key(metadata.namespace, metadata.labels.get(MODEL_LABEL, metadata.name))
+
+
+def state_config_map(model: str) -> str:
+    """Name of the ConfigMap in which the tuner keeps what it knows."""
+    return f"{model}-tuner"
+
+
+def is_tuner_state(kind: str, metadata: Metadata) -> bool:
+    """Whether this is the tuner's own object, in which reconcile has no interest."""
+    model = metadata.labels.get(MODEL_LABEL)
+    return kind == CONFIG_MAPS.kind and model is not None and metadata.name == state_config_map(model)

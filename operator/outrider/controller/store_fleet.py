@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from outrider.api.annotations import read_instructions
+from outrider.api.engine_args import spellings
 from outrider.api.methods import TRAITS, Drafting
 from outrider.api.reasons import EventReason
 from outrider.api.spec import Spec
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Pod
-from outrider.cluster.ownership import Owner
+from outrider.cluster.ownership import TUNER_MANAGER, Owner
 from outrider.controller.actuation import EnginePod
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store, StoredModel, key_of
@@ -18,9 +20,6 @@ from outrider.engine.client import EngineAddress
 from outrider.plan.names import CONTAINER, PORT_NAME
 from outrider.plan.runtimes.vllm import max_num_seqs
 from outrider.tuning.policy import Policy
-
-TUNER_MANAGER = "outrider-tuner"
-"""Field manager of the tuning loop's part of status."""
 
 
 class StoreFleet:
@@ -56,6 +55,8 @@ class StoreFleet:
             static=spec.static_schedule(),
             policy=policy,
             status=model.status,
+            max_num_batched_tokens=_token_budget(spec),
+            instructions=read_instructions(stored.metadata.annotations, candidates=policy.candidates),
             pods=self._engine_pods(key_of(stored.metadata), token),
         )
 
@@ -90,6 +91,12 @@ def _policy(spec: Spec) -> Policy:
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
         return replace(policy, min_draft_share=0.0)
     return policy
+
+
+def _token_budget(spec: Spec) -> int | None:
+    spelled = spellings("max-num-batched-tokens")
+    text = next((str(value) for flag, value in spec.engine.args.items() if flag in spelled), "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
 def _address(pod: Pod, token: str) -> EngineAddress | None:

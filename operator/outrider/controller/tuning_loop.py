@@ -8,28 +8,33 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from outrider.api.conditions import ConditionStatus
-from outrider.api.reasons import ConditionType, EventReason
 from outrider.cluster.errors import ClusterError
-from outrider.controller.fleet import Fleet, Reporter, TunedModel
+from outrider.controller.demand import Capacity, demand
+from outrider.controller.fleet import Fleet, Reporter, StateShelf, TunedModel
 from outrider.controller.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.state_keeper import StateKeeper
+from outrider.controller.tuning_events import events
 from outrider.controller.tuning_report import Report, ReportState, report
 from outrider.engine.client import EngineClient
 from outrider.telemetry.source import MetricsError, MetricsSource
-from outrider.tuning.decision import Kind
 
 log = logging.getLogger(__name__)
 
 _NUMBERS_INTERVAL_SECONDS = 10.0
 """Status is written at once when something happened, and this often when only numbers moved."""
+_CLOCK_SLACK_SECONDS = 2.0
+"""How far the clocks of the operator and of the source may differ."""
+_STOP_SECONDS = 3.0
 
 
 @dataclass(slots=True)
 class _Tuned:
     """What the loop remembers of one model between ticks."""
 
+    model: TunedModel
     tuner: ModelTuner
+    keeper: StateKeeper
     reporting: ReportState
     written: dict[str, object] = field(default_factory=dict)
     written_at: float = float("-inf")
@@ -49,9 +54,11 @@ class TuningLoop:
         source: MetricsSource,
         engines: EngineClient,
         reporter: Reporter,
+        shelf: StateShelf,
         term: Callable[[], int],
         interval_seconds: float,
         lease_seconds: float,
+        settle_seconds: float,
         metrics: OwnMetrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -59,21 +66,32 @@ class TuningLoop:
         self._source = source
         self._engines = engines
         self._reporter = reporter
+        self._shelf = shelf
         self._term = term
         self._interval = interval_seconds
-        self._timing = Timing(push_lease=lease_seconds, max_sample_age=max(30.0, 3 * interval_seconds))
+        self._timing = Timing(
+            push_lease=lease_seconds,
+            max_sample_age=max(30.0, 3 * interval_seconds),
+            settle=settle_seconds,
+        )
         self._metrics = metrics
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
 
     async def run(self) -> None:
-        """Tick for ever, at a steady pace; a slow tick delays the next one and never overlaps it."""
+        """Tick until cancelled, at a steady pace; then keep what was learnt.
+
+        A slow tick delays the next one and never overlaps it.
+        """
         loop = asyncio.get_running_loop()
-        while True:
-            started = loop.time()
-            with self._metrics.tuning_tick_seconds.time():
-                await self.tick()
-            await asyncio.sleep(max(0.0, self._interval - (loop.time() - started)))
+        try:
+            while True:
+                started = loop.time()
+                with self._metrics.tuning_tick_seconds.time():
+                    await self.tick()
+                await asyncio.sleep(max(0.0, self._interval - (loop.time() - started)))
+        finally:
+            await self._keep_all()
 
     async def tick(self) -> None:
         """One round over all models."""
@@ -81,16 +99,26 @@ class TuningLoop:
         self._forget_gone(models)
         measured = await self._measure(models)
         await asyncio.gather(*(self._tick_supervised(model, measured) for model in models))
+        self._metrics.demand.forget_stale(now=self._clock())
 
     async def _measure(self, models: Sequence[TunedModel]) -> Measured:
         if not models:
             return {}
         try:
             with self._metrics.prometheus_query_seconds.time():
-                return await self._source.fetch(self._timing.max_sample_age + 2 * self._interval)
+                return await self._source.fetch(self._lookback())
         except MetricsError as error:
             self._metrics.prometheus_errors.inc()
             return error
+
+    def _lookback(self) -> float:
+        """Back to the oldest sample that a window still needs, within bounds: answers are large."""
+        longest = self._timing.max_sample_age + 2 * self._interval
+        needed = [t.tuner.measured_until for t in self._tuned.values()]
+        oldest = min((at for at in needed if at is not None), default=None)
+        if oldest is None:
+            return longest
+        return min(longest, max(self._interval, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
 
     async def _tick_supervised(self, model: TunedModel, measured: Measured) -> None:
         try:
@@ -101,18 +129,42 @@ class TuningLoop:
             log.exception("tick of %s/%s failed", model.namespace, model.name)
 
     async def _tick_model(self, model: TunedModel, measured: Measured) -> None:
-        tuned = self._tuned.get(model.uid)
-        if tuned is None:
-            tuned = _Tuned(ModelTuner(self._engines, self._timing), ReportState.continued(model.status))
-            self._tuned[model.uid] = tuned
+        tuned = self._tuned.get(model.uid) or await self._begin(model)
+        tuned.model = model
         outcome = await tuned.tuner.tick(model, measured, term=self._term(), now=self._clock())
         self._count(outcome)
         before = tuned.reporting
         written = report(outcome, before)
         tuned.reporting = written.state
-        _log_decision(outcome)
+        _log(outcome)
         await self._write(model, tuned, written)
-        await self._tell(outcome, before, written)
+        for event in events(outcome, before=before, after=written.state):
+            await self._reporter.event(model, event.reason, event.note, warning=event.warning)
+        await self._keep(tuned, stops=False)
+
+    async def _begin(self, model: TunedModel) -> _Tuned:
+        """Go on where an earlier process stopped, as far as it left anything behind."""
+        keeper = StateKeeper(self._shelf, self._reporter)
+        restored = await keeper.restore(model)
+        tuner = ModelTuner(self._engines, self._timing, restored=restored, clock=self._clock)
+        tuned = self._tuned[model.uid] = _Tuned(model, tuner, keeper, ReportState.continued(model.status))
+        return tuned
+
+    async def _keep(self, tuned: _Tuned, *, stops: bool) -> None:
+        knowledge = tuned.tuner.knowledge
+        if knowledge is not None:
+            await tuned.keeper.keep(tuned.model, knowledge, now=self._clock(), stops=stops)
+
+    async def _keep_all(self) -> None:
+        keeping = (self._keep(tuned, stops=True) for tuned in self._tuned.values())
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                failures = await asyncio.gather(*keeping, return_exceptions=True)
+        except TimeoutError:
+            log.warning("not every tuner state was written within %.0f s", _STOP_SECONDS)
+            return
+        for failure in filter(None, failures):
+            log.warning("a tuner state was not written: %s", failure)
 
     async def _write(self, model: TunedModel, tuned: _Tuned, written: Report) -> None:
         part = written.to_wire()
@@ -124,30 +176,19 @@ class TuningLoop:
         await self._reporter.apply_status(model, part)
         tuned.written, tuned.written_at = part, self._clock()
 
-    async def _tell(self, outcome: TickOutcome, before: ReportState, written: Report) -> None:
-        """Events, on transitions only."""
-        model, decision = outcome.model, outcome.decision
-        if decision is not None and decision.changed and decision.kind in (Kind.EXPLOIT, Kind.ROLL_BACK):
-            acts = outcome.wanted != outcome.before
-            reason = EventReason.RETUNED if acts else EventReason.WOULD_RETUNE
-            await self._reporter.event(model, reason, decision.sentence, warning=False)
-        for kind, lost, back in (
-            (ConditionType.METRICS_AVAILABLE, EventReason.METRICS_LOST, EventReason.METRICS_BACK),
-            (
-                ConditionType.ACTUATION_CONVERGED,
-                EventReason.ACTUATION_FAILED,
-                EventReason.ACTUATION_RECOVERED,
-            ),
-        ):
-            was, now = before.condition(kind), written.state.condition(kind)
-            if now is None or (was is not None and was.status is now.status):
-                continue
-            if now.status is ConditionStatus.FALSE:
-                await self._reporter.event(model, lost, now.message, warning=True)
-            elif was is not None:
-                await self._reporter.event(model, back, now.message, warning=False)
-
     def _count(self, outcome: TickOutcome) -> None:
+        model = outcome.model
+        needs = demand(
+            outcome.observations,
+            replicas=len(model.pods),
+            table=outcome.in_force or model.static,
+            capacity=Capacity(model.policy.max_num_seqs, model.max_num_batched_tokens),
+        )
+        if needs is not None:
+            self._metrics.demand.show(model.namespace, model.name, needs, now=outcome.now)
+        if outcome.probe is not None:
+            ran = "started" if outcome.probe.error is None else "failed" if outcome.probe.failed else "busy"
+            self._metrics.probes.labels(ran).inc()
         if outcome.push is not None:
             self._metrics.pushes.labels("confirmed").inc(len(outcome.push.confirmed))
             self._metrics.pushes.labels("failed").inc(len(outcome.push.failed))
@@ -157,13 +198,14 @@ class TuningLoop:
         self._tuned = {uid: tuned for uid, tuned in self._tuned.items() if uid in present}
 
 
-def _log_decision(outcome: TickOutcome) -> None:
-    decision = outcome.decision
-    if decision is None:
-        return
-    level = logging.INFO if decision.changed else logging.DEBUG
+def _log(outcome: TickOutcome) -> None:
     name = f"{outcome.model.namespace}/{outcome.model.name}"
-    log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)
+    decision, probe = outcome.decision, outcome.probe
+    if decision is not None:
+        level = logging.INFO if decision.changed else logging.DEBUG
+        log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)
+    if probe is not None:
+        log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", name, probe)
 
 
 def _without_numbers(part: dict[str, object]) -> object:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 
-from outrider.api.conditions import Condition, ConditionStatus, apply_transition
-from outrider.api.reasons import (
-    ActuationReason,
-    ConditionType,
-    DrafterReason,
-    EffectiveReason,
-    MetricsReason,
-)
+from outrider.api.conditions import Condition, apply_transition
+from outrider.api.reasons import ConditionType
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
 from outrider.api.status import (
     AppliedRow,
     DecisionRecord,
@@ -28,22 +20,16 @@ from outrider.api.status import (
 )
 from outrider.controller.actuation import PushReport
 from outrider.controller.model_tuner import TickOutcome
+from outrider.controller.tuning_conditions import Statement, statements
 from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
 from outrider.tuning.report import pooled_acceptance
-from outrider.tuning.window import Gap, GapReason, Window
+from outrider.tuning.window import Window
 
 KEPT_DECISIONS = 5
 _ACCEPTANCE_SPAN_SECONDS = 60.0
 _LONGEST_MESSAGE = 1024
 
 _CHOICES = (DecisionReason.BETTER_K, DecisionReason.CALIBRATED)
-_GAP_REASONS = {
-    GapReason.NO_SERIES: MetricsReason.NO_SERIES,
-    GapReason.STALE: MetricsReason.STALE,
-    GapReason.COUNTER_RESET: MetricsReason.COUNTER_RESET,
-    GapReason.CONTRADICTORY: MetricsReason.CONTRADICTORY,
-}
-"""TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,105 +79,16 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
         decisions=_decisions(outcome, state.decisions),
     )
     acceptance = pooled_acceptance(windows)
-    statements = (
-        _metrics(outcome, state),
-        _actuation(outcome.push),
-        _drafter(outcome.decision, acceptance),
-        _effective(outcome, state.speedup),
-    )
-    conditions = _conditions((statement for statement in statements if statement), outcome, state)
+    said = statements(outcome, before=state.conditions, acceptance=acceptance, speedup=state.speedup)
+    conditions = _conditions(said, outcome, state)
     return Report(
         speculation=_speculation(outcome, acceptance, state.speedup),
         state=replace(state, conditions=conditions),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
-    kind: ConditionType
-    status: ConditionStatus
-    reason: StrEnum
-    message: str
-
-
-def _metrics(outcome: TickOutcome, state: ReportState) -> _Statement | None:
-    kind = ConditionType.METRICS_AVAILABLE
-    if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
-        return None
-    error = outcome.metrics_error
-    if error is not None:
-        message = f"{error}. {error.action}. The table stays as it is."
-        return _Statement(kind, ConditionStatus.FALSE, error.reason, message)
-    if not outcome.observations:
-        return _unchanged(kind, state)
-    gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
-    if gaps:
-        message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
-        return _Statement(
-            kind, ConditionStatus.FALSE, _GAP_REASONS[gaps[0].reason], f"{message}. The table stays as it is."
-        )
-    message = f"Fresh samples of {len(outcome.observations)} pods."
-    return _Statement(kind, ConditionStatus.TRUE, MetricsReason.FRESH, message)
-
-
-def _unchanged(kind: ConditionType, state: ReportState) -> _Statement | None:
-    last = state.condition(kind)
-    return None if last is None else _Statement(kind, last.status, MetricsReason(last.reason), last.message)
-
-
-def _actuation(push: PushReport | None) -> _Statement | None:
-    kind = ConditionType.ACTUATION_CONVERGED
-    if push is None:
-        return None
-    if not push.failed:
-        return _Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{push}.")
-    if push.impossible is not None:
-        reason, advice = ActuationReason.LIVE_TUNING_IMPOSSIBLE, "Set spec.speculation.tuning.mode to Off."
-    elif push.unreachable:
-        reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Tried again at the next tick."
-    else:
-        reason, advice = ActuationReason.PARTIALLY_APPLIED, "Tried again at the next tick."
-    return _Statement(kind, ConditionStatus.FALSE, reason, f"{push}. {advice}")
-
-
-def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> _Statement | None:
-    kind = ConditionType.DRAFTER_HEALTHY
-    if acceptance is None:
-        return None
-    said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
-    if decision is not None and decision.acceptance_collapsed:
-        advice = "Far below its own history: compare the engine's outputs with and without speculation."
-        return _Statement(kind, ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
-    for least, status, reason in (
-        (0.8, ConditionStatus.TRUE, DrafterReason.EXCELLENT),
-        (0.6, ConditionStatus.TRUE, DrafterReason.GOOD),
-        (0.5, ConditionStatus.TRUE, DrafterReason.MARGINAL),
-    ):
-        if acceptance.rate >= least:
-            return _Statement(kind, status, reason, said)
-    return _Statement(kind, ConditionStatus.FALSE, DrafterReason.POOR, said)
-
-
-def _effective(outcome: TickOutcome, speedup: Speedup | None) -> _Statement | None:
-    kind = ConditionType.SPECULATION_EFFECTIVE
-    decision = outcome.decision
-    if decision is None:
-        return None
-    if decision.num_speculative_tokens == 0:
-        message = "No draft length pays at this load; K is 0."
-        return _Statement(kind, ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
-    if speedup is None or speedup.low is None or speedup.high is None:
-        return None
-    message = f"{speedup.ratio:.2f} x K=0 (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
-    if speedup.low > 1:
-        return _Statement(kind, ConditionStatus.TRUE, EffectiveReason.FASTER, message)
-    if speedup.high < 1:
-        return _Statement(kind, ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
-    return _Statement(kind, ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
-
-
 def _conditions(
-    statements: Iterable[_Statement], outcome: TickOutcome, state: ReportState
+    statements: Iterable[Statement], outcome: TickOutcome, state: ReportState
 ) -> tuple[Condition, ...]:
     now = _time(outcome.now)
     return tuple(

@@ -22,7 +22,7 @@ from outrider.cluster.errors import ClusterError
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import MANAGED_SELECTOR, Key, Store, model_of
+from outrider.controller.store import MANAGED_SELECTOR, Key, Store, is_tuner_state, model_of
 
 log = logging.getLogger(__name__)
 
@@ -158,8 +158,9 @@ class ClusterWatch:
         metadata = Metadata.model_validate(raw["metadata"])
         if change == "DELETED":
             shelf.drop(metadata)
-            self._changed(model_of(metadata))
-        elif shelf.put(raw) is not None:
+        elif shelf.put(raw) is None:
+            return
+        if not is_tuner_state(resource.kind, metadata):
             self._changed(model_of(metadata))
 
 

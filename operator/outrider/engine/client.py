@@ -12,13 +12,16 @@ from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
     LiveTuningImpossible,
+    ProbeRunning,
     PushRefused,
     StaleTerm,
 )
 from outrider.engine.state import EngineState
+from outrider.tuning.decision import Probe
 
 STATE_PATH = "/outrider/v1/state"
 SCHEDULE_PATH = "/outrider/v1/schedule"
+PROBE_PATH = "/outrider/v1/probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,33 @@ class Push:
             "epoch": self.epoch,
             "schedule": self.schedule.to_wire(),
             "leaseSeconds": self.lease_seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOrder:
+    """One probe on top of the table that (term, epoch) installed."""
+
+    id: str  # the same again asks for the same probe
+    probe: Probe
+    term: int
+    epoch: int
+    deadline_seconds: float  # wall time after which the engine ends it, done or not
+
+    def to_wire(self) -> dict[str, object]:
+        """The body of ``POST /outrider/v1/probe``."""
+        last = {} if self.probe.high is None else {"maxBatchSize": self.probe.high}
+        return {
+            "id": self.id,
+            "term": self.term,
+            "epoch": self.epoch,
+            "minBatchSize": self.probe.low,
+            **last,
+            "slices": [
+                {"numSpeculativeTokens": part.num_speculative_tokens, "seconds": part.seconds}
+                for part in self.probe.slices
+            ],
+            "deadlineSeconds": self.deadline_seconds,
         }
 
 
@@ -81,6 +111,16 @@ class EngineClient:
             EngineProtocolError, PushRefused: see `outrider.engine.errors`.
         """
         return await self._request("PUT", engine, SCHEDULE_PATH, push.to_wire())
+
+    async def probe(self, engine: EngineAddress, order: ProbeOrder) -> EngineState:
+        """Start a probe; answers the state at once. The engine ends it by itself.
+
+        Raises:
+            ProbeRunning: another one is under way.
+            StaleTerm: another table is in force, or its lease has run out.
+            EngineUnreachable, EngineProtocolError, PushRefused: see `outrider.engine.errors`.
+        """
+        return await self._request("POST", engine, PROBE_PATH, order.to_wire())
 
     async def _request(
         self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
@@ -122,9 +162,15 @@ def _refusal(response: httpx.Response) -> Exception:
     try:
         detail = _ErrorBody.model_validate_json(response.content).error
     except ValidationError:
-        if response.status_code == httpx.codes.NOT_FOUND:
-            return EngineProtocolError("no control API: the engine runs without the outrider_engine plugin")
+        if response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+            path = response.request.url.path
+            missing = "control API" if path != PROBE_PATH else "probes in the control API"
+            return EngineProtocolError(
+                f"no {missing}: the engine runs without the outrider_engine plugin, or an older one"
+            )
         return EngineProtocolError(f"HTTP {response.status_code} without a reason")
+    if detail.reason == ProbeRunning.__name__:
+        return ProbeRunning(detail.reason, detail.message)
     kinds: dict[int, type[PushRefused]] = {
         httpx.codes.CONFLICT: StaleTerm,
         httpx.codes.SERVICE_UNAVAILABLE: LiveTuningImpossible,

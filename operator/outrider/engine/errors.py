@@ -5,6 +5,7 @@ EngineError
 ├── EngineProtocolError   an answer that is not of the contract
 └── PushRefused           the engine said no; nothing changed
     ├── StaleTerm         a newer operator or epoch is in force
+    ├── ProbeRunning      another probe is under way
     └── LiveTuningImpossible
 """
 
@@ -33,6 +34,10 @@ class PushRefused(EngineError):
 
 class StaleTerm(PushRefused):
     """(term, epoch) is older than the one in force: someone else leads, or this tick is late."""
+
+
+class ProbeRunning(PushRefused):
+    """The engine runs one probe at a time, and another one is not over yet."""
 
 
 class LiveTuningImpossible(PushRefused):

@@ -33,6 +33,36 @@ class LiveTuning(_Wire):
     reason: str | None = None
 
 
+class ProbeResult(_Wire):
+    """What one slice of a probe counted in its batch bin."""
+
+    num_speculative_tokens: int
+    steps: float = 0.0
+    seconds: float = 0.0  # engine time
+    scheduled_requests: float = 0.0
+    emitted_tokens: float = 0.0
+
+
+class ProbeState(_Wire):
+    """The probe that runs, or the last one."""
+
+    id: str
+    running: bool
+    reason: str  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may know more
+    min_batch_size: int
+    max_batch_size: int | None = None
+    results: tuple[ProbeResult, ...] = ()
+
+
+class SelfTest(_Wire):
+    """What the engine found before its traffic, going from the smallest K to each other and back."""
+
+    state: str  # Skipped, Running, Passed, Failed; newer engines may know more
+    detail: str = ""
+    failed_k: frozenset[int] = Field(default=frozenset(), alias="failedK")
+    """K that the engine refuses from then on."""
+
+
 class EngineState(_Wire):
     """The answer of ``GET /outrider/v1/state``. Unknown fields are ignored: engines may be newer."""
 
@@ -49,6 +79,15 @@ class EngineState(_Wire):
     epoch: int
     lease_remaining_seconds: float | None = None
     engines_agree: bool = True
+    self_test: SelfTest | None = None
+    """None where the plugin makes none."""
+    probe: ProbeState | None = None
+    """None before the first one, and where the plugin cannot probe."""
+
+    @property
+    def failed_k(self) -> frozenset[int]:
+        """Captured, but failed by the self-test."""
+        return self.self_test.failed_k if self.self_test is not None else frozenset()
 
     @field_validator("schedule", mode="before")
     @classmethod

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
 from pydantic import TypeAdapter, ValidationError
 
-from outrider.telemetry import names
-from outrider.telemetry.series import PodKey, PodSeries, Sample
+from outrider.telemetry.series import PodKey, PodSeries, Samples, SeriesKey, pod_series, series_key
 from outrider.telemetry.source import AnswerMalformed
 
 
@@ -23,7 +22,6 @@ class _Row:
 _ROWS = TypeAdapter(list[_Row])
 
 Target = tuple[str, str]  # job, instance
-Samples = dict[float, float]
 
 
 def read_answer(result: object) -> dict[PodKey, PodSeries]:
@@ -54,7 +52,7 @@ def read_answer(result: object) -> dict[PodKey, PodSeries]:
     for row in named:
         target = (row.metric.get("job", ""), row.metric.get("instance", ""))
         pods[PodKey(row.metric["namespace"], row.metric["pod"])][target].append(row)
-    return {pod: _series(_freshest(targets)) for pod, targets in pods.items()}
+    return {pod: pod_series(_keyed(_freshest(targets))) for pod, targets in pods.items()}
 
 
 def _freshest(targets: Mapping[Target, list[_Row]]) -> list[_Row]:
@@ -67,21 +65,8 @@ def _freshest(targets: Mapping[Target, list[_Row]]) -> list[_Row]:
     return targets[max(targets, key=rank)]
 
 
-def _series(rows: Iterable[_Row]) -> PodSeries:
-    """One pod's rows by name; rows of several engines are added where all of them have a sample."""
-    parts: defaultdict[str, list[Samples]] = defaultdict(list)
+def _keyed(rows: Iterable[_Row]) -> Iterator[tuple[SeriesKey, Samples]]:
     for row in rows:
-        samples = {at: value for at, value in row.values if isfinite(at) and isfinite(value)}
-        parts[_key(row.metric)].append(samples)
-    return {name: _combined(name, engines) for name, engines in parts.items()}
-
-
-def _key(metric: Mapping[str, str]) -> str:
-    name = metric.get("__name__", "")
-    return f"{name}{{{metric['position']}}}" if "position" in metric else name
-
-
-def _combined(name: str, engines: list[Samples]) -> tuple[Sample, ...]:
-    combine = max if name == names.KV_USAGE else sum
-    times = sorted(set(engines[0]).intersection(*engines[1:]))
-    return tuple(Sample(at, float(combine([samples[at] for samples in engines]))) for at in times)
+        key = series_key(row.metric.get("__name__", ""), row.metric)
+        if key is not None:
+            yield key, {at: value for at, value in row.values if isfinite(at) and isfinite(value)}

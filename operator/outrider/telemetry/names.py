@@ -1,4 +1,7 @@
-"""vLLM's metric names, read in vLLM 0.32 (vllm/v1/metrics). The only place that knows them."""
+"""Names of the metrics that are read: vLLM's own, as of vLLM 0.32 (vllm/v1/metrics), and the plugin's.
+
+The only place that knows them.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,36 @@ SPECULATION = (DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS)
 
 GAUGES = (REQUESTS_WAITING, KV_USAGE)
 
-ALL = (*REQUIRED, PROMPT_TOKENS, *SPECULATION, ACCEPTED_PER_POSITION, *GAUGES)
+STOCK = (*REQUIRED, PROMPT_TOKENS, *SPECULATION, ACCEPTED_PER_POSITION, *GAUGES)
+"""Everything that is read of a vLLM without the plugin."""
+
+CELL_STEPS = "outrider:steps_total"
+CELL_SECONDS = "outrider:step_seconds_total"
+CELL_REQUESTS = "outrider:scheduled_requests_total"
+CELL_EMITTED = "outrider:emitted_tokens_total"
+CELL_PREFILL = "outrider:prefill_tokens_total"
+CELL_CONTEXT = "outrider:context_tokens_total"
+CELL_DRAFTED = "outrider:draft_tokens_total"
+CELL_ACCEPTED = "outrider:accepted_tokens_total"
+
+CELL_SUMS = (CELL_STEPS, CELL_SECONDS, CELL_REQUESTS, CELL_EMITTED, CELL_PREFILL, CELL_CONTEXT)
+"""Counters of the plugin per batch bin and K."""
+
+CELL_POSITIONS = (CELL_DRAFTED, CELL_ACCEPTED)
+"""The same per draft position as well."""
+
+PLUGIN_EPOCH = "outrider:epoch"
+"""Gauge that the plugin exposes from the start; its other counters appear with their first step."""
+
+PLUGIN = (*CELL_SUMS, *CELL_POSITIONS, PLUGIN_EPOCH)
+
+ALL = (*STOCK, *PLUGIN)
 
 LOCAL_COMPUTE = "local_compute"
 """Value of the label `source` of `PROMPT_TOKENS` for tokens that the engine computed itself."""
+
+MIXED = "mixed"
+"""Value of the label `k` for steps that verified another K than they drafted."""
 
 
 def per_position(position: int) -> str:

@@ -1,4 +1,4 @@
-"""Measurements from Prometheus: one query per tick, whatever the number of models and pods."""
+"""Measurements from Prometheus: one query per tick for all models, a dozen for the largest fleets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,21 @@ from urllib3.util.retry import Retry
 from outrider.telemetry import names
 from outrider.telemetry.answer import read_answer
 from outrider.telemetry.series import PodKey, PodSeries
-from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
+from outrider.telemetry.source import (
+    AnswerMalformed,
+    AnswerTooLarge,
+    MetricsError,
+    SourceRefused,
+    SourceUnreachable,
+)
 
 _CHUNK_BYTES = 64 * 1024
 _LOGIN_STATUS = ("HTTP Status Code 401", "HTTP Status Code 403")
+
+_PARTS = (1, 4, 12)
+"""Queries per tick: as few as fit the limit of an answer."""
+_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
+"""The characters in which Kubernetes ends generated pod names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,7 @@ class PrometheusSource:
 
     def __init__(self, settings: PrometheusSettings) -> None:
         self._settings = settings
+        self._level = 0
         self._session = requests.Session()
         self._session.trust_env = False  # a .netrc or proxy variable must not change who is asked, or as whom
         self._session.verify = str(settings.ca_file) if settings.ca_file else True
@@ -80,8 +92,20 @@ class PrometheusSource:
         self._session.close()
 
     def _fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+        while True:
+            try:
+                found: dict[PodKey, PodSeries] = {}
+                for pods in partition(_PARTS[self._level]):
+                    found |= self._ask(query(lookback_seconds, pods))
+                return found
+            except AnswerTooLarge:
+                if self._level == len(_PARTS) - 1:
+                    raise
+                self._level += 1
+
+    def _ask(self, promql: str) -> Mapping[PodKey, PodSeries]:
         try:
-            return read_answer(self._client.custom_query(query(lookback_seconds)))
+            return read_answer(self._client.custom_query(promql))
         except MetricsError:
             raise
         except PrometheusApiClientException as error:
@@ -98,11 +122,25 @@ class PrometheusSource:
             ) from error
 
 
-def query(lookback_seconds: float) -> str:
-    """PromQL for the raw samples of every engine pod. `source` keeps one row of the prompt tokens."""
-    selected = "|".join(sorted(name.removeprefix("vllm:") for name in names.ALL))
+def partition(parts: int) -> list[str]:
+    """Label matchers that share all pods out among so many queries, each pod to one."""
+    if parts == 1:
+        return [""]
+    groups = [_ENDINGS[part::parts] for part in range(parts - 1)]
+    rest = f',pod!~".*[{"".join(groups)}]"'
+    return [*(f',pod=~".*[{group}]"' for group in groups), rest]
+
+
+def query(lookback_seconds: float, pods: str = "") -> str:
+    """PromQL for the raw samples of every engine pod. `source` keeps one row of the prompt tokens.
+
+    pods: one of `partition`.
+    """
+    stock = "|".join(sorted(name.removeprefix("vllm:") for name in names.STOCK))
+    plugin = "|".join(sorted(name.removeprefix("outrider:") for name in names.PLUGIN))
     return (
-        f'{{__name__=~"vllm:({selected})",outrider_dev_model!="",source=~"|{names.LOCAL_COMPUTE}"}}'
+        f'{{__name__=~"vllm:({stock})|outrider:({plugin})",'
+        f'outrider_dev_model!="",source=~"|{names.LOCAL_COMPUTE}"{pods}}}'
         f"[{round(lookback_seconds * 1000)}ms]"
     )
 
@@ -135,7 +173,7 @@ class _BodyLimit:
             body += chunk
             if len(body) > self._settings.max_response_bytes:
                 response.close()
-                raise AnswerMalformed(
+                raise AnswerTooLarge(
                     f"the answer is larger than {self._settings.max_response_bytes} bytes",
                     action="Check that the scrape interval is not far below a second, or raise the limit.",
                 )

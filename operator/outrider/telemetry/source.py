@@ -29,12 +29,22 @@ class SourceUnreachable(MetricsError):
     reason = MetricsReason.PROMETHEUS_UNREACHABLE
 
 
+class EnginesUnreachable(MetricsError):
+    """The engines themselves are asked, and none answers."""
+
+    reason = MetricsReason.ENGINES_UNREACHABLE
+
+
 class SourceRefused(MetricsError):
     """An answer with an error: HTTP status, `status: error`, login."""
 
 
 class AnswerMalformed(MetricsError):
     """An answer that is not a result: no JSON, other fields, not a range vector, too large."""
+
+
+class AnswerTooLarge(AnswerMalformed):
+    """An answer beyond the limit; a part of it may fit."""
 
 
 class MetricsSource(Protocol):

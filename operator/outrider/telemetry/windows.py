@@ -6,17 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import count, pairwise, takewhile
 
 from outrider.telemetry import names
+from outrider.telemetry.cells import cell_deltas, cells_of, check_totals, plugin_times
+from outrider.telemetry.deltas import NoWindow, delta
 from outrider.telemetry.series import PodKey, PodSeries, Sample
 from outrider.tuning.window import Gap, GapReason, Window
 
 _SLACK = 0.02  # relative; a scrape may fall between the updates of two counters
 _SLACK_COUNT = 2.0  # the same for small counts
-
-
-class _NoWindow(Exception):
-    def __init__(self, reason: GapReason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason, self.detail = reason, detail
 
 
 def build_window(
@@ -30,46 +26,51 @@ def build_window(
     """
     try:
         return _window(pod, series or {}, since, until, max_age_seconds)
-    except _NoWindow as gap:
+    except NoWindow as gap:
         return Gap(str(pod), gap.reason, gap.detail)
 
 
 def _window(pod: PodKey, series: PodSeries, since: float, until: float, max_age_seconds: float) -> Window:
     missing = [name for name in names.REQUIRED if not series.get(name)]
     if missing:
-        raise _NoWindow(GapReason.NO_SERIES, f"no samples of {', '.join(missing)}")
+        raise NoWindow(GapReason.NO_SERIES, f"no samples of {', '.join(missing)}")
     newest = max((s.at for s in series[names.GENERATED_TOKENS] if s.at <= until), default=None)
     if newest is None or until - newest > max_age_seconds:
         age = (
             "all samples lie in the future" if newest is None else f"newest sample {until - newest:.0f} s old"
         )
-        raise _NoWindow(GapReason.STALE, f"{age}, allowed are {max_age_seconds:.0f} s")
+        raise NoWindow(GapReason.STALE, f"{age}, allowed are {max_age_seconds:.0f} s")
 
     counters = {name: _span(series[name], since, until) for name in _counters_of(series)}
-    times = _common_times(counters)
+    of_plugin = plugin_times(series)
+    times = _common_times(counters, of_plugin)
     if len(times) < 2:
-        raise _NoWindow(GapReason.TOO_SHORT, f"{len(times)} of 2 samples needed")
-    delta = {name: _delta(name, samples, times) for name, samples in counters.items()}
-    _check_consistency(delta)
+        raise NoWindow(GapReason.TOO_SHORT, f"{len(times)} of 2 samples needed")
+    sums = {name: delta(name, [samples[at] for at in times]) for name, samples in counters.items()}
+    _check_consistency(sums)
+    cells = cell_deltas(series, times)
+    if cells:
+        check_totals(cells, sums)
     batches = _batches(counters, times)
     return Window(
         pod=str(pod),
         started_at=times[0],
         ended_at=times[-1],
-        engine_steps=delta[names.ENGINE_STEPS],
-        request_steps=delta[names.REQUEST_STEPS],
-        first_tokens=delta[names.FIRST_TOKENS],
-        decode_seconds=delta[names.DECODE_SECONDS],
-        decode_tokens=max(0.0, delta[names.GENERATED_TOKENS] - delta[names.FIRST_TOKENS]),
-        drafts=delta.get(names.DRAFTS, 0.0),
-        draft_tokens=delta.get(names.DRAFT_TOKENS, 0.0),
-        accepted_tokens=delta.get(names.ACCEPTED_TOKENS, 0.0),
-        accepted_per_position=tuple(delta[name] for name in _positions_of(series)),
-        prefill_tokens=delta.get(names.PROMPT_TOKENS, 0.0),
+        engine_steps=sums[names.ENGINE_STEPS],
+        request_steps=sums[names.REQUEST_STEPS],
+        first_tokens=sums[names.FIRST_TOKENS],
+        decode_seconds=sums[names.DECODE_SECONDS],
+        decode_tokens=max(0.0, sums[names.GENERATED_TOKENS] - sums[names.FIRST_TOKENS]),
+        drafts=sums.get(names.DRAFTS, 0.0),
+        draft_tokens=sums.get(names.DRAFT_TOKENS, 0.0),
+        accepted_tokens=sums.get(names.ACCEPTED_TOKENS, 0.0),
+        accepted_per_position=tuple(sums[name] for name in _positions_of(series)),
+        prefill_tokens=sums.get(names.PROMPT_TOKENS, 0.0),
         requests_waiting=_last(series.get(names.REQUESTS_WAITING, ()), times),
         kv_usage_ratio=_last(series.get(names.KV_USAGE, ()), times),
         batch_low=min(batches, default=None),
         batch_high=max(batches, default=None),
+        cells=cells_of(cells),
     )
 
 
@@ -86,20 +87,11 @@ def _span(samples: Sequence[Sample], since: float, until: float) -> dict[float, 
     return {sample.at: sample.value for sample in samples if since <= sample.at <= until}
 
 
-def _common_times(counters: Mapping[str, Mapping[float, float]]) -> list[float]:
+def _common_times(counters: Mapping[str, Mapping[float, float]], of_plugin: set[float] | None) -> list[float]:
     """Times of scrapes that hold every counter: sums of different counters must cover the same span."""
     spans = iter(counters.values())
-    times = set(next(spans))
-    return sorted(times.intersection(*spans))
-
-
-def _delta(name: str, samples: Mapping[float, float], times: Sequence[float]) -> float:
-    values = [samples[at] for at in times]
-    if values[0] < 0 or not all(abs(value) < float("inf") for value in values):
-        raise _NoWindow(GapReason.CONTRADICTORY, f"{name} is negative or not finite")
-    if any(after < before for before, after in pairwise(values)):
-        raise _NoWindow(GapReason.COUNTER_RESET, f"{name} went backwards")
-    return values[-1] - values[0]
+    times = set(next(spans)).intersection(*spans)
+    return sorted(times if of_plugin is None else times & of_plugin)
 
 
 def _check_consistency(delta: Mapping[str, float]) -> None:
@@ -115,10 +107,10 @@ def _check_consistency(delta: Mapping[str, float]) -> None:
         ("more tokens than steps and accepted drafts can give", generated, request_steps + first + accepted),
     )
     if request_steps > 0 and delta[names.DECODE_SECONDS] <= 0:
-        raise _NoWindow(GapReason.CONTRADICTORY, "request-steps that took no time")
+        raise NoWindow(GapReason.CONTRADICTORY, "request-steps that took no time")
     for complaint, small, large in laws:
         if small > large * (1 + _SLACK) + _SLACK_COUNT:
-            raise _NoWindow(GapReason.CONTRADICTORY, f"{complaint}: {small:.0f} > {large:.0f}")
+            raise NoWindow(GapReason.CONTRADICTORY, f"{complaint}: {small:.0f} > {large:.0f}")
 
 
 def _batches(counters: Mapping[str, Mapping[float, float]], times: Sequence[float]) -> list[float]:

@@ -127,7 +127,15 @@ MODELS = (
 
 METHODS = (
     _speculation("an unknown method", "spec.speculation.method", method="lookahead"),
-    *(_speculation(f"method {name}", method=name) for name in ("draft_model", "eagle", "p_eagle", "pard")),
+    *(_speculation(f"method {name}", method=name) for name in ("draft_model", "eagle", "eagle3")),
+    *(
+        _speculation(
+            f"method {name} with tuning",
+            "spec.speculation.tuning.mode: the engine cannot change K of this method while it runs",
+            method=name,
+        )
+        for name in ("p_eagle", "pard")
+    ),
     _speculation("method dflash", method="dflash"),
     _speculation("method mtp with a drafter", method="mtp"),
     _speculation("method mtp without drafter", method="mtp", drafter=None),

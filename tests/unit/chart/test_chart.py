@@ -15,7 +15,7 @@ from outrider.api.crd import FILE_NAME
 from outrider.api.crd import render as crd_text
 from outrider.cli.options import variable
 from outrider.cluster.resources import WATCHED_CHILDREN
-from outrider.controller.settings import Settings
+from outrider.controller.settings import MetricsSourceKind, Settings
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts" / "outrider"
@@ -99,6 +99,8 @@ def test_the_schema_knows_every_value() -> None:
         "prometheus.url=host:9090",
         "tuning.interval=soon",
         "logs.format=xml",
+        "metrics.source=prometheus",
+        "tuning.scaleSettle=-1",
         "image.tagg=x",
     ],
 )
@@ -158,6 +160,8 @@ def test_sets_only_variables_that_the_operator_reads() -> None:
         "watchNamespaces={a}",
         r"engineImages.0\.32\.0=engine:a",
         "prometheus.tokenSecret.name=t",
+        "prometheus.username=u",
+        "prometheus.passwordSecret.name=p",
         "prometheus.caConfigMap.name=c",
     )
 
@@ -183,6 +187,14 @@ def test_engine_images_reach_the_operator_as_pairs() -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize("source", MetricsSourceKind)
+def test_the_source_of_metrics_is_a_value(source: MetricsSourceKind) -> None:
+    settings = environment(render(f"metrics.source={source}"))["OUTRIDER_METRICS_SOURCE"]
+
+    assert Settings(metrics_source=settings).metrics_source is source  # type: ignore[arg-type]
+
+
+@needs_helm
 def test_runs_restricted() -> None:
     pod = of_kind("Deployment", render())["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -205,6 +217,18 @@ def test_the_token_of_prometheus_is_mounted_where_the_operator_reads_it() -> Non
     token_file = f"{folders['prometheus-token']}/bearer"
     assert environment(documents)["OUTRIDER_PROMETHEUS_TOKEN_FILE"] == token_file
     assert {"name": "prometheus-token", "secret": {"secretName": "prom"}} in pod["volumes"]
+
+
+@needs_helm
+def test_the_password_of_prometheus_is_mounted_where_the_operator_reads_it() -> None:
+    documents = render("prometheus.username=outrider", "prometheus.passwordSecret.name=prom")
+    pod = of_kind("Deployment", documents)["spec"]["template"]["spec"]
+    folders = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+
+    assert environment(documents)["OUTRIDER_PROMETHEUS_USERNAME"] == "outrider"
+    password_file = f"{folders['prometheus-password']}/password"
+    assert environment(documents)["OUTRIDER_PROMETHEUS_PASSWORD_FILE"] == password_file
+    assert {"name": "prometheus-password", "secret": {"secretName": "prom"}} in pod["volumes"]
 
 
 @needs_helm

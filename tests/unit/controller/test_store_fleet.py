@@ -93,6 +93,39 @@ def test_a_flag_that_cannot_be_read_does_not_stop_the_other_models() -> None:
     assert [model.name for model in StoreFleet(store).tuned_models()] == ["b"]
 
 
+def test_the_token_budget_of_a_step_is_known_where_it_was_set() -> None:
+    engine = {"image": "engine:1", "args": {"max_num_batched_tokens": 4096}}
+    (given,), (left_out,) = tuned(a_raw_model(engine=engine)), tuned(a_raw_model())
+
+    assert (given.max_num_batched_tokens, left_out.max_num_batched_tokens) == (4096, None)
+
+
+def test_a_person_speaks_by_annotations() -> None:
+    model = a_raw_model(speculation=speculation(candidates=[0, 1, 3]))
+    model["metadata"]["annotations"] = {
+        "outrider.dev/paused": "true",
+        "outrider.dev/schedule-override": "8:3,*:0",
+        "outrider.dev/schedule-override-until": "2026-01-31T18:00:00Z",
+    }
+    (found,) = tuned(model)
+
+    assert found.instructions.paused
+    assert found.instructions.override is not None
+    assert str(found.instructions.override.schedule) == "8:3,*:0"
+
+
+def test_a_table_beyond_the_candidates_is_refused() -> None:
+    model = a_raw_model(speculation=speculation(candidates=[0, 1, 3]))
+    model["metadata"]["annotations"] = {
+        "outrider.dev/schedule-override": "8:2,*:0",
+        "outrider.dev/schedule-override-until": "2026-01-31T18:00:00Z",
+    }
+    (found,) = tuned(model)
+
+    assert found.instructions.override is None
+    assert "use 0, 1, 3" in str(found.instructions.refused)
+
+
 def test_a_model_that_is_being_deleted_is_not_tuned() -> None:
     model = a_raw_model()
     model["metadata"]["deletionTimestamp"] = ago(1)

@@ -4,17 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.resources import MODELS, PODS
+from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS
 from outrider.controller import watch
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key, Store
 from outrider.controller.watch import ClusterWatch
+from outrider.plan.names import MODEL_LABEL
 from tests.unit.controller.factories import a_raw_model, a_raw_pod
 from tests.unit.controller.watched_server import WatchedServer, a_watched_server
 
@@ -66,6 +68,23 @@ async def test_an_event_reaches_the_store_and_names_its_model(
 
         assert await watched.next_change() == Key("default", "m")
         assert [pod.metadata.name for pod in watched.store.pods_of(Key("default", "m"))] == ["m-1"]
+
+
+async def test_the_tuners_own_state_reaches_the_store_and_wakes_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(CONFIG_MAPS, 1)
+        watched.server.send(CONFIG_MAPS, "ADDED", a_config_map("m-tuner"))
+        watched.server.send(CONFIG_MAPS, "ADDED", a_config_map("n-schedule", model="n"))
+
+        assert await watched.next_change() == Key("default", "n")
+        assert len(watched.store.children[CONFIG_MAPS]) == 2
+
+
+def a_config_map(name: str, *, model: str = "m") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": {MODEL_LABEL: model}}}
 
 
 async def test_a_deletion_reaches_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

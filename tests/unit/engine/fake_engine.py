@@ -26,11 +26,16 @@ class FakeEngine:
     source: str = "Static"
     term: int = 0
     epoch: int = 0
+    failed: frozenset[int] = frozenset()  # by the self-test
     live_reason: str | None = None
     hangs: bool = False
     lies: bool = False  # answers 200 and changes nothing
     answer: tuple[int, str] | None = None  # (status, body) instead of the contract
     puts: int = 0
+    probes: bool = True  # False: a plugin from before there were probes and self-tests
+    probe: dict[str, object] | None = None
+    metrics: str = ""  # the text of /metrics, which needs no token
+    posted: list[dict[str, object]] = field(default_factory=list)
     url: str = ""
 
     @property
@@ -49,13 +54,20 @@ class FakeEngine:
             "epoch": self.epoch,
             "leaseRemainingSeconds": None,
             "enginesAgree": True,
+            **({"probe": self.probe, "selfTest": self.self_test()} if self.probes else {}),
         }
+
+    def self_test(self) -> dict[str, object]:
+        state = "Failed" if self.failed else "Passed"
+        return {"state": state, "detail": "4.2 s", "failedK": sorted(self.failed)}
 
     async def handle(self, request: web.Request) -> web.Response:
         if self.hangs:
             await asyncio.sleep(60)
         if self.answer is not None:
             return web.Response(status=self.answer[0], text=self.answer[1])
+        if request.path == "/metrics":
+            return web.Response(text=self.metrics)
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return _error(401, "Unauthorized")
         if request.method == "PUT":
@@ -63,7 +75,23 @@ class FakeEngine:
             refusal = self._put(await request.json())
             if refusal is not None:
                 return refusal
+        if request.method == "POST":
+            refusal = self._probe(await request.json())
+            if refusal is not None:
+                return refusal
         return web.json_response(self.state())
+
+    def _probe(self, body: dict[str, object]) -> web.Response | None:
+        if not self.probes:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        self.posted.append(body)
+        if (body["term"], body["epoch"]) != (self.term, self.epoch) or self.source != "Pushed":
+            return _error(409, "StaleEpoch", f"{self.term}.{self.epoch} is in force")
+        if self.probe is not None and self.probe["running"] and self.probe["id"] != body["id"]:
+            return _error(409, "ProbeRunning", f"{self.probe['id']} is under way")
+        bounds = {name: body.get(name) for name in ("minBatchSize", "maxBatchSize")}
+        self.probe = {"id": body["id"], **bounds, "running": True, "reason": "Running", "results": []}
+        return None
 
     def _put(self, body: dict[str, object]) -> web.Response | None:
         if self.live_reason is not None:
@@ -72,7 +100,7 @@ class FakeEngine:
         rows: list[dict[str, int]] = body["schedule"]  # type: ignore[assignment]
         if pair < (self.term, self.epoch) or (pair == (self.term, self.epoch) and rows != self.schedule):
             return _error(409, "StaleEpoch", f"{self.term}.{self.epoch} is in force")
-        if not {row["numSpeculativeTokens"] for row in rows} <= self.captured:
+        if not {row["numSpeculativeTokens"] for row in rows} <= self.captured - self.failed:
             return _error(422, "NotCaptured")
         self.term, self.epoch = pair  # type: ignore[assignment]
         self.source = "Pushed"

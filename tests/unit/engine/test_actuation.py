@@ -44,6 +44,14 @@ async def test_an_engine_that_accepts_and_changes_nothing_is_caught(engines: Eng
     assert "accepted the table *:1 but uses *:3" in str(report)
 
 
+async def test_a_pod_says_which_k_failed_its_self_test(engines: EngineClient) -> None:
+    refusing, willing = FakeEngine("a", failed=frozenset({1})), FakeEngine("b", failed=frozenset({5}))
+    async with serving(refusing, willing) as pods:
+        report = await push_to_all(engines, pods, PUSH)
+    assert [outcome.failed_k for outcome in report.outcomes] == [{1}, {5}]
+    assert str(report).endswith("; a: K=1 failed the self-test; b: K=5 failed the self-test")
+
+
 async def test_pushing_again_renews_and_stays_confirmed(engines: EngineClient) -> None:
     engine = FakeEngine("a")
     async with serving(engine) as pods:

@@ -7,15 +7,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.engine.client import EngineAddress, EngineClient, Push
+from outrider.engine.client import EngineAddress, EngineClient, ProbeOrder, Push
 from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
     LiveTuningImpossible,
+    ProbeRunning,
     PushRefused,
     StaleTerm,
 )
 from outrider.engine.state import ScheduleSource
+from outrider.tuning.decision import Probe, Slice
 from tests.unit.engine.fake_engine import FakeEngine, serving
 
 
@@ -83,6 +85,65 @@ async def test_an_engine_without_the_plugin_is_named(client: EngineClient) -> No
             await client.state(pod.address)
 
 
+PROBE = Probe("default/engine-0", 7, 12, (Slice(1, 1.0), Slice(0, 0.5)))
+
+
+def an_order(id_: str = "p1", *, epoch: int = 1, probe: Probe = PROBE) -> ProbeOrder:
+    return ProbeOrder(id_, probe, term=1, epoch=epoch, deadline_seconds=20)
+
+
+async def test_a_probe_is_ordered_as_the_contract_says(client: EngineClient) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as [pod]:
+        await client.push(pod.address, a_push())
+        state = await client.probe(pod.address, an_order("p42"))
+    assert engine.posted == [
+        {
+            "term": 1,
+            "epoch": 1,
+            "id": "p42",
+            "minBatchSize": 7,
+            "maxBatchSize": 12,
+            "slices": [
+                {"numSpeculativeTokens": 1, "seconds": 1.0},
+                {"numSpeculativeTokens": 0, "seconds": 0.5},
+            ],
+            "deadlineSeconds": 20,
+        }
+    ]
+    assert state.probe is not None
+    assert (state.probe.id, state.probe.running, state.probe.reason) == ("p42", True, "Running")
+
+
+def test_a_probe_of_the_last_bin_has_no_upper_end() -> None:
+    order = an_order(probe=Probe("default/engine-0", 25, None, (Slice(1, 1.0),)))
+    assert "maxBatchSize" not in order.to_wire()
+
+
+async def test_the_same_probe_again_is_fine_and_another_one_is_its_own_error(client: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        await client.push(pod.address, a_push())
+        await client.probe(pod.address, an_order("p1"))
+        await client.probe(pod.address, an_order("p1"))
+        with pytest.raises(ProbeRunning, match="p1 is under way"):
+            await client.probe(pod.address, an_order("p2"))
+
+
+async def test_a_probe_on_another_table_is_stale(client: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        await client.push(pod.address, a_push())
+        with pytest.raises(StaleTerm):
+            await client.probe(pod.address, an_order(epoch=7))
+
+
+async def test_a_plugin_without_probes_is_named_and_its_state_is_read(client: EngineClient) -> None:
+    async with serving(FakeEngine(probes=False)) as [pod]:
+        state = await client.push(pod.address, a_push())
+        with pytest.raises(EngineProtocolError, match="no probes in the control API"):
+            await client.probe(pod.address, an_order())
+    assert state.probe is None
+
+
 @pytest.mark.parametrize("body", ["", "{}", "null", '{"bootId": 1}', "<html>"])
 async def test_an_unreadable_state_is_a_protocol_error(client: EngineClient, body: str) -> None:
     async with serving(FakeEngine(answer=(200, body))) as [pod]:
@@ -95,6 +156,19 @@ async def test_a_malformed_table_in_the_state_is_a_protocol_error(client: Engine
     async with serving(engine) as [pod]:
         with pytest.raises(EngineProtocolError, match="last row"):
             await client.state(pod.address)
+
+
+async def test_the_self_test_names_the_k_that_failed(client: EngineClient) -> None:
+    async with serving(FakeEngine(failed=frozenset({5}))) as [pod]:
+        state = await client.state(pod.address)
+    assert state.self_test is not None
+    assert (state.self_test.state, state.failed_k) == ("Failed", {5})
+
+
+async def test_a_plugin_without_a_self_test_failed_none(client: EngineClient) -> None:
+    async with serving(FakeEngine(probes=False)) as [pod]:
+        state = await client.state(pod.address)
+    assert (state.self_test, state.failed_k) == (None, frozenset())
 
 
 def test_the_token_stays_out_of_the_repr() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from outrider.telemetry import names
-from outrider.telemetry.series import PodSeries, Sample
+from outrider.telemetry.series import CellSeries, PodSeries, Sample, SeriesKey
 
 ALL_COUNTERS = (
     *names.REQUIRED,
@@ -90,6 +90,81 @@ def a_row(
 def an_answer(*rows: dict[str, object], status: str = "success") -> bytes:
     """A range vector as Prometheus sends it."""
     return json.dumps({"status": status, "data": {"resultType": "matrix", "result": list(rows)}}).encode()
+
+
+BATCH = {1: "1", 7: "7-12", 25: "25+"}
+"""Smallest batch of a bin -> the plugin's label."""
+
+
+@dataclass
+class PluginCounters:
+    """What the plugin would expose beside vLLM's own counters; `ran` moves it on."""
+
+    values: dict[CellSeries, float] = field(default_factory=dict)
+
+    def ran(
+        self,
+        *,
+        low: int = 7,
+        k: int | None = 3,
+        drafted: int = 3,
+        steps: float = 100,
+        batch: float = 8,
+        accepted: float = 1.5,
+        step_seconds: float = 0.02,
+        prefill: float = 0,
+        context: float = 500,
+    ) -> PluginCounters:
+        """Steps of one bin and K; k None: mixed. drafted: positions, for K > 0."""
+        new = dict(self.values)
+        length = drafted if k is None else k
+        requests = steps * batch
+        added = {
+            (names.CELL_STEPS, None): steps,
+            (names.CELL_SECONDS, None): steps * step_seconds,
+            (names.CELL_REQUESTS, None): requests,
+            (names.CELL_EMITTED, None): requests * (1 + (accepted if length else 0)),
+            (names.CELL_PREFILL, None): prefill,
+            (names.CELL_CONTEXT, None): requests * context,
+            **{(names.CELL_DRAFTED, j): requests for j in range(length)},
+            **{(names.CELL_ACCEPTED, j): requests * accepted / length for j in range(length)},
+        }
+        for (name, position), value in added.items():
+            key = CellSeries(name, low, k, position)
+            new[key] = new.get(key, 0.0) + value
+        return PluginCounters(new)
+
+
+def a_plugin_series(*scrapes: tuple[float, Counters, PluginCounters]) -> PodSeries:
+    """Samples of vLLM's and the plugin's counters; one that does not exist yet has no sample."""
+    series: dict[SeriesKey, tuple[Sample, ...]] = dict(a_series(*((at, c) for at, c, _ in scrapes)))
+    series[names.PLUGIN_EPOCH] = tuple(Sample(at, 1.0) for at, _, _ in scrapes)
+    for key in {key for _, _, plugin in scrapes for key in plugin.values}:
+        series[key] = tuple(Sample(at, p.values[key]) for at, _, p in scrapes if key in p.values)
+    return series
+
+
+def exposition(counters: Counters, plugin: PluginCounters | None = None) -> bytes:
+    """The text of /metrics, with what else vLLM exposes there."""
+    lines = ["# HELP vllm:generation_tokens_total Generated tokens.", "# TYPE vllm:generation_tokens counter"]
+    for name in ALL_COUNTERS:
+        base, _, position = name.removesuffix("}").partition("{")
+        extra = f',position="{position}"' if position else ""
+        extra += ',source="local_compute"' if base == names.PROMPT_TOKENS else ""
+        lines.append(f'{base}{{engine="0",model_name="tiny"{extra}}} {counters.values[name]}')
+    lines.append(f'{names.PROMPT_TOKENS}{{engine="0",model_name="tiny",source="local_cache_hit"}} 7')
+    lines.append('vllm:request_success_total{engine="0",model_name="tiny",finished_reason="stop"} 3')
+    lines.append("some_other_metric 1")
+    if plugin is not None:
+        lines.append(f'{names.PLUGIN_EPOCH}{{model_name="tiny",engine="0"}} 4')
+        lines += [_plugin_line(key, value) for key, value in plugin.values.items()]
+    return "\n".join([*lines, ""]).encode()
+
+
+def _plugin_line(key: CellSeries, value: float) -> str:
+    k = names.MIXED if key.k is None else key.k
+    position = "" if key.position is None else f',position="{key.position}"'
+    return f'{key.name}{{model_name="tiny",engine="0",batch="{BATCH[key.low]}",k="{k}"{position}}} {value}'
 
 
 Handler = Callable[[BaseHTTPRequestHandler], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
@@ -14,7 +15,7 @@ import pytest
 
 from outrider.api.reasons import MetricsReason
 from outrider.telemetry import names
-from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource, partition, query
 from outrider.telemetry.series import PodKey, Sample
 from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
 from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering
@@ -59,6 +60,39 @@ async def test_asks_once_for_all_models() -> None:
     assert urlsplit(asked[0]).path == "/api/v1/query"
     assert query.endswith('outrider_dev_model!="",source=~"|local_compute"}[60000ms]')
     assert "generation_tokens_total|inter_token_latency_seconds_count" in query
+
+
+async def test_a_fleet_that_is_too_large_for_one_answer_is_asked_for_in_parts() -> None:
+    asked = []
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        query = parse_qs(urlsplit(request.path).query)["query"][0]
+        asked.append(query)
+        rows = [a_row(pod=f"m-{end}") for end in "bcd0" if selects(query, f"m-{end}")]
+        answering(an_answer(*(rows * (1 if ",pod" in query else 100))))(request)
+
+    with a_server(handle) as url:
+        source = a_source(url, max_response_bytes=5000)
+        first, again = await source.fetch(60), await source.fetch(60)
+    assert set(first) == set(again) == {PodKey("default", f"m-{end}") for end in "bcd0"}
+    assert len(asked) == 1 + 4 + 4
+
+
+def selects(query: str, pod: str) -> bool:
+    """Whether the matcher on `pod` takes this name, as Prometheus' anchored expressions do."""
+    found = re.search(r'pod(=~|!~)"([^"]*)"', query)
+    return found is None or (re.fullmatch(found[2], pod) is not None) == (found[1] == "=~")
+
+
+@pytest.mark.parametrize("parts", [1, 4, 12])
+@pytest.mark.parametrize("pod", ["m-7f9-xk2bq", "m-7f9-xk2b9", "m-0", "m-11", "m-a", "m.x"])
+def test_each_pod_is_in_exactly_one_part(parts: int, pod: str) -> None:
+    assert sum(selects(query(60, matcher), pod) for matcher in partition(parts)) == 1
+
+
+async def test_a_fleet_that_does_not_fit_into_a_dozen_answers_is_an_error() -> None:
+    error = await error_of(answering(an_answer(*[a_row()] * 100)), max_response_bytes=500)
+    assert isinstance(error, AnswerMalformed)
 
 
 async def test_engines_of_one_pod_are_added_where_both_have_a_sample() -> None:

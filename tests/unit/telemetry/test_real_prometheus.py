@@ -9,18 +9,20 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from outrider.telemetry import names
+from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceRefused
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Window
-from tests.unit.telemetry.factories import ALL_COUNTERS, Counters, a_server
+from outrider.tuning.window import Gap, Window
+from tests.unit.telemetry.factories import ALL_COUNTERS, Counters, PluginCounters, a_server, exposition
 
 BINARY = shutil.which("prometheus")
 POD = PodKey("default", "tiny-0")
@@ -38,18 +40,6 @@ scrape_configs:
 """
 
 pytestmark = pytest.mark.skipif(BINARY is None, reason="no prometheus binary on the PATH")
-
-
-def exposition(counters: Counters) -> bytes:
-    lines = []
-    for name in ALL_COUNTERS:
-        base, _, position = name.removesuffix("}").partition("{")
-        extra = f',position="{position}"' if position else ""
-        extra += ',source="local_compute"' if base == names.PROMPT_TOKENS else ""
-        lines.append(f'{base}{{engine="0",model_name="tiny"{extra}}} {counters.values[name]}')
-    lines.append(f'{names.PROMPT_TOKENS}{{engine="0",model_name="tiny",source="local_cache_hit"}} 7')
-    lines.append("some_other_metric 1")
-    return "\n".join([*lines, ""]).encode()
 
 
 def exporter(request: BaseHTTPRequestHandler) -> None:
@@ -114,6 +104,54 @@ async def test_windows_come_from_what_a_real_prometheus_scraped(tmp_path: Path) 
     assert window.mean_k == pytest.approx(3)
     assert window.goodput == pytest.approx(8 * 2.5 / 0.02)
     assert window.prefill_tokens == 0
+
+
+@dataclass
+class Exporter:
+    """Serves one text until it is told the next."""
+
+    body: bytes
+
+    def __call__(self, request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", "text/plain; version=0.0.4")
+        request.send_header("Content-Length", str(len(self.body)))
+        request.end_headers()
+        request.wfile.write(self.body)
+
+
+def two_texts() -> tuple[bytes, bytes]:
+    """A pod before and after a load step and a change of K; K=1 is new."""
+    counters, plugin = Counters().ran(steps=1000), PluginCounters().ran(steps=1000)
+    later = counters.ran(steps=300).ran(steps=50, batch=30, k=1, accepted=0.7).prefilled(requests=3)
+    later_plugin = plugin.ran(steps=300).ran(low=25, k=1, steps=50, batch=30, accepted=0.7)
+    return exposition(counters, plugin), exposition(later, later_plugin.ran(k=None, steps=1))
+
+
+def sums(window: Window | Gap) -> Window:
+    """Without its times, and without what depends on how often it was scraped."""
+    assert isinstance(window, Window), window
+    return replace(window, started_at=0, ended_at=0, batch_low=None, batch_high=None)
+
+
+async def test_both_sources_give_equal_windows_of_the_same_text(tmp_path: Path) -> None:
+    before, after = two_texts()
+    exporter = Exporter(before)
+    with a_server(exporter) as target, a_prometheus(tmp_path, target) as url:
+        source = PrometheusSource(PrometheusSettings(url=url))
+        async with PodScrapeSource(lambda: [Target(POD, target)]) as direct:
+            await direct.fetch(60)
+            known = await series_of(source, POD, samples=2)
+            exporter.body = after
+            scraped = await direct.fetch(60)
+        series = await series_of(source, POD, samples=len(known[names.GENERATED_TOKENS]) + 3)
+    by_prometheus = build_window(POD, series, since=0, until=time.time(), max_age_seconds=30)
+    by_scrape = build_window(POD, scraped[POD], since=0, until=time.time(), max_age_seconds=30)
+    assert sums(by_prometheus) == sums(by_scrape)
+    assert [(c.low, c.num_speculative_tokens, c.steps) for c in sums(by_scrape).cells] == [
+        (7, 3, 300),
+        (25, 1, 50),
+    ]
 
 
 async def test_a_query_that_prometheus_refuses_is_an_error(tmp_path: Path) -> None:

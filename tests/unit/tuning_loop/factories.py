@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
+from outrider.cluster.errors import ClusterError
 from outrider.controller.actuation import EnginePod
 from outrider.controller.fleet import TunedModel
 from outrider.controller.own_metrics import OwnMetrics
@@ -29,6 +31,7 @@ def a_model(
     static: Schedule | None = None,
     candidates: tuple[int, ...] = (0, 1, 3, 5),
     status: Status | None = None,
+    instructions: Instructions | None = None,
 ) -> TunedModel:
     return TunedModel(
         namespace="default",
@@ -40,6 +43,7 @@ def a_model(
         policy=Policy(candidates, max_num_seqs=64),
         status=status or Status(),
         pods=pods,
+        instructions=instructions or Instructions(),
     )
 
 
@@ -68,12 +72,18 @@ class World:
     statuses: list[dict[str, object]] = field(default_factory=list)
     events: list[tuple[EventReason, str]] = field(default_factory=list)
     broken_reporting_of: str | None = None
+    kept: dict[str, str] = field(default_factory=dict)
+    writes: int = 0
+    shelf_error: ClusterError | None = None
+    lookbacks: list[float] = field(default_factory=list)
+    metrics: OwnMetrics = field(default_factory=OwnMetrics)
 
     def tuned_models(self) -> Sequence[TunedModel]:
         return self.models
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
         assert lookback_seconds > 0
+        self.lookbacks.append(lookback_seconds)
         if self.outage is not None:
             raise self.outage
         return self.series
@@ -87,6 +97,17 @@ class World:
         assert model in self.models
         assert note
         self.events.append((reason, "Warning" if warning else "Normal"))
+
+    async def read(self, model: TunedModel) -> str | None:
+        if self.shelf_error is not None:
+            raise self.shelf_error
+        return self.kept.get(model.uid)
+
+    async def write(self, model: TunedModel, text: str) -> None:
+        if self.shelf_error is not None:
+            raise self.shelf_error
+        self.kept[model.uid] = text
+        self.writes += 1
 
     def change(self, index: int = 0, **fields: object) -> None:
         """The user, or the cluster, changed this model."""
@@ -105,17 +126,24 @@ class World:
         assert isinstance(conditions, list)
         return next((c for c in conditions if c["type"] == kind), None)
 
+    def own_metric(self, name: str, **labels: str) -> float | None:
+        """A metric of the process that runs now."""
+        return self.metrics.registry.get_sample_value(name, labels)
+
     @contextmanager
     def loop(self, engines: EngineClient) -> Iterator[TuningLoop]:
         """A fresh process."""
+        self.metrics = OwnMetrics()
         yield TuningLoop(
             fleet=self,
             source=self,
             engines=engines,
             reporter=self,
+            shelf=self,
             term=lambda: self.term,
             interval_seconds=10,
             lease_seconds=60,
-            metrics=OwnMetrics(),
+            settle_seconds=30,
+            metrics=self.metrics,
             clock=lambda: self.now,
         )

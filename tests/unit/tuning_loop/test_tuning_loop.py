@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
@@ -15,13 +11,6 @@ from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, a_status
 
 OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url")
-
-
-@pytest.fixture
-async def engines() -> AsyncIterator[EngineClient]:
-    client = EngineClient(timeout_seconds=0.5)
-    yield client
-    await client.aclose()
 
 
 async def test_tuning_off_brings_the_static_table_to_every_pod(engines: EngineClient) -> None:

@@ -1,0 +1,91 @@
+"""What a person tells the tuner by annotations of the SpeculativeModel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from outrider.api.resource import GROUP
+from outrider.api.schedule import Schedule
+
+PAUSED = f"{GROUP}/paused"
+OVERRIDE = f"{GROUP}/schedule-override"
+OVERRIDE_UNTIL = f"{GROUP}/schedule-override-until"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A table that holds instead of the tuner's until a moment."""
+
+    schedule: Schedule
+    until: datetime  # aware
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What the annotations say. A refused one changes nothing."""
+
+    paused: bool = False
+    override: Override | None = None
+    refused: str | None = None
+    """What is wrong with one of them, and what to do."""
+
+
+def read_instructions(annotations: Mapping[str, str], *, candidates: Collection[int]) -> Instructions:
+    """Read the annotations of a model. candidates: the K that its engines captured."""
+    complaints = []
+    paused, override = False, None
+    try:
+        paused = _paused(annotations)
+    except ValueError as error:
+        complaints.append(str(error))
+    try:
+        override = _override(annotations, candidates)
+    except ValueError as error:
+        complaints.append(str(error))
+    return Instructions(paused, override, " ".join(complaints) or None)
+
+
+def _paused(annotations: Mapping[str, str]) -> bool:
+    value = annotations.get(PAUSED, "false")
+    if value not in ("true", "false"):
+        raise ValueError(f'{PAUSED} is {_short(value)}: set it to "true", or remove it.')
+    return value == "true"
+
+
+def _override(annotations: Mapping[str, str], candidates: Collection[int]) -> Override | None:
+    text, until = annotations.get(OVERRIDE), annotations.get(OVERRIDE_UNTIL)
+    if text is None:
+        if until is not None:
+            raise ValueError(f"{OVERRIDE_UNTIL} without {OVERRIDE}: set both, or remove it.")
+        return None
+    if until is None:
+        raise ValueError(
+            f"{OVERRIDE} has no end: set {OVERRIDE_UNTIL} to a time such as 2026-01-31T18:00:00Z."
+        )
+    try:
+        schedule = Schedule.parse(text)
+    except ValueError as error:
+        raise ValueError(f"{OVERRIDE} is {_short(text)}: {error}. Write it like 8:3,32:1,*:0.") from error
+    unknown = sorted(schedule.values() - set(candidates))
+    if unknown:
+        known = ", ".join(map(str, sorted(candidates)))
+        raise ValueError(f"{OVERRIDE} has K={unknown[0]}, which the engines did not capture: use {known}.")
+    return Override(schedule, _moment(until))
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(
+            f"{OVERRIDE_UNTIL} is {_short(text)}: write a time with its zone, such as 2026-01-31T18:00:00Z."
+        )
+    return moment
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) <= 60 else f"{value[:60]}…")

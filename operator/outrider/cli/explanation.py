@@ -1,0 +1,137 @@
+"""What ``outrider explain`` shows: status and estimates of one model as tables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from outrider.api.reasons import ConditionType
+from outrider.api.resource import SpeculativeModel
+from outrider.api.schedule import Schedule
+from outrider.api.status import DecisionRecord, SpeculationStatus, Status
+from outrider.tuning.decision import BinEstimates, Estimate
+
+_SHOWN = (
+    ConditionType.TUNING_ACTIVE,
+    ConditionType.METRICS_AVAILABLE,
+    ConditionType.ACTUATION_CONVERGED,
+    ConditionType.SPECULATION_EFFECTIVE,
+    ConditionType.DRAFTER_HEALTHY,
+    ConditionType.DEGRADED,
+)
+
+
+def explanation(
+    model: SpeculativeModel, estimates: Mapping[str, BinEstimates], *, now: datetime
+) -> RenderableType:
+    """Everything that says why the table is what it is. estimates: by label of the batch bin."""
+    return Group(*_parts(model, estimates, now))
+
+
+def _parts(
+    model: SpeculativeModel, estimates: Mapping[str, BinEstimates], now: datetime
+) -> Iterator[RenderableType]:
+    status, metadata = model.status, model.metadata
+    yield Text(f"{metadata.namespace}/{metadata.name}, tuning {model.spec.tuning_mode}", style="bold")
+    yield from (Text(line) for line in _headlines(status.speculation, now))
+    yield from _conditions(status)
+    yield Text("")
+    if status.decisions:
+        yield _decisions(status.decisions, now)
+    else:
+        yield Text("No decision changed the table yet.")
+    yield Text("")
+    if estimates:
+        yield _estimates(estimates, _table(status.speculation))
+        yield Text("tok/s of engine time ± standard error; * in force, bold: highest")
+    else:
+        yield Text("No estimates yet: the tuner has stored no measurements of this model.")
+
+
+def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator[str]:
+    if speculation is None:
+        yield "The operator has not reported on its speculation yet."
+        return
+    table = speculation.table or "none confirmed"
+    pods = speculation.applied_replicas or 0
+    yield f"table {table} (batch size up to : K), {speculation.state}, on {pods} pods"
+    speedup = speculation.speedup
+    if speedup is not None:
+        interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
+        against = f"measured against {speedup.reference}, {_ago(speedup.measured_at, now)}"
+        yield f"speedup {speedup.ratio:.2f} x K=0{interval}, {against}"
+    if speculation.acceptance_rate is not None:
+        per_position = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
+        yield f"acceptance {speculation.acceptance_rate:.2f}, by position {per_position or 'unknown'}"
+
+
+def _conditions(status: Status) -> Iterator[Text]:
+    for kind in _SHOWN:
+        found = status.condition(kind)
+        if found is not None:
+            yield Text(f"{kind} {found.status}, {found.reason}: {found.message}")
+
+
+def _decisions(records: list[DecisionRecord], now: datetime) -> Table:
+    table = Table(
+        "when", "from", "to", "expected", "measured", "why", title="Last decisions", title_justify="left"
+    )
+    for record in records:
+        table.add_row(
+            _ago(record.time, now),
+            escape(record.from_),
+            escape(record.to),
+            _gain(record.expected_gain),
+            _gain(record.measured_gain),
+            escape(f"{record.reason}: {record.message}" if record.message else record.reason),
+        )
+    return table
+
+
+def _estimates(estimates: Mapping[str, BinEstimates], in_force: Schedule | None) -> Table:
+    bins = sorted(estimates.values(), key=lambda found: found.low)
+    lengths = sorted({row.num_speculative_tokens for found in bins for row in found.estimates})
+    table = Table("batch", title="Estimates", title_justify="left")
+    for k in lengths:
+        table.add_column(f"K={k}", justify="right")
+    table.add_column("state")
+    for found in bins:
+        rows = {row.num_speculative_tokens: row for row in found.estimates}
+        best = max(found.estimates, key=lambda row: row.goodput, default=None)
+        ruling = in_force.k_at(found.batch_size) if in_force is not None else None
+        cells = (_cell(rows.get(k), best=best, ruling=ruling) for k in lengths)
+        table.add_row(found.label, *cells, "settled" if found.settled else "calibrating")
+    return table
+
+
+def _cell(row: Estimate | None, *, best: Estimate | None, ruling: int | None) -> Text:
+    if row is None:
+        return Text("")
+    mark = "*" if row.num_speculative_tokens == ruling else ""
+    return Text(f"{row.goodput:.0f} ± {row.standard_error:.0f}{mark}", style="bold" if row is best else "")
+
+
+def _table(speculation: SpeculationStatus | None) -> Schedule | None:
+    if speculation is None or not speculation.table:
+        return None
+    try:
+        return Schedule.parse(speculation.table)
+    except ValueError:
+        return None
+
+
+def _gain(ratio: float | None) -> str:
+    return "" if ratio is None else f"{100 * (ratio - 1):+.0f} %"
+
+
+def _ago(moment: datetime, now: datetime) -> str:
+    seconds = max(0, round((now - moment).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit} ago"
+    return f"{seconds}s ago"

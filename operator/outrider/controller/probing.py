@@ -1,0 +1,72 @@
+"""Ask one pod for a probe, after its table was confirmed. What goes wrong never stops the tick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outrider.controller.actuation import EnginePod, PushReport
+from outrider.engine.client import EngineClient, ProbeOrder
+from outrider.engine.errors import EngineError, ProbeRunning
+from outrider.tuning.decision import Probe
+
+_PATIENCE = 4.0
+"""Wall time per second of engine time asked for: the probed batch bin need not be busy all the time."""
+_SHORTEST_DEADLINE_SECONDS = 5.0
+_LONGEST_DEADLINE_SECONDS = 600.0
+"""Engines refuse a longer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """What became of one wish for a probe. ``error`` None: it runs."""
+
+    probe: Probe
+    error: EngineError | None
+
+    @property
+    def failed(self) -> bool:
+        """It does not run, and not because another one does."""
+        return self.error is not None and not isinstance(self.error, ProbeRunning)
+
+    def __str__(self) -> str:
+        """``probe of K 1, 0 at batch 7-12 on default/m-1: timeout``."""
+        lengths = ", ".join(str(part.num_speculative_tokens) for part in self.probe.slices)
+        bin_ = f"{self.probe.low}+" if self.probe.high is None else f"{self.probe.low}-{self.probe.high}"
+        return f"probe of K {lengths} at batch {bin_} on {self.probe.pod}: {self.error or 'runs'}"
+
+
+async def start_probe(
+    engines: EngineClient,
+    probe: Probe,
+    *,
+    id: str,  # noqa: A002 - the contract's name
+    namespace: str,
+    pods: Sequence[EnginePod],
+    push: PushReport,
+    term: int,
+    lease_seconds: float,
+) -> ProbeReport | None:
+    """Order the probe if its pod confirmed the table of this tick; None where it did not.
+
+    lease_seconds: of the push; a probe must not outlive the table that it runs on.
+    """
+    confirmed = {f"{namespace}/{outcome.pod}" for outcome in push.confirmed}
+    pod = next((pod for pod in pods if f"{namespace}/{pod.name}" == probe.pod), None)
+    if pod is None or probe.pod not in confirmed:
+        return None
+    wanted = _PATIENCE * sum(part.seconds for part in probe.slices)
+    order = ProbeOrder(
+        id=id,
+        probe=probe,
+        term=term,
+        epoch=push.epoch,
+        deadline_seconds=min(
+            max(_SHORTEST_DEADLINE_SECONDS, wanted), lease_seconds, _LONGEST_DEADLINE_SECONDS
+        ),
+    )
+    try:
+        await engines.probe(pod.address, order)
+    except EngineError as error:
+        return ProbeReport(probe, error)
+    return ProbeReport(probe, None)

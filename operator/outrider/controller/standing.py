@@ -1,0 +1,51 @@
+"""May the tuner change the table at this tick, and if not, why? Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from outrider.api.annotations import Instructions
+from outrider.api.conditions import rfc3339
+from outrider.api.reasons import TuningReason
+from outrider.api.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What rules the table. ``table``: the one that a person set."""
+
+    reason: TuningReason
+    message: str
+    table: Schedule | None = None
+
+    @property
+    def active(self) -> bool:
+        """The tuner decides."""
+        return self.reason in (TuningReason.TUNING, TuningReason.ANNOTATION_REFUSED)
+
+
+def standing(instructions: Instructions, *, now: float, settled_at: float) -> Standing:
+    """A person's table comes first, then a pause, then the rest after a change of replicas.
+
+    now: unix seconds. settled_at: unix seconds; earlier the load is still spreading.
+    """
+    found = _standing(instructions, now, settled_at)
+    if instructions.refused is None:
+        return found
+    reason = TuningReason.ANNOTATION_REFUSED if found.active else found.reason
+    return Standing(reason, f"{found.message} Not used: {instructions.refused}", found.table)
+
+
+def _standing(instructions: Instructions, now: float, settled_at: float) -> Standing:
+    override = instructions.override
+    if override is not None and now < override.until.timestamp():
+        message = f"The annotation sets the table {override.schedule} until {rfc3339(override.until)}."
+        return Standing(TuningReason.OVERRIDDEN, message, override.schedule)
+    if instructions.paused:
+        return Standing(TuningReason.PAUSED, "The annotation holds the table in force. No probes are made.")
+    if now < settled_at:
+        until = rfc3339(datetime.fromtimestamp(settled_at, UTC))
+        message = f"The ready pods changed: the table is held until {until}."
+        return Standing(TuningReason.SETTLING, message)
+    return Standing(TuningReason.TUNING, "Decisions follow the measurements.")

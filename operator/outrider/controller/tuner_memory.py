@@ -1,0 +1,100 @@
+"""What a tuner knows, as the text that survives a restart. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.controller.fleet import TunedModel
+from outrider.tuning.decision import BinEstimates
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+from outrider.tuning.stored import StateError, from_wire, to_wire
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """A tuner's state, what it rests on, and its estimates for people."""
+
+    mode: TuningMode
+    static: Schedule
+    state: TunerState
+    estimates: Mapping[str, BinEstimates]
+    failed_k: frozenset[int] = frozenset()  # by an engine's self-test; no candidates of the state
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+    mode: TuningMode
+    static: list[dict[str, int]]
+    estimates: dict[str, JsonValue] = {}
+    failed_k: frozenset[int] = frozenset()
+    state: JsonValue
+
+
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+_ESTIMATES = TypeAdapter(dict[str, BinEstimates])
+
+
+def write_knowledge(knowledge: Knowledge) -> str:
+    """JSON in one line."""
+    return _Stored(
+        mode=knowledge.mode,
+        static=knowledge.static.to_wire(),
+        estimates=_ESTIMATES.dump_python(dict(knowledge.estimates), mode="json"),
+        failed_k=knowledge.failed_k,
+        state=_JSON.validate_python(to_wire(knowledge.state)),
+    ).model_dump_json(by_alias=True)
+
+
+def usable(policy: Policy, failed_k: frozenset[int]) -> Policy:
+    """Without the K that failed a self-test, as long as one is left."""
+    left = tuple(k for k in policy.candidates if k not in failed_k)
+    return replace(policy, candidates=left) if left else policy
+
+
+def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
+    """The inverse, for a model as it is now; None when the user has changed what the state rests on.
+
+    Raises:
+        StateError: corrupt, or written by another version or for other candidates.
+    """
+    stored = _read(text)
+    if (stored.mode, stored.static) != (model.mode, model.static.to_wire()):
+        return None
+    state = from_wire(stored.state, usable(model.policy, stored.failed_k))
+    return Knowledge(model.mode, model.static, state, _estimates(stored), stored.failed_k)
+
+
+def read_estimates(text: str) -> Mapping[str, BinEstimates]:
+    """The estimates alone, by label of the batch bin.
+
+    Raises:
+        StateError: corrupt.
+    """
+    return _estimates(_read(text))
+
+
+def _estimates(stored: _Stored) -> Mapping[str, BinEstimates]:
+    try:
+        return _ESTIMATES.validate_python(stored.estimates)
+    except ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def _read(text: str) -> _Stored:
+    try:
+        return _Stored.model_validate_json(text)
+    except ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: ValidationError) -> StateError:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return StateError(f"{'.'.join(map(str, first['loc'])) or 'text'}: {first['msg']}")

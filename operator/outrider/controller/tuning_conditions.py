@@ -1,0 +1,145 @@
+"""What a tick says in conditions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from outrider.api.conditions import Condition, ConditionStatus
+from outrider.api.reasons import (
+    ActuationReason,
+    ConditionType,
+    DrafterReason,
+    EffectiveReason,
+    MetricsReason,
+    TuningReason,
+)
+from outrider.api.speculation import TuningMode
+from outrider.api.status import Speedup
+from outrider.controller.model_tuner import TickOutcome
+from outrider.tuning.decision import Acceptance, Decision
+from outrider.tuning.window import Gap, GapReason
+
+_GAP_REASONS = {
+    GapReason.NO_SERIES: MetricsReason.NO_SERIES,
+    GapReason.STALE: MetricsReason.STALE,
+    GapReason.COUNTER_RESET: MetricsReason.COUNTER_RESET,
+    GapReason.CONTRADICTORY: MetricsReason.CONTRADICTORY,
+}
+"""TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One condition without its times."""
+
+    kind: ConditionType
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+def statements(
+    outcome: TickOutcome,
+    *,
+    before: Sequence[Condition],
+    acceptance: Acceptance | None,
+    speedup: Speedup | None,
+) -> Iterator[Statement]:
+    """Every condition that applies. before: those that were reported last."""
+    last = {condition.type: condition for condition in before}
+    found = (
+        _tuning(outcome),
+        _metrics(outcome, last.get(ConditionType.METRICS_AVAILABLE)),
+        _actuation(outcome),
+        _drafter(outcome.decision, acceptance),
+        _effective(outcome, speedup, last.get(ConditionType.SPECULATION_EFFECTIVE)),
+    )
+    return (statement for statement in found if statement is not None)
+
+
+def _tuning(outcome: TickOutcome) -> Statement | None:
+    rule, off = outcome.standing, outcome.model.mode is TuningMode.OFF
+    if rule.reason is TuningReason.TUNING and (off or not outcome.model.pods):
+        return None
+    if off and rule.reason in (TuningReason.PAUSED, TuningReason.SETTLING):
+        return None
+    status = ConditionStatus.TRUE if rule.active and not off else ConditionStatus.FALSE
+    return Statement(ConditionType.TUNING_ACTIVE, status, rule.reason, rule.message)
+
+
+def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
+    kind = ConditionType.METRICS_AVAILABLE
+    if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
+        return None
+    error = outcome.metrics_error
+    if error is not None:
+        message = f"{error}. {error.action}. The table stays as it is."
+        return Statement(kind, ConditionStatus.FALSE, error.reason, message)
+    if not outcome.observations:
+        return None if last is None else _again(last)
+    gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
+    if gaps:
+        message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
+        return Statement(
+            kind, ConditionStatus.FALSE, _GAP_REASONS[gaps[0].reason], f"{message}. The table stays as it is."
+        )
+    message = f"Fresh samples of {len(outcome.observations)} pods."
+    return Statement(kind, ConditionStatus.TRUE, MetricsReason.FRESH, message)
+
+
+def _again(last: Condition) -> Statement:
+    return Statement(ConditionType(last.type), last.status, last.reason, last.message)
+
+
+def _actuation(outcome: TickOutcome) -> Statement | None:
+    kind, push, probe = ConditionType.ACTUATION_CONVERGED, outcome.push, outcome.probe
+    if push is None:
+        return None
+    if not push.failed:
+        message = f"{push}." if probe is None or not probe.failed else f"{push}; {probe}."
+        return Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
+    if push.impossible is not None:
+        reason, advice = ActuationReason.LIVE_TUNING_IMPOSSIBLE, "Set spec.speculation.tuning.mode to Off."
+    elif push.unreachable:
+        reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Tried again at the next tick."
+    else:
+        reason, advice = ActuationReason.PARTIALLY_APPLIED, "Tried again at the next tick."
+    return Statement(kind, ConditionStatus.FALSE, reason, f"{push}. {advice}")
+
+
+def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> Statement | None:
+    kind = ConditionType.DRAFTER_HEALTHY
+    if acceptance is None:
+        return None
+    said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
+    if decision is not None and decision.acceptance_collapsed:
+        advice = "Far below its own history: compare the engine's outputs with and without speculation."
+        return Statement(kind, ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
+    for least, status, reason in (
+        (0.8, ConditionStatus.TRUE, DrafterReason.EXCELLENT),
+        (0.6, ConditionStatus.TRUE, DrafterReason.GOOD),
+        (0.5, ConditionStatus.TRUE, DrafterReason.MARGINAL),
+    ):
+        if acceptance.rate >= least:
+            return Statement(kind, status, reason, said)
+    return Statement(kind, ConditionStatus.FALSE, DrafterReason.POOR, said)
+
+
+def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | None) -> Statement | None:
+    kind = ConditionType.SPECULATION_EFFECTIVE
+    decision = outcome.decision
+    if decision is None:
+        rests = outcome.model.mode is not TuningMode.OFF
+        return _again(last) if rests and last is not None else None
+    if decision.num_speculative_tokens == 0:
+        message = "No draft length pays at this load; K is 0."
+        return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
+    if speedup is None or speedup.low is None or speedup.high is None:
+        return None
+    message = f"{speedup.ratio:.2f} x K=0 (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
+    if speedup.low > 1:
+        return Statement(kind, ConditionStatus.TRUE, EffectiveReason.FASTER, message)
+    if speedup.high < 1:
+        return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
+    return Statement(kind, ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)

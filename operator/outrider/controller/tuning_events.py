@@ -1,0 +1,76 @@
+"""Events of a tick: told on transitions only. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outrider.api.conditions import Condition, ConditionStatus
+from outrider.api.reasons import ConditionType, EventReason, TuningReason
+from outrider.controller.model_tuner import TickOutcome
+from outrider.controller.tuning_report import ReportState
+from outrider.tuning.decision import Kind
+
+_LOST_AND_BACK = {
+    ConditionType.METRICS_AVAILABLE: (EventReason.METRICS_LOST, EventReason.METRICS_BACK),
+    ConditionType.ACTUATION_CONVERGED: (EventReason.ACTUATION_FAILED, EventReason.ACTUATION_RECOVERED),
+}
+_BEGINS = {
+    TuningReason.PAUSED: EventReason.PAUSED,
+    TuningReason.OVERRIDDEN: EventReason.OVERRIDE_BEGAN,
+    TuningReason.ANNOTATION_REFUSED: EventReason.ANNOTATION_REFUSED,
+}
+_ENDS = {
+    TuningReason.PAUSED: EventReason.RESUMED,
+    TuningReason.OVERRIDDEN: EventReason.OVERRIDE_ENDED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing to tell."""
+
+    reason: EventReason
+    note: str
+    warning: bool = False
+
+
+def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> Iterator[Event]:
+    """What happened between two reports that people want to be told."""
+    yield from _of_decision(outcome)
+    for kind, (lost, back) in _LOST_AND_BACK.items():
+        yield from _of_condition(before.condition(kind), after.condition(kind), lost, back)
+    kind = ConditionType.TUNING_ACTIVE
+    yield from _of_tuning(_reason(before.condition(kind)), _reason(after.condition(kind)), outcome)
+
+
+def _of_decision(outcome: TickOutcome) -> Iterator[Event]:
+    decision = outcome.decision
+    if decision is not None and decision.changed and decision.kind in (Kind.EXPLOIT, Kind.ROLL_BACK):
+        acts = outcome.wanted != outcome.before
+        yield Event(EventReason.RETUNED if acts else EventReason.WOULD_RETUNE, decision.sentence)
+
+
+def _of_condition(
+    was: Condition | None, now: Condition | None, lost: EventReason, back: EventReason
+) -> Iterator[Event]:
+    if now is None or (was is not None and was.status is now.status):
+        return
+    if now.status is ConditionStatus.FALSE:
+        yield Event(lost, now.message, warning=True)
+    elif was is not None:
+        yield Event(back, now.message)
+
+
+def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: TickOutcome) -> Iterator[Event]:
+    message = outcome.standing.message
+    if was is now:
+        return
+    if was in _ENDS:
+        yield Event(_ENDS[was], message)
+    if now in _BEGINS:
+        yield Event(_BEGINS[now], message, warning=now is TuningReason.ANNOTATION_REFUSED)
+
+
+def _reason(condition: Condition | None) -> TuningReason | None:
+    return next((known for known in TuningReason if condition and condition.reason == known), None)

@@ -1,0 +1,141 @@
+"""What a person says by annotations, and what survives a restart, on one model without load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, list_objects, wait_for
+from tests.cluster.models import deploying, model, read_example
+
+NAME = "standing"
+STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
+STATIC_TABLE = "3:2,*:0"
+TICKS = 30.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tuned() -> Iterator[None]:
+    """One model for the whole module: an engine takes about a minute to start."""
+    manifest = read_example()
+    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": STATIC}
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        wait_for("the table is in force", look, in_force(STATIC_TABLE), seconds=300)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_annotations() -> Iterator[None]:
+    """Each test says what it wants, and takes it back."""
+    yield
+    names = ("paused-", "schedule-override-", "schedule-override-until-")
+    kubectl("annotate", "specmodel", NAME, "-n", "default", *(f"outrider.dev/{name}" for name in names))
+    wait_for("tuning goes on", look, lambda seen: has_condition(seen, "TuningActive", "True"), seconds=TICKS)
+
+
+def look() -> Object | None:
+    """The model as it stands."""
+    return model(NAME)
+
+
+def in_force(table: str) -> Callable[[Object | None], bool]:
+    """Whether the pods confirmed this table."""
+
+    def holds(seen: Object | None) -> bool:
+        found = ((seen or {}).get("status") or {}).get("speculation") or {}
+        return found.get("table") == table and has_condition(seen, "ActuationConverged", "True")
+
+    return holds
+
+
+def annotate(**values: str) -> None:
+    """The user annotates the model; `_` stands for `-`."""
+    pairs = (f"outrider.dev/{name.replace('_', '-')}={value}" for name, value in values.items())
+    kubectl("annotate", "specmodel", NAME, "-n", "default", "--overwrite", *pairs)
+
+
+def in_seconds(seconds: float) -> str:
+    """A moment as the annotation wants it."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_an_override_rules_until_it_ends_by_itself() -> None:
+    annotate(schedule_override="*:5", schedule_override_until=in_seconds(40))
+    seen = wait_for("the override is in force", look, in_force("*:5"), seconds=TICKS)
+    assert has_condition(seen, "TuningActive", "False", "Overridden")
+    wait_for("the table of before is back", look, in_force(STATIC_TABLE), seconds=40 + TICKS)
+
+
+def test_a_pause_is_said_and_taken_back() -> None:
+    annotate(paused="true")
+    paused = wait_for(
+        "paused", look, lambda seen: has_condition(seen, "TuningActive", "False", "Paused"), seconds=TICKS
+    )
+    assert in_force(STATIC_TABLE)(paused)
+
+
+def test_an_override_that_cannot_be_used_says_what_to_write() -> None:
+    annotate(schedule_override="*:99", schedule_override_until=in_seconds(600))
+    refused = wait_for(
+        "refused",
+        look,
+        lambda seen: has_condition(seen, "TuningActive", "True", "AnnotationRefused"),
+        seconds=TICKS,
+    )
+    found = condition(refused, "TuningActive")
+    assert found is not None
+    assert "K=99, which the engines did not capture" in found["message"]
+    assert in_force(STATIC_TABLE)(refused)
+
+
+def test_what_the_tuner_knows_goes_with_the_model_and_comes_back_when_deleted() -> None:
+    kept = wait_for("kept", state, lambda seen: seen is not None, seconds=60)
+    assert kept is not None
+    (owner,) = kept["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("SpeculativeModel", NAME)
+    kubectl("delete", "configmap", f"{NAME}-tuner", "-n", "default")
+    wait_for("written again", state, lambda seen: seen is not None, seconds=60)
+
+
+def test_a_state_that_cannot_be_used_is_told_and_the_table_stays() -> None:
+    wait_for("kept", state, lambda seen: seen is not None, seconds=60)
+    with without_operator():
+        change = '{"data": {"state.json": "{"}}'
+        kubectl("patch", "configmap", f"{NAME}-tuner", "-n", "default", "--type", "merge", "-p", change)
+    wait_for("told", ignored, lambda seen: seen is not None, seconds=60)
+    wait_for("the table stays", look, in_force(STATIC_TABLE), seconds=TICKS)
+
+
+@contextmanager
+def without_operator() -> Iterator[None]:
+    """No operator runs; afterwards a new one does."""
+    operator = ("deployment/outrider", "-n", "outrider-system")
+    kubectl("scale", *operator, "--replicas=0")
+    try:
+        wait_for("the operator is gone", operator_pods, lambda left: left is None, seconds=60)
+        yield
+    finally:
+        kubectl("scale", *operator, "--replicas=1")
+        kubectl("rollout", "status", *operator, "--timeout=90s")
+
+
+def operator_pods() -> Object | None:
+    """The names of the operator's pods; None without any."""
+    pods = list_objects("pods", selector="app.kubernetes.io/name=outrider", namespace="outrider-system")
+    return {"status": [pod["metadata"]["name"] for pod in pods]} if pods else None
+
+
+def state() -> Object | None:
+    """The ConfigMap with what the tuner knows."""
+    return get("configmap", f"{NAME}-tuner")
+
+
+def ignored() -> Object | None:
+    """The Event about a state that was not used."""
+    selector = f"reason=TunerStateIgnored,involvedObject.name={NAME}"
+    printed = kubectl("get", "events", "-n", "default", "--field-selector", selector, "-o", "name")
+    return {"status": printed} if printed.strip() else None

@@ -1,0 +1,115 @@
+"""What a person may tell the tuner by annotations, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED, Instructions, read_instructions
+from outrider.api.schedule import Schedule, Tier
+
+UNTIL = "2026-01-31T18:00:00Z"
+
+
+def read(**annotations: str) -> Instructions:
+    names = {"paused": PAUSED, "override": OVERRIDE, "until": OVERRIDE_UNTIL}
+    return read_instructions(
+        {names[short]: value for short, value in annotations.items()}, candidates=(0, 1, 3)
+    )
+
+
+def refusal(**annotations: str) -> str:
+    found = read(**annotations)
+    assert (found.paused, found.override) == (False, None)
+    assert found.refused is not None
+    return found.refused
+
+
+def test_without_annotations_nothing_is_said() -> None:
+    assert read_instructions({"other/annotation": "x"}, candidates=(0,)) == Instructions()
+
+
+def test_true_pauses_and_false_does_not() -> None:
+    assert read(paused="true").paused
+    assert not read(paused="false").paused
+
+
+def test_an_override_is_a_table_with_an_end() -> None:
+    override = read(override="8:3,*:0", until=UNTIL).override
+    assert override is not None
+    assert override.schedule == Schedule((Tier(8, 3), Tier(None, 0)))
+    assert override.until == datetime(2026, 1, 31, 18, tzinfo=UTC)
+
+
+def test_an_end_may_have_any_zone() -> None:
+    override = read(override="*:0", until="2026-01-31T20:00:00+02:00").override
+    assert override is not None
+    assert override.until == datetime(2026, 1, 31, 18, tzinfo=UTC)
+
+
+def test_an_override_needs_an_end() -> None:
+    assert f"set {OVERRIDE_UNTIL} to a time such as" in refusal(override="*:0")
+
+
+def test_an_end_alone_is_refused() -> None:
+    assert "set both, or remove it" in refusal(until=UNTIL)
+
+
+@pytest.mark.parametrize("until", ["", "soon", "2026-01-31T18:00:00", "18:00Z", "2026-13-01T00:00:00Z"])
+def test_an_end_that_is_no_moment_is_refused(until: str) -> None:
+    assert "write a time with its zone" in refusal(override="*:0", until=until)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3", "8:3", "*:x", "8:3,4:1,*:0", "*:0,8:3", "0:1,*:0", "8:-1,*:0", "8;3"]
+)
+def test_a_table_that_cannot_be_read_is_refused_with_the_right_form(text: str) -> None:
+    complaint = refusal(override=text, until=UNTIL)
+    assert "row " in complaint
+    assert "Write it like 8:3,32:1,*:0" in complaint
+
+
+def test_only_captured_k_may_be_set() -> None:
+    assert "K=2, which the engines did not capture: use 0, 1, 3" in refusal(override="8:2,*:0", until=UNTIL)
+
+
+@pytest.mark.parametrize("value", ["True", "yes", "1", ""])
+def test_a_pause_that_is_neither_true_nor_false_is_refused(value: str) -> None:
+    assert 'set it to "true", or remove it' in refusal(paused=value)
+
+
+def test_a_long_value_is_shortened_in_the_complaint() -> None:
+    assert len(refusal(paused="x" * 5000)) < 200
+
+
+def test_one_refused_annotation_leaves_the_other_in_force() -> None:
+    found = read(paused="true", override="nonsense", until=UNTIL)
+    assert found.paused
+    assert found.override is None
+    assert found.refused is not None
+
+
+rows = st.lists(st.integers(1, 10_000), unique=True, max_size=6).map(sorted)
+
+
+@given(rows, st.data())
+def test_every_table_is_read_back_from_its_own_spelling(edges: list[int], data: st.DataObject) -> None:
+    k = st.integers(0, 99)
+    tiers = (*(Tier(edge, data.draw(k)) for edge in edges), Tier(None, data.draw(k)))
+    assert Schedule.parse(str(Schedule(tiers))) == Schedule(tiers)
+
+
+def complaint_about(text: str) -> str | None:
+    try:
+        Schedule.parse(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_table_or_a_complaint_about_a_row(text: str) -> None:
+    assert (complaint_about(text) or "row ").startswith("row ")

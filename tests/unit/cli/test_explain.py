@@ -1,0 +1,208 @@
+"""``outrider explain`` as a person reads it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes.aio.config import kube_config
+from rich.console import Console
+from typer.testing import CliRunner
+
+from outrider.api.resource import SpeculativeModel
+from outrider.api.speculation import TuningMode
+from outrider.cli.explanation import explanation
+from outrider.cli.main import app
+from outrider.cli.model_reader import CannotRead, read_model
+from outrider.controller.tuner_memory import Knowledge, write_knowledge
+from outrider.tuning.decision import BinEstimates, Estimate
+from outrider.tuning.state import TunerState
+from tests.unit.cluster.factories import Answer, a_cluster, answer, refusal
+from tests.unit.controller.factories import a_raw_model
+from tests.unit.telemetry.factories import a_server, answering
+from tests.unit.tuning_loop.factories import a_model
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+ESTIMATES = {
+    "7-12": BinEstimates(
+        "7-12", 7, 12, 8.0, True, (Estimate(0, 500.0, 9.0, 4.0), Estimate(3, 566.4, 8.2, 4.0))
+    ),
+    "1": BinEstimates("1", 1, 1, 1.0, False, (Estimate(3, 180.0, 9.0, 2.0),)),
+}
+STATUS: dict[str, Any] = {
+    "conditions": [
+        {
+            "type": "TuningActive",
+            "status": "False",
+            "reason": "Paused",
+            "message": "The annotation holds the table in force.",
+            "lastTransitionTime": "2026-01-01T11:00:00Z",
+        }
+    ],
+    "speculation": {
+        "state": "Active",
+        "table": "12:3,*:0",
+        "appliedReplicas": 2,
+        "acceptanceRate": "0.71",
+        "perPositionAcceptance": ["0.90", "0.60"],
+        "speedup": {
+            "ratio": "1.38",
+            "low": "1.31",
+            "high": "1.45",
+            "reference": "Probe",
+            "measuredAt": "2026-01-01T11:56:00Z",
+        },
+    },
+    "decisions": [
+        {
+            "time": "2026-01-01T11:59:18Z",
+            "from": "12:1,*:0",
+            "to": "12:3,*:0",
+            "reason": "BetterK",
+            "message": "batch 7-12: K 1 -> 3",
+            "expectedGain": "1.12",
+            "measuredGain": "1.09",
+        }
+    ],
+}
+
+
+def shown(*, status: dict[str, Any] | None = None, estimates: dict[str, BinEstimates] | None = None) -> str:
+    console = Console(file=StringIO(), width=160)
+    model = SpeculativeModel.model_validate(a_raw_model("qwen3", status=status))
+    console.print(explanation(model, estimates or {}, now=NOW))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def row_of(text: str, word: str) -> list[str]:
+    line = next(line for line in text.splitlines() if word in line)
+    return [cell.strip() for cell in line.strip("│┃ ").replace("┃", "│").split("│")]
+
+
+def test_the_head_says_what_rules_and_what_it_is_worth() -> None:
+    text = shown(status=STATUS)
+    assert "default/qwen3, tuning Auto" in text
+    assert "table 12:3,*:0 (batch size up to : K), Active, on 2 pods" in text
+    assert "speedup 1.38 x K=0, 95 % 1.31 to 1.45, measured against Probe, 4m ago" in text
+    assert "acceptance 0.71, by position 0.90 0.60" in text
+    assert "TuningActive False, Paused: The annotation holds the table in force." in text
+
+
+def test_each_decision_is_a_row_with_its_gains() -> None:
+    assert row_of(shown(status=STATUS), "BetterK") == [
+        "42s ago",
+        "12:1,*:0",
+        "12:3,*:0",
+        "+12 %",
+        "+9 %",
+        "BetterK: batch 7-12: K 1 -> 3",
+    ]
+
+
+def test_each_batch_bin_is_a_row_of_estimates_with_the_k_in_force_marked() -> None:
+    text = shown(status=STATUS, estimates=ESTIMATES)
+    assert row_of(text, "K=3") == ["batch", "K=0", "K=3", "state"]
+    assert row_of(text, "calibrating") == ["1", "", "180 ± 9*", "calibrating"]
+    assert row_of(text, "│ settled") == ["7-12", "500 ± 9", "566 ± 8*", "settled"]
+
+
+def test_a_model_without_any_report_says_so() -> None:
+    text = shown()
+    assert "The operator has not reported on its speculation yet." in text
+    assert "No decision changed the table yet." in text
+    assert "No estimates yet" in text
+
+
+def test_words_of_others_are_no_markup() -> None:
+    hostile = {**STATUS, "decisions": [{**STATUS["decisions"][0], "message": "[red]x[/] [/bold]"}]}
+    assert "[red]x[/] [/bold]" in shown(status=hostile)
+
+
+async def explained(*answers: Answer) -> dict[str, BinEstimates]:
+    async with a_cluster(*answers) as (cluster, _):
+        return dict((await read_model(cluster, "default", "m"))[1])
+
+
+def stored(text: str) -> Answer:
+    return answer({"metadata": {"name": "m-tuner"}, "data": {"state.json": text}})
+
+
+def kept() -> str:
+    model = a_model()
+    state = TunerState.start(model.static, model.policy)
+    return write_knowledge(Knowledge(TuningMode.AUTO, model.static, state, ESTIMATES))
+
+
+async def test_estimates_come_from_what_the_tuner_stored() -> None:
+    assert await explained(answer(a_raw_model()), stored(kept())) == ESTIMATES
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", json.dumps({"mode": "Auto", "static": [], "state": 1, "estimates": {"1": 2}})]
+)
+async def test_what_cannot_be_read_of_the_tuner_is_left_out(text: str) -> None:
+    assert await explained(answer(a_raw_model()), stored(text)) == {}
+
+
+async def test_a_model_that_was_never_tuned_has_no_estimates() -> None:
+    assert await explained(answer(a_raw_model()), refusal(404)) == {}
+
+
+async def test_a_missing_model_is_named_and_the_others_can_be_found() -> None:
+    with pytest.raises(CannotRead, match="no SpeculativeModel default/m; `kubectl get specmodel -A`"):
+        await explained(refusal(404))
+
+
+async def test_a_missing_permission_says_so() -> None:
+    with pytest.raises(CannotRead, match=r"forbidden.*role that misses a verb"):
+        await explained(refusal(403, "speculativemodels is forbidden"))
+
+
+async def test_an_unreadable_model_names_the_field() -> None:
+    with pytest.raises(CannotRead, match=r"spec\.replicas"):
+        await explained(answer(a_raw_model(replicas="many")), refusal(404))
+
+
+def test_without_a_cluster_the_command_ends_with_one_plain_line(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["explain", "m"], env={"KUBECONFIG": str(tmp_path / "none")})
+    assert result.exit_code == 1
+    assert result.output.startswith("outrider explain: no cluster to ask: ")
+    assert "Set KUBECONFIG." in result.output
+
+
+@pytest.mark.parametrize(("options", "namespace"), [((), "team-a"), (("-n", "prod"), "prod")])
+def test_the_namespace_is_that_of_the_context_unless_one_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], namespace: str
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "named, so that no service account is used")
+    asked: list[str] = []
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        asked.append(request.path)
+        answering(b'{"message": "not there"}', status=404)(request)
+
+    with a_server(handle) as url:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(a_kubeconfig(url, namespace="team-a")), encoding="utf-8")
+        # The Kubernetes client reads KUBECONFIG once, when it is imported.
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+        result = CliRunner().invoke(app, ["explain", "m", *options])
+    assert f"no SpeculativeModel {namespace}/m" in result.output
+    assert all(f"/namespaces/{namespace}/" in path for path in asked)
+
+
+def a_kubeconfig(url: str, *, namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
+        "current-context": "x",
+    }

@@ -1,0 +1,141 @@
+"""The tuner's state lies in a ConfigMap beside the model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from outrider.cluster.errors import Conflict, NameTaken
+from outrider.cluster.ownership import Owner
+from outrider.cluster.resources import CONFIG_MAPS
+from outrider.controller.children import Children
+from outrider.controller.cluster_state import ClusterStateShelf
+from outrider.controller.fleet import TunedModel
+from outrider.controller.store import Store
+from outrider.plan.names import MODEL_LABEL, labels
+from tests.unit.cluster.factories import Answer, a_cluster, answer, refusal
+from tests.unit.tuning_loop.factories import a_model
+
+MODEL: TunedModel = a_model()
+
+
+def a_config_map(
+    name: str = "m-tuner",
+    *,
+    text: str = "kept",
+    owner: str | None = MODEL.uid,
+    manager: str = "outrider-tuner",
+    version: int = 1,
+) -> dict[str, Any]:
+    controller = {"kind": "SpeculativeModel", "name": "m", "uid": owner, "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-of-{name}",
+            "resourceVersion": str(version),
+            "labels": labels("m"),
+            "ownerReferences": [controller] if owner else [],
+            "managedFields": [{"manager": manager, "operation": "Apply"}],
+        },
+        "data": {"state.json": text},
+    }
+
+
+async def read(found: Answer) -> str | None:
+    async with a_cluster(found) as (cluster, _):
+        return await ClusterStateShelf(cluster, Store()).read(MODEL)
+
+
+async def test_without_a_config_map_there_is_nothing() -> None:
+    assert await read(refusal(404)) is None
+
+
+async def test_what_was_kept_is_read() -> None:
+    assert await read(answer(a_config_map(text="{}"))) == "{}"
+
+
+async def test_what_was_kept_is_read_although_its_owner_was_stripped() -> None:
+    assert await read(answer(a_config_map(owner=None))) == "kept"
+
+
+async def test_what_a_deleted_model_of_the_same_name_left_is_not_read() -> None:
+    assert await read(answer(a_config_map(owner="uid-of-another"))) is None
+
+
+async def test_a_config_map_of_somebody_else_is_not_read() -> None:
+    with pytest.raises(NameTaken, match="does not belong to this model"):
+        await read(answer(a_config_map(owner=None, manager="kubectl")))
+
+
+async def test_a_config_map_without_data_is_an_empty_text() -> None:
+    assert await read(answer({**a_config_map(), "data": None})) == ""
+
+
+async def test_it_is_written_as_a_child_of_the_model_by_the_tuner() -> None:
+    async with a_cluster(refusal(404), answer(a_config_map())) as (cluster, server):
+        await ClusterStateShelf(cluster, Store()).write(MODEL, "new")
+    asked, body = server.asked[-1], json.loads(server.bodies[-1])
+    assert asked.startswith("PATCH /api/v1/namespaces/default/configmaps/m-tuner?fieldManager=outrider-tuner")
+    assert body["data"] == {"state.json": "new"}
+    assert body["metadata"]["labels"][MODEL_LABEL] == "m"
+    (owner,) = body["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == (MODEL.uid, True)
+
+
+async def test_the_same_text_is_written_once() -> None:
+    async with a_cluster(refusal(404), lambda: written(server.bodies[-1])) as (cluster, server):
+        shelf = ClusterStateShelf(cluster, Store())
+        await shelf.write(MODEL, "same")
+        asked = len(server.asked)
+        await shelf.write(MODEL, "same")
+    assert len(server.asked) == asked
+
+
+async def test_after_the_user_deleted_it_the_same_text_is_written_again() -> None:
+    store = Store()
+    async with a_cluster(refusal(404), lambda: written(server.bodies[-1])) as (cluster, server):
+        shelf = ClusterStateShelf(cluster, store)
+        await shelf.write(MODEL, "same")
+        (stored,) = store.children[CONFIG_MAPS]
+        store.children[CONFIG_MAPS].drop(stored.metadata)
+        asked = len(server.asked)
+        server.answers = [refusal(404), server.answers[-1]]
+        await shelf.write(MODEL, "same")
+    assert server.asked[asked].startswith("GET ")
+    assert server.asked[asked + 1].startswith("PATCH ")
+
+
+async def test_a_config_map_of_somebody_else_is_never_written() -> None:
+    foreign = answer(a_config_map(owner=None, manager="kubectl"))
+    async with a_cluster(foreign) as (cluster, server):
+        with pytest.raises(NameTaken):
+            await ClusterStateShelf(cluster, Store()).write(MODEL, "new")
+    assert [line.split()[0] for line in server.asked] == ["GET"]
+
+
+async def test_what_a_deleted_model_left_is_waited_for() -> None:
+    async with a_cluster(answer(a_config_map(owner="uid-of-another"))) as (cluster, server):
+        with pytest.raises(Conflict):
+            await ClusterStateShelf(cluster, Store()).write(MODEL, "new")
+    assert [line.split()[0] for line in server.asked] == ["GET"]
+
+
+async def test_reconcile_does_not_prune_it() -> None:
+    store = Store()
+    store.children[CONFIG_MAPS].put(a_config_map())
+    store.children[CONFIG_MAPS].put(a_config_map("m-old"))
+    async with a_cluster(answer({})) as (cluster, server):
+        await Children(cluster, store).prune(Owner("default", "m", MODEL.uid), [])
+    assert server.asked == ["DELETE /api/v1/namespaces/default/configmaps/m-old"]
+
+
+def written(body: str) -> Any:
+    """The API server's answer to an apply."""
+    sent = json.loads(body)
+    sent["metadata"] |= {"uid": "uid-of-m-tuner", "resourceVersion": "7"}
+    return answer(sent)()

@@ -1,0 +1,127 @@
+"""How many replicas the load needs, and how autoscalers see it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from outrider.api.schedule import Schedule
+from outrider.controller.demand import Capacity, Demand, demand
+from outrider.controller.demand_metrics import DemandMetrics
+from outrider.tuning.window import Gap, GapReason, Observation, Window
+
+K0 = Schedule.constant(0)
+HUNDRED = Capacity(100)
+
+
+def a_window(*, batch: float = 50, waiting: float | None = 0, kv: float | None = 0.0) -> Window:
+    return Window(
+        pod="default/a",
+        started_at=0,
+        ended_at=10,
+        engine_steps=100,
+        request_steps=100 * batch,
+        first_tokens=0,
+        decode_seconds=2 * batch,
+        decode_tokens=100 * batch,
+        drafts=0,
+        draft_tokens=0,
+        accepted_tokens=0,
+        accepted_per_position=(),
+        prefill_tokens=0,
+        requests_waiting=waiting,
+        kv_usage_ratio=kv,
+        batch_low=batch,
+        batch_high=batch,
+    )
+
+
+def needs(
+    *seen: Observation, replicas: int = 1, table: Schedule = K0, capacity: Capacity = HUNDRED
+) -> Demand:
+    found = demand(seen, replicas=replicas, table=table, capacity=capacity)
+    assert found is not None
+    return found
+
+
+def test_a_half_full_pod_is_enough() -> None:
+    assert needs(a_window(batch=50)) == Demand(1, 0.5)
+
+
+def test_a_replica_is_wanted_before_the_last_one_is_full() -> None:
+    assert needs(a_window(batch=80)).required_replicas == 1
+    assert needs(a_window(batch=81)).required_replicas == 2
+
+
+def test_waiting_requests_count_as_if_they_ran() -> None:
+    assert needs(a_window(batch=100, waiting=140)) == Demand(3, 2.4)
+
+
+def test_a_full_kv_cache_is_saturation_at_any_batch() -> None:
+    assert needs(a_window(batch=10, kv=1.0)).saturation_ratio == 1.0
+    assert needs(a_window(batch=10, waiting=10, kv=1.0)).saturation_ratio == 2.0
+
+
+def test_depth_eats_the_token_budget() -> None:
+    budget = Capacity(100, max_num_batched_tokens=200)
+    assert needs(a_window(batch=50), capacity=budget).saturation_ratio == 0.5
+    assert needs(a_window(batch=50), capacity=budget, table=Schedule.constant(3)).saturation_ratio == 1.0
+
+
+def test_a_table_that_gives_up_depth_under_load_needs_fewer_replicas() -> None:
+    budget = Capacity(100, max_num_batched_tokens=200)
+    assert (
+        needs(a_window(batch=50), capacity=budget, table=Schedule.parse("32:3,*:0")).saturation_ratio == 0.5
+    )
+
+
+def test_a_budget_below_one_request_still_holds_one() -> None:
+    assert Capacity(100, max_num_batched_tokens=2).at(Schedule.constant(5)) == 1
+
+
+def test_pods_are_averaged_and_summed() -> None:
+    assert needs(a_window(batch=100), a_window(batch=60), replicas=2) == Demand(2, 0.8)
+
+
+def test_a_pod_without_a_window_counts_like_the_others() -> None:
+    gap = Gap("default/b", GapReason.TOO_SHORT)
+    assert needs(a_window(batch=80), gap, replicas=2) == Demand(2, 0.8)
+
+
+def test_without_any_window_nothing_is_said() -> None:
+    assert demand([Gap("default/a", GapReason.STALE)], replicas=1, table=K0, capacity=HUNDRED) is None
+    assert demand([], replicas=0, table=K0, capacity=HUNDRED) is None
+
+
+def test_an_idle_model_keeps_one_replica() -> None:
+    assert needs(a_window(batch=0, waiting=None, kv=None), replicas=3) == Demand(1, 0.0)
+
+
+@given(st.floats(0.1, 500), st.floats(0, 500), st.floats(0, 1), st.integers(1, 20))
+def test_more_waiting_never_needs_fewer(batch: float, waiting: float, kv: float, replicas: int) -> None:
+    less = needs(a_window(batch=batch, waiting=waiting, kv=kv), replicas=replicas)
+    more = needs(a_window(batch=batch, waiting=waiting + 1, kv=kv), replicas=replicas)
+    assert more.required_replicas >= less.required_replicas >= 1
+    assert more.saturation_ratio >= less.saturation_ratio
+
+
+def test_autoscalers_read_it_by_namespace_and_model() -> None:
+    registry = CollectorRegistry()
+    DemandMetrics(registry).show("prod", "qwen3", Demand(3, 2.4), now=0)
+    labels = {"namespace": "prod", "model": "qwen3"}
+    assert registry.get_sample_value("outrider_required_replicas", labels) == 3
+    assert registry.get_sample_value("outrider_saturation_ratio", labels) == pytest.approx(2.4)
+
+
+def test_a_value_that_nobody_renews_disappears() -> None:
+    registry = CollectorRegistry()
+    metrics = DemandMetrics(registry)
+    metrics.show("prod", "old", Demand(3, 2.4), now=0)
+    metrics.show("prod", "new", Demand(1, 0.1), now=50)
+    metrics.forget_stale(now=61)
+    value = registry.get_sample_value
+    assert value("outrider_required_replicas", {"namespace": "prod", "model": "old"}) is None
+    assert value("outrider_saturation_ratio", {"namespace": "prod", "model": "old"}) is None
+    assert value("outrider_required_replicas", {"namespace": "prod", "model": "new"}) == 1

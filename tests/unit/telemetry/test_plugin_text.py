@@ -1,0 +1,93 @@
+"""The operator reads what the engine plugin writes: names, labels, bins. Neither imports the other."""
+
+from __future__ import annotations
+
+from outrider.telemetry import names
+from outrider.telemetry.pod_scrape import read_text
+from outrider.telemetry.series import CellSeries, SeriesKey, pod_series
+from outrider.telemetry.windows import build_window
+from outrider.tuning.policy import Policy
+from outrider.tuning.window import Cell, Window
+from outrider_engine import exposition
+from outrider_engine.bins import batch_bins
+from outrider_engine.measure import CellSums
+from outrider_engine.state import Measurement, unmeasured
+from tests.unit.telemetry.factories import Counters
+from tests.unit.telemetry.factories import exposition as stock_text
+from tests.unit.telemetry.test_cells import POD
+
+
+def cell_sums(*, low: int = 7, high: int | None = 12, k: int | None = 3, steps: int = 100) -> CellSums:
+    """8 requests per step; half of each position is accepted."""
+    length = k or 0
+    return CellSums(
+        minBatchSize=low,
+        maxBatchSize=high,
+        numSpeculativeTokens=k,
+        steps=steps,
+        stepSeconds=0.02 * steps,
+        scheduledRequests=8 * steps,
+        emittedTokens=8 * steps + 4 * steps * length,
+        prefillTokens=50,
+        contextTokens=4000 * steps,
+        draftTokens=[8 * steps] * length,
+        acceptedTokens=[4 * steps] * length,
+    )
+
+
+def plugin_text(*cells: CellSums) -> str:
+    measurement: Measurement = {**unmeasured("not asked"), "cells": list(cells)}  # type: ignore[typeddict-item]
+    return exposition.render([measurement], model_name="tiny").decode()
+
+
+def read(text: str) -> dict[SeriesKey, float]:
+    return {found.key: found.value for found in read_text(text, {}).values() if found is not None}
+
+
+def test_every_counter_of_a_cell_is_read_under_the_name_that_the_plugin_writes() -> None:
+    assert {f"outrider:{name}_total" for name in exposition.SUMS} == set(names.CELL_SUMS)
+    assert {f"outrider:{name}_total" for name in exposition.POSITIONS} == set(names.CELL_POSITIONS)
+    assert exposition.MIXED == names.MIXED
+
+
+def test_the_plugin_shows_itself_before_its_first_step() -> None:
+    assert read(plugin_text()) == {names.PLUGIN_EPOCH: 0.0}
+
+
+def test_what_the_plugin_counted_becomes_a_cell() -> None:
+    stock = Counters()
+    after = stock.ran(steps=100, batch=8, k=3, accepted=1.5)
+    scrapes = (
+        (1.0, read(stock_text(stock).decode() + plugin_text())),
+        (2.0, read(stock_text(after).decode() + plugin_text(cell_sums(), cell_sums(k=None, steps=1)))),
+    )
+    rows = ((key, {at: values[key] for at, values in scrapes if key in values}) for key in scrapes[1][1])
+    found = build_window(POD, pod_series(rows), since=0, until=3, max_age_seconds=5)
+    assert isinstance(found, Window), found
+    assert found.cells == (
+        Cell(
+            low=7,
+            num_speculative_tokens=3,
+            steps=100,
+            step_seconds=2.0,
+            requests=800,
+            emitted_tokens=2000,
+            drafted_per_position=(800, 800, 800),
+            accepted_per_position=(400, 400, 400),
+            prefill_tokens=50,
+            context_tokens=400_000,
+        ),
+    )
+
+
+def test_both_have_the_same_bins() -> None:
+    for largest in (1, 2, 3, 8, 64, 100, 256, 1000):
+        policy = Policy((0, 1), max_num_seqs=largest)
+        own = [(*policy.limits(index), policy.label(index)) for index in range(len(policy.bins))]
+        assert [(found.low, found.high, found.label) for found in batch_bins(largest)] == own
+
+
+def test_every_label_of_a_bin_is_read_back() -> None:
+    for found in batch_bins(1000):
+        text = plugin_text(cell_sums(low=found.low, high=found.high, k=0))
+        assert CellSeries(names.CELL_STEPS, found.low, 0) in read(text)

@@ -1,0 +1,199 @@
+"""Asking the engines themselves."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.api.reasons import MetricsReason
+from outrider.telemetry import names
+from outrider.telemetry.pod_scrape import PodScrapeSource, Reading, ScrapeSettings, Target, read_text
+from outrider.telemetry.series import CellSeries, PodKey, Sample
+from outrider.telemetry.source import EnginesUnreachable
+from outrider.telemetry.windows import build_window
+from outrider.tuning.window import Window
+from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
+
+A, B = PodKey("default", "a"), PodKey("default", "b")
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+class Engines:
+    """Engines by host name, and a clock that tests move."""
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+        self.now = 100.0
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(str(request.url))
+        return self.answers[request.url.host](request)
+
+    def source(self, **settings: float) -> PodScrapeSource:
+        return PodScrapeSource(
+            lambda: [Target(PodKey("default", host), f"http://{host}:8000") for host in self.answers],
+            ScrapeSettings(**settings),  # type: ignore[arg-type]
+            clock=lambda: self.now,
+            transport=httpx.MockTransport(self.handle),
+        )
+
+
+def text(steps: float = 0, *, plugin: bool = True) -> Answer:
+    run = PluginCounters().ran(steps=steps) if plugin else None
+    body = exposition(Counters().ran(steps=steps), run)
+    return lambda _: httpx.Response(200, content=body)
+
+
+def failing(_: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused")
+
+
+async def test_each_fetch_adds_a_sample_at_the_time_of_asking() -> None:
+    engines = Engines(a=text(100))
+    async with engines.source() as source:
+        await source.fetch(60)
+        engines.now, engines.answers["a"] = 110.0, text(300)
+        series = (await source.fetch(60))[A]
+    assert engines.asked == ["http://a:8000/metrics"] * 2
+    assert series[names.ENGINE_STEPS] == (Sample(100.0, 100.0), Sample(110.0, 300.0))
+    assert series[CellSeries(names.CELL_STEPS, 7, 3)] == (Sample(100.0, 100.0), Sample(110.0, 300.0))
+
+
+async def test_two_fetches_make_a_window() -> None:
+    engines = Engines(a=text(100))
+    async with engines.source() as source:
+        await source.fetch(60)
+        engines.now, engines.answers["a"] = 110.0, text(300)
+        found = build_window(A, (await source.fetch(60))[A], since=0, until=110, max_age_seconds=30)
+    assert isinstance(found, Window)
+    assert (found.engine_steps, found.cells[0].steps, found.seconds) == (200, 200, 10)
+
+
+async def test_samples_beyond_the_lookback_are_left_out() -> None:
+    engines = Engines(a=text(100))
+    async with engines.source() as source:
+        for engines.now in (100.0, 110.0, 120.0):
+            series = (await source.fetch(15))[A]
+    assert [sample.at for sample in series[names.ENGINE_STEPS]] == [110.0, 120.0]
+
+
+async def test_what_is_kept_of_a_pod_is_bounded() -> None:
+    engines = Engines(a=text(100))
+    async with engines.source() as source:
+        for _ in range(100):
+            engines.now += 1
+            series = (await source.fetch(1e6))[A]
+    assert len(series[names.ENGINE_STEPS]) == 32
+
+
+async def test_a_pod_that_is_gone_is_forgotten() -> None:
+    engines = Engines(a=text(), b=text())
+    async with engines.source() as source:
+        await source.fetch(60)
+        del engines.answers["b"]
+        assert set(await source.fetch(60)) == {A}
+
+
+async def test_a_pod_that_does_not_answer_does_not_hold_up_the_others() -> None:
+    engines = Engines(a=failing, b=text())
+    async with engines.source() as source:
+        assert set(await source.fetch(60)) == {B}
+
+
+async def test_a_pod_that_falls_silent_keeps_its_old_samples_which_grow_stale() -> None:
+    engines = Engines(a=text(), b=text())
+    async with engines.source() as source:
+        await source.fetch(60)
+        engines.now, engines.answers["a"] = 110.0, failing
+        series = (await source.fetch(60))[A]
+    assert [sample.at for sample in series[names.ENGINE_STEPS]] == [100.0]
+
+
+async def test_when_no_pod_answers_the_source_is_unreachable() -> None:
+    engines = Engines(a=failing, b=failing)
+    async with engines.source() as source:
+        with pytest.raises(EnginesUnreachable, match="default/a: refused") as caught:
+            await source.fetch(60)
+    assert caught.value.reason is MetricsReason.ENGINES_UNREACHABLE
+    assert "network policies" in caught.value.action
+
+
+async def test_without_pods_there_is_nothing_to_ask() -> None:
+    async with Engines().source() as source:
+        assert await source.fetch(60) == {}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: httpx.Response(500),
+        lambda _: httpx.Response(404, content=b"not found"),
+        lambda _: httpx.Response(200, content=b"x" * 100_000),
+        lambda _: httpx.Response(
+            200, content=gzip.compress(b"x" * 10_000_000), headers={"Content-Encoding": "gzip"}
+        ),
+        lambda _: httpx.Response(200, content=b"\xff\xfe"),
+        lambda _: httpx.Response(200, content=b'vllm:generation_tokens_total{engine="0"} many\n'),
+        lambda _: httpx.Response(200, content=b'vllm:generation_tokens_total{engine="0\n'),
+        lambda _: httpx.Response(200, content=b"not gzip", headers={"Content-Encoding": "gzip"}),
+    ],
+    ids=range(8),
+)
+async def test_an_answer_that_cannot_be_used_is_no_sample(answer: Answer) -> None:
+    engines = Engines(a=answer, b=text())
+    async with engines.source(max_response_bytes=50_000) as source:
+        assert set(await source.fetch(60)) == {B}
+
+
+async def test_no_more_pods_are_asked_at_once_than_allowed() -> None:
+    busy = most = 0
+
+    class Slow(Engines):
+        async def handle(self, request: httpx.Request) -> httpx.Response:
+            nonlocal busy, most
+            busy += 1
+            most = max(most, busy)
+            answer = await super().handle(request)
+            busy -= 1
+            return answer
+
+    engines = Slow(**{f"p{i}": text() for i in range(20)})
+    async with engines.source(concurrency=3) as source:
+        assert len(await source.fetch(60)) == 20
+    assert most <= 3
+
+
+def test_only_what_is_read_is_parsed() -> None:
+    line = 'vllm:generation_tokens_total{engine="0"} 5'
+    junk = f'# HELP x y\nsome_metric{{le="broken 1\n{line}\nvllm:generation_tokens_created 7\n'
+    assert read_text(junk, {}) == {line: Reading(("0", ""), names.GENERATED_TOKENS, 5.0)}
+
+
+def test_a_line_that_has_not_changed_is_taken_from_the_scrape_before() -> None:
+    same, new = "vllm:generation_tokens_total 5", "vllm:num_requests_waiting 1"
+    before = {same: None, "gone": None}
+    found = read_text(f"{same}\n{new}\n", before)
+    assert found == {same: None, new: Reading(("", ""), names.REQUESTS_WAITING, 1.0)}
+
+
+def test_values_that_are_not_finite_are_of_no_use() -> None:
+    found = read_text("vllm:generation_tokens_total NaN\nvllm:num_requests_waiting +Inf\n", {})
+    assert set(found.values()) == {None}
+
+
+def test_engines_of_one_pod_are_told_apart() -> None:
+    body = 'vllm:generation_tokens_total{engine="0"} 5\nvllm:generation_tokens_total{engine="1"} 7\n'
+    assert [found.engine for found in read_text(body, {}).values() if found] == [("0", ""), ("1", "")]
+
+
+@given(st.permutations(sorted(exposition(Counters().ran(), PluginCounters().ran()).decode().splitlines())))
+def test_the_order_of_lines_does_not_matter(lines: list[str]) -> None:
+    found = read_text("\n".join(lines), {})
+    for line, reading in found.items():
+        assert reading is None or float(line.rsplit(" ", 1)[1]) == reading.value

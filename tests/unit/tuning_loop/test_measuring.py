@@ -1,0 +1,125 @@
+"""Which span of time a tick measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from outrider.api.annotations import Instructions
+from outrider.api.schedule import Schedule
+from outrider.controller import model_tuner
+from outrider.engine.client import EngineClient
+from outrider.telemetry.series import PodKey, PodSeries
+from outrider.tuning.decision import Decision
+from outrider.tuning.window import Observation, Window
+from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
+from tests.unit.tuning_loop.factories import NOW, World, a_model
+from tests.unit.tuning_loop.test_standing import an_override
+
+TICK = 10
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[list[Observation]]:
+    """What the law saw, tick by tick."""
+    observed: list[list[Observation]] = []
+    decide = model_tuner.decide
+
+    def decided(observations: Sequence[Observation], *arguments: object, **options: object) -> Decision:
+        observed.append(list(observations))
+        return decide(observations, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model_tuner, "decide", decided)
+    return observed
+
+
+def scraped_every_5_s(*, plugin: bool) -> PodSeries:
+    """From the start for two minutes, under steady load."""
+    times = [NOW + 5 * i + 1 for i in range(24)]
+    runs = [(Counters().ran(steps=100 * i), PluginCounters().ran(steps=100 * i)) for i in range(24)]
+    if plugin:
+        return a_plugin_series(*((at, *run) for at, run in zip(times, runs, strict=True)))
+    return a_series(*((at, run[0]) for at, run in zip(times, runs, strict=True)))
+
+
+async def spans(
+    engines: EngineClient, seen: list[list[Observation]], *, plugin: bool
+) -> list[tuple[float, float] | None]:
+    """Begin and end of the window of each tick, in seconds; the table changes in the fourth and fifth."""
+    async with serving(FakeEngine()) as pods:
+        world = World(
+            [a_model(*pods)], series={PodKey("default", "engine-0"): scraped_every_5_s(plugin=plugin)}
+        )
+        with world.loop(engines) as loop:
+            for tick in range(6):
+                world.change(
+                    instructions=an_override(1, seconds=1e6) if tick == 3 else Instructions(),
+                    static=Schedule.constant(3),
+                )
+                await loop.tick()
+                world.now += TICK
+    windows = [observed[0] if observed else None for observed in seen]
+    return [(w.started_at - NOW, w.ended_at - NOW) if isinstance(w, Window) else None for w in windows]
+
+
+async def test_windows_of_neighbouring_ticks_share_one_sample(
+    engines: EngineClient, seen: list[list[Observation]]
+) -> None:
+    found = await spans(engines, seen, plugin=True)
+    assert found[:3] == [None, (1, 6), (6, 16)]
+
+
+async def test_cells_tell_k_apart_so_a_change_of_the_table_cuts_nothing(
+    engines: EngineClient, seen: list[list[Observation]]
+) -> None:
+    # The law is not asked while a person's table rules: its window from 16 to 26 is only reported.
+    found = await spans(engines, seen, plugin=True)
+    assert found[3:] == [(26, 36), (36, 46)]
+
+
+async def test_without_cells_a_window_begins_where_the_table_was_confirmed(
+    engines: EngineClient, seen: list[list[Observation]]
+) -> None:
+    found = await spans(engines, seen, plugin=False)
+    assert found[3:] == [(31, 36), (41, 46)]
+
+
+async def test_only_as_much_is_asked_for_as_windows_need(
+    engines: EngineClient, seen: list[list[Observation]]
+) -> None:
+    async with serving(FakeEngine()) as pods:
+        key = PodKey("default", "engine-0")
+        world = World([a_model(*pods)], series={key: scraped_every_5_s(plugin=True)})
+        with world.loop(engines) as loop:
+            for _ in range(4):
+                await loop.tick()
+                world.now += TICK
+            world.series = {}
+            for _ in range(5):
+                await loop.tick()
+                world.now += TICK
+    assert seen
+    steady, blind = world.lookbacks[3], world.lookbacks[-1]
+    assert world.lookbacks[0] == 50
+    assert steady == pytest.approx(TICK + 4 + 2)
+    assert blind == 50
+
+
+async def test_autoscalers_learn_what_the_load_needs_until_nobody_measures_it(engines: EngineClient) -> None:
+    labels = {"namespace": "default", "model": "m"}
+    async with serving(FakeEngine()) as pods:
+        key = PodKey("default", "engine-0")
+        world = World([a_model(*pods)], series={key: scraped_every_5_s(plugin=True)})
+        with world.loop(engines) as loop:
+            for _ in range(3):
+                await loop.tick()
+                world.now += TICK
+            measured = world.own_metric("outrider_saturation_ratio", **labels)
+            world.series = {}
+            for _ in range(8):
+                await loop.tick()
+                world.now += TICK
+    assert measured == pytest.approx(8 / 64)  # requests in a step, over those that the engine takes
+    assert world.own_metric("outrider_required_replicas", **labels) is None

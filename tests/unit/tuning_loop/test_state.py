@@ -1,0 +1,187 @@
+"""What the tuner learnt survives a restart; what cannot be used is told and left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from outrider.api.reasons import EventReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.cluster.errors import NameTaken, Unavailable
+from outrider.controller.tuner_memory import Knowledge, read_estimates, read_knowledge, write_knowledge
+from outrider.engine.client import EngineClient
+from outrider.tuning.decision import BinEstimates, Estimate
+from outrider.tuning.state import TunerState
+from outrider.tuning.stored import LARGEST_BYTES
+from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status
+
+MODEL = a_model()
+CHOSEN = Schedule.constant(5)
+
+
+def knowledge(*, table: Schedule = CHOSEN, mode: TuningMode = TuningMode.AUTO) -> str:
+    """As an earlier process kept it: this table was chosen for the model's own static one."""
+    state = replace(TunerState.start(MODEL.static, MODEL.policy), schedule=table, static=table)
+    return write_knowledge(Knowledge(mode, MODEL.static, state, {}))
+
+
+async def table_after_a_restart(engines: EngineClient, world: World) -> list[dict[str, int]]:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world.models = [replace(model, pods=tuple(pods)) for model in world.models]
+        with world.loop(engines) as loop:
+            await loop.tick()
+    return engine.schedule
+
+
+def test_knowledge_is_read_back() -> None:
+    estimates = {"7-12": BinEstimates("7-12", 7, 12, 8.0, True, (Estimate(3, 566.0, 9.0, 4.0),))}
+    state = replace(TunerState.start(MODEL.static, MODEL.policy), schedule=CHOSEN)
+    known = Knowledge(TuningMode.AUTO, MODEL.static, state, estimates)
+    text = write_knowledge(known)
+    assert read_knowledge(text, MODEL) == known
+    assert read_estimates(text) == estimates
+
+
+async def test_a_restart_goes_on_with_the_table_that_was_chosen(engines: EngineClient) -> None:
+    world = World([MODEL], kept={MODEL.uid: knowledge()}, term=2)
+    assert await table_after_a_restart(engines, world) == CHOSEN.to_wire()
+    assert world.events == []
+
+
+async def test_two_processes_in_a_row_push_the_same_table_and_keep_the_same_state(
+    engines: EngineClient,
+) -> None:
+    world = World([MODEL], kept={MODEL.uid: knowledge()})
+    first = await table_after_a_restart(engines, world)
+    kept = json.loads(world.kept[MODEL.uid])
+    world.now, world.term = NOW + 300, 2
+    assert await table_after_a_restart(engines, world) == first
+    assert (
+        json.loads(world.kept[MODEL.uid])["state"]["state"]["schedule"] == kept["state"]["state"]["schedule"]
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"mode":"Auto","static":[],"state":{}}', "null", '{"mode":"Never"}', "\x00"]
+)
+async def test_a_corrupt_state_is_told_and_the_reported_table_goes_on(
+    engines: EngineClient, text: str
+) -> None:
+    text = text.replace('"static":[]', f'"static":{json.dumps(MODEL.static.to_wire())}')
+    model = replace(MODEL, status=a_status(k=5, generation=1))
+    world = World([model], kept={MODEL.uid: text})
+    assert await table_after_a_restart(engines, world) == CHOSEN.to_wire()
+    assert world.events == [(EventReason.STATE_IGNORED, "Warning")]
+
+
+async def test_a_state_of_another_version_is_told_and_ignored(engines: EngineClient) -> None:
+    wire = json.loads(knowledge())
+    wire["state"]["version"] = 99
+    world = World([MODEL], kept={MODEL.uid: json.dumps(wire)})
+    assert await table_after_a_restart(engines, world) == MODEL.static.to_wire()
+    assert world.events == [(EventReason.STATE_IGNORED, "Warning")]
+
+
+async def test_a_state_for_other_candidates_is_told_and_ignored(engines: EngineClient) -> None:
+    other = a_model(candidates=(0, 1, 3))
+    world = World([other], kept={other.uid: knowledge()})
+    assert await table_after_a_restart(engines, world) == other.static.to_wire()
+    assert world.events == [(EventReason.STATE_IGNORED, "Warning")]
+
+
+async def test_a_state_in_a_foreign_object_is_told_and_the_object_is_left_alone(
+    engines: EngineClient,
+) -> None:
+    world = World([MODEL], shelf_error=NameTaken("ConfigMap default/m-tuner exists"))
+    assert await table_after_a_restart(engines, world) == MODEL.static.to_wire()
+    assert world.events == [(EventReason.STATE_IGNORED, "Warning"), (EventReason.STATE_NOT_KEPT, "Warning")]
+    assert world.kept == {}
+
+
+async def test_a_static_table_that_the_user_changed_meanwhile_wins_quietly(engines: EngineClient) -> None:
+    model = replace(MODEL, static=Schedule.constant(1))
+    world = World([model], kept={MODEL.uid: knowledge()})
+    assert await table_after_a_restart(engines, world) == [{"numSpeculativeTokens": 1}]
+    assert world.events == []
+
+
+async def test_what_was_learnt_in_observe_is_not_carried_into_auto(engines: EngineClient) -> None:
+    world = World([MODEL], kept={MODEL.uid: knowledge(mode=TuningMode.OBSERVE)})
+    assert await table_after_a_restart(engines, world) == MODEL.static.to_wire()
+
+
+async def test_while_the_state_cannot_be_read_nothing_is_pushed_and_nothing_is_lost(
+    engines: EngineClient,
+) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([a_model(*pods)], kept={MODEL.uid: knowledge()}, shelf_error=Unavailable("503"))
+        with world.loop(engines) as loop:
+            await loop.tick()
+            silent = engine.puts
+            world.shelf_error = None
+            await loop.tick()
+    assert silent == 0
+    assert engine.schedule == CHOSEN.to_wire()
+
+
+async def test_state_is_written_at_most_every_half_minute(engines: EngineClient) -> None:
+    world = World([MODEL])
+    with world.loop(engines) as loop:
+        for _ in range(7):
+            await loop.tick()
+            world.now += 10
+    assert world.writes == 3
+
+
+async def test_state_is_written_on_a_clean_stop(engines: EngineClient) -> None:
+    world = World([MODEL])
+    with world.loop(engines) as loop:
+        running = asyncio.create_task(loop.run())
+        while world.writes == 0:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert world.writes == 2
+
+
+async def test_a_state_that_cannot_be_written_does_not_hold_up_tuning(engines: EngineClient) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([a_model(*pods)])
+        with world.loop(engines) as loop:
+            await loop.tick()
+            world.shelf_error = Unavailable("503")
+            world.now += 31
+            await loop.tick()
+    assert engine.puts == 2
+    assert EventReason.STATE_NOT_KEPT not in [reason for reason, _ in world.events]
+
+
+async def test_tuning_off_keeps_nothing(engines: EngineClient) -> None:
+    world = World([a_model(mode=TuningMode.OFF)])
+    with world.loop(engines) as loop:
+        await loop.tick()
+    assert world.kept == {}
+
+
+async def test_a_state_that_is_too_large_is_told_once_and_not_written(
+    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "outrider.controller.state_keeper.write_knowledge", lambda _: "x" * (LARGEST_BYTES + 1)
+    )
+    world = World([MODEL])
+    with world.loop(engines) as loop:
+        for _ in range(8):
+            await loop.tick()
+            world.now += 10
+    assert world.kept == {}
+    assert world.events == [(EventReason.STATE_NOT_KEPT, "Warning")]
