@@ -10,7 +10,7 @@ RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 .PHONY: help demo test lint cluster generate golden bench clean clean-cache
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: cluster ## Set everything up and watch a model being retuned live
 	$(RUN) python -m examples.demo
@@ -40,15 +40,27 @@ generate: ## Write the CRD and the reference pages again, from the code
 	$(RUN) python -m outrider.api.reference --write docs/reference/
 	$(RUN) python -m outrider.plan.reference --write docs/reference/
 	$(RUN) python -m outrider.cli.settings_reference --write docs/reference/
+	$(RUN) python -m engine_image.contract.reference --write docs/reference/
 
-golden: ## Write the golden manifests again; read the diff
+golden: ## Write the golden manifests and traces again; read the diff
 	@$(UP) --until workspace
 	$(RUN) python -m tests.unit.plan.golden --write
+	$(RUN) python -m tests.unit.tuning.golden --write
 
-bench: ## Run the benchmarks in tests/bench
+bench: bench-tuning ## Run the benchmarks; results in out/bench
+
+bench-tuning: ## The tuning law against published tables and moving traffic; no cluster needed
 	@$(UP) --until workspace
-	@if [ -d tests/bench ]; then $(RUN) pytest tests/bench; \
-	else echo "There are no benchmarks: tests/bench does not exist."; fi
+	$(RUN) python -m tests.bench.tuning
+
+bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; wants a quiet machine
+	@$(UP) --until models
+	$(RUN) python -m tests.bench.engine.control
+
+contract: ## Check the source of every supported vLLM against what the plugin stands on
+	@$(UP) --until workspace
+	$(RUN) python -m engine_image.contract --write engine_image/contract/result.json
+	$(RUN) python -m engine_image.contract.reference --write docs/reference/
 
 clean: ## Remove the cluster and stop the Docker Engine that the set-up started; the cache stays
 	@python3 tests/environment/down.py
