@@ -123,7 +123,6 @@ async def test_an_edited_table_is_in_force_without_a_restart(line: Line, k: int)
 
 async def test_tuning_raises_k_for_one_stream(line: Line) -> None:
     speculation(schedule=OPPOSITE_OF_GOOD, tuning={"mode": "Auto"})
-    wait_for("Auto starts from the static table", look, lambda s: table(s) == "3:0,*:5", seconds=30)
     sent = await line.send(streams=1, seconds=45)
     assert sent.failed == 0
     assert k_at(table(look()) or "", 1) > 0
@@ -140,7 +139,8 @@ async def test_decisions_say_why_in_numbers(line: Line) -> None:  # noqa: ARG001
     assert seen is not None
     decisions = seen["status"]["decisions"]
     assert decisions
-    assert all("tok/s" in decision["message"] for decision in decisions)
+    for decision in decisions:
+        assert decision["reason"] == "Follows" or "tok/s" in decision["message"]
     assert condition(seen, "MetricsAvailable") is not None
 
 

@@ -35,6 +35,8 @@ Measured = Mapping[PodKey, PodSeries] | MetricsError
 class Timing:
     """Times of the loop, in seconds."""
 
+    tick: float
+    """From one tick to the next."""
     push_lease: float
     """How long an engine keeps a pushed table without renewal."""
     max_sample_age: float
@@ -217,7 +219,7 @@ class ModelTuner:
             pods=model.pods,
             push=push,
             term=term,
-            lease_seconds=self._timing.push_lease,
+            tick_seconds=self._timing.tick,
         )
 
     async def _actuate(self, model: TunedModel, wanted: Schedule, term: int) -> PushReport | None:

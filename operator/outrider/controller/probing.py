@@ -10,11 +10,8 @@ from outrider.engine.client import EngineClient, ProbeOrder
 from outrider.engine.errors import EngineError, ProbeRunning
 from outrider.tuning.decision import Probe
 
-_PATIENCE = 4.0
-"""Wall time per second of engine time asked for: the probed batch bin need not be busy all the time."""
-_SHORTEST_DEADLINE_SECONDS = 5.0
-_LONGEST_DEADLINE_SECONDS = 600.0
-"""Engines refuse a longer one."""
+_SHARE_OF_TICK = 0.95
+"""A probe of a batch bin that the load has left would keep the next one waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +42,22 @@ async def start_probe(
     pods: Sequence[EnginePod],
     push: PushReport,
     term: int,
-    lease_seconds: float,
+    tick_seconds: float,
 ) -> ProbeReport | None:
     """Order the probe if its pod confirmed the table of this tick; None where it did not.
 
-    lease_seconds: of the push; a probe must not outlive the table that it runs on.
+    tick_seconds: until the next tick, by which the probe has ended whatever came of it.
     """
     confirmed = {f"{namespace}/{outcome.pod}" for outcome in push.confirmed}
     pod = next((pod for pod in pods if f"{namespace}/{pod.name}" == probe.pod), None)
     if pod is None or probe.pod not in confirmed:
         return None
-    wanted = _PATIENCE * sum(part.seconds for part in probe.slices)
     order = ProbeOrder(
         id=id,
         probe=probe,
         term=term,
         epoch=push.epoch,
-        deadline_seconds=min(
-            max(_SHORTEST_DEADLINE_SECONDS, wanted), lease_seconds, _LONGEST_DEADLINE_SECONDS
-        ),
+        deadline_seconds=_SHARE_OF_TICK * tick_seconds,
     )
     try:
         await engines.probe(pod.address, order)

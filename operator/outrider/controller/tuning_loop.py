@@ -70,6 +70,7 @@ class TuningLoop:
         self._term = term
         self._interval = interval_seconds
         self._timing = Timing(
+            tick=interval_seconds,
             push_lease=lease_seconds,
             max_sample_age=max(30.0, 3 * interval_seconds),
             settle=settle_seconds,
