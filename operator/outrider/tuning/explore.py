@@ -28,7 +28,8 @@ class Terms:
     seconds: float  # engine time of a slice
     horizon: float  # seconds for which a better choice is of use, over all pods
     noise: float  # relative standard deviation of the goodput of ten seconds
-    loss_sigmas: float  # how far above what is believed the cost of a slice is taken
+    loss_sigmas: float  # how far above what is believed the cost of a slice is feared to be
+    untouched_loss: float  # seconds; a loss budget of at least this much has hardly been used
     safe_loss: float  # relative; the K in force must not lose more against the smallest K
     safe_sigmas: float  # how sure that has to be
 
@@ -65,7 +66,8 @@ def plan(
 ) -> Plan:
     """What to run in the next `seconds`; the incumbent is not listed, since its table runs anyway.
 
-    loss: seconds of the smallest K's goodput that slices may cost, at most.
+    loss: seconds of the smallest K's goodput that slices may cost, at most. Of a budget that is
+        untouched one slice is always paid, or ignorance would keep K where it is for ever.
     """
     covariance = belief.covariance.copy()
     floor, ks, left, lost = min(among, default=0), list[int](), seconds, 0.0
@@ -76,11 +78,11 @@ def plan(
         if k is None:
             return Plan(tuple(ks), lost, saturated=True)
         if k != incumbent:
-            cost = _cost(belief, k, floor, terms)
-            if lost + cost > loss:
+            expected, feared = _costs(belief, k, floor, terms)
+            if lost + feared > loss and (ks or loss < terms.untouched_loss):
                 break
             ks.append(k)
-            lost += cost
+            lost += expected
         row = belief.candidates.index(k)
         variance = covariance[row, row] + terms.noise**2 * 10.0 / terms.seconds
         covariance = covariance - np.outer(covariance[row], covariance[row]) / variance
@@ -97,8 +99,10 @@ def _doubtful(belief: Belief, incumbent: int, floor: int, covariance: Array, ter
     return belief.gain(incumbent, floor)[0] - terms.safe_sigmas * error < -terms.safe_loss
 
 
-def _cost(belief: Belief, k: int, floor: int, terms: Terms) -> float:
+def _costs(belief: Belief, k: int, floor: int, terms: Terms) -> tuple[float, float]:
+    """Seconds of the smallest K's goodput that a slice costs: as believed, and with bad luck."""
     if k == floor:
-        return 0.0
+        return 0.0, 0.0
     mean, error = belief.gain(floor, k)
-    return max(0.0, mean + terms.loss_sigmas * error) * terms.seconds
+    feared = mean + terms.loss_sigmas * error
+    return max(0.0, mean) * terms.seconds, max(0.0, feared) * terms.seconds

@@ -65,7 +65,7 @@ class Policy:
     safe_sigmas: float = 1.0
     """... by this many standard errors; else K=0 is looked at again while there is time for slices."""
     loss_sigmas: float = 1.0
-    """The cost of a slice is taken to be this many standard errors above what is believed."""
+    """The cost of a slice is feared to be this many standard errors above what is believed."""
     loss_seconds: float = 120.0
     """Time over which the safety rule counts."""
 

@@ -56,16 +56,18 @@ def _credit(view: View) -> float:
 def _plan(view: View, length: float) -> explore.Plan:
     policy, exact = view.policy, view.readings.exact
     pods = len({r.pod for r in view.readings.of(view.bin)}) if exact else 1
+    budget = policy.loss_budget * policy.loss_seconds * pods
     terms = explore.Terms(
-        length,
-        policy.horizon_seconds * pods,
-        view.state.noise(policy),
-        policy.loss_sigmas,
-        policy.safe_loss,
-        policy.safe_sigmas,
+        seconds=length,
+        horizon=policy.horizon_seconds * pods,
+        noise=view.state.noise(policy),
+        loss_sigmas=policy.loss_sigmas,
+        untouched_loss=0.9 * budget,
+        safe_loss=policy.safe_loss,
+        safe_sigmas=policy.safe_sigmas,
     )
     seconds = min(_credit(view), _SHARE * view.interval if exact else length)
-    loss = (policy.loss_budget * policy.loss_seconds - view.state.loss) * pods
+    loss = budget - view.state.loss * pods
     among = choose.usable(view.belief, policy)
     return explore.plan(view.belief, view.bin_state.k, among, terms, seconds=seconds, loss=loss)
 

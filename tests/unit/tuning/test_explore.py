@@ -9,7 +9,15 @@ import numpy as np
 from outrider.tuning.belief import Belief
 from outrider.tuning.explore import Terms, next_slice, plan
 
-TERMS = Terms(seconds=1.0, horizon=600.0, noise=0.05, loss_sigmas=0.0, safe_loss=0.02, safe_sigmas=1.0)
+TERMS = Terms(
+    seconds=1.0,
+    horizon=600.0,
+    noise=0.05,
+    loss_sigmas=0.0,
+    untouched_loss=50.0,
+    safe_loss=0.02,
+    safe_sigmas=1.0,
+)
 
 
 def a_belief(*goodputs: float, error: float = 0.1) -> Belief:
@@ -55,6 +63,14 @@ def test_slices_stop_where_they_would_cost_too_much() -> None:
 def test_a_loss_budget_that_is_used_up_is_not_a_lack_of_questions() -> None:
     belief = a_belief(100, 90, 90, error=0.2)
     assert not plan(belief, 0, belief.candidates, TERMS, seconds=5.0, loss=0.0).saturated
+
+
+def test_ignorance_is_no_reason_to_stay_for_ever() -> None:
+    """What is feared is more than the whole budget; one slice of it is paid all the same."""
+    belief = a_belief(100, 60, error=0.6)
+    terms = replace(TERMS, loss_sigmas=1.0, untouched_loss=0.9)
+    assert plan(belief, 0, (0, 1), terms, seconds=5.0, loss=1.0).ks == (1,)
+    assert plan(belief, 0, (0, 1), terms, seconds=5.0, loss=0.5).ks == ()
 
 
 def test_no_speculation_is_looked_at_while_it_may_be_better() -> None:

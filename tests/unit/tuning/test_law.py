@@ -184,6 +184,12 @@ def test_a_trial_that_nobody_measures_is_given_up() -> None:
     assert chosen(late) == 3
 
 
+def test_a_static_k_of_0_is_left_where_speculation_pays_even_at_a_large_batch() -> None:
+    """Against what is expected of large batches: the prior alone must not keep K at 0."""
+    generous = {b: (row[0], *(row[0] * x for x in (1.7, 2.1, 2.3, 2.2))) for b, row in CODE.items()}
+    assert chosen(run(a_start(0), Engine(37.0, table=generous), ticks=20)[-1], 37.0) >= 2
+
+
 def test_observing_never_tries_anything() -> None:
     state = a_start(3)
     for i in range(1, 20):
