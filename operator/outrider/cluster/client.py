@@ -42,7 +42,9 @@ async def connect() -> ApiClient:
     if runs_in_cluster():
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     else:
-        await load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        # The library reads the variable once, when it is imported.
+        path = os.environ.get("KUBECONFIG")
+        await load_kube_config(path, client_configuration=configuration)  # type: ignore[no-untyped-call]
     api = ApiClient(configuration)
     api.user_agent = f"outrider/{__version__}"
     return api
