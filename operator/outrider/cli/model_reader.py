@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from kubernetes.aio.config import ConfigException, list_kube_config_contexts
@@ -44,7 +45,7 @@ async def read_from_cluster(
 def _namespace_of_the_context() -> str:
     """As kubectl chooses it."""
     try:
-        _, current = list_kube_config_contexts()  # type: ignore[no-untyped-call]
+        _, current = list_kube_config_contexts(os.environ.get("KUBECONFIG"))  # type: ignore[no-untyped-call]
     except (ConfigException, OSError):
         return own_namespace()
     return str(current["context"].get("namespace") or "default")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.aio.config import kube_config
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -180,7 +179,6 @@ def test_without_a_cluster_the_command_ends_with_one_plain_line(tmp_path: Path) 
 def test_the_namespace_is_that_of_the_context_unless_one_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], namespace: str
 ) -> None:
-    monkeypatch.setenv("KUBECONFIG", "named, so that no service account is used")
     asked: list[str] = []
 
     def handle(request: BaseHTTPRequestHandler) -> None:
@@ -190,8 +188,7 @@ def test_the_namespace_is_that_of_the_context_unless_one_is_given(
     with a_server(handle) as url:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(json.dumps(a_kubeconfig(url, namespace="team-a")), encoding="utf-8")
-        # The Kubernetes client reads KUBECONFIG once, when it is imported.
-        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         result = CliRunner().invoke(app, ["explain", "m", *options])
     assert f"no SpeculativeModel {namespace}/m" in result.output
     assert all(f"/namespaces/{namespace}/" in path for path in asked)
