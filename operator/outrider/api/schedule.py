@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,6 +99,19 @@ class Schedule:
             f"{'*' if tier.max_batch_size is None else tier.max_batch_size}:{tier.num_speculative_tokens}"
             for tier in self.tiers
         )
+
+
+def bin_of(batch_size: float, edges: Sequence[int]) -> int:
+    """Index of the bin that a batch belongs to; means are rounded, since engines count requests.
+
+    edges: inclusive upper ones; the last bin is open.
+    """
+    return min(bisect_left(edges, round(batch_size)), len(edges) - 1)
+
+
+def bin_low(index: int, edges: Sequence[int]) -> int:
+    """Smallest batch of a bin."""
+    return 1 if index == 0 else edges[index - 1] + 1
 
 
 def geometric_bins(max_batch_size: int) -> tuple[int, ...]:

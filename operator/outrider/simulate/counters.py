@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from outrider.simulate.windows import bin_low
+from outrider.simulate.windows import low_of
 
 MAX_POSITIONS = 16
 """Longest draft that can be counted."""
@@ -110,7 +110,7 @@ def count(counters: Counters, block: Block, edges: Sequence[int]) -> None:
     counters.first_tokens += block.first
     counters.generated += block.emitted
     counters.prefill += block.prefill
-    key = (bin_low(block.scheduled, edges), block.k)
+    key = (low_of(block.scheduled, edges), block.k)
     cell = counters.cells.get(key)
     if cell is None:
         cell = counters.cells[key] = CellSums()

@@ -12,7 +12,7 @@ from outrider.api.schedule import Schedule
 from outrider.simulate.fleet import ProbeRun, Span, Tick, follow, pod_names
 from outrider.simulate.pieces import Piece, cut
 from outrider.simulate.table import ThroughputTable
-from outrider.simulate.windows import Stretch, bin_low, window_of
+from outrider.simulate.windows import Stretch, low_of, window_of
 from outrider.tuning.decision import Probe
 
 PROBE_DEADLINE_SECONDS = 20.0
@@ -90,7 +90,7 @@ class TableFleet:
 
     def _measured(self, pieces: Sequence[Piece], speed: float) -> list[Stretch]:
         groups: dict[tuple[int, int], float] = {}
-        keys = [(bin_low(self._phases[p.phase].load, self._edges), p.k) for p in pieces]
+        keys = [(low_of(self._phases[p.phase].load, self._edges), p.k) for p in pieces]
         for key, piece in zip(keys, pieces, strict=True):
             groups[key] = groups.get(key, 0.0) + piece.seconds
         factors = {key: speed * self._factor(seconds) for key, seconds in sorted(groups.items())}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from outrider.api.schedule import bin_low, bin_of
 from outrider.tuning.window import Cell, Window
 
 
@@ -23,10 +23,9 @@ class Stretch:
     context: float = 0.0  # tokens in the KV cache, summed over steps
 
 
-def bin_low(batch_size: float, edges: Sequence[int]) -> int:
+def low_of(batch_size: float, edges: Sequence[int]) -> int:
     """Smallest batch of the bin of a batch. edges: inclusive upper ones; the last bin is open."""
-    index = min(bisect_left(edges, round(batch_size)), len(edges) - 1)
-    return 1 if index == 0 else edges[index - 1] + 1
+    return bin_low(bin_of(batch_size, edges), edges)
 
 
 def window_of(
@@ -62,7 +61,7 @@ def window_of(
 def _cells(stretches: Sequence[Stretch], edges: Sequence[int]) -> Iterable[Cell]:
     groups: dict[tuple[int, int], list[Stretch]] = {}
     for s in stretches:
-        groups.setdefault((bin_low(s.batch_size, edges), s.k), []).append(s)
+        groups.setdefault((low_of(s.batch_size, edges), s.k), []).append(s)
     for (low, k), rows in sorted(groups.items()):
         requests = sum(s.steps * s.batch_size for s in rows)
         yield Cell(

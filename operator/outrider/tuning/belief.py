@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, log2, sqrt
 
 import numpy as np
@@ -47,6 +47,12 @@ class Belief:
         return float(self.log_goodput[i] - self.log_goodput[j]), sqrt(
             max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0)
         )
+
+    def after_measuring(self, k: int, variance: float) -> Belief:
+        """What will be known once `k` was measured with this variance of its log goodput; means stay."""
+        row = self.candidates.index(k)
+        known = self.covariance[row]
+        return replace(self, covariance=self.covariance - np.outer(known, known) / (known[row] + variance))
 
     def best(self, among: Iterable[int]) -> int:
         """The K with the highest mean; of equals the smallest. At least one."""

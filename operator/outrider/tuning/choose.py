@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from outrider.tuning.belief import Belief
@@ -55,28 +55,31 @@ def reverted(bin_state: BinState, belief: Belief, policy: Policy, now: float) ->
 
 
 def follow(
-    state: TunerState, beliefs: Mapping[int, Belief], current: int | None, policy: Policy, now: float
+    state: TunerState, beliefs: Mapping[int, Belief], current: int, policy: Policy, now: float
 ) -> TunerState:
     """The other bins: those seen before by the same rule, the unseen ones by a careful guess."""
+    measured = seen(state)
     for index, belief in beliefs.items():
         bin_state = state.bins.get(index)
         if index == current:
             continue
         if bin_state is not None and bin_state.visited:
-            k = challenger(bin_state, belief, seen(state), policy)
+            k = challenger(bin_state, belief, measured, policy)
             if k is not None and _rested(bin_state, policy, now):
                 settled = bin_state.settled_at is not None
                 state = state.with_bin(index, bin_state.changed_to(k, now, settled=settled))
         else:
-            state = _guess(state, index, belief, policy)
+            state = _guess(state, index, belief, measured, policy)
     return state
 
 
-def _guess(state: TunerState, index: int, belief: Belief, policy: Policy) -> TunerState:
+def _guess(
+    state: TunerState, index: int, belief: Belief, measured: frozenset[int], policy: Policy
+) -> TunerState:
     given = policy.allowed(state.schedule.k_at(policy.bins[index]))
     k = state.bins[index].k if index in state.bins else given
-    measured = [c for c in usable(belief, policy) if c in seen(state)]
-    safest = belief.safest(measured, 1.0) if measured else k
+    among = [c for c in usable(belief, policy) if c in measured]
+    safest = belief.safest(among, 1.0) if among else k
     if safest != k:
         gain, error = belief.gain(safest, k)
         if gain > policy.min_gain + (0.5 * error if safest > k else 0.0):
@@ -88,8 +91,3 @@ def _guess(state: TunerState, index: int, belief: Belief, policy: Policy) -> Tun
 
 def _rested(bin_state: BinState, policy: Policy, now: float) -> bool:
     return bin_state.changed_at is None or now - bin_state.changed_at >= policy.dwell_seconds
-
-
-def names(values: Sequence[int]) -> str:
-    """For instance ``1, 3``."""
-    return ", ".join(str(v) for v in values)

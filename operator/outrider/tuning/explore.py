@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
 from outrider.tuning.belief import Belief
-from outrider.tuning.surface import Array
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(11)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -43,13 +41,10 @@ class Plan:
     saturated: bool  # nothing else would be worth a slice
 
 
-def next_slice(belief: Belief, among: Collection[int], covariance: Array, terms: Terms) -> int | None:
-    """The K whose measurement is worth most over its cost; None when none is worth it.
-
-    covariance: of the log goodputs, as far as it is known by then.
-    """
+def next_slice(belief: Belief, among: Collection[int], terms: Terms) -> int | None:
+    """The K whose measurement is worth most over its cost; None when none is worth it."""
     rows = [belief.candidates.index(k) for k in sorted(among)]
-    means, inner = belief.log_goodput[rows], covariance[np.ix_(rows, rows)]
+    means, inner = belief.log_goodput[rows], belief.covariance[np.ix_(rows, rows)]
     spent = _REPEATS * terms.seconds
     variances = np.diag(inner)[:, None] + terms.noise**2 * 10.0 / spent[None, :]
     changes = inner[:, :, None] / np.sqrt(variances)[:, None, :]  # [measured, moved, repeats]
@@ -69,11 +64,12 @@ def plan(
     loss: seconds of the smallest K's goodput that slices may cost, at most. Of a budget that is
         untouched one slice is always paid, or ignorance would keep K where it is for ever.
     """
-    covariance = belief.covariance.copy()
+    variance = terms.noise**2 * 10.0 / terms.seconds
+    by_then = belief
     floor, ks, left, lost = min(among, default=0), list[int](), seconds, 0.0
     while left >= terms.seconds:
-        k = next_slice(belief, among, covariance, terms)
-        if k is None and _doubtful(belief, incumbent, floor, covariance, terms):
+        k = next_slice(by_then, among, terms)
+        if k is None and _doubtful(by_then, incumbent, floor, terms):
             k = floor
         if k is None:
             return Plan(tuple(ks), lost, saturated=True)
@@ -83,20 +79,17 @@ def plan(
                 break
             ks.append(k)
             lost += expected
-        row = belief.candidates.index(k)
-        variance = covariance[row, row] + terms.noise**2 * 10.0 / terms.seconds
-        covariance = covariance - np.outer(covariance[row], covariance[row]) / variance
+        by_then = by_then.after_measuring(k, variance)
         left -= terms.seconds
     return Plan(tuple(ks), lost, saturated=False)
 
 
-def _doubtful(belief: Belief, incumbent: int, floor: int, covariance: Array, terms: Terms) -> bool:
+def _doubtful(belief: Belief, incumbent: int, floor: int, terms: Terms) -> bool:
     """Whether the smallest K may be better by more than is allowed: then it is looked at in any case."""
     if incumbent == floor:
         return False
-    i, j = belief.candidates.index(incumbent), belief.candidates.index(floor)
-    error = sqrt(max(float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]), 0.0))
-    return belief.gain(incumbent, floor)[0] - terms.safe_sigmas * error < -terms.safe_loss
+    gain, error = belief.gain(incumbent, floor)
+    return gain - terms.safe_sigmas * error < -terms.safe_loss
 
 
 def _costs(belief: Belief, k: int, floor: int, terms: Terms) -> tuple[float, float]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp
 from typing import TypeVar
 
 from outrider.tuning.decision import DecisionReason
@@ -140,12 +139,11 @@ def dwell(step: Step) -> Veto | None:
 def rate_limit(step: Step) -> Veto | None:
     """Few changes per hour; some more while a bin is not settled."""
     bin_state = step.view.bin_state
-    if bin_state.changed_at is None or step.revert:
+    if step.revert:
         return None
-    recent = bin_state.switches * exp(-(step.view.now - bin_state.changed_at) / 3600.0)
     policy = step.view.policy
     allowed = policy.switches_per_hour + (policy.switches_to_settle if bin_state.settled_at is None else 0)
-    if recent + 1 <= allowed:
+    if bin_state.recent_switches(step.view.now) + 1 <= allowed:
         return None
     return Veto(DecisionReason.RATE_LIMITED, f"K {step.k} looks better, but K changed often in the last hour")
 

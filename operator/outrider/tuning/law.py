@@ -84,8 +84,7 @@ def _wish(view: View) -> Wish:
         return view.hold(DecisionReason.MEASURING, f"measuring K {view.trial.k}")
     view = view.with_state(replace(view.state, trial=None))
     chosen = _choose(view)
-    if chosen.kind is Kind.EXPLOIT or chosen.kind is Kind.ROLL_BACK:
-        view = view.with_state(chosen.state)
+    view = view.with_state(chosen.state)
     tried = attempt(view)
     if chosen.kind is not Kind.HOLD:
         return replace(chosen, state=tried.state, probe=tried.probe)
@@ -104,9 +103,7 @@ def _choose(view: View) -> Wish:
         else choose.challenger(bin_state, belief, choose.seen(view.state), view.policy)
     )
     if k is None:
-        return view.hold(
-            DecisionReason.SETTLED, f"K {bin_state.k} is the best known, {view.rate(bin_state.k)}"
-        )
+        return view.hold_settled()
     veto = guardrails.first_veto(guardrails.STEP, guardrails.Step(k, view, revert=back is not None))
     if veto is not None:
         return view.hold(veto.reason, veto.sentence)
@@ -123,10 +120,8 @@ def _choose(view: View) -> Wish:
 def _pinned(view: View) -> Wish | None:
     """Where tuning does not pay, the static table stays for as long as it took to find out."""
     state, policy, ledger = view.state, view.policy, view.state.ledger
-    if state.pinned_until is not None and view.now < state.pinned_until:
-        return view.hold(
-            DecisionReason.PINNED, f"the static table stays for {state.pinned_until - view.now:.0f} s"
-        )
+    if (left := state.pinned_seconds(view.now)) > 0:
+        return view.hold(DecisionReason.PINNED, f"the static table stays for {left:.0f} s")
     if ledger.weight < 0.5 or ledger.gain >= -policy.ledger_loss * ledger.weight:
         return None
     pinned = replace(state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.ledger_seconds)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from outrider.api.schedule import geometric_bins
+from outrider.api.schedule import bin_low, bin_of, geometric_bins
 
 
 @dataclass(frozen=True)
@@ -139,12 +138,11 @@ class Policy:
 
     def bin_of(self, batch_size: float) -> int:
         """Index of the bin that a batch belongs to; means are rounded, since engines count requests."""
-        return min(bisect_left(self.bins, round(batch_size)), len(self.bins) - 1)
+        return bin_of(batch_size, self.bins)
 
     def limits(self, index: int) -> tuple[int, int | None]:
         """Smallest and largest batch of a bin; the last bin is open."""
-        low = 1 if index == 0 else self.bins[index - 1] + 1
-        return low, None if index == len(self.bins) - 1 else self.bins[index]
+        return bin_low(index, self.bins), None if index == len(self.bins) - 1 else self.bins[index]
 
     def label(self, index: int) -> str:
         """A bin as people write it: ``1``, ``7-12``, ``25+``."""

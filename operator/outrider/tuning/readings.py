@@ -74,6 +74,10 @@ class Readings:
         rows = self.of(index)
         return sum(r.requests for r in rows) / sum(r.steps for r in rows)
 
+    def pods(self, index: int) -> list[str]:
+        """The pods with readings in one batch bin, by name."""
+        return sorted({row.pod for row in self.of(index)})
+
     def of(self, index: int) -> tuple[Reading, ...]:
         """The readings of one batch bin."""
         return tuple(row for row in self.rows if row.bin == index)

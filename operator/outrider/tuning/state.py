@@ -45,13 +45,14 @@ class BinState:
     credit: float = 0.0  # seconds of calibration left
     replaced: int | None = None  # the K before the last change, to roll back to
     changed_at: float | None = None  # unix seconds
-    switches: float = 0.0  # changes of the last hour, older ones counting less
+    switches: float = 0.0  # changes up to the last one, older ones counting less
+
+    def recent_switches(self, now: float) -> float:
+        """Changes of the last hour, older ones counting less."""
+        return 0.0 if self.changed_at is None else self.switches * exp(-(now - self.changed_at) / 3600.0)
 
     def changed_to(self, k: int, now: float, *, settled: bool) -> BinState:
         """Another K is chosen."""
-        recent = (
-            self.switches * exp(-(now - self.changed_at) / 3600.0) if self.changed_at is not None else 0.0
-        )
         return replace(
             self,
             k=k,
@@ -59,7 +60,7 @@ class BinState:
             settled_at=now if settled else None,
             replaced=self.k,
             changed_at=now,
-            switches=recent + 1,
+            switches=self.recent_switches(now) + 1,
         )
 
     def unsettled(self, credit: float) -> BinState:
@@ -156,9 +157,13 @@ class TunerState:
         """Every bin is to be chosen anew."""
         return replace(self, bins={index: b.unsettled(credit) for index, b in self.bins.items()})
 
+    def pinned_seconds(self, now: float) -> float:
+        """How long the static table still holds; 0 when it is not pinned."""
+        return 0.0 if self.pinned_until is None else max(0.0, self.pinned_until - now)
+
     def composed(self, policy: Policy, now: float) -> TunerState:
         """The wanted table follows bins and trial."""
-        pinned = self.pinned_until is not None and now < self.pinned_until
+        pinned = self.pinned_seconds(now) > 0
         chosen = {} if pinned else {index: b.k for index, b in self.bins.items() if b.decided}
         return replace(self, schedule=compose(self.static, chosen, None if pinned else self.trial, policy))
 

@@ -30,7 +30,7 @@ def attempt(view: View) -> Wish:
     state = _paid(view, len(ks) * length, planned.loss)
     k, calibrating = view.bin_state.k, view.bin_state.settled_at is None
     reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
-    words = f"trying K {choose.names(ks)}, {length:.1f} s each; K {k} has {view.rate(k)}"
+    words = f"trying K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {view.rate(k)}"
     if view.readings.exact:
         return Wish(Kind.EXPLORE, reason, view.say(words), state, probe=_probe(view, ks, length))
     trial = Trial(view.bin, ks[0], started_at=view.now, heard_at=view.now)
@@ -42,7 +42,7 @@ def _nothing(view: View, *, credit_left: bool, saturated: bool) -> Wish:
     bin_state = view.bin_state
     k = bin_state.k
     if bin_state.settled_at is not None or (credit_left and not saturated):
-        return view.hold(DecisionReason.SETTLED, f"K {k} is the best known, {view.rate(k)}")
+        return view.hold_settled()
     state = view.state.with_bin(view.bin, replace(bin_state, decided=True, settled_at=view.now))
     return Wish(Kind.EXPLOIT, DecisionReason.CALIBRATED, view.say(f"K stays {k}, {view.rate(k)}"), state)
 
@@ -54,8 +54,7 @@ def _credit(view: View) -> float:
 
 
 def _plan(view: View, length: float) -> explore.Plan:
-    policy, exact = view.policy, view.readings.exact
-    pods = len({r.pod for r in view.readings.of(view.bin)}) if exact else 1
+    policy, exact, pods = view.policy, view.readings.exact, _sharing_pods(view)
     budget = policy.loss_budget * policy.loss_seconds * pods
     terms = explore.Terms(
         seconds=length,
@@ -74,12 +73,16 @@ def _plan(view: View, length: float) -> explore.Plan:
 
 def _paid(view: View, seconds: float, loss: float) -> TunerState:
     """Time and loss of the slices are booked when they are asked for."""
-    state, bin_state = view.state, view.bin_state
-    pods = len({r.pod for r in view.readings.of(view.bin)}) if view.readings.exact else 1
-    state = replace(state, loss=state.loss + loss / pods)
+    bin_state = view.bin_state
+    state = replace(view.state, loss=view.state.loss + loss / _sharing_pods(view))
     if bin_state.settled_at is None:
         return state.with_bin(view.bin, replace(bin_state, credit=max(0.0, bin_state.credit - seconds)))
     return replace(state, probe_credit=max(0.0, state.probe_credit - seconds))
+
+
+def _sharing_pods(view: View) -> int:
+    """Pods that gain from what one of them tries; a trial through the table runs on all."""
+    return len(view.readings.pods(view.bin)) if view.readings.exact else 1
 
 
 def _slice_seconds(view: View) -> float:
@@ -93,6 +96,6 @@ def _slice_seconds(view: View) -> float:
 
 def _probe(view: View, ks: Sequence[int], seconds: float) -> Probe:
     """On one pod of the bin, another one at each tick."""
-    pods = sorted({r.pod for r in view.readings.of(view.bin)})
+    pods = view.readings.pods(view.bin)
     low, high = view.policy.limits(view.bin)
     return Probe(pods[view.state.ticks % len(pods)], low, high, tuple(Slice(k, seconds) for k in ks))

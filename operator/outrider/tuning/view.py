@@ -61,6 +61,11 @@ class View:
         """Nothing changes, and why."""
         return Wish(Kind.HOLD, reason, self.say(words), self.state)
 
+    def hold_settled(self) -> Wish:
+        """Nothing changes, since nothing better is known."""
+        k = self.bin_state.k
+        return self.hold(DecisionReason.SETTLED, f"K {k} is the best known, {self.rate(k)}")
+
     def say(self, words: str) -> str:
         """A sentence about this bin."""
         return f"batch {self.policy.label(self.bin)}: {words}"
