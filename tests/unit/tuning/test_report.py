@@ -1,0 +1,64 @@
+"""The numbers that come with a decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from outrider.tuning.decision import Reference
+from outrider.tuning.report import pooled_acceptance
+from tests.unit.tuning.factories import Engine, a_policy, a_start, a_window, run, true_goodput
+
+
+def test_speedup_is_against_a_launch_without_drafter() -> None:
+    """What K=0 costs in the same engines, less the tax that K=0 has there."""
+    policy = a_policy(k0_tax=0.10)
+    decision = run(a_start(0, policy), Engine(32.0), ticks=20, policy=policy)[-1]
+    assert decision.speedup is not None
+    assert decision.speedup.reference is Reference.PROBE
+    true = true_goodput(32.0, 1) / true_goodput(32.0, 0)
+    assert decision.speedup.ratio == pytest.approx(true / 1.10, rel=0.05)
+    assert decision.speedup.low < decision.speedup.ratio < decision.speedup.high
+
+
+def test_a_tax_that_nobody_knows_makes_the_speedup_unsure() -> None:
+    def width(deviation: float) -> float:
+        policy = a_policy(k0_tax_deviation=deviation)
+        speedup = run(a_start(), Engine(1.0), ticks=20, policy=policy)[-1].speedup
+        assert speedup is not None
+        return speedup.high - speedup.low
+
+    assert width(0.0) < width(0.1)
+
+
+def test_a_speedup_says_when_k_0_was_never_measured_here() -> None:
+    decision = run(a_start(), Engine(8.0), ticks=1)[0]
+    assert decision.speedup is not None
+    assert decision.speedup.reference is Reference.PRIOR
+
+
+def test_without_k_0_among_the_candidates_there_is_no_speedup() -> None:
+    policy = replace(a_policy(), candidates=(1, 2, 3, 5))
+    assert run(a_start(3, policy), Engine(8.0), ticks=2, policy=policy)[-1].speedup is None
+
+
+def test_acceptance_is_pooled_by_sums() -> None:
+    busy, quiet = a_window(seconds=9.0, acceptance=0.9), a_window(seconds=1.0, acceptance=0.1)
+    pooled = pooled_acceptance([busy, quiet])
+    assert pooled is not None
+    drafted = busy.draft_tokens + quiet.draft_tokens
+    assert pooled.rate == pytest.approx((busy.accepted_tokens + quiet.accepted_tokens) / drafted)
+    assert len(pooled.per_position) == 3
+
+
+def test_no_drafts_mean_no_acceptance() -> None:
+    assert pooled_acceptance([a_window(k=0.0)]) is None
+
+
+def test_estimates_of_every_visited_bin_are_reported_and_of_no_other() -> None:
+    first = run(a_start(), Engine(1.0), ticks=20)[-1]
+    decision = run(first.state, Engine(8.0), ticks=1, at=100.0)[0]
+    assert set(decision.estimates) == {"1", "7-12"}
+    assert decision.estimates["1"].settled
+    assert not decision.estimates["7-12"].settled
