@@ -45,10 +45,12 @@ class Leader:
             self._queue.add,
             namespaces=settings.watch_namespaces,
             metrics=metrics,
+            urgent=self._look_now,
         )
         self._reporter = ClusterReporter(cluster, self._store)
         self._shelf = ClusterStateShelf(cluster, self._store)
         self._term = term
+        self._loop: TuningLoop | None = None
         self.has_view = False
         """True once everything was read; before that nothing is written."""
 
@@ -94,7 +96,7 @@ class Leader:
         engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
             async with open_source(settings, fleet) as source:
-                await TuningLoop(
+                self._loop = TuningLoop(
                     fleet=fleet,
                     source=source,
                     engines=engines,
@@ -105,9 +107,15 @@ class Leader:
                     lease_seconds=settings.push_lease_seconds,
                     settle_seconds=settings.scale_settle_seconds,
                     metrics=self._metrics,
-                ).run()
+                )
+                await self._loop.run()
         finally:
+            self._loop = None
             await engines.aclose()
+
+    def _look_now(self) -> None:
+        if self._loop is not None:
+            self._loop.look_now()
 
     async def _supervise(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         while True:

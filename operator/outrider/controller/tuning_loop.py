@@ -26,6 +26,8 @@ _NUMBERS_INTERVAL_SECONDS = 10.0
 _CLOCK_SLACK_SECONDS = 2.0
 """How far the clocks of the operator and of the source may differ."""
 _STOP_SECONDS = 3.0
+_BREATH_SECONDS = 1.0
+"""Between two ticks, whoever asks."""
 
 
 @dataclass(slots=True)
@@ -78,9 +80,14 @@ class TuningLoop:
         self._metrics = metrics
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
+        self._asked = asyncio.Event()
+
+    def look_now(self) -> None:
+        """Do not wait for the next tick: somebody changed a model, or a pod came up."""
+        self._asked.set()
 
     async def run(self) -> None:
-        """Tick until cancelled, at a steady pace; then keep what was learnt.
+        """Tick until cancelled, at a steady pace, and when asked to; then keep what was learnt.
 
         A slow tick delays the next one and never overlaps it.
         """
@@ -90,9 +97,21 @@ class TuningLoop:
                 started = loop.time()
                 with self._metrics.tuning_tick_seconds.time():
                     await self.tick()
-                await asyncio.sleep(max(0.0, self._interval - (loop.time() - started)))
+                await self._rest(started)
         finally:
             await self._keep_all()
+
+    async def _rest(self, started: float) -> None:
+        """Until the next tick is due, or somebody asks; a storm of changes makes no storm of ticks."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, min(_BREATH_SECONDS, self._interval) - (loop.time() - started)))
+        try:
+            async with asyncio.timeout_at(started + self._interval):
+                await self._asked.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._asked.clear()
 
     async def tick(self) -> None:
         """One round over all models."""

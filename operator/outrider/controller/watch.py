@@ -22,7 +22,8 @@ from outrider.cluster.errors import ClusterError
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import MANAGED_SELECTOR, Key, Store, is_tuner_state, model_of
+from outrider.controller.store import MANAGED_SELECTOR, Key, Store, is_tuner_state, key_of, model_of
+from outrider.controller.urgency import cannot_wait
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class ClusterWatch:
     """Keeps the store up to date and calls ``changed`` with the model that an event is about.
 
     namespaces: where to watch; empty for everywhere.
+    urgent: called besides for what the tuning loop does not let wait.
     """
 
     def __init__(
@@ -52,10 +54,12 @@ class ClusterWatch:
         *,
         namespaces: Sequence[str],
         metrics: OwnMetrics,
+        urgent: Callable[[], None] = lambda: None,
     ) -> None:
         self._cluster = cluster
         self._store = store
         self._changed = changed
+        self._urgent = urgent
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
         self._resync = asyncio.Event()
@@ -156,10 +160,13 @@ class ClusterWatch:
     def _take(self, resource: Resource, change: str | None, raw: JsonObject) -> None:
         shelf = self._store.shelf(resource)
         metadata = Metadata.model_validate(raw["metadata"])
+        before = shelf.get(key_of(metadata))
         if change == "DELETED":
             shelf.drop(metadata)
-        elif shelf.put(raw) is None:
+        elif (after := shelf.put(raw)) is None:
             return
+        elif cannot_wait(before, after):
+            self._urgent()
         if not is_tuner_state(resource.kind, metadata):
             self._changed(model_of(metadata))
 
