@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
 from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
@@ -18,6 +19,10 @@ class EnginePod:
 
     name: str
     address: EngineAddress
+    launch: Launch = field(default_factory=Launch)
+    """How it was started."""
+    canary: bool = False
+    """Started without speculation, to be measured against."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -22,6 +24,9 @@ from outrider.tuning.decision import Probe
 STATE_PATH = "/outrider/v1/state"
 SCHEDULE_PATH = "/outrider/v1/schedule"
 PROBE_PATH = "/outrider/v1/probe"
+
+_MAX_ANSWER_BYTES = 1024 * 1024
+"""After decompression; a state has about a thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +89,17 @@ class ProbeOrder:
 class EngineClient:
     """Reads and sets the table of one engine at a time; safe for concurrent use.
 
+    timeout_seconds: for one whole answer, from the connection to its last byte.
     transport: for tests; by default real HTTP.
     """
 
     def __init__(self, *, timeout_seconds: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        # A pod is reached by its own address, never through a proxy of the environment.
-        self._http = httpx.AsyncClient(timeout=timeout_seconds, transport=transport, trust_env=False)
+        self._timeout = timeout_seconds
+        # A pod is reached by its own address, never through a proxy of the environment. Silent pods must not
+        # use up connections that others wait for.
+        self._http = httpx.AsyncClient(
+            timeout=None, transport=transport, trust_env=False, limits=httpx.Limits(max_connections=None)
+        )
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -126,16 +136,37 @@ class EngineClient:
         self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
     ) -> EngineState:
         try:
-            response = await self._http.request(
-                method, engine.url + path, json=body, headers={"Authorization": f"Bearer {engine.token}"}
-            )
+            async with asyncio.timeout(self._timeout):
+                answer = await self._answer(method, engine, path, body)
+        except TimeoutError as error:
+            raise EngineUnreachable(f"timeout: no whole answer within {self._timeout:g} s") from error
         except httpx.TransportError as error:
             raise EngineUnreachable(
                 f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             ) from error
-        if response.is_success:
-            return _parse_state(response)
-        raise _refusal(response)
+        except httpx.DecodingError as error:
+            raise EngineProtocolError(f"unreadable answer: {error}") from error
+        if httpx.codes.is_success(answer.status):
+            return _parse_state(answer)
+        raise _refusal(answer)
+
+    async def _answer(
+        self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
+    ) -> _Answer:
+        headers = {"Authorization": f"Bearer {engine.token}"}
+        content = bytearray()
+        async with self._http.stream(method, engine.url + path, json=body, headers=headers) as response:
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > _MAX_ANSWER_BYTES:
+                    raise EngineProtocolError(f"the answer is larger than {_MAX_ANSWER_BYTES} bytes")
+        return _Answer(path, response.status_code, bytes(content))
+
+
+class _Answer(NamedTuple):
+    path: str
+    status: int
+    content: bytes
 
 
 class _ErrorDetail(BaseModel):
@@ -149,30 +180,29 @@ class _ErrorBody(BaseModel):
     error: _ErrorDetail
 
 
-def _parse_state(response: httpx.Response) -> EngineState:
+def _parse_state(answer: _Answer) -> EngineState:
     try:
-        return EngineState.model_validate_json(response.content)
+        return EngineState.model_validate_json(answer.content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "body"
         raise EngineProtocolError(f"unreadable state: {where}: {first['msg']}") from error
 
 
-def _refusal(response: httpx.Response) -> Exception:
+def _refusal(answer: _Answer) -> Exception:
     try:
-        detail = _ErrorBody.model_validate_json(response.content).error
+        detail = _ErrorBody.model_validate_json(answer.content).error
     except ValidationError:
-        if response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
-            path = response.request.url.path
-            missing = "control API" if path != PROBE_PATH else "probes in the control API"
+        if answer.status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+            missing = "control API" if answer.path != PROBE_PATH else "probes in the control API"
             return EngineProtocolError(
                 f"no {missing}: the engine runs without the outrider_engine plugin, or an older one"
             )
-        return EngineProtocolError(f"HTTP {response.status_code} without a reason")
+        return EngineProtocolError(f"HTTP {answer.status} without a reason")
     if detail.reason == ProbeRunning.__name__:
         return ProbeRunning(detail.reason, detail.message)
     kinds: dict[int, type[PushRefused]] = {
         httpx.codes.CONFLICT: StaleTerm,
         httpx.codes.SERVICE_UNAVAILABLE: LiveTuningImpossible,
     }
-    return kinds.get(response.status_code, PushRefused)(detail.reason, detail.message)
+    return kinds.get(answer.status, PushRefused)(detail.reason, detail.message)

@@ -54,7 +54,7 @@ class ScrapeSettings:
 
     timeout_seconds: float = 3.0  # for one pod's whole answer
     max_response_bytes: int = 8 * 1024 * 1024  # after decompression
-    concurrency: int = 32  # pods asked at the same time
+    concurrency: int = 100  # pods asked at the same time; 500 silent ones take a quarter of a lease
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class PodScrapeSource:
         if errors and len(errors) == len(self._pods):
             raise EnginesUnreachable(
                 f"no engine answered, the first: {errors[0]}",
-                action="Check network policies between the operator and the pods",
+                action="Check network policies between the operator and the pods.",
             )
         since = self._clock() - lookback_seconds
         return {key: _series(pod, since) for key, pod in self._pods.items() if pod.scrapes}

@@ -13,7 +13,7 @@ import requests
 import requests.auth
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, MaxRetryError
 from urllib3.util.retry import Retry
 
 from outrider.telemetry import names
@@ -30,8 +30,10 @@ from outrider.telemetry.source import (
 _CHUNK_BYTES = 64 * 1024
 _LOGIN_STATUS = ("HTTP Status Code 401", "HTTP Status Code 403")
 
-_PARTS = (1, 4, 12)
-"""Queries per tick: as few as fit the limit of an answer."""
+_PARTS = (1, 3, 8)
+"""Queries per tick: as few as fit the limit of an answer, and a dozen in the tick that finds it out."""
+_ANSWERS = 4
+"""A tick waits for all answers together no longer than for so many: engines hold their tables on a lease."""
 _ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
 """The characters in which Kubernetes ends generated pod names."""
 
@@ -92,16 +94,25 @@ class PrometheusSource:
         self._session.close()
 
     def _fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+        deadline = time.monotonic() + _ANSWERS * self._settings.timeout_seconds
         while True:
             try:
                 found: dict[PodKey, PodSeries] = {}
                 for pods in partition(_PARTS[self._level]):
+                    self._require_time(deadline)
                     found |= self._ask(query(lookback_seconds, pods))
                 return found
             except AnswerTooLarge:
                 if self._level == len(_PARTS) - 1:
                     raise
                 self._level += 1
+
+    def _require_time(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise SourceUnreachable(
+                f"not all of {_PARTS[self._level]} answers came in time",
+                action="Look at Prometheus' load, or raise the tuning interval and the timeout.",
+            )
 
     def _ask(self, promql: str) -> Mapping[PodKey, PodSeries]:
         try:
@@ -117,7 +128,7 @@ class PrometheusSource:
             ) from error
         except (requests.RequestException, HTTPError, OSError) as error:
             raise SourceUnreachable(
-                _short(error),
+                _short(_cause(error)),
                 action=f"Check that {self._settings.url} can be reached from the operator's pod.",
             ) from error
 
@@ -199,6 +210,12 @@ def _secret(path: Path) -> str:
         raise SourceRefused(
             f"cannot read {path}", action="Check the Secret with Prometheus' credentials."
         ) from error
+
+
+def _cause(error: Exception) -> object:
+    """Why there was no connection; `requests` tells the whole query first, and a reader would see no more."""
+    inner = error.args[0] if error.args else None
+    return inner.reason if isinstance(inner, MaxRetryError) and inner.reason is not None else error
 
 
 def _short(message: object) -> str:

@@ -13,7 +13,7 @@ class MetricsError(Exception):
     """No measurements from the source. The only error that `MetricsSource.fetch` raises.
 
     reason: for the condition MetricsAvailable.
-    action: what the user can do, one plain sentence.
+    action: what the user can do, one plain sentence with its full stop.
     """
 
     reason = MetricsReason.PROMETHEUS_ERROR

@@ -29,6 +29,7 @@ class FakeEngine:
     failed: frozenset[int] = frozenset()  # by the self-test
     live_reason: str | None = None
     hangs: bool = False
+    drips: bool = False  # a byte now and then, and never an end
     lies: bool = False  # answers 200 and changes nothing
     answer: tuple[int, str] | None = None  # (status, body) instead of the contract
     puts: int = 0
@@ -61,9 +62,11 @@ class FakeEngine:
         state = "Failed" if self.failed else "Passed"
         return {"state": state, "detail": "4.2 s", "failedK": sorted(self.failed)}
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
         if self.hangs:
             await asyncio.sleep(60)
+        if self.drips:
+            return await _drip(request)
         if self.answer is not None:
             return web.Response(status=self.answer[0], text=self.answer[1])
         if request.path == "/metrics":
@@ -111,6 +114,14 @@ class FakeEngine:
     def restart(self) -> None:
         self.boot_id += "+"
         self.schedule, self.source, self.term, self.epoch = [{"numSpeculativeTokens": 3}], "Static", 0, 0
+
+
+async def _drip(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(0.05)
 
 
 def _error(status: int, reason: str, message: str = "") -> web.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -35,7 +36,14 @@ async def test_a_refusing_pod_is_named_and_does_not_hold_up_the_others(engines: 
     assert [confirmed.pod for confirmed in report.confirmed] == ["a"]
     assert isinstance(report.failed[0].error, StaleTerm)
     assert str(report).startswith("1/3 at epoch 17; b: StaleEpoch")
-    assert "c: ReadTimeout" in str(report)
+    assert "c: timeout" in str(report)
+
+
+async def test_more_silent_pods_than_a_pool_has_connections_hold_up_no_other(engines: EngineClient) -> None:
+    async with serving(FakeEngine("silent", hangs=True), FakeEngine("last")) as [silent, last]:
+        pods = [*(replace(silent, name=f"silent-{number}") for number in range(120)), last]
+        report = await push_to_all(engines, pods, PUSH)
+    assert [confirmed.pod for confirmed in report.confirmed] == ["last"]
 
 
 async def test_an_engine_that_accepts_and_changes_nothing_is_caught(engines: EngineClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from outrider.api.schedule import Schedule
@@ -68,8 +69,29 @@ async def test_an_engine_that_cannot_tune_says_why(client: EngineClient) -> None
 
 async def test_a_hanging_engine_is_unreachable(client: EngineClient) -> None:
     async with serving(FakeEngine(hangs=True)) as [pod]:
-        with pytest.raises(EngineUnreachable, match="Timeout"):
+        with pytest.raises(EngineUnreachable, match=r"timeout: no whole answer within 0\.5 s"):
             await client.state(pod.address)
+
+
+async def test_an_engine_that_drips_is_unreachable_after_the_timeout(client: EngineClient) -> None:
+    async with serving(FakeEngine(drips=True)) as [pod]:
+        with pytest.raises(EngineUnreachable, match="timeout"):
+            await client.state(pod.address)
+
+
+async def test_an_answer_without_bounds_is_a_protocol_error(client: EngineClient) -> None:
+    async with serving(FakeEngine(answer=(200, " " * 2_000_000))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="larger than"):
+            await client.state(pod.address)
+
+
+async def test_an_answer_that_does_not_unpack_is_a_protocol_error() -> None:
+    def garbled(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
+
+    client = EngineClient(timeout_seconds=0.5, transport=httpx.MockTransport(garbled))
+    with pytest.raises(EngineProtocolError, match="unreadable answer"):
+        await client.state(EngineAddress("http://engine", "token"))
 
 
 async def test_a_closed_port_is_unreachable(client: EngineClient) -> None:

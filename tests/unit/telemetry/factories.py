@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -171,8 +172,8 @@ Handler = Callable[[BaseHTTPRequestHandler], None]
 
 
 @contextmanager
-def a_server(handler: Handler) -> Iterator[str]:
-    """Real HTTP on loopback; the URL."""
+def a_server(handler: Handler, *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Real HTTP on loopback, encrypted where a context is given; the URL."""
 
     class Requests(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -183,10 +184,12 @@ def a_server(handler: Handler) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

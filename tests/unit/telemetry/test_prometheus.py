@@ -75,7 +75,7 @@ async def test_a_fleet_that_is_too_large_for_one_answer_is_asked_for_in_parts() 
         source = a_source(url, max_response_bytes=5000)
         first, again = await source.fetch(60), await source.fetch(60)
     assert set(first) == set(again) == {PodKey("default", f"m-{end}") for end in "bcd0"}
-    assert len(asked) == 1 + 4 + 4
+    assert len(asked) == 1 + 3 + 3
 
 
 def selects(query: str, pod: str) -> bool:
@@ -84,15 +84,41 @@ def selects(query: str, pod: str) -> bool:
     return found is None or (re.fullmatch(found[2], pod) is not None) == (found[1] == "=~")
 
 
-@pytest.mark.parametrize("parts", [1, 4, 12])
+@pytest.mark.parametrize("parts", [1, 3, 8])
 @pytest.mark.parametrize("pod", ["m-7f9-xk2bq", "m-7f9-xk2b9", "m-0", "m-11", "m-a", "m.x"])
 def test_each_pod_is_in_exactly_one_part(parts: int, pod: str) -> None:
     assert sum(selects(query(60, matcher), pod) for matcher in partition(parts)) == 1
 
 
-async def test_a_fleet_that_does_not_fit_into_a_dozen_answers_is_an_error() -> None:
+async def test_a_fleet_that_fits_into_the_smallest_parts_only_costs_a_dozen_queries_at_most() -> None:
+    asked = []
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        asked.append(parse_qs(urlsplit(request.path).query)["query"][0])
+        answering(an_answer(*[a_row()] * (1 if asked[-1] in smallest else 100)))(request)
+
+    smallest = [query(60, matcher) for matcher in partition(8)]
+    with a_server(handle) as url:
+        assert POD in await a_source(url, max_response_bytes=5000).fetch(60)
+    assert asked[-8:] == smallest
+    assert len(asked) <= 12
+
+
+async def test_a_fleet_that_does_not_fit_into_the_smallest_parts_is_an_error() -> None:
     error = await error_of(answering(an_answer(*[a_row()] * 100)), max_response_bytes=500)
     assert isinstance(error, AnswerMalformed)
+
+
+async def test_answers_that_are_each_in_time_are_not_waited_for_without_end() -> None:
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        smallest = parse_qs(urlsplit(request.path).query)["query"][0] in slow
+        time.sleep(0.3 if smallest else 0)
+        answering(an_answer(*[a_row()] * (1 if smallest else 100)))(request)
+
+    slow = [query(60, matcher) for matcher in partition(8)]
+    error = await error_of(handle, max_response_bytes=5000, timeout_seconds=0.5)
+    assert isinstance(error, SourceUnreachable)
+    assert str(error) == "not all of 8 answers came in time"
 
 
 async def test_engines_of_one_pod_are_added_where_both_have_a_sample() -> None:
@@ -137,6 +163,8 @@ async def test_nobody_listening_is_unreachable() -> None:
     with pytest.raises(SourceUnreachable) as caught:
         await a_source(url).fetch(60)
     assert caught.value.reason is MetricsReason.PROMETHEUS_UNREACHABLE
+    assert "refused" in str(caught.value)
+    assert "query" not in str(caught.value)
     assert url in caught.value.action
 
 

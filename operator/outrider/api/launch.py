@@ -1,0 +1,83 @@
+"""How engines are started, as far as tuning may decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outrider.api.resource import GROUP
+from outrider.api.schedule import Schedule
+
+ANNOTATION = f"{GROUP}/launch"
+"""On a pod that was started otherwise than the spec alone says: the text of its launch."""
+
+NO_DRAFTER = "no-drafter"
+
+LAUNCH_KEY = "launch"
+CANARY_KEY = "canary"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One way to start the engines of a model."""
+
+    drafter: bool = True
+    """False: without speculation, whatever the spec says."""
+    schedule: Schedule | None = None
+    """The table that engines are started with where none can be pushed; None: the spec's own."""
+
+    def __str__(self) -> str:
+        """``no-drafter``, a table such as ``8:3,*:0``, or nothing for the spec's own launch."""
+        if not self.drafter:
+            return NO_DRAFTER
+        return "" if self.schedule is None else str(self.schedule)
+
+    @classmethod
+    def parse(cls, text: str) -> Launch:
+        """The inverse of ``str``.
+
+        Raises:
+            ValueError: neither a table nor `NO_DRAFTER`.
+        """
+        if text == NO_DRAFTER:
+            return cls(drafter=False)
+        return cls(schedule=Schedule.parse(text)) if text else cls()
+
+    @classmethod
+    def of_pod(cls, annotations: Mapping[str, str]) -> Launch:
+        """How a pod was started.
+
+        Raises:
+            ValueError: the annotation is unreadable.
+        """
+        return cls.parse(annotations.get(ANNOTATION, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOrder:
+    """What the tuner wants of the engines' launch."""
+
+    launch: Launch = Launch()
+    """For the replicas."""
+    canary: bool = False
+    """One of the replicas is started without speculation, to be measured against."""
+
+    def to_data(self) -> dict[str, str]:
+        """The form in which an order is stored: `LAUNCH_KEY` and `CANARY_KEY`."""
+        return {LAUNCH_KEY: str(self.launch), CANARY_KEY: "true" if self.canary else "false"}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, str]) -> LaunchOrder:
+        """The inverse of `to_data`; a missing key is the spec's own launch.
+
+        Raises:
+            ValueError: unreadable; the message names the key.
+        """
+        canary = data.get(CANARY_KEY, "false")
+        if canary not in ("true", "false"):
+            raise ValueError(f"{CANARY_KEY}: {canary!r} is neither true nor false")
+        try:
+            launch = Launch.parse(data.get(LAUNCH_KEY, ""))
+        except ValueError as error:
+            raise ValueError(f"{LAUNCH_KEY}: {error}") from error
+        return cls(launch, canary == "true")
