@@ -31,14 +31,16 @@ def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], po
     settled less is asked, and nothing for a step down: when in doubt, the smaller K.
     """
     allowed = usable(belief, policy)
-    among = [k for k in allowed if k in measured] or list(allowed)
+    among = list(allowed) if policy.untried else [k for k in allowed if k in measured] or list(allowed)
     best = belief.best(among)
     if best == bin_state.k:
         return None
     if bin_state.k not in allowed:
         return best
     gain, error = belief.gain(best, bin_state.k)
-    if bin_state.settled_at is not None:
+    if policy.untried and best not in measured:
+        needed = max(policy.min_gain, policy.untried_sigmas * error)
+    elif bin_state.settled_at is not None:
         needed = max(policy.min_gain, policy.confidence_sigmas * error)
     else:
         needed = policy.caution_sigmas * error if best > bin_state.k else 0.0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from outrider.api.schedule import Schedule
+from outrider.tuning.belief import Belief
 from outrider.tuning.state import TunerState
+from outrider.tuning.tax import Tax
 
 
 class Kind(StrEnum):
@@ -48,6 +50,8 @@ class DecisionReason(StrEnum):
     """Hold: steps are slower than the SLO, so nothing is tried."""
     NOT_A_CANDIDATE = "NotACandidate"
     """Hold: the engines were not launched with that K."""
+    NO_DRAFTER = "NoDrafter"
+    """Hold: the engines were launched without a drafter."""
     PINNED = "Pinned"
     """Hold: tuning did not pay here, the static table stays for a while."""
     CALIBRATION = "Calibration"
@@ -106,6 +110,8 @@ class Reference(StrEnum):
 
     PROBE = "Probe"
     """K=0 in the same engines, in slices of time; the tax of K=0 is a prior."""
+    CANARY = "Canary"
+    """... and the tax of K=0 was measured on a pod that was launched without a drafter."""
     PRIOR = "Prior"
     """K=0 was not measured at this batch size: other batch sizes and the prior stand for it."""
 
@@ -129,7 +135,17 @@ class Speedup:
     low: float  # about 95 %
     high: float
     reference: Reference
-    measured_at: float  # unix seconds of the newest measurement of K=0, or of the K in force
+    measured_at: float  # unix seconds of the oldest part: K=0 or the K in force, and with a canary the tax
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is believed at the load of now, for those who decide how engines are launched."""
+
+    belief: Belief
+    measured: Mapping[int, float]  # K to unix seconds of its newest measurement at this batch size
+    k0_duty: float  # 0..1: share of recent time with K=0
+    tax: Tax  # of K=0 against a launch without drafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +198,4 @@ class Decision:
     speedup: Speedup | None  # None until K=0 and the K in force were measured here
     probe: Probe | None = None  # to be run on top of the table; None where the engine cannot, or need not
     structural: Structural = Structural.KEEP
+    outlook: Outlook | None = field(default=None, compare=False, repr=False)  # None without measurements

@@ -16,7 +16,8 @@ from outrider.api.schedule import Schedule
 from outrider.tuning import choose, guardrails
 from outrider.tuning.belief import beliefs
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Wish
-from outrider.tuning.learn import keep_ledger, learn
+from outrider.tuning.idle import launched_without
+from outrider.tuning.learn import keep_ledger, learn, learn_tax
 from outrider.tuning.policy import Policy
 from outrider.tuning.readings import read
 from outrider.tuning.report import report
@@ -37,6 +38,7 @@ def decide(
     policy: Policy,
     now: float,
     in_force: Schedule | None = None,
+    without_drafter: Sequence[Observation] = (),
 ) -> Decision:
     """One tick of the tuning law. Bad measurements never raise; they hold.
 
@@ -44,16 +46,23 @@ def decide(
         overlap, and none may begin before the wanted table was confirmed.
     now: unix seconds.
     in_force: the table that the engines ran with where decisions are not carried out (mode
-        Observe); then nothing is tried. None: the wanted one of `state`.
+        Observe, or `policy.relaunching()`); then nothing is tried. None: the wanted one of `state`.
+    without_drafter: of the pods that were launched without one. They tell the tax of K=0, and the
+        load where no other pod is measured.
     """
     if in_force is not None:
         policy = policy.observing()
     # In a fixed order, since the rounding of sums depends on it.
-    ordered = sorted(observations, key=lambda o: (o.pod, repr(o)))
+    ordered = _in_order(observations)
     windows = tuple(o for o in ordered if isinstance(o, Window))
     readings = read(windows, in_force or state.schedule, policy)
     interval = _FIRST_INTERVAL if state.at is None else min(max(now - state.at, 0.0), _LONGEST_INTERVAL)
     learnt = learn(state, readings, policy, now)
+    apart = (o for o in _in_order(without_drafter) if isinstance(o, Window))
+    bare = read(apart, Schedule.constant(0), policy)
+    learnt = learn_tax(learnt, tuple(r for r in bare.rows if r.k == 0), policy, now)
+    if without_drafter and not observations:
+        return launched_without(learnt, bare, policy, now)
     view = None
     if readings.bin is not None:
         believed = beliefs(learnt, readings, policy, now)
@@ -65,6 +74,10 @@ def decide(
     else:
         wish = _wish(view.with_state(choose.follow(learnt, view.beliefs, view.bin, policy, now)))
     return report(wish, view, before=state.schedule, windows=windows, policy=policy, now=now)
+
+
+def _in_order(observations: Sequence[Observation]) -> list[Observation]:
+    return sorted(observations, key=lambda o: (o.pod, repr(o)))
 
 
 def _blind(state: TunerState, veto: guardrails.Veto, policy: Policy, now: float) -> Wish:

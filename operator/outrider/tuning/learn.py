@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp, sqrt
 
@@ -11,6 +11,7 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.readings import Reading, Readings
 from outrider.tuning.state import BinState, Drift, Pace, TunerState
 from outrider.tuning.surface import Known
+from outrider.tuning.tax import Sample, Tax
 
 _MOST_KNOWN = 96
 """Cells that are remembered; the least measured go first."""
@@ -46,6 +47,18 @@ def keep_ledger(
         k0 += share * (row.k == 0)
     pods = len({r.pod for r in readings.rows})
     return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, policy=policy))
+
+
+def learn_tax(state: TunerState, rows: Sequence[Reading], policy: Policy, now: float) -> TunerState:
+    """Compare K=0 beside a drafter, as it is believed, with `rows` of launches without one."""
+    between_pods = sum(p.mean**2 for p in state.pods.values()) / max(len(state.pods), 1)
+    samples = [
+        Sample(-residual, known + between_pods, noise)
+        for residual, known, noise in residuals(state, rows, policy, now)
+    ]
+    return (
+        replace(state, tax=(state.tax or Tax.prior(policy)).after(samples, now, policy)) if samples else state
+    )
 
 
 def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:

@@ -106,12 +106,38 @@ class Policy:
     nobody measured it (published: 4 to 25 %)."""
     k0_tax_deviation: float = 0.05
     """How unsure that is."""
+    tax_half_life_seconds: float = 86400.0
+    """What a launch without drafter told of the tax loses half its weight in this time."""
+    tax_measured_share: float = 0.8
+    """The tax counts as measured once its deviation is below this share of `k0_tax_deviation`."""
+    untried: bool = False
+    """Whether a K may be chosen that was never measured: for engines whose table changes with a restart
+    only, where nothing else would ever try it."""
     ledger_seconds: float = 1800.0
     """Time over which tuning must pay."""
     ledger_loss: float = 0.02
     """Relative. Behind the static table by more than this over `ledger_seconds`: stay with it."""
     structural_duty: float = 0.8
     """Share of `ledger_seconds` with K=0 above which a launch without drafter is worth a thought."""
+    relaunch_dwell_seconds: float = 300.0
+    """Another launch must look better for this long without a break before it is ordered."""
+    rollout_gain: float = 0.05
+    """Relative. A table that needs a rolling restart must promise this much at the load of now."""
+    rollout_sigmas: float = 1.0
+    """... and this many standard errors; drafting again after a launch without drafter, too."""
+    untried_sigmas: float = 0.25
+    """The same for a K that was not measured at this batch size: such guesses are never sure, and going
+    back is quick."""
+    refused_intervals: float = 24.0
+    """A launch that turned out slower is not tried again for this many relaunch intervals."""
+    longest_back_off_seconds: float = 86400.0
+    """Relaunches that failed or came to nothing double the wait for the next, up to this."""
+    canary_every_seconds: float = 86400.0
+    """A tax that was measured longer ago is measured again, where a canary is allowed."""
+    canary_seconds: float = 900.0
+    """A canary runs this long, at most."""
+    canary_deviation: float = 0.02
+    """... and ends earlier when the tax is known this well."""
 
     draft_length_tolerance: float = 0.15
     """Relative, at least 0.25 tokens. Drafts whose mean length is further from the table's K
@@ -154,6 +180,10 @@ class Policy:
     def observing(self) -> Policy:
         """The same without any trial, for mode Observe."""
         return replace(self, calibration_seconds=0.0, recalibration_seconds=0.0, probe_share=0.0)
+
+    def relaunching(self) -> Policy:
+        """For engines whose table changes with a restart only: no trials, but K are chosen unmeasured."""
+        return replace(self.observing(), untried=True)
 
     def allowed(self, k: int) -> int:
         """The largest candidate <= k; the smallest one if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from math import exp, expm1, log1p, sqrt
+from math import exp, expm1, sqrt
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import (
@@ -15,12 +15,14 @@ from outrider.tuning.decision import (
     DecisionReason,
     Estimate,
     Kind,
+    Outlook,
     Reference,
     Speedup,
     Structural,
     Wish,
 )
 from outrider.tuning.policy import Policy
+from outrider.tuning.tax import Tax
 from outrider.tuning.view import View
 from outrider.tuning.window import Window
 
@@ -55,6 +57,7 @@ def report(
         speedup=None if view is None else _speedup(view),
         probe=wish.probe,
         structural=Structural.KEEP if view is None else _structural(view),
+        outlook=None if view is None else _outlook(view),
     )
 
 
@@ -126,19 +129,37 @@ def _speedup(view: View) -> Speedup | None:
     if 0 not in policy.candidates:
         return None
     gain, error = view.belief.gain(k, 0) if k != 0 else (0.0, 0.0)
-    middle = gain - log1p(policy.k0_tax)
-    width = 1.96 * sqrt(error**2 + policy.k0_tax_deviation**2)
+    tax = _tax(view)
+    middle = gain - tax.mean
+    width = 1.96 * sqrt(error**2 + tax.variance)
     measured = _measured_at(view, 0)
     reference = Reference.PRIOR if measured is None else Reference.PROBE
     at = measured if measured is not None else (_measured_at(view, k) or view.now)
+    if measured is not None and tax.measured_at is not None and tax.measured(policy):
+        reference, at = Reference.CANARY, min(measured, tax.measured_at)
     return Speedup(exp(middle), exp(middle - width), exp(middle + width), reference, at)
+
+
+def _tax(view: View) -> Tax:
+    return (view.state.tax or Tax.prior(view.policy)).at(view.now, view.policy)
+
+
+def _outlook(view: View) -> Outlook:
+    at = {k: _measured_at(view, k) for k in view.belief.candidates}
+    ledger = view.state.ledger
+    return Outlook(
+        belief=view.belief,
+        measured={k: moment for k, moment in at.items() if moment is not None},
+        k0_duty=ledger.k0_duty / ledger.weight if ledger.weight > 0 else 0.0,
+        tax=_tax(view),
+    )
 
 
 def _structural(view: View) -> Structural:
     policy, ledger, belief = view.policy, view.state.ledger, view.belief
     if 0 not in policy.candidates or max(policy.candidates) == 0:
         return Structural.KEEP
-    tax = log1p(policy.k0_tax)
+    tax = _tax(view).mean
     best = belief.best(policy.candidates)
     gain, error = belief.gain(best, 0) if best != 0 else (0.0, 0.0)
     if gain - tax > max(policy.min_gain, policy.confidence_sigmas * error):

@@ -10,6 +10,7 @@ from outrider.api.schedule import Schedule, Tier
 from outrider.tuning.acceptance import Profile
 from outrider.tuning.policy import Policy
 from outrider.tuning.surface import Known
+from outrider.tuning.tax import Tax
 
 _LOG_OF_SQUARED_NORMAL = -1.27
 """E[log z^2] of a standard normal z."""
@@ -143,6 +144,7 @@ class TunerState:
     first_accepted: float = 0.0  # drafts whose first token was accepted, over the whole history
     first_drafted: float = 0.0
     collapsed: int = 0  # neighbouring ticks with first-position acceptance far below that history
+    tax: Tax | None = None  # of K=0; None until a launch without drafter was measured
 
     @classmethod
     def start(cls, static: Schedule, policy: Policy) -> TunerState:

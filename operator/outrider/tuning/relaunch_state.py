@@ -1,0 +1,85 @@
+"""What the rules about relaunches remember between ticks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from outrider.api.launch import Launch, LaunchOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A launch that failed or was slower; not tried again before its time."""
+
+    launch: str  # as `Launch` writes it
+    until: float  # unix seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RelaunchState:
+    """Immutable; every verdict carries the next one."""
+
+    order: LaunchOrder = field(default_factory=LaunchOrder)
+    before: Launch = field(default_factory=Launch)  # of the replicas, before the last relaunch
+    started_at: float | None = None  # unix seconds of the last relaunch of the replicas
+    done_at: float | None = None  # when all pods ran it; None while it is under way
+    taken_back: str = ""  # why the last relaunch goes back to an earlier launch; "" where it does not
+    gain_told: bool = True  # of the last relaunch
+    strikes: int = 0  # relaunches in a row that failed or came to nothing
+    refused: tuple[Refused, ...] = ()
+    wish: str | None = None  # the launch that looks better, as `Launch` writes it
+    wished_at: float | None = None  # unix seconds since when it does so without a break
+    canary_at: float | None = None  # unix seconds when the last canary was ordered
+    canary_ready_at: float | None = None  # unix seconds from which on it served
+
+    @property
+    def under_way(self) -> bool:
+        """A relaunch has begun and not ended."""
+        return self.started_at is not None and self.done_at is None
+
+    def seen(self, *, complete: bool, canary: bool, now: float) -> RelaunchState:
+        """What the pods say. complete: all wanted pods are ready and launched as ordered."""
+        state = replace(self, refused=tuple(r for r in self.refused if r.until > now))
+        if state.under_way and complete:
+            state = replace(state, done_at=now)
+        if state.order.canary and canary and state.canary_ready_at is None:
+            state = replace(state, canary_ready_at=now)
+        return state
+
+    def adopting(self, order: LaunchOrder, now: float) -> RelaunchState:
+        """The stored order is another one: it was given by a process that could not say so, or withdrawn."""
+        state = self
+        if order.launch != self.order.launch:
+            state = replace(
+                state, before=self.order.launch, started_at=now, done_at=None, taken_back="", gain_told=True
+            )
+        if order.canary and not self.order.canary:
+            state = replace(state, canary_at=now, canary_ready_at=None)
+        return replace(state, order=order)
+
+    def wishing(self, launch: str, now: float) -> RelaunchState:
+        """A launch looks better; the time runs from when it first did."""
+        return self if self.wish == launch else replace(self, wish=launch, wished_at=now)
+
+    def refused_until(self, launch: str) -> float:
+        """Unix seconds; in the past where it is not refused."""
+        return max((r.until for r in self.refused if r.launch == launch), default=float("-inf"))
+
+    def relaunched(self, launch: Launch, now: float, *, within: float) -> RelaunchState:
+        """A relaunch begins. A drafter that returned and goes again within that time is a strike."""
+        strikes = self.strikes
+        if not launch.drafter and self.started_at is not None:
+            returned = self.order.launch.drafter and not self.before.drafter
+            strikes = strikes + 1 if returned and now - self.started_at < within else 0
+        return replace(
+            self._to(launch, now), taken_back="", gain_told=False, strikes=strikes, wish=None, wished_at=None
+        )
+
+    def back(self, refused: Refused, why: str, now: float) -> RelaunchState:
+        """The last relaunch is taken back."""
+        state = replace(self._to(self.before, now), taken_back=why, refused=(*self.refused, refused))
+        return replace(state, gain_told=True, wish=None, wished_at=None)
+
+    def _to(self, launch: Launch, now: float) -> RelaunchState:
+        order = replace(self.order, launch=launch)
+        return replace(self, order=order, before=self.order.launch, started_at=now, done_at=None)

@@ -1,0 +1,69 @@
+"""What K=0 costs beside a loaded drafter: the tax that a launch without drafter does not pay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import log1p, sqrt
+
+from outrider.tuning.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One comparison: K=0 beside a drafter, as it is believed, with a step of a launch without one."""
+
+    value: float  # log of the step times' ratio
+    believed: float  # variance of what is believed; neighbouring samples share it
+    noise: float  # variance of the step time that was measured
+
+
+@dataclass(frozen=True, slots=True)
+class Tax:
+    """Log of the step time with K=0 beside a drafter over that of a launch without one."""
+
+    mean: float
+    variance: float
+    measured_at: float | None = None  # unix seconds of the newest measurement; None: a prior
+
+    @classmethod
+    def prior(cls, policy: Policy) -> Tax:
+        """What is taken for true as long as nobody measured it."""
+        return cls(log1p(policy.k0_tax), policy.k0_tax_deviation**2)
+
+    @property
+    def deviation(self) -> float:
+        """Standard error."""
+        return sqrt(self.variance)
+
+    def at(self, now: float, policy: Policy) -> Tax:
+        """What is left of it: the longer ago it was measured, the less sure."""
+        if self.measured_at is None:
+            return self
+        left = 0.5 ** (max(0.0, now - self.measured_at) / policy.tax_half_life_seconds)
+        prior = policy.k0_tax_deviation**2
+        return Tax(self.mean, prior + (min(self.variance, prior) - prior) * left, self.measured_at)
+
+    def after(self, samples: Iterable[Sample], now: float, policy: Policy) -> Tax:
+        """With one tick's comparisons (Kalman).
+
+        It never gets surer than what is believed of K=0, since that error is in every sample; where
+        that is hardly better known than the tax itself, many samples would only repeat the error.
+        """
+        found = self.at(now, policy)
+        for sample in samples:
+            if sample.believed > 0.5 * policy.k0_tax_deviation**2:
+                continue
+            gain = found.variance / max(found.variance + sample.believed + sample.noise, 1e-12)
+            least = min(found.variance, sample.believed)
+            found = Tax(
+                found.mean + gain * (sample.value - found.mean),
+                max((1 - gain) * found.variance, least),
+                now,
+            )
+        return found
+
+    def measured(self, policy: Policy) -> bool:
+        """Whether it is known clearly better than the prior."""
+        limit = policy.tax_measured_share * policy.k0_tax_deviation
+        return self.measured_at is not None and self.deviation < limit

@@ -1,0 +1,349 @@
+"""When engines are launched otherwise: without a drafter, with another table, one as a canary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.reasons import LaunchReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import Actuation, Canary, StructuralOff
+from outrider.tuning.belief import Belief
+from outrider.tuning.decision import Decision, DecisionReason, Kind, Outlook, Structural
+from outrider.tuning.relaunch import Relaunching, Scene, Verdict, judge
+from outrider.tuning.relaunch_state import RelaunchState
+from outrider.tuning.tax import Tax
+from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start
+
+POLICY = a_policy()
+HOUR, TICK = 3600.0, 60.0
+BARE = Launch(drafter=False)
+ALLOW = Relaunching(structural_off=StructuralOff.ALLOW)
+ROLLOUT = Relaunching(actuation=Actuation.ROLLOUT)
+CANARY = Relaunching(canary=Canary.ALLOW)
+
+
+def an_outlook(
+    *,
+    rates: dict[int, float] | None = None,
+    error: float = 0.01,
+    measured: dict[int, float] | None = None,
+    tax: Tax | None = None,
+) -> Outlook:
+    """At batch 8. rates: goodput by K; those not named have 100."""
+    goodput = [log((rates or {}).get(k, 100.0)) for k in CANDIDATES]
+    n = len(CANDIDATES)
+    belief = Belief(CANDIDATES, 8.0, np.array(goodput), np.eye(n) * error**2 / 2, np.zeros(n))
+    return Outlook(belief, measured or {}, k0_duty=0.9, tax=tax or Tax(0.1, 0.05**2))
+
+
+def a_decision(
+    outlook: Outlook | None = None,
+    *,
+    structural: Structural = Structural.KEEP,
+    table: Schedule | None = None,
+) -> Decision:
+    state = a_start()
+    return Decision(
+        kind=Kind.HOLD,
+        reason=DecisionReason.SETTLED,
+        sentence="",
+        schedule=table or state.schedule,
+        changed=False,
+        state=state,
+        batch_size=8.0,
+        num_speculative_tokens=3,
+        expected_gain=None,
+        measured_gain=None,
+        estimates={},
+        acceptance=None,
+        acceptance_collapsed=False,
+        speedup=None,
+        structural=structural,
+        outlook=outlook or an_outlook(),
+    )
+
+
+@dataclass
+class Plant:
+    """Pods that follow every order within one tick, unless they are stuck."""
+
+    limits: Relaunching
+    replicas: int = 1
+    now: float = 0.0
+    stuck: bool = False
+    state: RelaunchState = field(default_factory=RelaunchState)
+    running: Launch = field(default_factory=Launch)
+    verdicts: list[Verdict] = field(default_factory=list)
+    relaunches: list[tuple[float, str]] = field(default_factory=list)
+
+    def tick(self, decision: Decision | None) -> Verdict:
+        before = self.state.order
+        canaries = int(before.canary)
+        if not self.stuck:
+            self.running = before.launch
+        ready = self.replicas - canaries
+        as_ordered = ready if self.running == before.launch else 0
+        scene = Scene(
+            self.limits, decision, Schedule.constant(3), self.replicas, ready, as_ordered, canaries, self.now
+        )
+        verdict = judge(scene, self.state, POLICY)
+        self.state = verdict.state
+        if self.state.order.launch != before.launch:
+            self.relaunches.append((self.now, str(self.state.order.launch)))
+        self.verdicts.append(verdict)
+        self.now += TICK
+        return verdict
+
+    def spend(self, seconds: float, decision: Decision | None) -> Verdict:
+        until = self.now + seconds
+        while self.now < until:
+            self.tick(decision)
+        return self.verdicts[-1]
+
+    def until_relaunched(self, decision: Decision) -> None:
+        before = len(self.relaunches)
+        while len(self.relaunches) == before:
+            assert self.now < 7 * 24 * HOUR
+            self.tick(decision)
+
+
+OFF = a_decision(structural=Structural.OFF)
+ON = a_decision(structural=Structural.ON)
+KEEP = a_decision()
+
+
+def test_what_suits_stays() -> None:
+    plant = Plant(ALLOW)
+    assert plant.spend(HOUR, KEEP).reason is LaunchReason.SUITS
+    assert plant.relaunches == []
+
+
+def test_a_recommendation_changes_nothing_and_says_what_to_set() -> None:
+    plant = Plant(Relaunching(structural_off=StructuralOff.RECOMMEND))
+    verdict = plant.spend(24 * HOUR, OFF)
+    assert verdict.reason is LaunchReason.DRAFTER_IDLE
+    assert "structuralOff" in verdict.sentence
+    assert plant.relaunches == []
+
+
+def test_where_it_is_never_allowed_nothing_is_said_of_an_idle_drafter() -> None:
+    assert Plant(CANARY).tick(OFF).reason is not LaunchReason.DRAFTER_IDLE
+
+
+def test_an_idle_drafter_goes_once_it_is_idle_for_long() -> None:
+    plant = Plant(ALLOW)
+    first = plant.tick(OFF)
+    plant.spend(2 * POLICY.relaunch_dwell_seconds, OFF)
+    assert first.reason is LaunchReason.DRAFTER_IDLE
+    assert [launch for _, launch in plant.relaunches] == ["no-drafter"]
+    assert plant.relaunches[0][0] >= POLICY.relaunch_dwell_seconds
+
+
+def test_a_short_interval_is_judged_as_quickly() -> None:
+    short = replace(ALLOW, interval_seconds=60.0).paced(POLICY)
+    assert (short.ledger_seconds, short.relaunch_dwell_seconds) == (60.0, 15.0)
+    assert ALLOW.paced(POLICY) == POLICY
+
+
+def test_a_doubt_in_between_starts_the_time_anew() -> None:
+    plant = Plant(ALLOW)
+    for _ in range(10):
+        plant.spend(POLICY.relaunch_dwell_seconds - TICK, OFF)
+        plant.tick(KEEP)
+    assert plant.relaunches == []
+
+
+def test_the_drafter_returns_when_it_would_pay_but_not_before_the_interval() -> None:
+    plant = Plant(ALLOW)
+    plant.spend(HOUR, OFF)
+    assert plant.tick(ON).reason is LaunchReason.RELAUNCH_WAITS
+    plant.spend(HOUR, ON)
+    (off, _), (on, launch) = plant.relaunches
+    assert launch == ""
+    assert on - off >= HOUR
+
+
+def test_a_drafter_that_returns_in_vain_waits_longer_each_time() -> None:
+    plant = Plant(ALLOW)
+    while plant.now < 14 * 24 * HOUR:
+        bare = not plant.state.order.launch.drafter
+        plant.tick(ON if bare else OFF)
+    returns = [at for at, launch in plant.relaunches if launch == ""]
+    away = [
+        b - a for (a, launch), (b, _) in zip(plant.relaunches, plant.relaunches[1:], strict=False) if launch
+    ]
+    assert away == sorted(away)
+    assert away[0] < 1.2 * HOUR
+    assert max(away) <= POLICY.longest_back_off_seconds + 2 * TICK
+    assert len(returns) <= 20
+
+
+def test_a_relaunch_that_does_not_end_is_taken_back_and_waits() -> None:
+    plant = Plant(ALLOW, stuck=True)
+    plant.until_relaunched(OFF)
+    verdict = plant.spend(ALLOW.deadline_seconds + TICK, None)
+    assert verdict.reason is LaunchReason.RELAUNCH_ROLLED_BACK
+    assert "0 of 1 pods" in verdict.sentence
+    assert plant.state.order.launch == Launch()
+    plant.stuck = False
+    told = plant.spend(HOUR, OFF)
+    assert told.reason is LaunchReason.RELAUNCH_WAITS
+    assert len(plant.relaunches) == 2
+
+
+def test_going_back_is_not_given_up_however_long_it_takes() -> None:
+    plant = Plant(ROLLOUT, stuck=True)
+    plant.until_relaunched(better())
+    plant.running = Launch(schedule=Schedule.constant(0))
+    plant.spend(12 * HOUR, None)
+    assert [launch for _, launch in plant.relaunches] == [str(TABLE), ""]
+
+
+TABLE = Schedule.parse("12:1,*:3")
+
+
+def better(measured: dict[int, float] | None = None, *, rate: float = 120.0, error: float = 0.01) -> Decision:
+    return a_decision(an_outlook(rates={1: rate}, error=error, measured=measured), table=TABLE)
+
+
+def test_a_better_table_becomes_a_launch() -> None:
+    plant = Plant(ROLLOUT)
+    plant.spend(2 * POLICY.relaunch_dwell_seconds, better())
+    assert [launch for _, launch in plant.relaunches] == [str(TABLE)]
+    started = next(v for v in plant.verdicts if v.expected_gain is not None)
+    assert started.expected_gain == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [better(rate=104.0), better(rate=120.0, error=0.9), better({1: 0.0}, rate=120.0, error=0.3)],
+    ids=["small", "a wild guess", "measured and doubtful"],
+)
+def test_a_small_or_doubtful_gain_is_not_worth_a_restart(decision: Decision) -> None:
+    plant = Plant(ROLLOUT)
+    plant.spend(HOUR, decision)
+    assert plant.relaunches == []
+
+
+def test_a_live_model_is_not_restarted_for_a_table() -> None:
+    plant = Plant(ALLOW)
+    plant.spend(HOUR, better())
+    assert plant.relaunches == []
+
+
+def test_the_gain_of_a_relaunch_is_told_once_it_is_measured() -> None:
+    plant = Plant(ROLLOUT)
+    plant.spend(2 * POLICY.relaunch_dwell_seconds, better({3: 0.0}))
+    measured = better({3: 0.0, 1: plant.now + TICK}, rate=115.0)
+    plant.spend(10 * TICK, measured)
+    told = [v.measured_gain for v in plant.verdicts if v.measured_gain is not None]
+    assert told == [pytest.approx(0.15)]
+
+
+def test_a_table_that_proves_slower_goes_back_at_once_and_is_not_tried_again() -> None:
+    plant = Plant(ROLLOUT)
+    plant.spend(2 * POLICY.relaunch_dwell_seconds, better({3: 0.0}))
+    slower = a_decision(
+        an_outlook(rates={1: 80.0}, measured={3: 0.0, 1: plant.now + TICK}), table=Schedule.constant(3)
+    )
+    verdict = plant.tick(slower)
+    assert verdict.reason is LaunchReason.RELAUNCH_ROLLED_BACK
+    assert plant.relaunches[-1] == (plant.now - TICK, "")
+    plant.spend(23 * HOUR, better({3: 0.0}))
+    assert len(plant.relaunches) == 2
+
+
+def a_canary_plant() -> Plant:
+    return Plant(CANARY, replicas=2)
+
+
+def test_a_canary_runs_until_the_tax_is_known() -> None:
+    plant = a_canary_plant()
+    assert plant.tick(KEEP).reason is LaunchReason.CANARY_RUNNING
+    assert plant.state.order == LaunchOrder(canary=True)
+    plant.tick(KEEP)
+    known = a_decision(an_outlook(tax=Tax(0.1, 0.015**2, measured_at=plant.now)))
+    plant.tick(known)
+    assert plant.state.order == LaunchOrder()
+    plant.spend(12 * HOUR, known)
+    assert not any(v.state.order.canary for v in plant.verdicts[3:])
+
+
+def test_a_canary_that_learns_nothing_ends_all_the_same_and_rests_for_a_day() -> None:
+    plant = a_canary_plant()
+    plant.spend(23 * HOUR, KEEP)
+    running = sum(v.state.order.canary for v in plant.verdicts) * TICK
+    assert running <= POLICY.canary_seconds + 3 * TICK
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [Plant(CANARY, replicas=1), Plant(ALLOW, replicas=2)],
+    ids=["one replica", "not allowed"],
+)
+def test_no_canary_without_leave_or_company(plant: Plant) -> None:
+    plant.spend(HOUR, KEEP)
+    assert not any(v.state.order.canary for v in plant.verdicts)
+
+
+def test_no_canary_without_traffic() -> None:
+    plant = a_canary_plant()
+    plant.spend(HOUR, None)
+    assert not any(v.state.order.canary for v in plant.verdicts)
+
+
+def test_a_canary_and_a_relaunch_never_overlap() -> None:
+    plant = Plant(replace(ALLOW, canary=Canary.ALLOW), replicas=2)
+    plant.tick(KEEP)
+    plant.spend(6 * HOUR, OFF)
+    for verdict in plant.verdicts:
+        assert not (verdict.state.order.canary and verdict.state.under_way)
+    assert plant.relaunches
+
+
+def test_an_order_that_another_process_gave_is_not_given_again() -> None:
+    plant = Plant(ALLOW)
+    plant.state = RelaunchState().adopting(LaunchOrder(BARE), now=0.0)
+    plant.spend(HOUR - TICK, ON)
+    assert plant.relaunches == []
+
+
+def test_the_memory_of_relaunches_survives_being_stored() -> None:
+    plant = Plant(ALLOW)
+    plant.stuck = True
+    plant.until_relaunched(OFF)
+    plant.spend(ALLOW.deadline_seconds + TICK, None)
+    stored = TypeAdapter(RelaunchState)
+    assert stored.validate_json(stored.dump_json(plant.state)) == plant.state
+
+
+SIGHTS = st.lists(
+    st.tuples(st.sampled_from([OFF, ON, KEEP, None]), st.integers(1, 40), st.booleans()), max_size=40
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIGHTS)
+def test_two_relaunches_are_never_within_the_interval_except_going_back(
+    sights: list[tuple[Decision | None, int, bool]],
+) -> None:
+    plant = Plant(ALLOW)
+    for decision, ticks, stuck in sights:
+        plant.stuck = stuck
+        for _ in range(ticks):
+            plant.tick(decision)
+    started = [v.state.started_at for v in plant.verdicts if v.reason is LaunchReason.RELAUNCHING]
+    chosen = sorted({at for at in started if at is not None})
+    last = float("-inf")
+    back = {at for at, _ in plant.relaunches} - set(chosen)
+    for at, _ in plant.relaunches:
+        assert at - last >= HOUR or at in back
+        last = at

@@ -1,0 +1,152 @@
+"""What K=0 costs beside a drafter, measured on pods that were launched without one."""
+
+from __future__ import annotations
+
+import json
+from math import log1p
+
+import pytest
+
+from outrider.api.schedule import Schedule
+from outrider.tuning.decision import Decision, Reference
+from outrider.tuning.law import decide
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+from outrider.tuning.stored import from_wire, to_wire
+from outrider.tuning.tax import Sample, Tax
+from outrider.tuning.window import Window
+from tests.unit.tuning.factories import (
+    Engine,
+    a_cell,
+    a_policy,
+    a_start,
+    a_window,
+    an_exact_window,
+    run,
+    true_goodput,
+)
+
+POLICY = a_policy()
+TAX = 0.15
+
+
+def bare(at: float, *, batch: float = 16.0, tax: float = TAX) -> Window:
+    """Five seconds of a pod without drafter, faster than K=0 beside one by the tax."""
+    goodput = true_goodput(batch, 0) * (1 + tax)
+    cell = a_cell(batch=batch, k=0, goodput=goodput, seconds=5.0)
+    return an_exact_window(cell, at=at, pod="default/canary", batch=batch)
+
+
+def with_canary(state: TunerState, *, ticks: int, at: float, batch: float = 16.0) -> Decision:
+    engine, decision = Engine(batch), None
+    for i in range(1, ticks + 1):
+        now = at + 5.0 * i
+        seen = [engine.window(decision, state, seconds=5.0, at=now)]
+        decision = decide(seen, state, policy=POLICY, now=now, without_drafter=[bare(now, batch=batch)])
+        state = decision.state
+    assert decision is not None
+    return decision
+
+
+def learnt(batch: float = 16.0) -> TunerState:
+    return run(a_start(), Engine(batch), ticks=60)[-1].state
+
+
+def test_a_canary_tells_the_tax() -> None:
+    tax = with_canary(learnt(), ticks=30, at=300.0).state.tax
+    assert tax is not None
+    assert tax.mean == pytest.approx(log1p(TAX), abs=2 * tax.deviation)
+    assert tax.deviation <= POLICY.canary_deviation
+
+
+def test_a_measured_tax_moves_the_speedup_and_its_reference() -> None:
+    before = run(learnt(), Engine(16.0), ticks=1, at=300.0)[-1].speedup
+    after = with_canary(learnt(), ticks=30, at=300.0).speedup
+    assert before is not None
+    assert after is not None
+    assert (before.reference, after.reference) == (Reference.PROBE, Reference.CANARY)
+    assert after.ratio < before.ratio
+    assert after.high - after.low < before.high - before.low
+
+
+def test_the_age_of_a_speedup_is_that_of_the_older_measurement() -> None:
+    told = with_canary(learnt(), ticks=30, at=300.0)
+    later = run(told.state, Engine(16.0), ticks=20, at=2000.0)[-1].speedup
+    assert later is not None
+    assert later.reference is Reference.CANARY
+    assert later.measured_at == 450.0
+
+
+def test_the_step_times_of_a_canary_stay_out_of_the_surface_of_the_others() -> None:
+    state = learnt()
+    alone = run(state, Engine(16.0), ticks=1, at=300.0)[-1].state
+    beside = with_canary(state, ticks=1, at=300.0).state
+    assert beside.known == alone.known
+    assert beside.bins == alone.bins
+
+
+def test_without_knowledge_of_k_0_a_canary_tells_nothing() -> None:
+    """Many comparisons with the same wrong guess would only repeat its error."""
+    prior = Tax.prior(POLICY)
+    assert prior.after([Sample(0.3, believed=0.04, noise=0.001)] * 50, 10.0, POLICY) == prior
+
+
+def test_a_tax_is_forgotten() -> None:
+    tax = Tax(0.1, 0.02**2, measured_at=0.0)
+    assert tax.measured(POLICY)
+    later = tax.at(5 * POLICY.tax_half_life_seconds, POLICY)
+    assert not later.measured(POLICY)
+    assert later.deviation < POLICY.k0_tax_deviation
+
+
+def test_a_tax_survives_being_stored() -> None:
+    state = with_canary(learnt(), ticks=30, at=300.0).state
+    assert from_wire(json.loads(json.dumps(to_wire(state))), POLICY).tax == state.tax
+
+
+def test_a_state_that_was_stored_before_taxes_were_measured_is_still_read() -> None:
+    wire = json.loads(json.dumps(to_wire(learnt())))
+    del wire["state"]["tax"]
+    assert from_wire(wire, POLICY).tax is None
+
+
+def off(state: TunerState, *, batch: float, now: float, policy: Policy = POLICY) -> Decision:
+    return decide([], state, policy=policy, now=now, without_drafter=[bare(now, batch=batch)])
+
+
+def test_without_any_drafter_the_law_says_what_one_would_bring() -> None:
+    state = run(learnt(16.0), Engine(1.0), ticks=40, at=300.0)[-1].state
+    loaded, idle = off(state, batch=16.0, now=600.0), off(state, batch=1.0, now=600.0)
+    assert (loaded.structural, idle.structural) == ("Keep", "On")
+    assert loaded.reason == "NoDrafter"
+    assert loaded.schedule == state.schedule
+
+
+def test_what_was_learnt_beside_a_drafter_is_not_forgotten_while_there_is_none() -> None:
+    state = run(learnt(16.0), Engine(1.0), ticks=40, at=300.0)[-1].state
+    for hour in range(1, 48):
+        decision = off(state, batch=16.0, now=600.0 + 3600.0 * hour)
+        state = decision.state
+        assert decision.structural == "Keep"
+    assert off(state, batch=1.0, now=600.0 + 3600.0 * 49).structural == "On"
+
+
+def test_engines_without_the_plugin_tell_the_tax_too() -> None:
+    """A whole window of a pod that cannot draft is one reading of K=0."""
+    goodput, state = true_goodput(16.0, 0), a_start(0)
+    for i in range(1, 30):
+        now = 5.0 * i
+        beside = a_window(batch=16.0, k=0.0, goodput=goodput, seconds=5.0, ended_at=now)
+        without = a_window(
+            batch=16.0, k=0.0, goodput=goodput * (1 + TAX), seconds=5.0, ended_at=now, pod="default/canary"
+        )
+        table = Schedule.constant(0)
+        state = decide(
+            [beside], state, policy=POLICY, now=now, in_force=table, without_drafter=[without]
+        ).state
+    assert state.tax is not None
+    assert state.tax.mean == pytest.approx(log1p(TAX), abs=0.03)
+
+
+def test_a_drafter_that_nobody_remembers_gets_its_chance() -> None:
+    assert off(TunerState.start(Schedule.constant(3), POLICY), batch=16.0, now=5.0).structural == "On"
