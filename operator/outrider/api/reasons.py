@@ -12,7 +12,7 @@ class ConditionType(StrEnum):
     """The conditions of a SpeculativeModel. Who sets it; when it is absent."""
 
     READY = "Ready"
-    """Pods of the current revision serve. Set by reconcile, never absent."""
+    """Pods of the current spec serve, however they were launched. Set by reconcile, never absent."""
     PROGRESSING = "Progressing"
     """A rollout is under way. Set by reconcile, never absent."""
     DEGRADED = "Degraded"
@@ -27,17 +27,20 @@ class ConditionType(StrEnum):
     """The drafter's acceptance is plausible. Set by the tuning loop; absent until measured."""
     TUNING_ACTIVE = "TuningActive"
     """The tuner may change the table. Set by the tuning loop; absent in mode Off and without ready pods."""
+    LAUNCH_SUITS = "LaunchSuits"
+    """The engines are launched as the load asks for. Set by the tuning loop; absent where the spec lets the
+    tuner neither change nor judge the launch, and until there is something to say."""
 
 
 class ReadyReason(StrEnum):
     """Reasons of `ConditionType.READY`."""
 
     SERVING = "Serving"
-    """All replicas of the current revision serve."""
+    """All replicas of the current spec serve."""
     PARTIALLY_SERVING = "PartiallyServing"
-    """Some replicas of the current revision serve; True, since requests are answered."""
+    """Some replicas of the current spec serve; True, since requests are answered."""
     ROLLING_OUT = "RollingOut"
-    """Pods start; none of the current revision serves yet."""
+    """Pods start; none of the current spec serves yet."""
     SCALED_TO_ZERO = "ScaledToZero"
     """`spec.replicas` is 0."""
     BLOCKED = "Blocked"
@@ -80,6 +83,8 @@ class DegradedReason(StrEnum):
     """The engine process ends again and again."""
     DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
     """Pods did not become ready within `spec.rollout.progressDeadline`."""
+    LAUNCH_ORDER_UNREADABLE = "LaunchOrderUnreadable"
+    """The ConfigMap `<model>-launch` cannot be read; engines are launched as the spec says."""
 
 
 class MetricsReason(StrEnum):
@@ -159,6 +164,25 @@ class TuningReason(StrEnum):
     """An annotation cannot be used and changes nothing; the message says what to do."""
 
 
+class LaunchReason(StrEnum):
+    """Reasons of `ConditionType.LAUNCH_SUITS`."""
+
+    SUITS = "Suits"
+    """Another launch is not known to be better."""
+    DRAFTER_IDLE = "DrafterIdle"
+    """The drafter hardly drafts and costs time: a launch without it would be faster."""
+    DRAFTER_WOULD_PAY = "DrafterWouldPay"
+    """Launched without a drafter, and at the load of now drafting would pay."""
+    RELAUNCHING = "Relaunching"
+    """A relaunch that the tuner ordered is under way."""
+    RELAUNCH_WAITS = "RelaunchWaits"
+    """Another launch looks better, but the last relaunch is too fresh, or this one has failed before."""
+    RELAUNCH_ROLLED_BACK = "RelaunchRolledBack"
+    """The last relaunch did not end in time, or turned out slower; the launch before returns."""
+    CANARY_RUNNING = "CanaryRunning"
+    """One replica runs without speculation for some minutes, to be measured against."""
+
+
 class EventReason(StrEnum):
     """Reasons of Events, emitted on transitions only."""
 
@@ -177,6 +201,14 @@ class EventReason(StrEnum):
     OVERRIDE_BEGAN = "OverrideBegan"
     OVERRIDE_ENDED = "OverrideEnded"
     ANNOTATION_REFUSED = "AnnotationRefused"
+    RELAUNCHED = "Relaunched"
+    """The tuner ordered another launch of the engines."""
+    RELAUNCH_ROLLED_BACK = "RelaunchRolledBack"
+    """The tuner takes a relaunch back."""
+    RELAUNCH_ADVISED = "RelaunchAdvised"
+    """Another launch would be faster, and the spec leaves it to a person."""
+    CANARY_STARTED = "CanaryStarted"
+    CANARY_ENDED = "CanaryEnded"
     STATE_IGNORED = "TunerStateIgnored"
     """What the tuner learnt before a restart cannot be used; it starts afresh from the table in force."""
     STATE_NOT_KEPT = "TunerStateNotKept"

@@ -67,7 +67,8 @@ class Engine(ApiModel):
     version: Annotated[str, Field(max_length=32, pattern=VERSION_PATTERN)] = "0.33.0"
     """The engine's version. It decides which methods run, and the default image."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Image with the engine and the Outrider plugin. Default: the operator's image for this version."""
+    """Image with the engine and the Outrider plugin; with `tuning.actuation: Rollout` any image of the
+    engine. Default: the operator's image for this version."""
     args: EngineArgs = Field(default_factory=dict)
     """Flags of the engine without leading dashes, such as `max-num-seqs: 64`. True sets a flag, false leaves
     it out, a list gives several values. Flags that other fields set are refused."""

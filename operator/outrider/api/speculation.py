@@ -23,6 +23,28 @@ class TuningMode(StrEnum):
     AUTO = "Auto"
 
 
+class Actuation(StrEnum):
+    """How a new table reaches the engines."""
+
+    LIVE = "Live"
+    ROLLOUT = "Rollout"
+
+
+class StructuralOff(StrEnum):
+    """What may happen to a drafter that does not pay for long."""
+
+    NEVER = "Never"
+    RECOMMEND = "Recommend"
+    ALLOW = "Allow"
+
+
+class Canary(StrEnum):
+    """Whether one replica may run without speculation for a while, to be measured against."""
+
+    NEVER = "Never"
+    ALLOW = "Allow"
+
+
 class Slo(ApiModel):
     """Latency targets. Not available yet: leave `slo` out."""
 
@@ -33,26 +55,52 @@ class Slo(ApiModel):
 
 
 class Tuning(ApiModel):
-    """How the table follows the load. Changing it never restarts a pod."""
+    """How the table follows the load. Only a change of `actuation` restarts pods, and what the tuner is
+    allowed to do by `actuation: Rollout`, `structuralOff: Allow` and `canary: Allow`."""
 
     mode: TuningMode = TuningMode.AUTO
     """Off keeps the static table, Observe reports what the tuner would do, Auto does it."""
-    actuation: Literal["Live", "Rollout"] = "Live"
-    """How a new table reaches the engines. Live: a push into the running engines."""
+    actuation: Actuation = Actuation.LIVE
+    """How a new table reaches the engines. Live: a push into the running engines. Rollout: a rolling
+    restart per change, for images without Outrider's plugin; the engine is started as a stock one. With mode
+    Off it keeps the static table."""
     objective: Literal["Goodput", "Latency"] = "Goodput"
     """What is maximised. Goodput: tokens per second of engine time."""
     slo: Slo | None = None
     """Latency targets that a table must keep. Not available yet."""
-    structural_off: Literal["Never", "Recommend", "Allow"] = "Never"
-    """Whether a model that drafts nothing for long may be relaunched without its drafter."""
+    structural_off: StructuralOff = StructuralOff.NEVER
+    """Whether a model that drafts nothing for long may be relaunched without its drafter. Recommend says so
+    in the condition LaunchSuits, Allow does it, and comes back when drafting would pay again."""
+    canary: Canary = Canary.NEVER
+    """Whether one of two or more replicas may be launched without speculation for some minutes, so that the
+    speedup is measured against a true launch without drafter."""
+    relaunch_interval: Duration = "1h"
+    """Shortest time between two rolling restarts that the tuner makes. Going back is never delayed."""
 
     @rule(
-        "self.actuation == 'Live'",
-        "spec.speculation.tuning.actuation: Rollout is not available yet; use Live",
-        field=".actuation",
+        "self.mode != 'Off' || self.structuralOff == 'Never'",
+        "spec.speculation.tuning.structuralOff: mode Off measures nothing; use Never, or mode Observe",
+        field=".structuralOff",
     )
-    def _actuation_is_live(self) -> bool:
-        return self.actuation == "Live"
+    def _structure_has_a_tuner(self) -> bool:
+        return self.mode is not TuningMode.OFF or self.structural_off is StructuralOff.NEVER
+
+    @rule(
+        "self.mode != 'Off' || self.canary == 'Never'",
+        "spec.speculation.tuning.canary: mode Off measures nothing; use Never, or mode Auto",
+        field=".canary",
+    )
+    def _canary_has_a_tuner(self) -> bool:
+        return self.mode is not TuningMode.OFF or self.canary is Canary.NEVER
+
+    @rule(
+        "self.actuation != 'Rollout' || self.canary == 'Never'",
+        "spec.speculation.tuning.canary: engines without Outrider's plugin cannot be compared with a canary; "
+        "use Never, or actuation Live",
+        field=".canary",
+    )
+    def _canary_has_the_plugin(self) -> bool:
+        return self.actuation is not Actuation.ROLLOUT or self.canary is Canary.NEVER
 
     @rule(
         "self.objective == 'Goodput'",
@@ -69,14 +117,6 @@ class Tuning(ApiModel):
     )
     def _has_no_slo(self) -> bool:
         return self.slo is None
-
-    @rule(
-        "self.structuralOff == 'Never'",
-        "spec.speculation.tuning.structuralOff: only Never is available; use Never",
-        field=".structuralOff",
-    )
-    def _structure_stays(self) -> bool:
-        return self.structural_off == "Never"
 
 
 def _names(*methods: Method) -> str:
@@ -107,7 +147,8 @@ class Speculation(ApiModel):
     Default: 0, 1, 2, half the ceiling rounded up, and the ceiling."""
     schedule: Annotated[list[ScheduleRow], Field(min_length=1, max_length=16)] | None = None
     """The static table: start value of every engine, and what it falls back to without the operator.
-    Default: half the ceiling up to batch size 8, 1 up to 32, 0 above. Changing it never restarts a pod."""
+    Default: half the ceiling up to batch size 8, 1 up to 32, 0 above. Changing it never restarts a pod,
+    except with `tuning.actuation: Rollout`, where it is a rolling restart."""
     tuning: Tuning = Field(default_factory=Tuning)
     """How the table follows the load."""
 

@@ -22,6 +22,7 @@ _SHOWN = (
     ConditionType.ACTUATION_CONVERGED,
     ConditionType.SPECULATION_EFFECTIVE,
     ConditionType.DRAFTER_HEALTHY,
+    ConditionType.LAUNCH_SUITS,
     ConditionType.DEGRADED,
 )
 

@@ -14,7 +14,7 @@ from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, ownership
 from outrider.cluster.prune import unwanted
 from outrider.cluster.resources import SECRETS, JsonObject, resource_of
-from outrider.controller.store import Key, Store, StoredChild, is_tuner_state
+from outrider.controller.store import Key, Store, StoredChild, is_tuners
 from outrider.plan.names import TOKEN_FILE, control_secret
 
 _SHORTEST_TOKEN = 32
@@ -53,7 +53,7 @@ class Children:
     async def prune(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
         """Delete the model's own children that the plan does not name any more."""
         stored = self._store.children_of(Key(owner.namespace, owner.name))
-        known = [entry.child for entry in stored if not is_tuner_state(entry.child.kind, entry.metadata)]
+        known = [entry.child for entry in stored if not is_tuners(entry.child.kind, entry.metadata)]
         for child in unwanted(known, wanted, owner):
             resource = resource_of({"apiVersion": child.api_version, "kind": child.kind})
             await self._cluster.delete(resource, owner.namespace, child.metadata.name, uid=child.metadata.uid)

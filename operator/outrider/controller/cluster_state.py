@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from outrider.api.resource import API_VERSION, KIND
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import NameTaken
 from outrider.cluster.objects import Child
-from outrider.cluster.ownership import TUNER_MANAGER, Owner, Ownership, ownership
-from outrider.cluster.resources import CONFIG_MAPS, JsonObject
+from outrider.cluster.ownership import TUNER_MANAGER, Ownership, ownership
+from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.children import Children
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Store, state_config_map
-from outrider.plan.names import labels
+from outrider.controller.tuner_objects import config_map, owner_of
 
 STATE_KEY = "state.json"
 
@@ -29,7 +28,7 @@ class ClusterStateShelf:
         live = await self._cluster.get(CONFIG_MAPS, model.namespace, name)
         if live is None:
             return None
-        match ownership(Child.model_validate(live), _owner(model)):
+        match ownership(Child.model_validate(live), owner_of(model)):
             case Ownership.OURS:
                 return str((live.get("data") or {}).get(STATE_KEY, ""))
             case Ownership.PREDECESSORS:
@@ -41,30 +40,5 @@ class ClusterStateShelf:
 
     async def write(self, model: TunedModel, text: str) -> None:
         """See `StateShelf.write`."""
-        await self._children.apply(_owner(model), [_manifest(model, text)])
-
-
-def _owner(model: TunedModel) -> Owner:
-    return Owner(model.namespace, model.name, model.uid)
-
-
-def _manifest(model: TunedModel, text: str) -> JsonObject:
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "name": model.name,
-        "uid": model.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {
-        "apiVersion": CONFIG_MAPS.api_version,
-        "kind": CONFIG_MAPS.kind,
-        "metadata": {
-            "name": state_config_map(model.name),
-            "namespace": model.namespace,
-            "labels": labels(model.name),
-            "ownerReferences": [owner],
-        },
-        "data": {STATE_KEY: text},
-    }
+        manifest = config_map(model, state_config_map(model.name), {STATE_KEY: text})
+        await self._children.apply(owner_of(model), [manifest])

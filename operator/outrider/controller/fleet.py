@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.annotations import Instructions
+from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.controller.actuation import EnginePod
 from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch import Relaunching
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class TunedModel:
     """Token budget of one engine step, where the user set one."""
     instructions: Instructions = field(default_factory=Instructions)
     """What a person says by annotations."""
+    replicas: int = 1
+    """Pods that are wanted."""
+    relaunching: Relaunching = field(default_factory=Relaunching)
+    """What the tuner may do to the launch of the engines."""
+    order: LaunchOrder = field(default_factory=LaunchOrder)
+    """What the tuner ordered last, as it is stored."""
 
 
 class Fleet(Protocol):
@@ -57,6 +65,18 @@ class Reporter(Protocol):
 
     async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
         """Write one Event; one that cannot be written is lost and logged."""
+        ...
+
+
+class LaunchDesk(Protocol):
+    """Where orders about the launch of engines go; reconcile carries them out."""
+
+    async def order(self, model: TunedModel, order: LaunchOrder) -> None:
+        """Store an order; where the same one is stored already, nothing happens.
+
+        Raises:
+            ClusterError: not stored; the order before stands.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.controller.cluster_state import ClusterStateShelf
+from outrider.controller.launch_desk import ClusterLaunchDesk
 from outrider.controller.metrics_source import open_source
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile import Reconciler
@@ -49,6 +50,7 @@ class Leader:
         )
         self._reporter = ClusterReporter(cluster, self._store)
         self._shelf = ClusterStateShelf(cluster, self._store)
+        self._desk = ClusterLaunchDesk(cluster, self._store, self._queue.add)
         self._term = term
         self._loop: TuningLoop | None = None
         self.has_view = False
@@ -102,6 +104,7 @@ class Leader:
                     engines=engines,
                     reporter=self._reporter,
                     shelf=self._shelf,
+                    desk=self._desk,
                     term=self._term,
                     interval_seconds=settings.tuning_interval_seconds,
                     lease_seconds=settings.push_lease_seconds,

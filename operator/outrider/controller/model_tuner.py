@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.api.reasons import ConditionType, TuningReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
-from outrider.controller.actuation import EnginePod, PushReport, push_to_all
-from outrider.controller.fleet import TunedModel
+from outrider.api.speculation import Actuation, TuningMode
+from outrider.controller.actuation import EnginePod, PushReport
+from outrider.controller.engine_tables import Bystanders, PushedTables
+from outrider.controller.fleet import LaunchDesk, TunedModel
+from outrider.controller.launching import LaunchOffice, LaunchOutcome, LaunchReport, launched_table, runs
 from outrider.controller.probing import ProbeReport, start_probe
 from outrider.controller.standing import Standing, standing
 from outrider.controller.tuner_memory import Knowledge, usable
-from outrider.engine.client import EngineClient, Push
-from outrider.engine.errors import EngineUnreachable
+from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
-from outrider.telemetry.windows import build_window
 from outrider.tuning.decision import BinEstimates, Decision
 from outrider.tuning.law import decide
 from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.state import TunerState
-from outrider.tuning.window import Observation, Window
-
-_EARLIER = ""
-"""Stands for the pods that an earlier process asked, until each pod was asked anew."""
+from outrider.tuning.window import Observation
 
 Measured = Mapping[PodKey, PodSeries] | MetricsError
 """One answer of the metrics source for all models, or why there is none."""
@@ -60,6 +58,20 @@ class TickOutcome:
     in_force: Schedule | None  # what at least one pod confirmed last; None before that
     push: PushReport | None  # None without ready pods
     probe: ProbeReport | None = None  # None where none was wanted
+    launched: LaunchReport | None = None  # None where tables are pushed
+    launch: LaunchOutcome | None = None  # None where the launch is none of the tuner's business
+
+    @property
+    def without_drafter(self) -> bool:
+        """Every ready pod was launched without a drafter."""
+        pods = self.model.pods
+        return bool(pods) and all(pod.canary or not pod.launch.drafter for pod in pods)
+
+    @property
+    def relaunches_tables(self) -> bool:
+        """A table that is chosen becomes a launch, so it is told of when that is ordered."""
+        rollout = self.model.relaunching.actuation is Actuation.ROLLOUT
+        return rollout and self.model.mode is TuningMode.AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +83,30 @@ class _Footing:
     policy: Policy
 
 
-@dataclass(slots=True)
-class _KnownPod:
-    """A pod that confirmed the wanted table."""
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The ready pods, by how they were launched."""
 
-    boot_id: str
-    epoch: int
-    measured_until: float  # unix seconds; the next window begins here
-    has_cells: bool = False  # cells tell K apart, so that windows need no cut where the table changed
+    drafting: tuple[EnginePod, ...]
+    as_launched: tuple[EnginePod, ...]  # under Rollout: of them, those with the table that was ordered
+    bare: tuple[EnginePod, ...]  # without a drafter
+    rollout: bool  # tables come with the launch; nothing is pushed
+
+    @classmethod
+    def of(cls, model: TunedModel) -> _Sides:
+        """Of a model as it stands."""
+        rollout = model.relaunching.actuation is Actuation.ROLLOUT
+        bare = tuple(pod for pod in model.pods if pod.canary or not pod.launch.drafter)
+        drafting = tuple(pod for pod in model.pods if pod not in bare)
+        ordered = replace(model.order.launch, drafter=True)
+        launched = (pod for pod in drafting if runs(pod, replace(model.order, launch=ordered), model))
+        return cls(drafting, tuple(launched) if rollout else (), bare, rollout)
+
+    def report(self, table: Schedule) -> LaunchReport | None:
+        """None where tables are pushed, and without pods that draft."""
+        if not self.rollout or not self.drafting:
+            return None
+        return LaunchReport(table, running=len(self.as_launched), pods=len(self.drafting))
 
 
 class ModelTuner:
@@ -91,6 +119,7 @@ class ModelTuner:
     def __init__(
         self,
         engines: EngineClient,
+        desk: LaunchDesk,
         timing: Timing,
         *,
         restored: Knowledge | None,
@@ -99,15 +128,14 @@ class ModelTuner:
         self._engines = engines
         self._timing = timing
         self._restored = restored
-        self._clock = clock
         self._footing: _Footing | None = None
         self._state: TunerState | None = None
         self._estimates: Mapping[str, BinEstimates] = restored.estimates if restored else {}
-        self._failed_k: dict[str, frozenset[int]] = {_EARLIER: restored.failed_k} if restored else {}
-        self._wanted: Schedule | None = None
-        self._in_force: Schedule | None = None
-        self._epoch = 0
-        self._pods: dict[str, _KnownPod] = {}
+        failed_k = restored.failed_k if restored else frozenset[int]()
+        self._pushed = PushedTables(engines, lease=timing.push_lease, failed_k=failed_k, clock=clock)
+        self._launched = Bystanders()
+        self._bare = Bystanders()
+        self._office = LaunchOffice(desk, restored.relaunches if restored else RelaunchState())
         self._ready: frozenset[str] = frozenset()
         self._settled_at = float("-inf")
         self._probes = 0
@@ -115,44 +143,59 @@ class ModelTuner:
     @property
     def measured_until(self) -> float | None:
         """Unix seconds from which on samples are still needed; None without a confirmed pod."""
-        return min((known.measured_until for known in self._pods.values()), default=None)
+        spans = (*self._launched.spans.values(), *self._bare.spans.values())
+        needed = (self._pushed.measured_until, *(span.until for span in spans))
+        return min((at for at in needed if at is not None), default=None)
 
     @property
     def knowledge(self) -> Knowledge | None:
         """What a later process needs to go on; None where nothing is tuned."""
-        if self._state is None or self._footing is None or self._footing.mode is TuningMode.OFF:
+        footing = self._footing
+        if self._state is None or footing is None or footing.mode is TuningMode.OFF:
             return None
-        failed_k = frozenset().union(*self._failed_k.values())
-        return Knowledge(self._footing.mode, self._footing.static, self._state, self._estimates, failed_k)
+        return Knowledge(
+            footing.mode,
+            footing.static,
+            self._state,
+            self._estimates,
+            self._pushed.failed_k,
+            self._office.state,
+        )
 
     async def tick(self, model: TunedModel, measured: Measured, *, term: int, now: float) -> TickOutcome:
         """Observe, decide and actuate once. now: unix seconds."""
         state = self._continue(model)
-        observations = self._observe(model, measured, now)
+        sides = _Sides.of(model)
+        observations, bare = self._observe(model, sides, measured, now)
         self._watch_replicas(model, now)
         rule = standing(model.instructions, now=now, settled_at=self._settled_at)
-        decision = self._decide(model, state, observations, now) if rule.active else None
-        before = self._wanted or state.schedule
-        wanted = _wanted(model, rule, decision, state)
-        push = await self._actuate(model, wanted, term)
+        # While no pod with a drafter was measured yet, the others must not pass for the whole model.
+        apart = bare if observations or not sides.drafting else ()
+        decision = self._decide(model, state, observations, apart, now) if rule.active else None
+        launch = await self._relaunch(model, decision, rule, now)
+        before = launched_table(model) if sides.rollout else self._pushed.wanted or state.schedule
+        wanted = launched_table(model) if sides.rollout else _wanted(model, rule, decision, state)
+        push = None if sides.rollout else await self._pushed.push(sides.drafting, wanted, term=term)
         probe = await self._probe(model, decision, push, term)
         return TickOutcome(
             model=model,
             now=now,
-            observations=observations,
+            observations=observations + bare,
             metrics_error=measured if isinstance(measured, MetricsError) else None,
             standing=rule,
             decision=decision,
             before=before,
             wanted=wanted,
-            in_force=self._in_force,
+            in_force=self._in_force(sides, wanted),
             push=push,
             probe=probe,
+            launched=sides.report(wanted),
+            launch=launch,
         )
 
     def _continue(self, model: TunedModel) -> TunerState:
         """The state to decide from; afresh when the user changed what it rests on."""
-        policy = usable(model.policy, frozenset().union(*self._failed_k.values()))
+        policy = usable(model.policy, self._pushed.failed_k)
         footing = _Footing(model.mode, model.static, policy)
         if self._state is None or footing != self._footing:
             resumes = self._footing is None and model.mode is TuningMode.AUTO
@@ -170,40 +213,49 @@ class ModelTuner:
                 self._settled_at = now + self._timing.settle
             self._ready = ready
 
-    def _observe(self, model: TunedModel, measured: Measured, now: float) -> tuple[Observation, ...]:
+    def _observe(
+        self, model: TunedModel, sides: _Sides, measured: Measured, now: float
+    ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
+        """Of the pods with the wanted table, and of those without a drafter."""
+        self._launched.follow(sides.as_launched, now)
+        self._bare.follow(sides.bare, now)
         if isinstance(measured, MetricsError):
-            return ()
-        return tuple(
-            self._window(known, PodKey(model.namespace, pod.name), measured, now)
-            for pod in model.pods
-            if (known := self._pods.get(pod.name)) is not None and known.epoch == self._epoch
-        )
-
-    def _window(
-        self, known: _KnownPod, key: PodKey, measured: Mapping[PodKey, PodSeries], now: float
-    ) -> Observation:
-        window = build_window(
-            key,
-            measured.get(key),
-            since=known.measured_until,
-            until=now,
-            max_age_seconds=self._timing.max_sample_age,
-        )
-        if isinstance(window, Window):
-            known.measured_until = window.ended_at
-            known.has_cells = bool(window.cells)
-        return window
+            return (), ()
+        name, age = model.namespace, self._timing.max_sample_age
+        bare = self._bare.observe(name, measured, now=now, max_age=age)
+        if sides.rollout:
+            return self._launched.observe(name, measured, now=now, max_age=age), bare
+        return self._pushed.observe(name, sides.drafting, measured, now=now, max_age=age), bare
 
     def _decide(
-        self, model: TunedModel, state: TunerState, observations: tuple[Observation, ...], now: float
+        self,
+        model: TunedModel,
+        state: TunerState,
+        observations: tuple[Observation, ...],
+        bare: tuple[Observation, ...],
+        now: float,
     ) -> Decision | None:
         if model.mode is TuningMode.OFF or self._footing is None:
             return None
-        in_force = model.static if model.mode is TuningMode.OBSERVE else None
-        decision = decide(observations, state, policy=self._footing.policy, now=now, in_force=in_force)
+        policy, in_force = model.relaunching.paced(self._footing.policy), None
+        if model.relaunching.actuation is Actuation.ROLLOUT:
+            policy, in_force = policy.relaunching(), launched_table(model)
+        elif model.mode is TuningMode.OBSERVE:
+            in_force = model.static
+        decision = decide(
+            observations, state, policy=policy, now=now, in_force=in_force, without_drafter=bare
+        )
         self._state = decision.state
         self._estimates = decision.estimates or self._estimates
         return decision
+
+    async def _relaunch(
+        self, model: TunedModel, decision: Decision | None, rule: Standing, now: float
+    ) -> LaunchOutcome | None:
+        if self._footing is None:
+            return None
+        policy = model.relaunching.paced(self._footing.policy)
+        return await self._office.tick(model, policy, decision, rule, now)
 
     async def _probe(
         self, model: TunedModel, decision: Decision | None, push: PushReport | None, term: int
@@ -222,45 +274,10 @@ class ModelTuner:
             tick_seconds=self._timing.tick,
         )
 
-    async def _actuate(self, model: TunedModel, wanted: Schedule, term: int) -> PushReport | None:
-        if wanted != self._wanted:
-            self._wanted = wanted
-            self._epoch += 1
-        self._forget_absent(model.pods)
-        if not model.pods:
-            return None
-        push = Push(wanted, term=term, epoch=self._epoch, lease_seconds=self._timing.push_lease)
-        report = await push_to_all(self._engines, model.pods, push, clock=self._clock)
-        self._remember(report, wanted)
-        self._remember_self_tests(report)
-        return report
-
-    def _remember(self, report: PushReport, wanted: Schedule) -> None:
-        for confirmed in report.confirmed:
-            known = self._pods.get(confirmed.pod)
-            if known is not None and known.boot_id == confirmed.boot_id and known.has_cells:
-                known.epoch = report.epoch
-            elif known is None or (known.boot_id, known.epoch) != (confirmed.boot_id, report.epoch):
-                self._pods[confirmed.pod] = _KnownPod(confirmed.boot_id, report.epoch, confirmed.at)
-            self._in_force = wanted
-        for failed in report.failed:
-            # A lost renewal leaves the table in force, and a restart would show in the boot id. An engine
-            # that answers otherwise may run with another table until it confirms again.
-            if not isinstance(failed.error, EngineUnreachable):
-                self._pods.pop(failed.pod, None)
-
-    def _remember_self_tests(self, report: PushReport) -> None:
-        told = {o.pod: o.failed_k for o in report.outcomes if o.failed_k is not None}
-        present = {outcome.pod for outcome in report.outcomes}
-        known = {pod: failed for pod, failed in self._failed_k.items() if pod in present} | told
-        earlier = self._failed_k.get(_EARLIER)
-        if earlier is not None and not present <= known.keys():
-            known[_EARLIER] = earlier
-        self._failed_k = known
-
-    def _forget_absent(self, pods: tuple[EnginePod, ...]) -> None:
-        present = {pod.name for pod in pods}
-        self._pods = {name: known for name, known in self._pods.items() if name in present}
+    def _in_force(self, sides: _Sides, wanted: Schedule) -> Schedule | None:
+        if sides.rollout:
+            return wanted if sides.as_launched else None
+        return self._pushed.in_force
 
 
 def _wanted(model: TunedModel, rule: Standing, decision: Decision | None, state: TunerState) -> Schedule:

@@ -24,14 +24,16 @@ _LONGEST_DETAIL = 400
 class Workload:
     """What runs for one model.
 
-    wanted: replicas that the spec asks for. pods: all pods of the model.
-    current: the pods of the present revision that are not being deleted.
+    wanted: replicas that the spec asks for, a canary among them. pods: all pods of the model.
+    current: the pods that are launched as wanted now and are not being deleted.
+    of_spec: the same, however they were launched: a relaunch leaves the spec as it is.
     """
 
     wanted: int
-    deployment: Deployment | None
+    deployments: tuple[Deployment, ...]
     pods: tuple[Pod, ...]
     current: tuple[Pod, ...]
+    of_spec: tuple[Pod, ...]
 
     @property
     def ready(self) -> int:
@@ -40,8 +42,13 @@ class Workload:
 
     @property
     def current_ready(self) -> int:
-        """Pods of the present revision that take traffic."""
+        """Pods launched as wanted now that take traffic."""
         return sum(pod.ready for pod in self.current)
+
+    @property
+    def spec_ready(self) -> int:
+        """Pods of the present spec that take traffic."""
+        return sum(pod.ready for pod in self.of_spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +69,12 @@ class Trouble:
     message: str
 
 
-def judge(workload: Workload, now: datetime) -> tuple[Verdict, ...]:
-    """The conditions of a model whose children are in place; Degraded is absent when nothing is wrong."""
-    trouble = find_trouble(workload, now)
+def judge(workload: Workload, now: datetime, *, besides: Trouble | None = None) -> tuple[Verdict, ...]:
+    """The conditions of a model whose children are in place; Degraded is absent when nothing is wrong.
+
+    besides: a trouble that is told when the pods have none.
+    """
+    trouble = find_trouble(workload, now) or besides
     degraded = (
         () if trouble is None else (_verdict(ConditionType.DEGRADED, True, trouble.reason, trouble.message),)
     )
@@ -89,16 +99,16 @@ def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
             if message is not None:
                 detail = f"pod {pod.metadata.name}: {message}"
                 return Trouble(_CHECKS[check], detail[:_LONGEST_DETAIL])
-    if _deadline_exceeded(workload.deployment):
+    if _deadline_exceeded(workload):
         return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
     return None
 
 
 def _ready(workload: Workload) -> Verdict:
-    ready, wanted = workload.current_ready, workload.wanted
+    ready, wanted = workload.spec_ready, workload.wanted
     if wanted == 0:
         return _verdict(ConditionType.READY, False, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0")
-    serving = f"{ready} of {wanted} pods of the current revision serve"
+    serving = f"{min(ready, wanted)} of {wanted} pods of the current spec serve"
     if ready >= wanted:
         return _verdict(ConditionType.READY, True, ReadyReason.SERVING, serving)
     if ready > 0:
@@ -110,7 +120,7 @@ def _progressing(workload: Workload) -> Verdict:
     kind = ConditionType.PROGRESSING
     if _complete(workload):
         return _verdict(kind, False, ProgressingReason.COMPLETE, "every wanted pod is ready")
-    if _deadline_exceeded(workload.deployment):
+    if _deadline_exceeded(workload):
         return _verdict(kind, False, ProgressingReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
     return _verdict(kind, True, ProgressingReason.ROLLING_OUT, _what_is_missing(workload))
 
@@ -119,8 +129,12 @@ def _complete(workload: Workload) -> bool:
     return len(workload.pods) == len(workload.current) == workload.current_ready == workload.wanted
 
 
-def _deadline_exceeded(deployment: Deployment | None) -> bool:
-    if deployment is None or deployment.status.observed_generation < deployment.metadata.generation:
+def _deadline_exceeded(workload: Workload) -> bool:
+    return any(_gave_up(deployment) for deployment in workload.deployments)
+
+
+def _gave_up(deployment: Deployment) -> bool:
+    if deployment.status.observed_generation < deployment.metadata.generation:
         return False
     return any(
         condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import NameTaken, NotFound, Refused
 from outrider.cluster.events import EventWriter
-from outrider.cluster.objects import Deployment
+from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.children import Children
+from outrider.controller.launch_desk import read_order
 from outrider.controller.readiness import Trouble, Verdict, Workload, blocked, judge
 from outrider.controller.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
-from outrider.plan import Plan, PlanSettings, plan
-from outrider.plan.names import MODEL_LABEL, REVISION_LABEL
+from outrider.plan import Plan, PlanSettings, Role, Serving, plan, revision
+from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,14 @@ class Reconciler:
         owner = Owner(key.namespace, key.name, stored.metadata.uid)
         try:
             token = await self._children.control_token(owner)
-            wanted = plan(stored.model, settings=self._settings, control_token=token)
+            order, trouble = self._order(owner)
+            wanted = plan(
+                stored.model,
+                settings=self._settings,
+                control_token=token,
+                order=order,
+                serving=self._serving(key, stored.model),
+            )
             if wanted.problems:
                 return self._blocked(key, Trouble(*wanted.problems[0]))
             await self._children.apply(owner, wanted.children)
@@ -80,33 +89,71 @@ class Reconciler:
         except Refused as error:
             return self._blocked(key, Trouble(DegradedReason.APPLY_REFUSED, error.message), 60.0)
         self._store.tokens[key] = token
-        return self._progress(key, stored.model, wanted)
+        return self._progress(key, stored.model, wanted, trouble)
 
-    def _progress(self, key: Key, model: SpeculativeModel, wanted: Plan) -> Report:
-        workload = self._workload(key, model.spec.replicas, wanted.revision)
-        verdicts = judge(workload, self._now())
+    def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
+        try:
+            return read_order(self._store, owner), None
+        except ValueError as error:
+            return LaunchOrder(), Trouble(DegradedReason.LAUNCH_ORDER_UNREADABLE, str(error))
+
+    def _progress(self, key: Key, model: SpeculativeModel, wanted: Plan, trouble: Trouble | None) -> Report:
+        pods = self._store.pods_of(key)
+        workload = Workload(
+            wanted=model.spec.replicas,
+            deployments=self._deployments(key, wanted),
+            pods=pods,
+            current=tuple(pod for pod in _staying(pods) if _revision(pod) in wanted.revisions),
+            of_spec=_of_spec(model, _staying(pods), self._settings),
+        )
+        verdicts = judge(workload, self._now(), besides=trouble)
         waiting = workload.current_ready < workload.wanted
         return _report(key, workload, verdicts, _LOOK_AGAIN_SECONDS if waiting else None)
 
-    def _blocked(self, key: Key, trouble: Trouble, look_again_seconds: float | None = None) -> Report:
-        return _report(key, self._workload(key, 0, None), blocked(trouble), look_again_seconds)
+    def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
+        ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
+        canaries = tuple(pod for pod in ready if _role(pod) is Role.CANARY)
+        return Serving(
+            replicas=len(ready) - len(canaries), canaries=len(_of_spec(model, canaries, self._settings))
+        )
 
-    def _workload(self, key: Key, wanted: int, revision: str | None) -> Workload:
-        stored = self._store.children[DEPLOYMENTS].get(key)
-        pods = self._store.pods_of(key)
-        current = tuple(
-            pod
-            for pod in pods
-            if revision is not None
-            and pod.metadata.labels.get(REVISION_LABEL) == revision
-            and pod.metadata.deletion_timestamp is None
-        )
-        return Workload(
-            wanted=wanted,
-            deployment=Deployment.model_validate(stored.raw) if stored is not None else None,
-            pods=pods,
-            current=current,
-        )
+    def _blocked(self, key: Key, trouble: Trouble, look_again_seconds: float | None = None) -> Report:
+        workload = Workload(wanted=0, deployments=(), pods=self._store.pods_of(key), current=(), of_spec=())
+        return _report(key, workload, blocked(trouble), look_again_seconds)
+
+    def _deployments(self, key: Key, wanted: Plan) -> tuple[Deployment, ...]:
+        names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
+        shelf = self._store.children[DEPLOYMENTS]
+        stored = (shelf.get(Key(key.namespace, name)) for name in names)
+        return tuple(Deployment.model_validate(entry.raw) for entry in stored if entry is not None)
+
+
+def _revision(pod: Pod) -> str | None:
+    return pod.metadata.labels.get(REVISION_LABEL)
+
+
+def _role(pod: Pod) -> Role:
+    return Role.CANARY if pod.metadata.labels.get(ROLE_LABEL) == CANARY else Role.REPLICA
+
+
+def _staying(pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.metadata.deletion_timestamp is None)
+
+
+def _of_spec(model: SpeculativeModel, pods: Sequence[Pod], settings: PlanSettings) -> tuple[Pod, ...]:
+    """The pods that the present spec gives when it is launched as each of them was."""
+    ways = {pod.metadata.name: (pod.metadata.annotations.get(ANNOTATION, ""), _role(pod)) for pod in pods}
+    wanted = {(text, role): _revision_of(model, text, role, settings) for text, role in set(ways.values())}
+    return tuple(
+        pod for pod in pods if (expected := wanted[ways[pod.metadata.name]]) and _revision(pod) == expected
+    )
+
+
+def _revision_of(model: SpeculativeModel, text: str, role: Role, settings: PlanSettings) -> str | None:
+    try:
+        return revision(model, Launch.parse(text), role, settings=settings)
+    except ValueError:
+        return None
 
 
 def _report(

@@ -9,6 +9,7 @@ from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError, NameTaken, Refused
 from outrider.controller.fleet import Reporter, StateShelf, TunedModel
 from outrider.controller.tuner_memory import Knowledge, read_knowledge, write_knowledge
+from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.stored import LARGEST_BYTES, StateError
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ class StateKeeper:
         self._shelf = shelf
         self._reporter = reporter
         self._kept_at = float("-inf")
-        self._kept_table: Schedule | None = None
+        self._kept: tuple[Schedule, RelaunchState] | None = None
         self._told: str | None = None
 
     async def restore(self, model: TunedModel) -> Knowledge | None:
@@ -43,11 +44,11 @@ class StateKeeper:
             return None
 
     async def keep(self, model: TunedModel, knowledge: Knowledge, *, now: float, stops: bool = False) -> None:
-        """Write if it is time, if the table changed, or if the process stops. now: unix seconds."""
-        table = knowledge.state.schedule
-        if not stops and table == self._kept_table and now - self._kept_at < KEEP_SECONDS:
+        """Write if it is time, if the table or an order changed, or at the end. now: unix seconds."""
+        rests_on = (knowledge.state.schedule, knowledge.relaunches)
+        if not stops and rests_on == self._kept and now - self._kept_at < KEEP_SECONDS:
             return
-        self._kept_at, self._kept_table = now, table
+        self._kept_at, self._kept = now, rests_on
         text = write_knowledge(knowledge)
         if len(text.encode()) > LARGEST_BYTES:
             await self._complain(model, f"it has {len(text.encode())} bytes, allowed are {LARGEST_BYTES}")
@@ -58,6 +59,7 @@ class StateKeeper:
         except (NameTaken, Refused) as error:
             await self._complain(model, str(error))
         except ClusterError as error:
+            self._kept_at = float("-inf")  # the next tick tries again
             log.warning("%s/%s: tuner state not written: %s", model.namespace, model.name, error)
 
     async def _complain(self, model: TunedModel, problem: str) -> None:

@@ -222,7 +222,21 @@ def state_config_map(model: str) -> str:
     return f"{model}-tuner"
 
 
+def launch_config_map(model: str) -> str:
+    """Name of the ConfigMap with the tuner's order about the launch of engines."""
+    return f"{model}-launch"
+
+
 def is_tuner_state(kind: str, metadata: Metadata) -> bool:
-    """Whether this is the tuner's own object, in which reconcile has no interest."""
+    """Whether this is what the tuner knows, in which reconcile has no interest."""
+    return _is_config_map_of(kind, metadata, state_config_map)
+
+
+def is_tuners(kind: str, metadata: Metadata) -> bool:
+    """Whether the tuner keeps this object, so that reconcile must not delete it."""
+    return is_tuner_state(kind, metadata) or _is_config_map_of(kind, metadata, launch_config_map)
+
+
+def _is_config_map_of(kind: str, metadata: Metadata, name: Callable[[str], str]) -> bool:
     model = metadata.labels.get(MODEL_LABEL)
-    return kind == CONFIG_MAPS.kind and model is not None and metadata.name == state_config_map(model)
+    return kind == CONFIG_MAPS.kind and model is not None and metadata.name == name(model)

@@ -6,20 +6,26 @@ from dataclasses import replace
 
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import spellings
+from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.methods import TRAITS, Drafting
+from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import EventReason
 from outrider.api.spec import Spec
+from outrider.api.speculation import Actuation
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import TUNER_MANAGER, Owner
 from outrider.controller.actuation import EnginePod
 from outrider.controller.fleet import TunedModel
+from outrider.controller.launch_desk import read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.engine.client import EngineAddress
-from outrider.plan.names import CONTAINER, PORT_NAME
+from outrider.plan import effective_order
+from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
 from outrider.plan.runtimes.vllm import max_num_seqs
 from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch import Relaunching
 
 
 class StoreFleet:
@@ -29,7 +35,7 @@ class StoreFleet:
         self._store = store
 
     def tuned_models(self) -> list[TunedModel]:
-        """Every readable, reconciled model whose engines can change K, ordered by name."""
+        """Every readable, reconciled model whose engines can change K, live or by a restart, by name."""
         stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
         return [tuned for entry in stored if (tuned := self._tuned(entry)) is not None]
 
@@ -57,12 +63,31 @@ class StoreFleet:
             status=model.status,
             max_num_batched_tokens=_token_budget(spec),
             instructions=read_instructions(stored.metadata.annotations, candidates=policy.candidates),
-            pods=self._engine_pods(key_of(stored.metadata), token),
+            pods=self._engine_pods(key_of(stored.metadata), _token_of(spec, token)),
+            replicas=spec.replicas,
+            relaunching=_relaunching(spec),
+            order=effective_order(spec, self._order(stored)),
         )
 
     def _engine_pods(self, key: Key, token: str) -> tuple[EnginePod, ...]:
         pods = ((pod, _address(pod, token)) for pod in self._store.pods_of(key) if pod.ready)
-        return tuple(EnginePod(pod.metadata.name, address) for pod, address in pods if address is not None)
+        return tuple(
+            EnginePod(
+                pod.metadata.name,
+                address,
+                launch=_launch_of(pod),
+                canary=pod.metadata.labels.get(ROLE_LABEL) == CANARY,
+            )
+            for pod, address in pods
+            if address is not None
+        )
+
+    def _order(self, stored: StoredModel) -> LaunchOrder:
+        metadata = stored.metadata
+        try:
+            return read_order(self._store, Owner(metadata.namespace, metadata.name, metadata.uid))
+        except ValueError:
+            return LaunchOrder()  # reconcile says so in Degraded
 
 
 class ClusterReporter:
@@ -91,6 +116,30 @@ def _policy(spec: Spec) -> Policy:
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
         return replace(policy, min_draft_share=0.0)
     return policy
+
+
+def _relaunching(spec: Spec) -> Relaunching:
+    tuning = spec.speculation.tuning
+    return Relaunching(
+        actuation=tuning.actuation,
+        structural_off=tuning.structural_off,
+        canary=tuning.canary,
+        interval_seconds=duration_seconds(tuning.relaunch_interval),
+        # Pods may follow each other one by one, each within the deadline of progress.
+        deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
+    )
+
+
+def _token_of(spec: Spec, token: str) -> str:
+    """A stock engine has no control API, and gets no token to see."""
+    return "" if spec.speculation.tuning.actuation is Actuation.ROLLOUT else token
+
+
+def _launch_of(pod: Pod) -> Launch:
+    try:
+        return Launch.of_pod(pod.metadata.annotations)
+    except ValueError:
+        return Launch()  # written by hand
 
 
 def _token_budget(spec: Spec) -> int | None:

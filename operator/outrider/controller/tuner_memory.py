@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -13,6 +13,7 @@ from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import StateError, from_wire, to_wire
 
@@ -26,6 +27,7 @@ class Knowledge:
     state: TunerState
     estimates: Mapping[str, BinEstimates]
     failed_k: frozenset[int] = frozenset()  # by an engine's self-test; no candidates of the state
+    relaunches: RelaunchState = field(default_factory=RelaunchState)
 
 
 class _Stored(BaseModel):
@@ -35,11 +37,13 @@ class _Stored(BaseModel):
     static: list[dict[str, int]]
     estimates: dict[str, JsonValue] = {}
     failed_k: frozenset[int] = frozenset()
+    relaunches: JsonValue = None
     state: JsonValue
 
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 _ESTIMATES = TypeAdapter(dict[str, BinEstimates])
+_RELAUNCHES = TypeAdapter(RelaunchState)
 
 
 def write_knowledge(knowledge: Knowledge) -> str:
@@ -49,6 +53,7 @@ def write_knowledge(knowledge: Knowledge) -> str:
         static=knowledge.static.to_wire(),
         estimates=_ESTIMATES.dump_python(dict(knowledge.estimates), mode="json"),
         failed_k=knowledge.failed_k,
+        relaunches=_RELAUNCHES.dump_python(knowledge.relaunches, mode="json"),
         state=_JSON.validate_python(to_wire(knowledge.state)),
     ).model_dump_json(by_alias=True)
 
@@ -69,7 +74,9 @@ def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
     if (stored.mode, stored.static) != (model.mode, model.static.to_wire()):
         return None
     state = from_wire(stored.state, usable(model.policy, stored.failed_k))
-    return Knowledge(model.mode, model.static, state, _estimates(stored), stored.failed_k)
+    return Knowledge(
+        model.mode, model.static, state, _estimates(stored), stored.failed_k, _relaunches(stored)
+    )
 
 
 def read_estimates(text: str) -> Mapping[str, BinEstimates]:
@@ -84,6 +91,15 @@ def read_estimates(text: str) -> Mapping[str, BinEstimates]:
 def _estimates(stored: _Stored) -> Mapping[str, BinEstimates]:
     try:
         return _ESTIMATES.validate_python(stored.estimates)
+    except ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def _relaunches(stored: _Stored) -> RelaunchState:
+    if stored.relaunches is None:
+        return RelaunchState()
+    try:
+        return _RELAUNCHES.validate_python(stored.relaunches)
     except ValidationError as error:
         raise _unreadable(error) from error
 

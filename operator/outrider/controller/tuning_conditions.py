@@ -11,6 +11,7 @@ from outrider.api.reasons import (
     ConditionType,
     DrafterReason,
     EffectiveReason,
+    LaunchReason,
     MetricsReason,
     TuningReason,
 )
@@ -27,6 +28,17 @@ _GAP_REASONS = {
     GapReason.CONTRADICTORY: MetricsReason.CONTRADICTORY,
 }
 """TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
+
+
+_LAUNCH_STATUS = {
+    LaunchReason.SUITS: ConditionStatus.TRUE,
+    LaunchReason.DRAFTER_IDLE: ConditionStatus.FALSE,
+    LaunchReason.DRAFTER_WOULD_PAY: ConditionStatus.FALSE,
+    LaunchReason.RELAUNCHING: ConditionStatus.UNKNOWN,
+    LaunchReason.RELAUNCH_WAITS: ConditionStatus.FALSE,
+    LaunchReason.RELAUNCH_ROLLED_BACK: ConditionStatus.FALSE,
+    LaunchReason.CANARY_RUNNING: ConditionStatus.UNKNOWN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,7 @@ def statements(
         _actuation(outcome),
         _drafter(outcome.decision, acceptance),
         _effective(outcome, speedup, last.get(ConditionType.SPECULATION_EFFECTIVE)),
+        _launch(outcome, last.get(ConditionType.LAUNCH_SUITS)),
     )
     return (statement for statement in found if statement is not None)
 
@@ -74,7 +87,7 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
         return None
     error = outcome.metrics_error
     if error is not None:
-        message = f"{error}. {error.action}. The table stays as it is."
+        message = f"{error}. {error.action} The table stays as it is."
         return Statement(kind, ConditionStatus.FALSE, error.reason, message)
     if not outcome.observations:
         return None if last is None else _again(last)
@@ -94,6 +107,12 @@ def _again(last: Condition) -> Statement:
 
 def _actuation(outcome: TickOutcome) -> Statement | None:
     kind, push, probe = ConditionType.ACTUATION_CONVERGED, outcome.push, outcome.probe
+    launched = outcome.launched
+    if launched is not None:
+        if launched.running == launched.pods:
+            return Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
+        message = f"{launched}. The others follow by a rolling restart."
+        return Statement(kind, ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
     if push is None:
         return None
     if not push.failed:
@@ -129,6 +148,8 @@ def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> Statem
 def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | None) -> Statement | None:
     kind = ConditionType.SPECULATION_EFFECTIVE
     decision = outcome.decision
+    if outcome.without_drafter:
+        return None
     if decision is None:
         rests = outcome.model.mode is not TuningMode.OFF
         return _again(last) if rests and last is not None else None
@@ -143,3 +164,16 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | 
     if speedup.high < 1:
         return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
     return Statement(kind, ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
+
+
+def _launch(outcome: TickOutcome, last: Condition | None) -> Statement | None:
+    kind, found = ConditionType.LAUNCH_SUITS, outcome.launch
+    if outcome.model.relaunching.silent or outcome.model.mode is TuningMode.OFF:
+        return None
+    if found is not None and found.error is not None:
+        message = f"{found.verdict.sentence} Not ordered yet, tried again at the next tick: {found.error}."
+        return Statement(kind, ConditionStatus.FALSE, LaunchReason.RELAUNCH_WAITS, message)
+    if found is None or found.verdict.reason is None:
+        return None if last is None else _again(last)
+    reason = found.verdict.reason
+    return Statement(kind, _LAUNCH_STATUS[reason], reason, found.verdict.sentence)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outrider.api.conditions import Condition, ConditionStatus
-from outrider.api.reasons import ConditionType, EventReason, TuningReason
+from outrider.api.reasons import ConditionType, EventReason, LaunchReason, TuningReason
+from outrider.api.speculation import StructuralOff
 from outrider.controller.model_tuner import TickOutcome
 from outrider.controller.tuning_report import ReportState
 from outrider.tuning.decision import Kind
@@ -39,13 +40,20 @@ def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> 
     """What happened between two reports that people want to be told."""
     yield from _of_decision(outcome)
     for kind, (lost, back) in _LOST_AND_BACK.items():
+        if kind is ConditionType.ACTUATION_CONVERGED and outcome.launched is not None:
+            continue  # a rolling restart takes its time
         yield from _of_condition(before.condition(kind), after.condition(kind), lost, back)
     kind = ConditionType.TUNING_ACTIVE
     yield from _of_tuning(_reason(before.condition(kind)), _reason(after.condition(kind)), outcome)
+    yield from _of_launch(outcome)
+    kind = ConditionType.LAUNCH_SUITS
+    yield from _of_advice(before.condition(kind), after.condition(kind), outcome)
 
 
 def _of_decision(outcome: TickOutcome) -> Iterator[Event]:
     decision = outcome.decision
+    if outcome.relaunches_tables:
+        return
     if decision is not None and decision.changed and decision.kind in (Kind.EXPLOIT, Kind.ROLL_BACK):
         acts = outcome.wanted != outcome.before
         yield Event(EventReason.RETUNED if acts else EventReason.WOULD_RETUNE, decision.sentence)
@@ -70,6 +78,27 @@ def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: Tick
         yield Event(_ENDS[was], message)
     if now in _BEGINS:
         yield Event(_BEGINS[now], message, warning=now is TuningReason.ANNOTATION_REFUSED)
+
+
+def _of_launch(outcome: TickOutcome) -> Iterator[Event]:
+    found = outcome.launch
+    if found is None or not found.ordered:
+        return
+    was, now, sentence = found.before, found.verdict.state.order, found.verdict.sentence
+    if now.launch != was.launch:
+        back = found.verdict.reason is LaunchReason.RELAUNCH_ROLLED_BACK
+        reason = EventReason.RELAUNCH_ROLLED_BACK if back else EventReason.RELAUNCHED
+        yield Event(reason, sentence, warning=back)
+    if now.canary is not was.canary:
+        yield Event(EventReason.CANARY_STARTED if now.canary else EventReason.CANARY_ENDED, sentence)
+
+
+def _of_advice(was: Condition | None, now: Condition | None, outcome: TickOutcome) -> Iterator[Event]:
+    advises = outcome.model.relaunching.structural_off is StructuralOff.RECOMMEND
+    if not advises or now is None or now.reason != LaunchReason.DRAFTER_IDLE:
+        return
+    if was is None or was.reason != now.reason:
+        yield Event(EventReason.RELAUNCH_ADVISED, now.message)
 
 
 def _reason(condition: Condition | None) -> TuningReason | None:

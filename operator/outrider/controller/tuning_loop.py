@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError
 from outrider.controller.demand import Capacity, demand
-from outrider.controller.fleet import Fleet, Reporter, StateShelf, TunedModel
+from outrider.controller.fleet import Fleet, LaunchDesk, Reporter, StateShelf, TunedModel
 from outrider.controller.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.state_keeper import StateKeeper
@@ -57,6 +58,7 @@ class TuningLoop:
         engines: EngineClient,
         reporter: Reporter,
         shelf: StateShelf,
+        desk: LaunchDesk,
         term: Callable[[], int],
         interval_seconds: float,
         lease_seconds: float,
@@ -69,6 +71,7 @@ class TuningLoop:
         self._engines = engines
         self._reporter = reporter
         self._shelf = shelf
+        self._desk = desk
         self._term = term
         self._interval = interval_seconds
         self._timing = Timing(
@@ -166,7 +169,7 @@ class TuningLoop:
         """Go on where an earlier process stopped, as far as it left anything behind."""
         keeper = StateKeeper(self._shelf, self._reporter)
         restored = await keeper.restore(model)
-        tuner = ModelTuner(self._engines, self._timing, restored=restored, clock=self._clock)
+        tuner = ModelTuner(self._engines, self._desk, self._timing, restored=restored, clock=self._clock)
         tuned = self._tuned[model.uid] = _Tuned(model, tuner, keeper, ReportState.continued(model.status))
         return tuned
 
@@ -201,7 +204,7 @@ class TuningLoop:
         needs = demand(
             outcome.observations,
             replicas=len(model.pods),
-            table=outcome.in_force or model.static,
+            table=Schedule.constant(0) if outcome.without_drafter else outcome.in_force or model.static,
             capacity=Capacity(model.policy.max_num_seqs, model.max_num_batched_tokens),
         )
         if needs is not None:
@@ -220,10 +223,14 @@ class TuningLoop:
 
 def _log(outcome: TickOutcome) -> None:
     name = f"{outcome.model.namespace}/{outcome.model.name}"
-    decision, probe = outcome.decision, outcome.probe
+    decision, probe, launch = outcome.decision, outcome.probe, outcome.launch
     if decision is not None:
         level = logging.INFO if decision.changed else logging.DEBUG
         log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)
+    if launch is not None and launch.error is not None:
+        log.warning("%s: launch not ordered: %s", name, launch.error)
+    elif launch is not None and launch.ordered:
+        log.info("%s: %s: %s", name, launch.verdict.reason, launch.verdict.sentence)
     if probe is not None:
         log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", name, probe)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from outrider.api.conditions import Condition, apply_transition
-from outrider.api.reasons import ConditionType
+from outrider.api.reasons import ConditionType, LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
     AppliedRow,
@@ -18,7 +18,6 @@ from outrider.api.status import (
     SpeedupReference,
     Status,
 )
-from outrider.controller.actuation import PushReport
 from outrider.controller.model_tuner import TickOutcome
 from outrider.controller.tuning_conditions import Statement, statements
 from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
@@ -28,6 +27,9 @@ from outrider.tuning.window import Window
 KEPT_DECISIONS = 5
 _ACCEPTANCE_SPAN_SECONDS = 60.0
 _LONGEST_MESSAGE = 1024
+
+_SPEC = "spec"
+"""Stands in a record for the launch that the spec alone asks for."""
 
 _CHOICES = (DecisionReason.BETTER_K, DecisionReason.CALIBRATED)
 
@@ -111,22 +113,32 @@ def _conditions(
 def _speculation(
     outcome: TickOutcome, acceptance: Acceptance | None, speedup: Speedup | None
 ) -> SpeculationStatus:
-    push, table = outcome.push, outcome.in_force
+    push = outcome.push
+    table = None if outcome.without_drafter else outcome.in_force
     return SpeculationStatus(
-        state=_state(table, push),
+        state=_state(outcome),
         epoch=push.epoch if push else None,
         schedule=_rows(table) if table else None,
         table=str(table.merged()) if table else None,
-        applied_replicas=len(push.confirmed) if push else 0,
+        applied_replicas=_applied(outcome),
         acceptance_rate=acceptance.rate if acceptance else None,
         acceptance_length=acceptance.length if acceptance else None,
         per_position_acceptance=list(acceptance.per_position) if acceptance else None,
-        speedup=speedup,
+        speedup=None if outcome.without_drafter else speedup,
     )
 
 
-def _state(table: Schedule | None, push: PushReport | None) -> SpeculationState:
-    if table is None or push is None or not push.confirmed:
+def _applied(outcome: TickOutcome) -> int:
+    if outcome.launched is not None:
+        return outcome.launched.running
+    return len(outcome.push.confirmed) if outcome.push else 0
+
+
+def _state(outcome: TickOutcome) -> SpeculationState:
+    table = outcome.in_force
+    if outcome.without_drafter:
+        return SpeculationState.HARD_OFF
+    if table is None or not _applied(outcome):
         return SpeculationState.UNAVAILABLE
     return SpeculationState.ACTIVE if table.values() != {0} else SpeculationState.SOFT_OFF
 
@@ -140,7 +152,8 @@ def _rows(table: Schedule) -> list[AppliedRow]:
 
 def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
     decision = outcome.decision
-    if decision is None:
+    kept = _with_relaunch(outcome, kept)
+    if decision is None or outcome.relaunches_tables:
         return kept
     if not decision.changed or decision.kind is Kind.HOLD:
         return _with_measured_gain(decision, kept)
@@ -155,12 +168,40 @@ def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[
     return (record, *_with_measured_gain(decision, kept))[:KEPT_DECISIONS]
 
 
+def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
+    """A relaunch that begins, and the measured gain of the last one."""
+    found = outcome.launch
+    if found is None or found.error is not None:
+        return kept
+    if found.verdict.measured_gain is not None:
+        kept = _with_gain(kept, (LaunchReason.RELAUNCHING,), found.verdict.measured_gain)
+    order, verdict = found.verdict.state.order, found.verdict
+    if order.launch == found.before.launch:
+        return kept
+    record = DecisionRecord(
+        time=_time(outcome.now),
+        from_=str(found.before.launch) or _SPEC,
+        to=str(order.launch) or _SPEC,
+        reason=verdict.reason or LaunchReason.RELAUNCHING,
+        message=verdict.sentence[:_LONGEST_MESSAGE],
+        expected_gain=None if verdict.expected_gain is None else 1 + verdict.expected_gain,
+    )
+    return (record, *kept)[:KEPT_DECISIONS]
+
+
 def _with_measured_gain(decision: Decision, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
     """The gain that this tick measured belongs to the last K that was chosen, not to a trial since."""
-    chosen = next((index for index, record in enumerate(kept) if record.reason in _CHOICES), None)
-    if chosen is None or decision.measured_gain is None or kept[chosen].measured_gain is not None:
+    return kept if decision.measured_gain is None else _with_gain(kept, _CHOICES, decision.measured_gain)
+
+
+def _with_gain(
+    kept: tuple[DecisionRecord, ...], reasons: tuple[str, ...], gain: float
+) -> tuple[DecisionRecord, ...]:
+    """On the newest record with one of these reasons, where it has none yet."""
+    chosen = next((index for index, record in enumerate(kept) if record.reason in reasons), None)
+    if chosen is None or kept[chosen].measured_gain is not None:
         return kept
-    record = kept[chosen].model_copy(update={"measured_gain": 1 + decision.measured_gain})
+    record = kept[chosen].model_copy(update={"measured_gain": 1 + gain})
     return (*kept[:chosen], record, *kept[chosen + 1 :])
 
 

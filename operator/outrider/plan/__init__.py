@@ -1,7 +1,10 @@
 """Pure planning: from a SpeculativeModel to the child objects that carry it out."""
 
+from outrider.plan.canary import Serving
 from outrider.plan.children import Manifest
-from outrider.plan.planner import Plan, plan
+from outrider.plan.engine_launch import Role
+from outrider.plan.launch_order import effective_order
+from outrider.plan.planner import Plan, plan, revision
 from outrider.plan.settings import PlanSettings
 
-__all__ = ["Manifest", "Plan", "PlanSettings", "plan"]
+__all__ = ["Manifest", "Plan", "PlanSettings", "Role", "Serving", "effective_order", "plan", "revision"]

@@ -11,11 +11,14 @@ from pydantic import JsonValue
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
 from outrider.plan.names import (
+    CANARY,
     PORT_NAME,
     REVISION_LABEL,
+    ROLE_LABEL,
     SCHEDULE_FILE,
     SERVICE_PORT,
     TOKEN_FILE,
+    canary_deployment,
     control_secret,
     labels,
     schedule_config_map,
@@ -53,15 +56,40 @@ def service(model: SpeculativeModel) -> Manifest:
     return {**head, "spec": {"selector": selector(model.metadata.name), "ports": [port]}}
 
 
-def deployment(model: SpeculativeModel, *, template: Json, revision: str) -> Manifest:
+def deployment(model: SpeculativeModel, *, template: Json, revision: str, replicas: int) -> Manifest:
     """The engine pods."""
+    name = model.metadata.name
+    return _deployment(model, name, selector(name), template=template, revision=revision, replicas=replicas)
+
+
+def canary(model: SpeculativeModel, *, template: Json, revision: str) -> Manifest:
+    """The replica without speculation.
+
+    The selector of the other Deployment, which cannot change, finds these pods, too. Neither takes the
+    other's: ReplicaSets and pods have a controller each, only orphans are adopted, and the templates
+    differ by a label and so by the hash that every ReplicaSet selects by.
+    """
+    name = model.metadata.name
+    own = {**selector(name), ROLE_LABEL: CANARY}
+    return _deployment(model, canary_deployment(name), own, template=template, revision=revision, replicas=1)
+
+
+def _deployment(
+    model: SpeculativeModel,
+    name: str,
+    match_labels: dict[str, str],
+    *,
+    template: Json,
+    revision: str,
+    replicas: int,
+) -> Manifest:
     rollout = model.spec.rollout
-    head = _head(model, "apps/v1", "Deployment", model.metadata.name)
+    head = _head(model, "apps/v1", "Deployment", name)
     return {
         **head,
         "spec": {
-            "replicas": model.spec.replicas,
-            "selector": {"matchLabels": selector(model.metadata.name)},
+            "replicas": replicas,
+            "selector": {"matchLabels": match_labels},
             "strategy": {
                 "type": "RollingUpdate",
                 "rollingUpdate": {"maxSurge": rollout.max_surge, "maxUnavailable": rollout.max_unavailable},

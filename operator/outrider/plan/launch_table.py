@@ -1,8 +1,13 @@
-"""The table that an engine is launched with: it makes every candidate K available, no more."""
+"""The table that an engine is launched with.
+
+With Outrider's plugin it makes every candidate K available, no more. A stock engine keeps it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from outrider.api.schedule import Schedule
 
 Range = list[int]
 """First batch size, last batch size (inclusive), K."""
@@ -28,3 +33,18 @@ def launch_table(draft_lengths: Sequence[int], max_num_seqs: int) -> list[Range]
     widest: Range = [1, first_narrow - 1, falling[0]]
     narrow = [[size, size, k] for size, k in enumerate(falling[1:], start=first_narrow)]
     return [widest, *narrow]
+
+
+def stock_table(schedule: Schedule, max_num_seqs: int) -> list[Range]:
+    """``schedule`` as vLLM's ``num_speculative_tokens_per_batch_size``, up to the largest batch.
+
+    vLLM captures CUDA graphs for every K of it, and looks K up in it for as long as the engine runs.
+    """
+    ranges: list[Range] = []
+    first = 1
+    for tier in schedule.merged().tiers:
+        last = min(tier.max_batch_size or max_num_seqs, max_num_seqs)
+        if first <= last:
+            ranges.append([first, last, tier.num_speculative_tokens])
+        first = last + 1
+    return ranges

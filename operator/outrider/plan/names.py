@@ -6,6 +6,9 @@ from outrider.api.resource import GROUP
 
 MODEL_LABEL = f"{GROUP}/model"
 REVISION_LABEL = f"{GROUP}/revision"
+ROLE_LABEL = f"{GROUP}/role"
+"""On the pods of the canary; the others have none."""
+CANARY = "canary"
 
 CONTAINER = "engine"
 PORT_NAME = "http"
@@ -36,6 +39,11 @@ def selector(model: str) -> dict[str, str]:
 def schedule_config_map(model: str) -> str:
     """Name of the ConfigMap with the static table."""
     return f"{model}-schedule"
+
+
+def canary_deployment(model: str) -> str:
+    """Name of the Deployment with the replica that runs without speculation."""
+    return f"{model}-canary"
 
 
 def control_secret(model: str) -> str:

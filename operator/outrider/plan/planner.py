@@ -6,16 +6,24 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import children
+from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
+from outrider.plan.engine_launch import Role, engine_launch
+from outrider.plan.launch_order import effective_order
 from outrider.plan.methods import unsupported_reason
 from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
 from outrider.plan.settings import PlanSettings
 
 Problem = tuple[DegradedReason, str]
+
+_OWN_ORDER = LaunchOrder()
+_NOTHING_SERVES = Serving()
+_CANARY_LAUNCH = Launch(drafter=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +36,84 @@ class Plan:
     """Hash of the pod template, and the value of its revision label; "" when there are problems."""
     problems: tuple[Problem, ...] = ()
     """Why the spec cannot be carried out."""
+    canary_revision: str | None = None
+    """The same of the canary; None without one."""
+
+    @property
+    def revisions(self) -> frozenset[str]:
+        """Revisions of the pods that are wanted."""
+        return frozenset(text for text in (self.revision, self.canary_revision) if text)
 
     def child(self, kind: str) -> Manifest | None:
-        """The child of this kind; there is at most one."""
+        """The first child of this kind; only Deployments are two, where there is a canary."""
         return next((child for child in self.children if child["kind"] == kind), None)
 
 
-def plan(model: SpeculativeModel, *, settings: PlanSettings, control_token: str) -> Plan:
+def plan(
+    model: SpeculativeModel,
+    *,
+    settings: PlanSettings,
+    control_token: str,
+    order: LaunchOrder = _OWN_ORDER,
+    serving: Serving = _NOTHING_SERVES,
+) -> Plan:
     """The children of ``model``. Pure: equal arguments give equal plans.
 
     ``control_token``: bearer token of the engines' control API, kept in the model's Secret.
+    ``order``: what the tuner wants of the launch; what the spec does not allow is ignored.
+    ``serving``: what takes traffic now; only a canary depends on it.
     """
-    image = model.spec.engine.image or settings.engine_images.get(model.spec.engine.version)
+    image = _image(model, settings)
     problems = _problems(model, image=image)
     if problems or image is None:
         return Plan((), "", problems)
+    order = effective_order(model.spec, order)
+    stage = canary_stage(model.spec, order, serving)
     try:
-        template = pod_template(model, image=image, settings=settings)
+        template = _template(model, order.launch, Role.REPLICA, image=image, settings=settings)
+        canary = None
+        if stage is not CanaryStage.ABSENT:
+            canary = _template(model, _CANARY_LAUNCH, Role.CANARY, image=image, settings=settings)
     except ValueError as error:
         return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
-    revision = _revision(template)
-    return Plan(
-        (
-            children.service_account(model),
-            children.config_map(model),
-            children.secret(model, control_token=control_token),
-            children.service(model),
-            children.deployment(model, template=template, revision=revision),
-        ),
-        revision,
+    own_revision = _hash(template)
+    replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
+    manifests = (
+        children.service_account(model),
+        children.config_map(model),
+        children.secret(model, control_token=control_token),
+        children.service(model),
+        children.deployment(model, template=template, revision=own_revision, replicas=replicas),
     )
+    if canary is None:
+        return Plan(manifests, own_revision)
+    canary_revision = _hash(canary)
+    beside = children.canary(model, template=canary, revision=canary_revision)
+    return Plan((*manifests, beside), own_revision, canary_revision=canary_revision)
+
+
+def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: PlanSettings) -> str | None:
+    """The revision of pods of this spec that are launched so; None where it gives no pods.
+
+    A pod that has it belongs to the present spec, whatever the tuner orders today.
+    """
+    image = _image(model, settings)
+    if image is None:
+        return None
+    try:
+        return _hash(_template(model, launch, role, image=image, settings=settings))
+    except ValueError:
+        return None
+
+
+def _image(model: SpeculativeModel, settings: PlanSettings) -> str | None:
+    return model.spec.engine.image or settings.engine_images.get(model.spec.engine.version)
+
+
+def _template(
+    model: SpeculativeModel, launch: Launch, role: Role, *, image: str, settings: PlanSettings
+) -> Json:
+    return pod_template(model, engine_launch(model.spec, launch, role), image=image, settings=settings)
 
 
 def _problems(model: SpeculativeModel, *, image: str | None) -> tuple[Problem, ...]:
@@ -72,6 +128,6 @@ def _problems(model: SpeculativeModel, *, image: str | None) -> tuple[Problem, .
     return tuple(problems)
 
 
-def _revision(template: Json) -> str:
+def _hash(template: Json) -> str:
     text = json.dumps(template, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from outrider.api.launch import ANNOTATION
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import SecretKey, Spec
+from outrider.api.spec import SecretKey
 from outrider.plan.artifacts import MODELS_FOLDER, claims
+from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.names import (
+    CANARY,
     CONTAINER,
     CONTROL_FOLDER,
     HOME,
     PORT_NAME,
+    ROLE_LABEL,
     SCHEDULE_FILE,
     SCHEDULE_FOLDER,
     TOKEN_FILE,
@@ -26,16 +30,18 @@ from outrider.plan.resources import resources
 from outrider.plan.runtimes import vllm
 from outrider.plan.settings import PlanSettings
 
-OWNED_VARIABLES = frozenset(
-    {
-        "VLLM_PLUGINS",
-        "VLLM_USE_V2_MODEL_RUNNER",
-        "OUTRIDER_STATIC_SCHEDULE_FILE",
-        "OUTRIDER_TOKEN_FILE",
-        "OUTRIDER_SELF_TEST_FILE",
-    }
-)
+_PLUGIN_VARIABLES: Mapping[str, str] = {
+    "OUTRIDER_STATIC_SCHEDULE_FILE": f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",
+    "OUTRIDER_TOKEN_FILE": f"{CONTROL_FOLDER}/{TOKEN_FILE}",
+    # In the pod's own volume, which outlives a container that a drafter ended.
+    "OUTRIDER_SELF_TEST_FILE": "/tmp/outrider-self-test.json",
+}
+
+OWNED_VARIABLES = frozenset({"VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", *_PLUGIN_VARIABLES})
 """Another value would take the engine out of Outrider's control, or let it crash on a pushed table."""
+
+_WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
+_STOCK = ("python3", "-m", "vllm.entrypoints.openai.api_server")
 
 _USER_ID = 1000
 _PROBE_SECONDS = 5
@@ -46,10 +52,13 @@ _DRAIN_SECONDS = 5
 """Endpoints forget a stopping pod within this time, so it gets no new requests while it ends."""
 
 
-def pod_template(model: SpeculativeModel, *, image: str, settings: PlanSettings) -> Json:
+def pod_template(
+    model: SpeculativeModel, launch: EngineLaunch, *, image: str, settings: PlanSettings
+) -> Json:
     """The template without revision label, overlay applied.
 
-    Neither the static table nor the tuner's mode enters, so changing them restarts nothing.
+    Where a table can be pushed neither the static table nor the tuner's mode enters, so changing them
+    restarts nothing.
 
     Raises:
         ValueError: arguments or overlay contradict the plan; the message names the field.
@@ -57,29 +66,46 @@ def pod_template(model: SpeculativeModel, *, image: str, settings: PlanSettings)
     name = model.metadata.name
     planned: Json = {
         "metadata": {
-            "labels": dict(labels(name)),
+            "labels": _labels(name, launch.role),
             "annotations": {
                 "prometheus.io/scrape": "true",
                 "prometheus.io/port": str(model.spec.engine.port),
                 "prometheus.io/path": "/metrics",
             },
         },
-        "spec": _pod_spec(model, image=image, settings=settings),
+        "spec": _pod_spec(model, launch, image=image, settings=settings),
     }
     overlay = model.spec.pod_template
     if overlay is None:
-        return planned
+        return _annotated(planned, launch)
     patch: Json = {"spec": overlay.spec}
     if overlay.metadata is not None:
         patch["metadata"] = overlay.metadata.model_dump(mode="json", by_alias=True)
     _refuse_owned_fields(overlay.spec)
     try:
-        return merge(planned, patch)
+        merged = merge(planned, patch)
     except ValueError as error:
         raise ValueError(f"spec.podTemplate: {error}") from error
+    return _annotated(merged, launch)
 
 
-def _pod_spec(model: SpeculativeModel, *, image: str, settings: PlanSettings) -> Json:
+def _labels(model: str, role: Role) -> Json:
+    return {**labels(model), **({ROLE_LABEL: CANARY} if role is Role.CANARY else {})}
+
+
+def _annotated(template: Json, launch: EngineLaunch) -> Json:
+    """With what the pod tells of its launch, whatever the overlay says there."""
+    metadata = template["metadata"]
+    assert isinstance(metadata, dict)
+    own = metadata.get("annotations")
+    assert isinstance(own, dict)
+    others = {key: value for key, value in own.items() if key != ANNOTATION}
+    text = str(launch.launch)
+    told: Json = {ANNOTATION: text} if text else {}
+    return {**template, "metadata": {**metadata, "annotations": {**others, **told}}}
+
+
+def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, settings: PlanSettings) -> Json:
     spec: Json = {
         "serviceAccountName": model.metadata.name,
         "automountServiceAccountToken": False,
@@ -92,16 +118,16 @@ def _pod_spec(model: SpeculativeModel, *, image: str, settings: PlanSettings) ->
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": 60,
-        "containers": [_container(model, image=image)],
-        "volumes": _volumes(model),
+        "containers": [_container(model, launch, image=image)],
+        "volumes": _volumes(model, launch),
     }
     if settings.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
     return spec
 
 
-def _container(model: SpeculativeModel, *, image: str) -> Json:
-    spec = model.spec
+def _container(model: SpeculativeModel, launch: EngineLaunch, *, image: str) -> Json:
+    spec = launch.spec
     served_name = spec.model.served_name or model.metadata.name
     health: Json = {
         "httpGet": {"path": "/health", "port": PORT_NAME},
@@ -111,9 +137,9 @@ def _container(model: SpeculativeModel, *, image: str) -> Json:
     return {
         "name": CONTAINER,
         "image": image,
-        "command": ["python3", "-m", "outrider_engine.launch"],
-        "args": list(vllm.arguments(spec, served_name=served_name)),
-        "env": _env(spec),
+        "command": list(_STOCK if launch.stock else _WITH_PLUGIN),
+        "args": list(vllm.arguments(spec, served_name=served_name, table=launch.table)),
+        "env": _env(launch),
         "ports": [{"name": PORT_NAME, "containerPort": spec.engine.port, "protocol": "TCP"}],
         "resources": {kind: dict(amounts) for kind, amounts in resources(spec).items()},
         "startupProbe": {**health, "failureThreshold": _STARTUP_PROBES},
@@ -125,17 +151,15 @@ def _container(model: SpeculativeModel, *, image: str) -> Json:
             "capabilities": {"drop": ["ALL"]},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _volume_mounts(spec),
+        "volumeMounts": _volume_mounts(launch),
     }
 
 
-def _env(spec: Spec) -> list[JsonValue]:
+def _env(launch: EngineLaunch) -> list[JsonValue]:
+    spec = launch.spec
     plain = {
-        **vllm.environment(spec),
-        "OUTRIDER_STATIC_SCHEDULE_FILE": f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",
-        "OUTRIDER_TOKEN_FILE": f"{CONTROL_FOLDER}/{TOKEN_FILE}",
-        # In the pod's own volume, which outlives a container that a drafter ended.
-        "OUTRIDER_SELF_TEST_FILE": "/tmp/outrider-self-test.json",
+        **vllm.environment(spec, plugins=vllm.NO_PLUGINS if launch.stock else vllm.PLUGINS),
+        **({} if launch.stock else _PLUGIN_VARIABLES),
         "HOME": HOME,
         # PyTorch asks for the user's name, and the image need not know this user id.
         "USER": "outrider",
@@ -150,35 +174,39 @@ def _key(reference: SecretKey) -> Json:
     return {"name": reference.name, "key": reference.key}
 
 
-def _volumes(model: SpeculativeModel) -> list[JsonValue]:
+def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
     name = model.metadata.name
-    fixed: list[JsonValue] = [
+    plugin: list[JsonValue] = [
         {"name": "schedule", "configMap": {"name": schedule_config_map(name)}},
         {"name": "control", "secret": {"secretName": control_secret(name)}},
+    ]
+    fixed: list[JsonValue] = [
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
         {"name": "tmp", "emptyDir": {}},
         {"name": "home", "emptyDir": {}},
     ]
     weights: list[JsonValue] = [
         {"name": f"models-{index}", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
-        for index, claim in enumerate(claims(model.spec))
+        for index, claim in enumerate(claims(launch.spec))
     ]
-    return fixed + weights
+    return (fixed if launch.stock else plugin + fixed) + weights
 
 
-def _volume_mounts(spec: Spec) -> list[JsonValue]:
-    fixed: list[JsonValue] = [
+def _volume_mounts(launch: EngineLaunch) -> list[JsonValue]:
+    plugin: list[JsonValue] = [
         {"name": "schedule", "mountPath": SCHEDULE_FOLDER, "readOnly": True},
         {"name": "control", "mountPath": CONTROL_FOLDER, "readOnly": True},
+    ]
+    fixed: list[JsonValue] = [
         {"name": "shm", "mountPath": "/dev/shm"},
         {"name": "tmp", "mountPath": "/tmp"},
         {"name": "home", "mountPath": HOME},
     ]
     weights: list[JsonValue] = [
         {"name": f"models-{index}", "mountPath": f"{MODELS_FOLDER}/{claim}", "readOnly": True}
-        for index, claim in enumerate(claims(spec))
+        for index, claim in enumerate(claims(launch.spec))
     ]
-    return fixed + weights
+    return (fixed if launch.stock else plugin + fixed) + weights
 
 
 def _refuse_owned_fields(overlay: Mapping[str, JsonValue]) -> None:

@@ -285,17 +285,78 @@ TUNING = (
     *(_tuning(f"mode {mode}", mode=mode) for mode in ("Off", "Observe", "Auto")),
     _tuning("an unknown mode", "spec.speculation.tuning.mode", mode="On"),
     _tuning(
-        "rollouts", "spec.speculation.tuning.actuation: Rollout is not available yet", actuation="Rollout"
-    ),
-    _tuning(
         "latency", "spec.speculation.tuning.objective: Latency is not available yet", objective="Latency"
     ),
     _tuning("an SLO", "spec.speculation.tuning.slo is not available yet", slo={"interTokenLatency": "30ms"}),
-    _tuning("a relaunch", "spec.speculation.tuning.structuralOff: only Never", structuralOff="Allow"),
+)
+
+LAUNCHES = (
+    _tuning("rollouts", actuation="Rollout"),
+    _tuning("rollouts that are only watched", actuation="Rollout", mode="Observe"),
+    _tuning("rollouts at most every ten minutes", actuation="Rollout", relaunchInterval="10m"),
+    _tuning("an unknown actuation", "spec.speculation.tuning.actuation", actuation="Restart"),
+    _tuning("an interval without unit", "spec.speculation.tuning.relaunchInterval", relaunchInterval="60"),
+    _tuning("a stock engine that keeps its table", actuation="Rollout", mode="Off"),
+    _speculation(
+        "a stock engine with a method whose K is fixed",
+        method="suffix",
+        drafter=None,
+        tuning={"actuation": "Rollout", "mode": "Off"},
+    ),
+    _speculation(
+        "a stock engine without speculation",
+        method="none",
+        drafter=None,
+        numSpeculativeTokens=None,
+        tuning={"actuation": "Rollout", "mode": "Off"},
+    ),
+    _speculation(
+        "rollouts with a method whose K is fixed",
+        "spec.speculation.tuning.mode: the engine cannot change K of this method",
+        method="suffix",
+        drafter=None,
+        tuning={"actuation": "Rollout"},
+    ),
+    _speculation(
+        "rollouts without speculation",
+        "method none drafts nothing",
+        method="none",
+        drafter=None,
+        numSpeculativeTokens=None,
+        tuning={"actuation": "Rollout"},
+    ),
+    _tuning("a relaunch", structuralOff="Allow"),
+    _tuning("a recommended relaunch", structuralOff="Recommend", mode="Observe"),
+    _tuning("a relaunch of a stock engine", structuralOff="Allow", actuation="Rollout"),
+    *(
+        _tuning(
+            f"a relaunch without a tuner, {wish}",
+            "spec.speculation.tuning.structuralOff: mode Off measures nothing",
+            structuralOff=wish,
+            mode="Off",
+        )
+        for wish in ("Recommend", "Allow")
+    ),
+    _speculation(
+        "a relaunch without speculation",
+        "spec.speculation.tuning.structuralOff: mode Off measures nothing",
+        method="none",
+        drafter=None,
+        numSpeculativeTokens=None,
+        tuning={"mode": "Off", "structuralOff": "Allow"},
+    ),
+    _tuning("a canary", canary="Allow"),
     _tuning(
-        "a recommended relaunch",
-        "spec.speculation.tuning.structuralOff: only Never",
-        structuralOff="Recommend",
+        "a canary without a tuner",
+        "spec.speculation.tuning.canary: mode Off measures nothing",
+        canary="Allow",
+        mode="Off",
+    ),
+    _tuning(
+        "a canary of stock engines",
+        "spec.speculation.tuning.canary: engines without Outrider's plugin",
+        canary="Allow",
+        actuation="Rollout",
     ),
 )
 
@@ -398,6 +459,7 @@ CASES: tuple[AdmissionCase, ...] = (
     *METHODS,
     *DRAFT_LENGTHS,
     *TUNING,
+    *LAUNCHES,
     *ENGINES,
     *SHAPES,
 )

@@ -19,7 +19,15 @@ FIELDS_OF_THE_DESIGN = {
     "cache": {"claim", "size", "storageClass"},
     "podTemplate": {"metadata", "spec"},
 }
-TUNING_FIELDS = {"mode", "actuation", "objective", "slo", "structuralOff"}
+TUNING_FIELDS = {
+    "mode",
+    "actuation",
+    "objective",
+    "slo",
+    "structuralOff",
+    "canary",
+    "relaunchInterval",
+}
 
 Schema = Mapping[str, object]
 

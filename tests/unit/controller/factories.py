@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from outrider.api.launch import ANNOTATION
 from outrider.cluster.objects import Deployment, Pod
 from outrider.controller.readiness import Workload
-from outrider.plan.names import CONTAINER, MODEL_LABEL, REVISION_LABEL
+from outrider.plan.names import CANARY, CONTAINER, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, labels
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 REVISION = "r2"
@@ -43,6 +44,8 @@ def a_raw_pod(
     ended: tuple[int, str] | None = None,
     restarts: int = 0,
     ip: str = "10.0.0.7",
+    launch: str | None = None,
+    canary: bool = False,
 ) -> dict[str, Any]:
     """waiting: reason and message. ended: exit code and termination message of the last end."""
     state: dict[str, Any] = {"waiting": {"reason": waiting[0], "message": waiting[1]}} if waiting else {}
@@ -54,7 +57,9 @@ def a_raw_pod(
             "namespace": "default",
             "uid": uid or f"uid-{name}",
             "resourceVersion": str(version),
-            "labels": {MODEL_LABEL: model, REVISION_LABEL: revision},
+            "labels": {MODEL_LABEL: model, REVISION_LABEL: revision}
+            | ({ROLE_LABEL: CANARY} if canary else {}),
+            "annotations": {} if launch is None else {ANNOTATION: launch},
             "deletionTimestamp": ago(1) if leaving else None,
         },
         "spec": {"containers": [{"name": CONTAINER, "ports": [{"name": "http", "containerPort": 8000}]}]},
@@ -72,8 +77,13 @@ def a_pod(name: str = "m-1", **what: Any) -> Pod:
     return Pod.model_validate(a_raw_pod(name, **what))
 
 
-def a_workload(*pods: Pod, wanted: int = 1, stuck: bool = False, generation: int = 1) -> Workload:
-    """stuck: the Deployment gave up on its progress deadline, at generation 1."""
+def a_workload(
+    *pods: Pod, wanted: int = 1, stuck: bool = False, generation: int = 1, of_spec: tuple[Pod, ...] = ()
+) -> Workload:
+    """stuck: the Deployment gave up on its progress deadline, at generation 1.
+
+    of_spec: pods of the spec besides the current ones.
+    """
     gave_up = a_condition("Progressing", "False", reason="ProgressDeadlineExceeded")
     deployment = {
         "metadata": {"name": "m", "namespace": "default", "generation": generation},
@@ -84,7 +94,7 @@ def a_workload(*pods: Pod, wanted: int = 1, stuck: bool = False, generation: int
         for pod in pods
         if pod.metadata.labels[REVISION_LABEL] == REVISION and pod.metadata.deletion_timestamp is None
     )
-    return Workload(wanted, Deployment.model_validate(deployment), pods, current)
+    return Workload(wanted, (Deployment.model_validate(deployment),), pods, current, (*current, *of_spec))
 
 
 def a_raw_model(
@@ -114,4 +124,29 @@ def a_raw_model(
         },
         "spec": wanted,
         "status": status or {},
+    }
+
+
+def a_launch_order(
+    launch: str = "",
+    canary: str = "false",
+    *,
+    model: str = "m",
+    owner: str | None = "uid-m",
+    version: int = 1,
+) -> dict[str, Any]:
+    """The ConfigMap with the tuner's order. owner: None for an object of somebody else."""
+    controller = {"kind": "SpeculativeModel", "name": model, "uid": owner, "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": f"{model}-launch",
+            "namespace": "default",
+            "uid": f"uid-of-{model}-launch",
+            "resourceVersion": str(version),
+            "labels": labels(model),
+            "ownerReferences": [controller] if owner else [],
+        },
+        "data": {"launch": launch, "canary": canary},
     }

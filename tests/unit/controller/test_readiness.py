@@ -46,6 +46,11 @@ READY_AND_PROGRESSING = {
         "Ready=True Serving",
         "Progressing=True RollingOut",
     ),
+    "the pods are relaunched, and none of the new ones serves": (
+        a_workload(a_pod("m-2"), of_spec=(a_pod("m-1", revision="r1", ready=True),)),
+        "Ready=True Serving",
+        "Progressing=True RollingOut",
+    ),
     "a pod that is being deleted does not serve": (
         a_workload(a_pod(ready=True, leaving=True)),
         "Ready=False RollingOut",
@@ -144,6 +149,14 @@ def test_trouble(case: Case) -> None:
 
     assert (trouble.reason if trouble else None) == case.reason
     assert case.message in (trouble.message if trouble else "")
+
+
+def test_another_trouble_is_told_when_the_pods_have_none() -> None:
+    besides = Trouble(DegradedReason.LAUNCH_ORDER_UNREADABLE, "delete it")
+    *_, alone = judge(a_workload(a_pod(ready=True)), NOW, besides=besides)
+    *_, with_pods = judge(a_workload(a_pod(ended=(78, NOT_FOUND))), NOW, besides=besides)
+
+    assert (alone.reason, with_pods.reason) == (besides.reason, DegradedReason.MODEL_NOT_FOUND)
 
 
 def test_degraded_is_absent_when_nothing_is_wrong() -> None:

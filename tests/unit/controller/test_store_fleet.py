@@ -2,18 +2,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.api.speculation import TuningMode
+from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
+from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store
 from outrider.controller.store_fleet import StoreFleet
-from tests.unit.controller.factories import a_raw_model, a_raw_pod, ago
+from outrider.tuning.relaunch import Relaunching
+from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod, ago
 
 TOKEN = "t" * 43
 
 
-def tuned(model: dict[str, Any], *pods: dict[str, Any], token: str | None = TOKEN) -> list[TunedModel]:
+def tuned(
+    model: dict[str, Any],
+    *pods: dict[str, Any],
+    token: str | None = TOKEN,
+    order: dict[str, Any] | None = None,
+) -> list[TunedModel]:
     store = Store()
     store.models.put(model)
+    if order is not None:
+        store.children[CONFIG_MAPS].put(order)
     for pod in pods:
         store.pods.put(pod)
     if token is not None:
@@ -131,3 +142,64 @@ def test_a_model_that_is_being_deleted_is_not_tuned() -> None:
     model["metadata"]["deletionTimestamp"] = ago(1)
 
     assert tuned(model) == []
+
+
+def test_what_the_tuner_may_do_to_the_launch_is_in_the_spec() -> None:
+    allowed = {"structuralOff": "Allow", "canary": "Allow", "relaunchInterval": "10m"}
+    model = a_raw_model(
+        speculation=speculation(tuning=allowed), replicas=3, rollout={"progressDeadline": "5m"}
+    )
+    (found,) = tuned(model)
+
+    assert found.replicas == 3
+    assert found.relaunching == Relaunching(
+        Actuation.LIVE, StructuralOff.ALLOW, Canary.ALLOW, interval_seconds=600.0, deadline_seconds=900.0
+    )
+
+
+def test_stock_engines_are_tuned_and_see_no_token() -> None:
+    model = a_raw_model(speculation=speculation(tuning={"actuation": "Rollout"}))
+    (found,) = tuned(model, a_raw_pod(ready=True, launch="8:3,*:0"))
+
+    (pod,) = found.pods
+    assert (pod.launch, pod.address.token) == (Launch(schedule=Schedule.parse("8:3,*:0")), "")
+
+
+def test_pods_tell_how_they_were_launched() -> None:
+    pods = (
+        a_raw_pod("m-1", ready=True),
+        a_raw_pod("m-2", ready=True, launch="no-drafter"),
+        a_raw_pod("m-3", ready=True, launch="no-drafter", canary=True),
+        a_raw_pod("m-4", ready=True, launch="by hand"),
+    )
+    (found,) = tuned(a_raw_model(), *pods)
+
+    without = Launch(drafter=False)
+    assert [pod.launch for pod in found.pods] == [Launch(), without, without, Launch()]
+    assert [pod.canary for pod in found.pods] == [False, False, True, False]
+
+
+def test_the_stored_order_is_known() -> None:
+    model = a_raw_model(speculation=speculation(tuning={"structuralOff": "Allow"}))
+    (found,) = tuned(model, order=a_launch_order("no-drafter"))
+
+    assert found.order == LaunchOrder(Launch(drafter=False))
+
+
+def test_an_order_that_the_spec_does_not_allow_is_none() -> None:
+    (found,) = tuned(a_raw_model(), order=a_launch_order("no-drafter"))
+
+    assert found.order == LaunchOrder()
+
+
+def test_an_unreadable_order_is_none() -> None:
+    (found,) = tuned(a_raw_model(), order=a_launch_order("fast"))
+
+    assert found.order == LaunchOrder()
+
+
+def test_an_order_that_somebody_else_wrote_is_none() -> None:
+    model = a_raw_model(speculation=speculation(tuning={"structuralOff": "Allow"}))
+    (found,) = tuned(model, order=a_launch_order("no-drafter", owner=None))
+
+    assert found.order == LaunchOrder()

@@ -82,6 +82,16 @@ async def test_the_tuners_own_state_reaches_the_store_and_wakes_nobody(
         assert len(watched.store.children[CONFIG_MAPS]) == 2
 
 
+async def test_an_order_about_the_launch_wakes_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(CONFIG_MAPS, 1)
+        watched.server.send(CONFIG_MAPS, "ADDED", a_config_map("m-launch"))
+
+        assert await watched.next_change() == Key("default", "m")
+
+
 def a_config_map(name: str, *, model: str = "m") -> dict[str, Any]:
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": {MODEL_LABEL: model}}}

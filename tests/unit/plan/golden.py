@@ -1,5 +1,7 @@
 """Golden plans: ``golden/<case>/in.yaml`` is planned and compared with ``out.yaml``.
 
+``order.yaml`` beside it is the tuner's order about the launch, as a ConfigMap has it.
+
 ``python -m tests.unit.plan.golden --write`` writes what the planner says today; read the diff.
 """
 
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from outrider.api.launch import LaunchOrder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import PlanSettings, plan
 
@@ -34,12 +37,17 @@ def read_model(case: str) -> SpeculativeModel:
     return SpeculativeModel.model_validate(yaml.safe_load((FOLDER / case / "in.yaml").read_text()))
 
 
+def read_order(case: str) -> LaunchOrder:
+    path = FOLDER / case / "order.yaml"
+    return LaunchOrder.from_data(yaml.safe_load(path.read_text())) if path.exists() else LaunchOrder()
+
+
 def expected(case: str) -> str:
     return (FOLDER / case / "out.yaml").read_text()
 
 
 def planned(case: str) -> str:
-    result = plan(read_model(case), settings=SETTINGS, control_token=TOKEN)
+    result = plan(read_model(case), settings=SETTINGS, control_token=TOKEN, order=read_order(case))
     content = {
         "revision": result.revision,
         "problems": [{"reason": reason.value, "message": message} for reason, message in result.problems],

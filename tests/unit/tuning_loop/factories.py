@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from outrider.api.annotations import Instructions
+from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
@@ -75,6 +76,8 @@ class World:
     kept: dict[str, str] = field(default_factory=dict)
     writes: int = 0
     shelf_error: ClusterError | None = None
+    orders: list[LaunchOrder] = field(default_factory=list)
+    desk_error: ClusterError | None = None
     lookbacks: list[float] = field(default_factory=list)
     metrics: OwnMetrics = field(default_factory=OwnMetrics)
 
@@ -94,9 +97,16 @@ class World:
         self.statuses.append(part)
 
     async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
-        assert model in self.models
+        assert model.uid in {known.uid for known in self.models}
         assert note
         self.events.append((reason, "Warning" if warning else "Normal"))
+
+    async def order(self, model: TunedModel, order: LaunchOrder) -> None:
+        if self.desk_error is not None:
+            raise self.desk_error
+        self.orders.append(order)
+        index = next(i for i, known in enumerate(self.models) if known.uid == model.uid)
+        self.change(index, order=order)
 
     async def read(self, model: TunedModel) -> str | None:
         if self.shelf_error is not None:
@@ -120,6 +130,13 @@ class World:
         assert isinstance(found, dict)
         return found
 
+    @property
+    def decisions(self) -> list[dict[str, object]]:
+        """`status.decisions` as last written."""
+        found = self.statuses[-1]["decisions"]
+        assert isinstance(found, list)
+        return found
+
     def condition(self, kind: str) -> dict[str, str] | None:
         """A condition as last written; None where it is absent."""
         conditions = self.statuses[-1]["conditions"]
@@ -140,6 +157,7 @@ class World:
             engines=engines,
             reporter=self,
             shelf=self,
+            desk=self,
             term=lambda: self.term,
             interval_seconds=10,
             lease_seconds=60,

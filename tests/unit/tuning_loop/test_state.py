@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
@@ -15,6 +16,7 @@ from outrider.cluster.errors import NameTaken, Unavailable
 from outrider.controller.tuner_memory import Knowledge, read_estimates, read_knowledge, write_knowledge
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import BinEstimates, Estimate
+from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import LARGEST_BYTES
 from tests.unit.engine.fake_engine import FakeEngine, serving
@@ -46,6 +48,21 @@ def test_knowledge_is_read_back() -> None:
     text = write_knowledge(known)
     assert read_knowledge(text, MODEL) == known
     assert read_estimates(text) == estimates
+
+
+def test_what_is_remembered_of_relaunches_is_read_back() -> None:
+    state = TunerState.start(Schedule.constant(1), MODEL.policy)
+    remembered = RelaunchState().adopting(LaunchOrder(Launch(drafter=False)), now=5.0)
+    known = Knowledge(TuningMode.AUTO, MODEL.static, state, {}, relaunches=remembered)
+    assert read_knowledge(write_knowledge(known), MODEL) == known
+
+
+def test_knowledge_from_before_there_were_relaunches_is_still_read() -> None:
+    wire = json.loads(knowledge())
+    del wire["relaunches"]
+    known = read_knowledge(json.dumps(wire), MODEL)
+    assert known is not None
+    assert known.relaunches == RelaunchState()
 
 
 async def test_a_restart_goes_on_with_the_table_that_was_chosen(engines: EngineClient) -> None:
@@ -163,6 +180,20 @@ async def test_a_state_that_cannot_be_written_does_not_hold_up_tuning(engines: E
             await loop.tick()
     assert engine.puts == 2
     assert EventReason.STATE_NOT_KEPT not in [reason for reason, _ in world.events]
+
+
+async def test_a_state_that_was_not_written_is_written_at_the_next_tick(engines: EngineClient) -> None:
+    world = World([MODEL], shelf_error=None)
+    with world.loop(engines) as loop:
+        await loop.tick()
+        world.kept.clear()
+        world.now += 31
+        world.shelf_error = Unavailable("503")
+        await loop.tick()
+        world.shelf_error = None
+        world.now += 10
+        await loop.tick()
+    assert world.kept.keys() == {MODEL.uid}
 
 
 async def test_tuning_off_keeps_nothing(engines: EngineClient) -> None:

@@ -10,7 +10,7 @@ from outrider.telemetry.source import SourceUnreachable
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, a_status
 
-OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url")
+OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url.")
 
 
 async def test_tuning_off_brings_the_static_table_to_every_pod(engines: EngineClient) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 from outrider.api.engine_args import Scalar
 from outrider.api.methods import Method
+from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.plan.artifacts import path_in_pod, uses_hub
-from outrider.plan.launch_table import launch_table
+from outrider.plan.launch_table import launch_table, stock_table
 from outrider.plan.methods import ENGINE_METHODS
 from outrider.plan.resources import uses_gpu
 
@@ -22,11 +23,18 @@ DEFAULT_MAX_NUM_SEQS = 256
 GPU_MEMORY_UTILIZATION = 0.94
 """Share of GPU memory that vLLM may take; leaves room for a drafter's activations."""
 
+PLUGINS = "outrider,outrider_api"
+"""Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
+NO_PLUGINS = ""
+"""A stock engine, even where the image has the plugin."""
+
 _TENSOR_PARALLEL_DRAFTERS = (Method.DRAFT_MODEL, Method.PARD)
 
 
-def arguments(spec: Spec, *, served_name: str) -> list[str]:
+def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) -> list[str]:
     """Command-line arguments in a stable order, without the program.
+
+    table: the table that the engine keeps; None where the plugin can change it.
 
     Raises:
         ValueError: the arguments contradict each other; the message names the field.
@@ -46,16 +54,16 @@ def arguments(spec: Spec, *, served_name: str) -> list[str]:
     flags |= _parallelism(spec)
     if uses_gpu(spec) and _own(own, "gpu-memory-utilization") is None:
         flags["gpu-memory-utilization"] = GPU_MEMORY_UTILIZATION
-    config = speculative_config(spec, max_num_seqs=limit)
+    config = speculative_config(spec, max_num_seqs=limit, table=table)
     if config is not None:
         flags["speculative-config"] = json.dumps(config, separators=(",", ":"))
     flags |= {flag: own[flag] for flag in sorted(own) if _canonical(flag) != "max-num-seqs"}
     return [word for flag, value in flags.items() for word in _words(flag, value)]
 
 
-def environment(spec: Spec) -> dict[str, str]:
-    """Environment variables that vLLM reads."""
-    variables = {"VLLM_PLUGINS": "outrider,outrider_api", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+def environment(spec: Spec, *, plugins: str = PLUGINS) -> dict[str, str]:
+    """Environment variables that vLLM reads. plugins: `PLUGINS` or `NO_PLUGINS`."""
+    variables = {"VLLM_PLUGINS": plugins, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     runner = ENGINE_METHODS[spec.speculation.method].runner
     if runner is not None:
         variables["VLLM_USE_V2_MODEL_RUNNER"] = runner.value
@@ -64,8 +72,10 @@ def environment(spec: Spec) -> dict[str, str]:
     return variables
 
 
-def speculative_config(spec: Spec, *, max_num_seqs: int) -> dict[str, object] | None:
-    """The value of ``--speculative-config``; None without speculation."""
+def speculative_config(
+    spec: Spec, *, max_num_seqs: int, table: Schedule | None = None
+) -> dict[str, object] | None:
+    """The value of ``--speculative-config``; None without speculation. table: see `arguments`."""
     wanted = spec.speculation
     method = ENGINE_METHODS[wanted.method]
     if wanted.method is Method.NONE or wanted.num_speculative_tokens is None:
@@ -77,7 +87,9 @@ def speculative_config(spec: Spec, *, max_num_seqs: int) -> dict[str, object] | 
             config["revision"] = wanted.drafter.revision
         config["draft_tensor_parallel_size"] = _drafter_tensor_parallel_size(spec)
     config["num_speculative_tokens"] = wanted.num_speculative_tokens
-    if spec.live:
+    if table is not None:
+        config["num_speculative_tokens_per_batch_size"] = stock_table(table, max_num_seqs)
+    elif spec.live:
         config["num_speculative_tokens_per_batch_size"] = launch_table(spec.draft_lengths(), max_num_seqs)
     return config
 

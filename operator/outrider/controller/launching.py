@@ -1,0 +1,137 @@
+"""Orders about how one model's engines are launched: judged at each tick, given until they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.reasons import TuningReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
+from outrider.cluster.errors import ClusterError
+from outrider.controller.actuation import EnginePod
+from outrider.controller.fleet import LaunchDesk, TunedModel
+from outrider.controller.standing import Standing
+from outrider.tuning.decision import Decision
+from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch import Scene, Verdict, judge
+from outrider.tuning.relaunch_state import RelaunchState
+
+_HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReport:
+    """How many pods run the table that engines are launched with."""
+
+    table: Schedule
+    running: int
+    pods: int  # ready ones that have a drafter
+
+    def __str__(self) -> str:
+        """``2/3 pods run the table 8:3,*:0``."""
+        return f"{self.running}/{self.pods} pods run the table {self.table.merged()}"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOutcome:
+    """What became of a tick's verdict."""
+
+    before: LaunchOrder
+    verdict: Verdict
+    error: ClusterError | None = None  # the order could not be stored; the one before stands
+
+    @property
+    def ordered(self) -> bool:
+        """Another order than before was stored."""
+        return self.error is None and self.verdict.state.order != self.before
+
+
+class LaunchOffice:
+    """Judges and orders for one model. Not for concurrent use.
+
+    restored: what an earlier process remembered.
+    """
+
+    def __init__(self, desk: LaunchDesk, restored: RelaunchState) -> None:
+        self._desk = desk
+        self._static: Schedule | None = None  # as last seen; None in a fresh process
+        self.state = restored
+        """To be kept for a later process."""
+
+    async def tick(
+        self, model: TunedModel, policy: Policy, decision: Decision | None, rule: Standing, now: float
+    ) -> LaunchOutcome | None:
+        """None where the launch is none of the tuner's business at present."""
+        auto = model.mode is TuningMode.AUTO
+        limits = model.relaunching if auto else model.relaunching.advising()
+        if limits.silent or model.mode is TuningMode.OFF or rule.reason in _HELD:
+            return None
+        if auto:
+            self._follow(model, now)
+        before = self.state.order if auto else model.order
+        scene = Scene(
+            limits=limits,
+            decision=decision,
+            static=model.static,
+            replicas=model.replicas,
+            ready=len(_replicas(model)),
+            as_ordered=sum(runs(pod, before, model) for pod in _replicas(model)),
+            canaries=sum(pod.canary for pod in model.pods),
+            now=now,
+        )
+        verdict = judge(scene, self.state, policy)
+        if not auto:
+            return LaunchOutcome(verdict.state.order, verdict)
+        if verdict.state.order != model.order:
+            try:
+                await self._desk.order(model, verdict.state.order)
+            except ClusterError as error:
+                return LaunchOutcome(before, verdict, error)
+        self.state = verdict.state
+        return LaunchOutcome(before, verdict)
+
+    def _follow(self, model: TunedModel, now: float) -> None:
+        """The stored order is the truth for a fresh process, and where the spec forbids the last one.
+
+        Otherwise what was ordered just now may not have been read back yet.
+        """
+        if self._static is None or not _allowed(self.state.order, model):
+            self.state = self.state.adopting(model.order, now)
+        elif self._static != model.static and self.state.order.launch.schedule is not None:
+            # The user's new table rules until a better one is found.
+            self.state = self.state.adopting(replace(self.state.order, launch=Launch()), now)
+        self._static = model.static
+
+
+def launched_table(model: TunedModel) -> Schedule:
+    """What engines with a drafter are launched with."""
+    return model.order.launch.schedule or model.static
+
+
+def runs(pod: EnginePod, order: LaunchOrder, model: TunedModel) -> bool:
+    """Whether a pod was launched as ordered."""
+    if pod.launch.drafter is not order.launch.drafter:
+        return False
+    if not pod.launch.drafter or model.relaunching.actuation is Actuation.LIVE:
+        return True
+    return _table(pod.launch, model) == _table(order.launch, model)
+
+
+def _table(launch: Launch, model: TunedModel) -> Schedule:
+    return (launch.schedule or model.static).merged()
+
+
+def _replicas(model: TunedModel) -> list[EnginePod]:
+    return [pod for pod in model.pods if not pod.canary]
+
+
+def _allowed(order: LaunchOrder, model: TunedModel) -> bool:
+    limits, table = model.relaunching, order.launch.schedule
+    if not order.launch.drafter and limits.structural_off is not StructuralOff.ALLOW:
+        return False
+    if order.canary and limits.canary is Canary.NEVER:
+        return False
+    if table is None:
+        return True
+    return limits.actuation is Actuation.ROLLOUT and table.values() <= set(model.policy.candidates)

@@ -1,0 +1,50 @@
+"""How the engines of one Deployment are started: with or without drafter, with Outrider's plugin or stock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from outrider.api.launch import Launch
+from outrider.api.methods import Method
+from outrider.api.schedule import Schedule
+from outrider.api.spec import Spec
+from outrider.api.speculation import Actuation, Speculation, Tuning, TuningMode
+
+
+class Role(StrEnum):
+    """What a pod is for."""
+
+    REPLICA = "replica"
+    CANARY = "canary"
+    """A replica without speculation, to be measured against."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLaunch:
+    """One way to start an engine, worked out."""
+
+    spec: Spec
+    """What the engine is started from; without drafter it is that of method none."""
+    stock: bool
+    """The engine is started without Outrider's plugin."""
+    table: Schedule | None
+    """The table of a stock engine that drafts, fixed until the next start."""
+    launch: Launch
+    """What the pod tells of its launch; nothing where it is the spec's own."""
+    role: Role = Role.REPLICA
+
+
+def engine_launch(spec: Spec, launch: Launch, role: Role = Role.REPLICA) -> EngineLaunch:
+    """``launch`` as it is carried out under ``spec``.
+
+    A pod of a stock engine with a table always tells it, since nobody could ask the engine for it.
+    """
+    stock = spec.speculation.tuning.actuation is Actuation.ROLLOUT
+    if not launch.drafter:
+        plain = Speculation(method=Method.NONE, tuning=Tuning(mode=TuningMode.OFF))
+        return EngineLaunch(spec.model_copy(update={"speculation": plain}), stock, None, launch, role)
+    if not stock or not spec.live:
+        return EngineLaunch(spec, stock, None, Launch(), role)
+    table = launch.schedule or spec.static_schedule()
+    return EngineLaunch(spec, stock, table, Launch(schedule=table), role)
