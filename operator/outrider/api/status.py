@@ -88,7 +88,8 @@ class SpeculationStatus(StatusModel):
     acceptance_length: Ratio | None = None
     """Mean tokens per drafted step, the bonus token included."""
     per_position_acceptance: Annotated[list[Ratio], Field(max_length=64)] | None = None
-    """Share of drafts whose first, second, … token was accepted."""
+    """Share of drafts whose first, second, … token was accepted, of those that are so long; of all drafts
+    where the engine lacks the plugin."""
     speedup: Speedup | None = None
     """Gain over K=0; absent until measured."""
 

@@ -102,7 +102,9 @@ class Acceptance:
 
     rate: float  # accepted over drafted tokens, 0..1
     length: float  # mean tokens per drafted step, bonus token included
-    per_position: tuple[float, ...]  # position j accepted, over all drafts; biased where K varied
+    per_position: tuple[
+        float, ...
+    ]  # position j accepted, over drafts that reach it; over all for stock engines
 
 
 class Reference(StrEnum):

@@ -68,8 +68,23 @@ def pooled_acceptance(windows: Sequence[Window]) -> Acceptance | None:
     accepted = sum(w.accepted_tokens for w in windows)
     if drafts <= 0 or drafted <= 0:
         return None
-    positions = zip_longest(*(w.accepted_per_position for w in windows), fillvalue=0.0)
-    return Acceptance(accepted / drafted, 1 + accepted / drafts, tuple(sum(p) / drafts for p in positions))
+    return Acceptance(accepted / drafted, 1 + accepted / drafts, _per_position(windows))
+
+
+def _per_position(windows: Sequence[Window]) -> tuple[float, ...]:
+    """Share of the drafts that reach a position whose token there was accepted."""
+    counts = [pair for window in windows for pair in _position_counts(window)]
+    accepted = [sum(column) for column in zip_longest(*(hits for hits, _ in counts), fillvalue=0.0)]
+    drafted = [sum(column) for column in zip_longest(*(tried for _, tried in counts), fillvalue=0.0)]
+    return tuple(hits / tried for hits, tried in zip(accepted, drafted, strict=False) if tried > 0)
+
+
+def _position_counts(window: Window) -> list[tuple[Sequence[float], Sequence[float]]]:
+    """Accepted and drafted tokens by position; stock counters know the drafts only, whatever their length."""
+    if window.cells:
+        return [(cell.accepted_per_position, cell.drafted_per_position) for cell in window.cells]
+    accepted = window.accepted_per_position
+    return [(accepted, (window.drafts,) * len(accepted))]
 
 
 def _measured_gain(view: View) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.tuning.decision import Reference
 from outrider.tuning.report import pooled_acceptance
-from tests.unit.tuning.factories import Engine, a_policy, a_start, a_window, run, true_goodput
+from tests.unit.tuning.factories import Engine, a_cell, a_policy, a_start, a_window, run, true_goodput
 
 
 def test_speedup_is_against_a_launch_without_drafter() -> None:
@@ -50,6 +50,13 @@ def test_acceptance_is_pooled_by_sums() -> None:
     drafted = busy.draft_tokens + quiet.draft_tokens
     assert pooled.rate == pytest.approx((busy.accepted_tokens + quiet.accepted_tokens) / drafted)
     assert len(pooled.per_position) == 3
+
+
+def test_a_position_counts_the_drafts_that_reach_it() -> None:
+    cells = (a_cell(k=1, acceptance=0.6), a_cell(k=3, acceptance=0.6))
+    pooled = pooled_acceptance([a_window(cells=cells)])
+    assert pooled is not None
+    assert pooled.per_position == pytest.approx((0.6, 0.36, 0.216))
 
 
 def test_no_drafts_mean_no_acceptance() -> None:
