@@ -9,6 +9,7 @@ from pathlib import Path
 from engine_image.build import DOCKERFILES, PACKAGE, Target, find_plugin
 from tests.environment.choice import Cluster, Setup
 from tests.environment.place import (
+    ADAPTER_IMAGE,
     DEBIAN_IMAGE,
     ENGINE_IMAGE,
     KUBERNETES,
@@ -140,6 +141,23 @@ def prometheus_image(setup: Setup) -> Stage:
         key=lambda: fingerprint(setup.place.here / "go" / "prometheus"),
         present=lambda: _exists(setup, PROMETHEUS_IMAGE),
         needs=("docker engine", "cluster programs"),
+        remedy=BUILD_REMEDY,
+    )
+
+
+def adapter_image(setup: Setup) -> Stage:
+    """Prometheus as external metrics of Kubernetes, alone on an empty base."""
+
+    def build(work: Work) -> None:
+        work.progress("one program, no base")
+        _program_image(setup, work, "prometheus-adapter", ADAPTER_IMAGE)
+
+    return Stage(
+        name="adapter image",
+        run=build,
+        key=lambda: fingerprint(setup.place.here / "adapter" / "module"),
+        present=lambda: _exists(setup, ADAPTER_IMAGE),
+        needs=("docker engine", "adapter program"),
         remedy=BUILD_REMEDY,
     )
 

@@ -1,9 +1,10 @@
-"""Stages inside Kubernetes: the cluster, images, Prometheus, volumes, the operator."""
+"""Stages inside Kubernetes: the cluster, images, Prometheus and its adapter, volumes, the operator."""
 
 from __future__ import annotations
 
 from tests.environment.choice import Cluster, Setup
 from tests.environment.place import (
+    ADAPTER_IMAGE,
     CLUSTER,
     ENGINE_IMAGE,
     KUBERNETES,
@@ -14,7 +15,7 @@ from tests.environment.place import (
 from tests.environment.records import fingerprint
 from tests.environment.runner import Stage, Work
 
-LOADED_IMAGES = (OPERATOR_IMAGE, ENGINE_IMAGE, PROMETHEUS_IMAGE)
+LOADED_IMAGES = (OPERATOR_IMAGE, ENGINE_IMAGE, PROMETHEUS_IMAGE, ADAPTER_IMAGE)
 OPERATOR_NAMESPACE = "outrider-system"
 POD_REMEDY = "`kubectl get pods -A` and `kubectl describe pod` show what is wrong; `make clean` starts afresh"
 
@@ -81,7 +82,7 @@ def loaded_images(setup: Setup) -> Stage:
         run=load,
         key=lambda: fingerprint(_cluster_id(setup), _image_ids(setup)),
         present=lambda: True,
-        needs=("cluster", "project images", "prometheus image"),
+        needs=("cluster", "project images", "prometheus image", "adapter image"),
         remedy="`kind load docker-image` must work by hand; `make clean` starts afresh",
     )
 
@@ -105,6 +106,34 @@ def prometheus(setup: Setup) -> Stage:
         key=lambda: fingerprint(_cluster_id(setup), manifests, _image_ids(setup, PROMETHEUS_IMAGE)),
         present=lambda: _available(setup, "monitoring", "prometheus"),
         needs=("images in cluster",),
+        remedy=POD_REMEDY,
+    )
+
+
+def adapter(setup: Setup) -> Stage:
+    """External metrics for the autoscaling test, with the rules of the example."""
+    manifest = setup.place.here / "adapter" / "adapter.yaml"
+    rules = setup.place.root / "examples" / "autoscaling" / "adapter-rules.yaml"
+    existing = setup.choice.cluster is Cluster.EXISTING
+
+    def apply(work: Work) -> None:
+        if existing:
+            # An APIService is one for the whole cluster, and may be somebody's KEDA.
+            work.progress("left to the cluster's owner")
+            return
+        work.progress("starting")
+        work.run("kubectl", "apply", "--server-side", "-f", rules, "-f", manifest)
+        deployment = ("-n", "monitoring", "rollout")
+        work.run("kubectl", *deployment, "restart", "deployment/prometheus-adapter")
+        work.run("kubectl", *deployment, "status", "deployment/prometheus-adapter", "--timeout", "120s")
+        work.progress("ready")
+
+    return Stage(
+        name="adapter",
+        run=apply,
+        key=lambda: fingerprint(_cluster_id(setup), manifest, rules, _image_ids(setup, ADAPTER_IMAGE)),
+        present=lambda: existing or _available(setup, "monitoring", "prometheus-adapter"),
+        needs=("prometheus",),
         remedy=POD_REMEDY,
     )
 

@@ -239,6 +239,26 @@ def cluster_programs(setup: Setup) -> Stage:
     )
 
 
+def adapter_program(setup: Setup) -> Stage:
+    """prometheus-adapter on the modules of the Kubernetes programs, so most of it is compiled by then."""
+    module = setup.place.here / "adapter" / "module"
+    program = setup.place.bin / "prometheus-adapter"
+
+    def build(work: Work) -> None:
+        _go_build(work, module, ".", program)
+        work.progress("built")
+
+    return Stage(
+        name="adapter program",
+        run=build,
+        key=lambda: fingerprint(_link_flags(), module),
+        present=program.exists,
+        needs=("kubernetes programs",),
+        lane=CPU_LANE,
+        remedy="the Go module proxy must be reachable; run again to resume, Go keeps what it has compiled",
+    )
+
+
 def _link_flags() -> str:
     """kubeadm, kubelet and Helm read the Kubernetes version that is linked in."""
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")

@@ -41,11 +41,14 @@ STAGES = (
     toolchain.kubernetes_programs,
     toolchain.cluster_programs,
     images.prometheus_image,
+    toolchain.adapter_program,
+    images.adapter_image,
     images.node_image,
     kind_cluster.cluster,
     kind_cluster.loaded_images,
     kind_cluster.volumes,
     kind_cluster.prometheus,
+    kind_cluster.adapter,
     kind_cluster.operator,
 )
 
