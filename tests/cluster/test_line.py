@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from examples.demo.cluster import Cluster, Place
 from examples.demo.measure import k_at
-from examples.demo.phases import Phase
-from examples.demo.prompts import Kind
-from examples.demo.traffic import Traffic
 from tests.cluster.kubectl import Object, condition, has_condition, kubectl, patch, wait_for
 from tests.cluster.models import deploying, model, read_example, wait_until_nothing_is_left
+from tests.cluster.sending import Sender, Sent, sending_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NAME = "line"
-CLIENT_IMAGE = "outrider/operator:dev"
 OPPOSITE_OF_GOOD = [
     {"maxBatchSize": 3, "numSpeculativeTokens": 0},
     {"numSpeculativeTokens": 5},
@@ -30,33 +24,18 @@ OPPOSITE_OF_GOOD = [
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What one stretch of load came to."""
-
-    tokens: int
-    failed: int
-    errors: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Line:
     """The model under test and a client that sends through its Service."""
 
-    cluster: Cluster
-    traffic: Traffic
+    sender: Sender
 
-    async def send(self, streams: int, seconds: float, kind: Kind = Kind.CODE) -> Sent:
+    async def send(self, streams: int, seconds: float) -> Sent:
         """Hold a load and count."""
-        counts = [second async for second in self.traffic.drive(Phase(kind, streams), seconds)]
-        return Sent(
-            tokens=sum(count.tokens for count in counts),
-            failed=sum(count.failed for count in counts),
-            errors=tuple(error for count in counts for error in count.errors),
-        )
+        return await self.sender.send(streams, seconds)
 
     async def restarts(self) -> int:
         """Container restarts of the engine pods so far."""
-        return sum((await self.cluster.engine_pods(NAME)).restarts.values())
+        return sum((await self.sender.cluster.engine_pods(NAME)).restarts.values())
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -64,16 +43,11 @@ async def line() -> AsyncIterator[Line]:
     """One model for the whole module: an engine takes about a minute to start."""
     manifest = read_example()
     manifest["spec"]["speculation"] |= {"tuning": {"mode": "Off"}, "schedule": OPPOSITE_OF_GOOD}
-    place = Place(Path(os.environ["KUBECONFIG"]), None)
-    cluster = Cluster(place, await place.api(), "default")
-    traffic = Traffic(cluster, CLIENT_IMAGE, f"http://{NAME}.default.svc/v1", "tiny", 256, 0.0)
     with deploying() as deploy:
         deploy(manifest, NAME)
-        await traffic.start()
-        wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=300)
-        yield Line(cluster, traffic)
-        await traffic.stop()
-    await cluster.client.aclose()
+        async with sending_to(NAME) as sender:
+            wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=300)
+            yield Line(sender)
 
 
 def look() -> Object | None:
@@ -164,29 +138,6 @@ async def test_a_restarted_operator_goes_on_with_the_table_in_force(line: Line) 
     assert table(after) == table(before)
     sent = await line.send(streams=2, seconds=4)
     assert sent.failed == 0
-
-
-async def test_without_prometheus_the_table_stays_and_requests_are_answered(line: Line) -> None:
-    kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=0")
-    try:
-        wait_for(
-            "MetricsAvailable is False",
-            look,
-            lambda seen: has_condition(seen, "MetricsAvailable", "False", "PrometheusUnreachable"),
-            seconds=60,
-        )
-        before = table(look())
-        sent = await line.send(streams=4, seconds=12)
-        assert sent.failed == 0
-        assert table(look()) == before
-    finally:
-        kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=1")
-    wait_for(
-        "MetricsAvailable is True again",
-        look,
-        lambda seen: has_condition(seen, "MetricsAvailable", "True", "MetricsFresh"),
-        seconds=90,
-    )
 
 
 async def test_the_engine_never_restarted(line: Line) -> None:

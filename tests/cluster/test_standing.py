@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, list_objects, wait_for
+from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, wait_for
 from tests.cluster.models import deploying, model, read_example
+from tests.cluster.operator_pod import without_operator
 
 NAME = "standing"
 STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
@@ -108,25 +108,6 @@ def test_a_state_that_cannot_be_used_is_told_and_the_table_stays() -> None:
         kubectl("patch", "configmap", f"{NAME}-tuner", "-n", "default", "--type", "merge", "-p", change)
     wait_for("told", ignored, lambda seen: seen is not None, seconds=60)
     wait_for("the table stays", look, in_force(STATIC_TABLE), seconds=TICKS)
-
-
-@contextmanager
-def without_operator() -> Iterator[None]:
-    """No operator runs; afterwards a new one does."""
-    operator = ("deployment/outrider", "-n", "outrider-system")
-    kubectl("scale", *operator, "--replicas=0")
-    try:
-        wait_for("the operator is gone", operator_pods, lambda left: left is None, seconds=60)
-        yield
-    finally:
-        kubectl("scale", *operator, "--replicas=1")
-        kubectl("rollout", "status", *operator, "--timeout=90s")
-
-
-def operator_pods() -> Object | None:
-    """The names of the operator's pods; None without any."""
-    pods = list_objects("pods", selector="app.kubernetes.io/name=outrider", namespace="outrider-system")
-    return {"status": [pod["metadata"]["name"] for pod in pods]} if pods else None
 
 
 def state() -> Object | None:

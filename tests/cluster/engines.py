@@ -1,0 +1,117 @@
+"""What engines say of themselves, asked past the operator."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cluster.kubectl import KubectlError, Object, condition, kubectl, list_objects
+
+_READ = ("outrider:", "vllm:generation_tokens_total", "vllm:num_requests_running")
+_ASK_STATE = """
+import os, urllib.request
+token = open(os.environ["OUTRIDER_TOKEN_FILE"]).read().strip()
+request = urllib.request.Request(
+    "http://127.0.0.1:8000/outrider/v1/state", headers={"Authorization": f"Bearer {token}"}
+)
+print(urllib.request.urlopen(request, timeout=10).read().decode())
+"""
+_SIGNAL_ENGINE_CORE = """
+import os, pathlib, signal, sys
+for folder in pathlib.Path("/proc").glob("[0-9]*"):
+    if "EngineCore" in (folder / "comm").read_text() + (folder / "cmdline").read_text():
+        os.kill(int(folder.name), signal.Signals[sys.argv[1]])
+        break
+else:
+    sys.exit("no engine core runs")
+"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What one engine shows on ``/metrics``."""
+
+    term: int
+    epoch: int
+    lease_seconds: float
+    probing: bool
+    table: Mapping[str, int]
+    """K by label of the batch bin; while a probe runs, with the probe on top."""
+    tokens: float
+    running: int
+
+
+def read_page(pod: str, *, seconds: float = 15.0) -> Page:
+    """The page, of an engine that may be busy."""
+    deadline = time.monotonic() + seconds
+    while (found := page(pod)) is None:
+        assert time.monotonic() < deadline, f"no metrics of {pod} within {seconds:.0f} s"
+        time.sleep(0.2)
+    return found
+
+
+def page(pod: str) -> Page | None:
+    """The page as it stands; None where the engine does not answer in time."""
+    path = f"/api/v1/namespaces/default/pods/{pod}:8000/proxy/metrics"
+    try:
+        text = kubectl("get", "--raw", path, "--request-timeout=5s")
+    except KubectlError:
+        return None
+    lines = "\n".join([line for line in text.splitlines() if line.startswith(_READ)] + [""])
+    values: dict[str, float] = {}
+    table: dict[str, int] = {}
+    for family in text_string_to_metric_families(lines):
+        for sample in family.samples:
+            if sample.name == "outrider:num_speculative_tokens":
+                table[sample.labels["batch"]] = int(sample.value)
+            else:
+                values[sample.name] = sample.value
+    if not table:
+        return None
+    return Page(
+        term=int(values["outrider:term"]),
+        epoch=int(values["outrider:epoch"]),
+        lease_seconds=values["outrider:lease_remaining_seconds"],
+        probing=values["outrider:probe_running"] > 0,
+        table=table,
+        tokens=values["vllm:generation_tokens_total"],
+        running=int(values["vllm:num_requests_running"]),
+    )
+
+
+def state(pod: str) -> dict[str, Any]:
+    """The answer of the engine's own control API."""
+    answer: dict[str, Any] = json.loads(_run_in(pod, _ASK_STATE))
+    return answer
+
+
+def signal_engine_core(pod: str, signal: str) -> None:
+    """Such as SIGKILL: the process that steps the model gets it, the API server does not."""
+    _run_in(pod, _SIGNAL_ENGINE_CORE, signal)
+
+
+def pods_of(model: str) -> list[Object]:
+    """The engine pods that are not being deleted, by name."""
+    pods = list_objects("pods", selector=f"outrider.dev/model={model}")
+    left = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
+    return sorted(left, key=name_of)
+
+
+def ready_pods(model: str) -> list[str]:
+    """Names of the engine pods that take traffic."""
+    pods = pods_of(model)
+    return [name_of(pod) for pod in pods if (found := condition(pod, "Ready")) and found["status"] == "True"]
+
+
+def name_of(found: Object) -> str:
+    """Name of an object."""
+    return str(found["metadata"]["name"])
+
+
+def _run_in(pod: str, script: str, *arguments: str) -> str:
+    return kubectl("exec", pod, "-n", "default", "-c", "engine", "--", "python3", "-c", script, *arguments)

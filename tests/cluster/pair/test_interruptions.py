@@ -1,0 +1,176 @@
+"""What breaks in the middle of something: an engine, the operator, Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.cluster.engines import Page, page, read_page, ready_pods, signal_engine_core, state
+from tests.cluster.kubectl import Object, has_condition, kubectl, wait_for
+from tests.cluster.operator_pod import kill_operator
+from tests.cluster.pair import NAME, TICK, TICKS, evidence, in_force, look, override, speculation, tune
+from tests.cluster.sending import Sender
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+
+LOOKS = 2.0
+"""Between two looks, and for kubectl itself."""
+AWAY = 120.0
+LEASE = 60.0
+KEPT_EVERY = 30.0
+KEPT_SHARE = 0.7
+"""Older measurements count less, but none is thrown away."""
+SILENCE = 10.0
+"""Of four streams some are on the other pod, or come to it at their next try."""
+
+
+async def test_a_crash_in_the_middle_of_pushes_holds_up_no_other_pod(pair: Sender) -> None:
+    override("*:3")
+    wait_for("both have K=3", look, in_force("*:3", replicas=2), seconds=TICKS)
+    crashes, other = ready_pods(NAME)
+    boots = {pod: state(pod)["bootId"] for pod in (crashes, other)}
+    load = asyncio.create_task(pair.send(streams=4, seconds=30))
+    await asyncio.sleep(2)
+    waits: list[float] = []
+    for k in (1, 2, 5, 1, 2):
+        override(f"*:{k}")
+        if k == 2 and len(waits) == 1:
+            signal_engine_core(crashes, "SIGKILL")
+        waits.append(await seconds_until(lambda k=k: uses(other, k), at_most=2 * TICK))  # type: ignore[misc]
+    print("the other pod had each table after", [f"{wait:.1f} s" for wait in waits])
+    sent = await load
+    print(sent)
+    assert sent.tokens > 0
+    assert sent.silent_seconds < SILENCE
+    wait_for("both have K=2", look, in_force("*:2", replicas=2), seconds=180)
+    now = {pod: state(pod) for pod in (crashes, other)}
+    assert now[other]["bootId"] == boots[other]
+    assert now[crashes]["bootId"] != boots[crashes]
+    assert {found["source"] for found in now.values()} == {"Pushed"}
+    assert len({(found["term"], found["epoch"]) for found in now.values()}) == 1
+
+
+async def test_an_operator_that_dies_in_a_probe_leaves_no_step_and_learns_nothing_twice(pair: Sender) -> None:
+    tune("Auto")
+    load = asyncio.create_task(pair.send(streams=8, seconds=75))
+    await seconds_until(lambda: len(evidence()) >= 3, at_most=75)
+    pods = ready_pods(NAME)
+    await seconds_until(lambda: any(found.probing for found in pages(pods).values()), at_most=20)
+    known = evidence()
+    kill_operator()
+    seen = await Seen(pods).until_new_term(seconds=60)
+    print(f"a new operator pushed after {seen.seconds:.1f} s; probes ended after {seen.probed_until:.1f} s")
+    print(f"tables by term and epoch: {seen.tables}")
+    assert seen.probed_until < TICK + LOOKS
+    for pod in pods:
+        assert not seen.steps(pod), f"{pod}: {seen.tables[pod]}"
+    assert seen.shortest_lease > 0
+    after = await changed_evidence(evidence())
+    print(f"seconds of evidence before: {known}; after: {after}")
+    assert after.keys() >= known.keys()
+    assert all(after[cell] >= KEPT_SHARE * seconds for cell, seconds in known.items())
+    sent = await load
+    assert (sent.failed, sent.errors) == (0, ())
+
+
+async def test_without_prometheus_for_two_minutes_the_table_stays_and_requests_are_answered(
+    pair: Sender,
+) -> None:
+    tune("Auto")
+    load = asyncio.create_task(pair.send(streams=2, seconds=AWAY + 45))
+    pods = ready_pods(NAME)
+    wait_for("measured", look, metrics("True", "MetricsFresh"), seconds=TICKS)
+    kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=0")
+    gone_at = time.monotonic()
+    try:
+        wait_for("said so", look, metrics("False", "PrometheusUnreachable"), seconds=60)
+        tables, leases = set(), []
+        while time.monotonic() - gone_at < AWAY:
+            tables.add(str(speculation(look()).get("table")))
+            leases += [found.lease_seconds for found in pages(pods).values()]
+            assert metrics("False")(look())
+            await asyncio.sleep(2)
+    finally:
+        kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=1")
+    print(f"tables {tables}, leases from {min(leases):.0f} to {max(leases):.0f} s")
+    assert len(tables) == 1
+    assert min(leases) > LEASE / 2
+    known = evidence()
+    wait_for("measured again", look, metrics("True", "MetricsFresh"), seconds=90)
+    assert await changed_evidence(known)
+    sent = await load
+    assert (sent.failed, sent.errors) == (0, ())
+
+
+@dataclass
+class Seen:
+    """What engines used from one operator's end to the first push of the next one, probes aside."""
+
+    pods: list[str]
+    tables: dict[str, dict[tuple[int, int], set[str]]] = field(default_factory=dict)
+    """By pod, then by term and epoch, in the order of time."""
+    probed_until: float = 0.0
+    shortest_lease: float = float("inf")
+    seconds: float = 0.0
+
+    async def until_new_term(self, *, seconds: float) -> Seen:
+        """Look until both engines have a table of the new operator."""
+        self.tables = {pod: {} for pod in self.pods}
+        began, terms = time.monotonic(), {pod: read_page(pod).term for pod in self.pods}
+        waiting = set(self.pods)
+        while waiting:
+            self.seconds = time.monotonic() - began
+            assert self.seconds < seconds, f"no new term in {waiting}"
+            for pod, found in pages(sorted(waiting)).items():
+                self._note(pod, found)
+                if found.term != terms[pod]:
+                    waiting.discard(pod)
+            await asyncio.sleep(0.2)
+        return self
+
+    def steps(self, pod: str) -> bool:
+        """The table changed without a push, or with the first push of the new operator."""
+        *_, last, first = self.tables[pod].values()
+        return any(len(used) != 1 for used in self.tables[pod].values()) or last != first
+
+    def _note(self, pod: str, found: Page) -> None:
+        self.shortest_lease = min(self.shortest_lease, found.lease_seconds)
+        if found.probing:
+            self.probed_until = self.seconds
+        else:
+            self.tables[pod].setdefault((found.term, found.epoch), set()).add(str(found.table))
+
+
+def pages(pods: list[str]) -> dict[str, Page]:
+    """Of the engines that answer."""
+    return {pod: found for pod in pods if (found := page(pod)) is not None}
+
+
+def uses(pod: str, k: int) -> bool:
+    """Every batch drafts this K."""
+    found = page(pod)
+    return found is not None and set(found.table.values()) == {k}
+
+
+def metrics(status: str, reason: str | None = None) -> Callable[[Object | None], bool]:
+    """What MetricsAvailable says."""
+    return lambda seen: has_condition(seen, "MetricsAvailable", status, reason)
+
+
+async def seconds_until(holds: Callable[[], bool], *, at_most: float) -> float:
+    """How long it took; fails when it takes longer."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < at_most, f"not within {at_most:.0f} s"
+        await asyncio.sleep(0.2)
+    return time.monotonic() - began
+
+
+async def changed_evidence(known: dict[tuple[str, int], float]) -> dict[tuple[str, int], float]:
+    """What is stored next; the tuner writes it from time to time."""
+    await seconds_until(lambda: evidence() != known, at_most=KEPT_EVERY + TICKS)
+    return evidence()

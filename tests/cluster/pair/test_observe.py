@@ -1,0 +1,50 @@
+"""Observe: the tuner says what it would do, and does nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from examples.demo.prompts import Kind
+from tests.cluster.engines import read_page, ready_pods
+from tests.cluster.kubectl import Object, has_condition, kubectl, wait_for
+from tests.cluster.pair import NAME, TICKS, look, speculation, tune
+from tests.cluster.sending import Sender
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+
+
+async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
+    pods = ready_pods(NAME)
+    before = {pod: read_page(pod) for pod in pods}
+    tune("Observe")
+    wait_for("observing", look, lambda seen: has_condition(seen, "TuningActive", "True"), seconds=TICKS)
+    load = asyncio.create_task(pair.send(streams=24, seconds=40, kind=Kind.PROSE))
+    probed, tables = 0, set()
+    while not load.done():
+        await asyncio.sleep(0.3)
+        for pod in pods:
+            now = read_page(pod)
+            probed += now.probing
+            assert now.table == before[pod].table
+        tables.add(speculation(look()).get("table"))
+    sent = await load
+    seen = look()
+    assert (sent.failed, probed) == (0, 0)
+    assert tables == {"3:0,*:5"}
+    assert has_condition(seen, "MetricsAvailable", "True", "MetricsFresh")
+    assert has_condition(seen, "ActuationConverged", "True", "Converged")
+    decisions = ((seen or {}).get("status") or {}).get("decisions") or []
+    print(decisions, would_retune())
+    assert decisions
+    assert would_retune() is not None
+
+
+def would_retune() -> Object | None:
+    """The Event about what would have been done."""
+    selector = f"reason=WouldRetune,involvedObject.name={NAME}"
+    printed = kubectl(
+        "get", "events", "-n", "default", "--field-selector", selector, "-o", "jsonpath={..message}"
+    )
+    return {"status": printed} if printed.strip() else None

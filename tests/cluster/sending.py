@@ -1,0 +1,69 @@
+"""Load through a model's Service, from a pod in the cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import dropwhile
+from pathlib import Path
+
+from examples.demo.cluster import Cluster, Place
+from examples.demo.measure import Second
+from examples.demo.phases import Phase
+from examples.demo.prompts import Kind
+from examples.demo.traffic import Traffic
+
+CLIENT_IMAGE = "outrider/operator:dev"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one stretch of load came to."""
+
+    tokens: int
+    failed: int
+    errors: tuple[str, ...]
+    silent_seconds: float
+    """The longest time without a token, after the first one."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """A client that is up."""
+
+    cluster: Cluster
+    traffic: Traffic
+
+    async def send(self, streams: int, seconds: float, kind: Kind = Kind.CODE) -> Sent:
+        """Hold a load and count."""
+        counts = [second async for second in self.traffic.drive(Phase(kind, streams), seconds)]
+        return Sent(
+            tokens=sum(count.tokens for count in counts),
+            failed=sum(count.failed for count in counts),
+            errors=tuple(error for count in counts for error in count.errors),
+            silent_seconds=_longest_silence(counts),
+        )
+
+
+def _longest_silence(counts: Sequence[Second]) -> float:
+    silent, longest = 0.0, 0.0
+    for count in dropwhile(lambda count: not count.tokens, counts):
+        silent = 0.0 if count.tokens else silent + count.seconds
+        longest = max(longest, silent)
+    return longest
+
+
+@asynccontextmanager
+async def sending_to(name: str) -> AsyncIterator[Sender]:
+    """A client for one model of the namespace ``default``; it is gone afterwards."""
+    place = Place(Path(os.environ["KUBECONFIG"]), None)
+    cluster = Cluster(place, await place.api(), "default")
+    traffic = Traffic(cluster, CLIENT_IMAGE, f"http://{name}.default.svc/v1", "tiny", 256, 0.0)
+    try:
+        await traffic.start()
+        yield Sender(cluster, traffic)
+    finally:
+        await traffic.stop()
+        await cluster.client.aclose()

@@ -1,0 +1,170 @@
+"""Engines that are started anew for another table, and without their drafter, under load. In this order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
+from outrider.api.schedule import Schedule
+from outrider.cluster.ownership import TUNER_MANAGER
+from outrider.controller.store import launch_config_map
+from outrider.plan.names import labels
+from tests.cluster.engines import name_of, pods_of, ready_pods
+from tests.cluster.kubectl import Object, apply, kubectl, patch, wait_for
+from tests.cluster.models import deploying, model, read_example
+from tests.cluster.operator_pod import without_operator
+from tests.cluster.sending import Sender, Sent, sending_to
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NAME = "relaunch"
+STATIC = Schedule.parse("8:3,*:0")
+TABLE = Schedule.parse("8:2,*:0")
+START = 300.0
+"""Two engines at a time on two cores: the old one serves while the new one starts."""
+TICKS = 60.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stock() -> AsyncIterator[Sender]:
+    """One engine without Outrider's plugin, and a client."""
+    manifest = read_example()
+    manifest["spec"]["resources"]["requests"]["cpu"] = "100m"
+    tuning = {"mode": "Auto", "actuation": "Rollout", "structuralOff": "Allow", "relaunchInterval": "1h"}
+    manifest["spec"]["speculation"] |= {"tuning": tuning, "schedule": STATIC.to_wire()}
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        async with sending_to(NAME) as sender:
+            wait_for("serves", launches, lambda seen: seen == ready_with(STATIC), seconds=START)
+            yield sender
+
+
+async def test_a_stock_engine_is_started_with_the_table(stock: Sender) -> None:
+    (pod,) = pods_of(NAME)
+    (engine,) = (found for found in pod["spec"]["containers"] if found["name"] == "engine")
+    assert "outrider_engine" not in json.dumps(engine["command"])
+    assert drafts(metrics(name_of(pod))) == 0
+    sent = await stock.send(streams=1, seconds=4)
+    assert (sent.failed, sent.errors) == (0, ())
+    assert drafts(metrics(name_of(pod))) > 0
+
+
+async def test_another_table_comes_by_a_rolling_restart_without_a_failed_request(stock: Sender) -> None:
+    before = ready_pods(NAME)
+
+    def relaunch() -> None:
+        order(LaunchOrder(Launch(schedule=TABLE)))
+        wait_for("started anew", launches, lambda seen: seen == ready_with(TABLE), seconds=START)
+
+    sent = await sent_during(stock, relaunch)
+    assert (sent.failed, sent.errors) == (0, ())
+    assert set(ready_pods(NAME)).isdisjoint(before)
+    wait_for("told", look, lambda seen: speculation(seen).get("table") == str(TABLE), seconds=TICKS)
+
+
+async def test_without_its_drafter_the_model_serves_and_says_so(stock: Sender) -> None:
+    def relaunch() -> None:
+        order(LaunchOrder(Launch(drafter=False)))
+        wait_for("no drafter", launches, lambda seen: seen == ready_with("no-drafter"), seconds=START)
+        wait_for("told", look, lambda seen: speculation(seen).get("state") == "HardOff", seconds=TICKS)
+
+    sent = await sent_during(stock, relaunch)
+    assert (sent.failed, sent.errors) == (0, ())
+    (pod,) = ready_pods(NAME)
+    assert "spec_decode" not in metrics(pod)
+
+
+async def test_the_drafter_comes_back_when_its_absence_is_no_longer_allowed(stock: Sender) -> None:
+    def come_back() -> None:
+        patch("specmodel", NAME, {"spec": {"speculation": {"tuning": {"structuralOff": "Never"}}}})
+        wait_for("drafts again", launches, lambda seen: seen == ready_with(STATIC), seconds=START)
+        wait_for("told", look, lambda seen: speculation(seen).get("state") == "Active", seconds=TICKS)
+
+    sent = await sent_during(stock, come_back)
+    assert (sent.failed, sent.errors) == (0, ())
+
+
+async def sent_during(sender: Sender, work: Callable[[], None]) -> Sent:
+    """One stream until the work is done, and somewhat longer."""
+    began = time.monotonic()
+    working = asyncio.create_task(asyncio.to_thread(work))
+    stretches = []
+    while not working.done():
+        stretches.append(await sender.send(streams=1, seconds=10))
+    await working
+    print(f"took {time.monotonic() - began:.0f} s")
+    stretches.append(await sender.send(streams=1, seconds=5))
+    assert stretches[-1].tokens > 0
+    return Sent(
+        tokens=sum(sent.tokens for sent in stretches),
+        failed=sum(sent.failed for sent in stretches),
+        errors=tuple(error for sent in stretches for error in sent.errors),
+        silent_seconds=max(sent.silent_seconds for sent in stretches),
+    )
+
+
+def look() -> Object | None:
+    """The model as it stands."""
+    return model(NAME)
+
+
+def speculation(seen: Object | None) -> Object:
+    """What status says of speculation."""
+    found: Object = ((seen or {}).get("status") or {}).get("speculation") or {}
+    return found
+
+
+def launches() -> Object | None:
+    """Every engine pod's launch, and whether it is ready."""
+    ready = ready_pods(NAME)
+    pods = pods_of(NAME)
+    return {
+        "status": [[pod["metadata"]["annotations"].get(ANNOTATION), name_of(pod) in ready] for pod in pods]
+    }
+
+
+def ready_with(launch: object) -> Object:
+    """One pod, ready, started like this."""
+    return {"status": [[str(launch), True]]}
+
+
+def order(wanted: LaunchOrder) -> None:
+    """What the tuner would order, stored while it cannot object: a new process goes on with what it finds."""
+    found = look()
+    assert found is not None
+    owner = {
+        "apiVersion": found["apiVersion"],
+        "kind": found["kind"],
+        "name": NAME,
+        "uid": found["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {
+        "name": launch_config_map(NAME),
+        "namespace": "default",
+        "labels": labels(NAME),
+        "ownerReferences": [owner],
+    }
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": wanted.to_data()}
+    with without_operator():
+        apply(manifest, "--server-side", "--force-conflicts", f"--field-manager={TUNER_MANAGER}")
+
+
+def metrics(pod: str) -> str:
+    """The engine's own page."""
+    return kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/{pod}:8000/proxy/metrics")
+
+
+def drafts(text: str) -> float:
+    """How many drafts the engine has made."""
+    return sum(
+        float(found) for found in re.findall(r"^vllm:spec_decode_num_drafts_total\{.*\} (\S+)$", text, re.M)
+    )
