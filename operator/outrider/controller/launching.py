@@ -56,6 +56,7 @@ class LaunchOffice:
     def __init__(self, desk: LaunchDesk, restored: RelaunchState) -> None:
         self._desk = desk
         self._static: Schedule | None = None  # as last seen; None in a fresh process
+        self._read: LaunchOrder | None = None  # as last stored, by whomever
         self.state = restored
         """To be kept for a later process."""
 
@@ -92,11 +93,14 @@ class LaunchOffice:
         return LaunchOutcome(before, verdict)
 
     def _follow(self, model: TunedModel, now: float) -> None:
-        """The stored order is the truth for a fresh process, and where the spec forbids the last one.
+        """The stored order is the truth for a fresh process, where the spec forbids the last one, and
+        where a person changed or deleted it.
 
         Otherwise what was ordered just now may not have been read back yet.
         """
-        if self._static is None or not _allowed(self.state.order, model):
+        fresh, by_hand = self._static is None, self._read == self.state.order != model.order
+        self._read = model.order
+        if fresh or by_hand or not _allowed(self.state.order, model):
             self.state = self.state.adopting(model.order, now)
         elif self._static != model.static and self.state.order.launch.schedule is not None:
             # The user's new table rules until a better one is found.

@@ -247,6 +247,24 @@ async def test_an_order_that_the_spec_no_longer_allows_is_forgotten(engines: Eng
     assert world.models[0].order == LaunchOrder()
 
 
+async def test_an_order_that_a_person_deleted_is_not_given_again_at_once(
+    engines: EngineClient, law: Law
+) -> None:
+    law.structural = Structural.OFF
+    async with serving(FakeEngine()) as (pod,):
+        world = a_world(launched(pod), order=LaunchOrder(BARE))
+        with world.loop(engines) as loop:
+            await loop.tick()
+            world.change(order=LaunchOrder(), pods=(pod,))
+            for _ in range(40):
+                world.now += 10
+                await loop.tick()
+    assert world.models[0].order == LaunchOrder()
+    found = world.condition("LaunchSuits")
+    assert found is not None
+    assert found["reason"] == "RelaunchWaits"
+
+
 async def test_under_rollout_an_edited_static_table_takes_over(engines: EngineClient, law: Law) -> None:
     old, table = Schedule.constant(3), Schedule.parse("12:1,*:3")
     law.table = table
