@@ -53,6 +53,9 @@ bench-tuning: ## The tuning law against published tables and moving traffic; no 
 	@$(UP) --until workspace
 	$(RUN) python -m tests.bench.tuning
 
+bench-engine: cluster ## Outrider against every rule on real vLLM; wants a quiet machine. ARGS="--quick" and the like
+	$(RUN) python -m tests.bench.engine $(ARGS)
+
 bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; wants a quiet machine
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.engine.control

@@ -42,6 +42,7 @@ class Load:
     temperature: float
     prompts: tuple[str, ...]
     seed: int = 0
+    alternate: tuple[str, ...] = ()  # taken in turn with `prompts`, where there are any
 
 
 @dataclass
@@ -67,7 +68,7 @@ class RequestFailed(Exception):
 async def run(load: Load, client: httpx.AsyncClient, *, period_seconds: float = 1.0) -> None:
     """Keep `load.streams` requests in flight for `load.seconds`; print one line per period."""
     reporter = _Reporter()
-    prompts = _shuffled(load.prompts, load.seed)
+    prompts = _prompts(load)
     streams = [asyncio.create_task(_stream(load, client, prompts, reporter)) for _ in range(load.streams)]
     end = time.monotonic() + load.seconds
     while (left := end - time.monotonic()) > 0:
@@ -149,6 +150,13 @@ def _completion_tokens(data: str) -> int | None:
     return None if usage is None else int(usage["completion_tokens"])
 
 
+def _prompts(load: Load) -> Iterator[str]:
+    pools = [_shuffled(pool, load.seed) for pool in (load.prompts, load.alternate) if pool]
+    while True:
+        for pool in pools:
+            yield next(pool)
+
+
 def _shuffled(prompts: tuple[str, ...], seed: int) -> Iterator[str]:
     """All prompts in random order, again and again."""
     chooser = random.Random(seed)
@@ -163,12 +171,17 @@ def _load_from_command_line() -> Load:
     parser.add_argument("--streams", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--prompts", type=Path, required=True, help="a JSON list of strings")
+    parser.add_argument("--alternate", type=Path, help="another one, taken in turn with it")
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = vars(parser.parse_args())
-    prompts = tuple(json.loads(arguments.pop("prompts").read_text()))
-    return Load(prompts=prompts, **arguments)
+    prompts = _read(arguments.pop("prompts"))
+    return Load(prompts=prompts, alternate=_read(arguments.pop("alternate")), **arguments)
+
+
+def _read(path: Path | None) -> tuple[str, ...]:
+    return () if path is None else tuple(json.loads(path.read_text()))
 
 
 async def _main() -> None:

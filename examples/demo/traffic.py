@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ class Traffic:
     model: str
     max_tokens: int
     temperature: float
+    seed: int = 0
 
     async def start(self) -> None:
         """Bring up the client's pod with the script and the prompts of this checkout."""
@@ -55,11 +56,19 @@ class Traffic:
 
     async def drive(self, phase: Phase, seconds: float) -> AsyncGenerator[Second]:
         """Hold the phase's load for `seconds`; yields the counts of each second as it passes."""
+        async with aclosing(self.hold(phase.streams, (phase.kind,), seconds)) as counts:
+            async for second in counts:
+                yield second
+
+    async def hold(self, streams: int, kinds: Sequence[Kind], seconds: float) -> AsyncGenerator[Second]:
+        """The same for any load. kinds: one, or two whose prompts are sent in turn."""
+        files = (f"{FOLDER}/{kind}.json" for kind in kinds)
+        prompts = [part for flag in zip(("--prompts", "--alternate"), files) for part in flag]  # noqa: B905
         command = (
             *("python3", f"{FOLDER}/load.py", "--url", self.url, "--model", self.model),
-            *("--streams", str(phase.streams), "--seconds", str(seconds)),
-            *("--prompts", f"{FOLDER}/{phase.kind}.json"),
+            *("--streams", str(streams), "--seconds", str(seconds), *prompts),
             *("--max-tokens", str(self.max_tokens), "--temperature", str(self.temperature)),
+            *("--seed", str(self.seed)),
         )
         async with aclosing(self.cluster.exec_lines(NAME, *command)) as lines:
             async for line in lines:

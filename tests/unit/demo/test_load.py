@@ -110,3 +110,21 @@ async def test_an_unreachable_server_is_a_failure(capsys: pytest.CaptureFixture[
     async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as client:
         await run(load, client)
     assert json.loads(capsys.readouterr().out)["errors"] == ["ConnectError: refused (x1)"]
+
+
+async def test_two_kinds_of_prompts_are_sent_in_turn() -> None:
+    sent: list[str] = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content)["prompt"])
+        await asyncio.sleep(0)
+        return streamed(WHOLE)()
+
+    load = Load(
+        "http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a", "b"), alternate=("1",)
+    )
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        await run(load, client)
+    assert len(sent) >= 2
+    assert all(prompt.isalpha() for prompt in sent[::2])
+    assert all(prompt.isdigit() for prompt in sent[1::2])

@@ -1,0 +1,261 @@
+"""Carry out one unit of the plan on the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+
+from examples.demo.cluster import Cluster, DemoFailed
+from examples.demo.measure import Second
+from examples.demo.prompts import PROMPTS
+from examples.demo.traffic import Traffic
+from outrider.api.schedule import Schedule
+from outrider.cluster.errors import ClusterError
+from outrider.simulate.contenders import Brief, make
+from outrider.simulate.tuners import hand_table
+from outrider.telemetry.source import MetricsSource
+from outrider.tuning.policy import Policy
+from tests.bench.engine import plan
+from tests.bench.engine.engines import Engine
+from tests.bench.engine.plan import (
+    HAND,
+    NONE,
+    OUTRIDER,
+    RAMP_SECONDS,
+    PlainBlock,
+    PolicyTrace,
+    Settings,
+    StaticBlock,
+    Unit,
+)
+from tests.bench.engine.records import Count, Push, Slice, Stretch, UnitRecord
+from tests.bench.engine.rules import RuleLoop
+from tests.bench.engine.trace import Load, loads_of
+from tests.bench.engine.watch import watching
+
+WARM_UP_STREAMS = 8
+WARM_UP_SECONDS = 5.0
+WARM_UP_ROUNDS = 6
+WARM_UP_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What a unit's load left behind."""
+
+    stretches: Sequence[Stretch]
+    slices: Sequence[Slice] = ()
+    pushes: Sequence[Push] = ()
+    gaps: Sequence[str] = ()
+
+
+@dataclass
+class Bench:
+    """Runs units one after another; launches the engine that a unit needs.
+
+    source: what rules read. traffic: its url is replaced by that of the engine.
+    """
+
+    cluster: Cluster
+    engines: dict[plan.Engine, Engine]
+    traffic: Traffic
+    source: MetricsSource
+    settings: Settings
+    law: Policy
+    ready_timeout: float
+    tell: Callable[[str], None]
+    running: plan.Engine | None = None
+
+    async def set_up(self) -> None:
+        """Remove what an earlier run left, and bring up the load client."""
+        for engine in self.engines.values():
+            await self.cluster.delete_model(engine.name)
+        await self.traffic.start()
+
+    async def tear_down(self) -> None:
+        """Remove the models and the load client."""
+        for engine in self.engines.values():
+            await self.cluster.delete_model(engine.name)
+        await self.traffic.stop()
+
+    async def run_patiently(self, unit: Unit) -> UnitRecord:
+        """Drive one unit, and once more on a fresh engine where that fails.
+
+        Raises:
+            DemoFailed, ClusterError: it failed again.
+        """
+        try:
+            return await self.run(unit)
+        except (DemoFailed, ClusterError) as error:
+            self.tell(f"once more on a fresh engine: {error}")
+            for engine in self.engines.values():
+                await self.cluster.delete_model(engine.name)
+            self.running = None
+            return (await self.run(unit)).model_copy(update={"thrown_away": str(error)})
+
+    async def run(self, unit: Unit) -> UnitRecord:
+        """Drive one unit.
+
+        Raises:
+            DemoFailed: an engine did not come up or did not take a table.
+        """
+        engine = await self._bring_up(unit.engine)
+        pods = await self.cluster.engine_pods(engine.name)
+        arm, number = _arm(unit)
+        async with watching(self.cluster, engine.name) as log:
+            match unit:
+                case StaticBlock():
+                    driven = await self._static(unit, engine)
+                case PlainBlock():
+                    driven = await self._plain(unit, engine)
+                case PolicyTrace(policy=plan.OUTRIDER):
+                    driven = await self._outrider(unit, engine)
+                case PolicyTrace():
+                    driven = await self._rule(unit, engine)
+        return UnitRecord(
+            key=unit.key,
+            arm=arm,
+            number=number,
+            stretches=tuple(driven.stretches),
+            slices=tuple(driven.slices),
+            statuses=tuple(log.statuses),
+            decisions=log.decisions if arm == OUTRIDER else (),
+            pushes=tuple(driven.pushes),
+            gaps=tuple(driven.gaps),
+            restarts=(await self.cluster.engine_pods(engine.name)).restarts_since(pods),
+            load_average=os.getloadavg()[0],
+        )
+
+    async def _bring_up(self, wanted: plan.Engine) -> Engine:
+        engine = self.engines[wanted]
+        if self.running is not wanted:
+            for kind, other in self.engines.items():
+                if kind is self.running:
+                    self.tell(f"stopping the {kind} engine")
+                    await other.stop()
+            self.running = None
+            self.tell(f"launching the {wanted} engine")
+            await engine.launch(self.ready_timeout)
+            self.running = wanted
+            await self._warm_up(engine)
+        return engine
+
+    async def _warm_up(self, engine: Engine) -> None:
+        """Every prompt is read once, so that no arm finds a colder cache than another."""
+        short = replace(self.traffic, url=engine.url, max_tokens=WARM_UP_TOKENS)
+        prompts = {load.prompts for load in loads_of(self.settings.trace)}
+        for kinds in sorted(one.kinds for one in prompts):
+            for _ in range(WARM_UP_ROUNDS):
+                hold = short.hold(WARM_UP_STREAMS, kinds, WARM_UP_SECONDS)
+                async with aclosing(hold) as counts:
+                    seen = [second async for second in counts]
+                if any(second.failed for second in seen):
+                    errors = sorted({error for second in seen for error in second.errors})
+                    raise DemoFailed(f"requests fail before the run: {'; '.join(errors)}")
+                if sum(second.requests for second in seen) >= PROMPTS * len(kinds):
+                    break
+
+    async def _static(self, unit: StaticBlock, engine: Engine) -> Driven:
+        """Live pushes under a load that goes on."""
+        slices: list[Slice] = []
+        pushes = [await engine.put(self._table(unit.order[0]))]
+        began = asyncio.Event()
+
+        async def switch() -> None:
+            await began.wait()
+            # The first count took a second of the ramp.
+            end = time.monotonic() + RAMP_SECONDS - 1.0
+            await asyncio.sleep(RAMP_SECONDS - 1.0)
+            for arm in unit.order:
+                pushes.append(await engine.put(self._table(arm)))
+                end += unit.slot_seconds
+                await asyncio.sleep(max(0.0, end - time.monotonic()))
+                slices.append(Slice(arm=arm, since=pushes[-1].in_force, until=time.time()))
+
+        async with _together() as group:
+            switching = group.create_task(switch())
+            stretch = await self._hold(engine, unit.load, unit.seconds, began)
+            # The client stops on time; only a late push can still be under way.
+            await switching
+        if any(one.until - one.since < unit.slot_seconds / 2 for one in slices):
+            self.tell("pushes are slow: some slices are cut short; --switch-seconds gives them more time")
+        return Driven([stretch], slices, pushes)
+
+    async def _plain(self, unit: PlainBlock, engine: Engine) -> Driven:
+        stretch = await self._hold(engine, unit.load, unit.seconds)
+        return Driven([stretch], [Slice(arm=NONE, since=stretch.start + RAMP_SECONDS, until=stretch.end)])
+
+    async def _outrider(self, unit: PolicyTrace, engine: Engine) -> Driven:
+        await engine.tune(forget_seconds=self.settings.scrape_seconds + 1)
+        return Driven([await self._hold(engine, phase.load, phase.seconds) for phase in unit.trace])
+
+    async def _rule(self, unit: PolicyTrace, engine: Engine) -> Driven:
+        rule = make(unit.policy, Brief(self.law, oracle={}))
+        tick = self.settings.tick_seconds
+        loop = RuleLoop(rule, self.source, engine, await engine.pods(), tick)
+        offset = random.Random(f"{self.settings.seed} {unit.key}").uniform(0, tick)
+        await loop.begin()
+        async with _together() as group:
+            deciding = group.create_task(loop.run(first_after=offset))
+            stretches = [await self._hold(engine, phase.load, phase.seconds) for phase in unit.trace]
+            deciding.cancel()
+        return Driven(stretches, pushes=loop.pushes, gaps=loop.gaps)
+
+    async def _hold(
+        self, engine: Engine, load: Load, seconds: float, began: asyncio.Event | None = None
+    ) -> Stretch:
+        """Hold a load. began: set with the first count."""
+        traffic = replace(self.traffic, url=engine.url)
+        counts: list[Count] = []
+        async with aclosing(traffic.hold(load.streams, load.prompts.kinds, seconds)) as lines:
+            async for second in lines:
+                counts.append(_count(second))
+                if began is not None:
+                    began.set()
+        if not counts:
+            raise DemoFailed(f"the load client counted nothing under {load.name}")
+        return Stretch(streams=load.streams, prompts=load.prompts, counts=tuple(counts))
+
+    def _table(self, arm: str) -> Schedule:
+        return hand_table(self.law.candidates) if arm == HAND else Schedule.constant(int(arm))
+
+
+def _arm(unit: Unit) -> tuple[str, int]:
+    match unit:
+        case StaticBlock(round=number):
+            return plan.STATIC, number
+        case PlainBlock(visit=number):
+            return NONE, number
+        case PolicyTrace(policy=policy, repeat=number):
+            return policy, number
+
+
+def _count(second: Second) -> Count:
+    return Count(
+        time=second.time,
+        seconds=second.seconds,
+        tokens=second.tokens,
+        requests=second.requests,
+        failed=second.failed,
+        errors=second.errors,
+    )
+
+
+@asynccontextmanager
+async def _together() -> AsyncIterator[asyncio.TaskGroup]:
+    """A task group that fails with the error itself, where there is one."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except* (DemoFailed, ClusterError) as failures:
+        raise _first(failures) from None
+
+
+def _first(failures: ExceptionGroup[DemoFailed | ClusterError]) -> DemoFailed | ClusterError:
+    found = failures.exceptions[0]
+    return _first(found) if isinstance(found, ExceptionGroup) else found

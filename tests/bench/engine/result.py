@@ -1,0 +1,183 @@
+"""What a run writes to ``result.json``, and the goals that it is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.bench.engine.figures import Analysis, ArmFigures, Figures, figures
+from tests.bench.engine.plan import OUTRIDER
+from tests.bench.engine.records import Record, UnitRecord
+from tests.bench.engine.status import Coverage, Reaction, coverage, reactions
+
+REGRET = 0.03
+LOSS = 0.02
+COVERED = 0.95
+REACTION_SECONDS = 30.0
+
+
+class Conditions(Record):
+    """What the figures were measured on, and how."""
+
+    command: str
+    started: str
+    finished: str
+    commit: str
+    plan: str
+    trace: str
+    seed: int
+    repeats: int
+    rounds: int
+    slice_seconds: float
+    scrape_seconds: float
+    tick_seconds: float
+    max_tokens: int
+    temperature: float
+    arms: list[str]
+    candidates: list[int]
+    hand_table: str
+    cluster: str
+    kubernetes_version: str
+    engine_image: str
+    engine_version: str
+    outrider_version: str
+    node_cores: int
+    node_memory: str
+    machine: str
+    load_average: list[float]
+    """Of the client's machine, at the end of each unit."""
+
+
+class Goal(Record):
+    """One figure to reach. reached: None where the run cannot tell."""
+
+    words: str
+    limit: float
+    value: float | None
+    reached: bool | None
+    note: str = ""
+
+
+class Requests(Record):
+    """Over all units."""
+
+    finished: int
+    failed: int
+    errors: list[str]
+
+
+class Result(Record):
+    """Everything that one run found."""
+
+    conditions: Conditions
+    goals: list[Goal]
+    figures: Figures
+    coverage: Coverage | None
+    reactions: list[Reaction]
+    requests: Requests
+    restarts: int
+    units: list[UnitRecord]
+
+    def write(self, path: Path) -> Path:
+        """Write it and return the path."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        return path
+
+
+def result(analysis: Analysis, conditions: Conditions) -> Result:
+    """Judge the units."""
+    found, covered = figures(analysis), coverage(analysis)
+    reacted = reactions(analysis)
+    counts = [one for unit in analysis.units for stretch in unit.stretches for one in stretch.counts]
+    requests = Requests(
+        finished=sum(one.requests for one in counts),
+        failed=sum(one.failed for one in counts),
+        errors=sorted({error for one in counts for error in one.errors}),
+    )
+    restarts = sum(unit.restarts for unit in analysis.units)
+    return Result(
+        conditions=conditions,
+        goals=[
+            *_arm_goals(found),
+            _coverage_goal(covered),
+            _reaction_goal([one for one in reacted if one.policy == OUTRIDER], conditions.scrape_seconds),
+            _none_of("failed requests", requests.failed),
+            _none_of("restarts of pods", restarts),
+        ],
+        figures=found,
+        coverage=covered,
+        reactions=reacted,
+        requests=requests,
+        restarts=restarts,
+        units=list(analysis.units),
+    )
+
+
+def _arm_goals(found: Figures) -> list[Goal]:
+    own = next((arm for arm in found.arms if arm.arm == OUTRIDER), None)
+    return [_regret_goal(own), _first_goal(found), _loss_goal(own)]
+
+
+def _regret_goal(own: ArmFigures | None) -> Goal:
+    words = "mean regret to the clairvoyant after the first 30 s of a phase"
+    regret = own.regret_settled if own else None
+    upper = own.regret_settled_to_best_mean if own else None
+    if regret is None or upper is None:
+        return Goal(words=words, limit=REGRET, value=None, reached=None)
+    note = f"95 % interval {regret.low:.3f} to {regret.high:.3f}; to the best mean {upper:.3f}"
+    return Goal(words=words, limit=REGRET, value=regret.value, reached=regret.value <= REGRET, note=note)
+
+
+def _first_goal(found: Figures) -> Goal:
+    words = "tokens/s on the whole trace over the best other rule, minus 1"
+    ahead = found.ahead_of_best_rule
+    if ahead is None:
+        return Goal(words=words, limit=0.0, value=None, reached=None)
+    note = f"best other rule: {found.best_rule}; 95 % interval {ahead.low:.3f} to {ahead.high:.3f}"
+    return Goal(words=words, limit=0.0, value=ahead.value, reached=ahead.value > 0, note=note)
+
+
+def _loss_goal(own: ArmFigures | None) -> Goal:
+    words = "worst phase below no speculation, beyond noise"
+    if own is None or own.worst_loss is None:
+        return Goal(words=words, limit=LOSS, value=None, reached=None)
+    beyond = [phase for phase in own.phases if phase.loss is not None and phase.loss.low > LOSS]
+    worst = own.worst_loss
+    note = f"95 % interval {worst.low:.3f} to {worst.high:.3f}; {len(beyond)} phases lie beyond noise"
+    return Goal(words=words, limit=LOSS, value=worst.value, reached=not beyond, note=note)
+
+
+def _coverage_goal(covered: Coverage | None) -> Goal:
+    words = "share of reported speedups that agree with the measured ratio within both errors"
+    if covered is None or covered.consistent is None:
+        return Goal(words=words, limit=COVERED, value=None, reached=None)
+    note = (
+        f"{len(covered.reported)} reported; {covered.covered:.2f} contain the bare measured ratio, "
+        f"whose own error is {covered.noise:.3f}; in {covered.left_out} phases none was measured"
+    )
+    value = covered.consistent
+    return Goal(words=words, limit=COVERED, value=value, reached=value >= COVERED, note=note)
+
+
+def _reaction_goal(reacted: Sequence[Reaction], scrape_seconds: float) -> Goal:
+    words = "longest seconds from a load step to a new table in force"
+    needed = [one for one in reacted if one.wanted]
+    missed = [one for one in needed if one.seconds is None]
+    known = [one.seconds for one in needed if one.seconds is not None]
+    if not needed:
+        return Goal(
+            words=words, limit=REACTION_SECONDS, value=None, reached=None, note="no step needed a new table"
+        )
+    note = f"{len(needed)} steps needed one, {len(missed)} got none, at scrapes every {scrape_seconds:g} s"
+    return Goal(
+        words=words,
+        limit=REACTION_SECONDS,
+        value=max(known, default=None),
+        reached=not missed and max(known) <= REACTION_SECONDS,
+        note=note,
+    )
+
+
+def _none_of(words: str, count: int) -> Goal:
+    return Goal(words=words, limit=0, value=count, reached=count == 0)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from outrider.api.schedule import Schedule
+from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.source import MetricsError
+from tests.bench.engine.plan import ARMS, NONE, STATIC, Settings
+from tests.bench.engine.rates import Rate
+from tests.bench.engine.records import Count, Push, Slice, SpeedupSample, StatusSample, Stretch, UnitRecord
+from tests.bench.engine.trace import Load, Prompts, parse_trace
+
+CANDIDATES = (0, 1, 3)
+
+
+def settings(
+    trace: str = "1:60,24:60,1:40",
+    *,
+    seed: int = 0,
+    repeats: int = 2,
+    rounds: int = 4,
+    arms: tuple[str, ...] = ARMS,
+) -> Settings:
+    return Settings(
+        trace=parse_trace(trace, Prompts.CODE),
+        seed=seed,
+        repeats=repeats,
+        arms=arms,
+        candidates=CANDIDATES,
+        rounds=rounds,
+        slice_seconds=4.0,
+        switch_seconds=2.0,
+        scrape_seconds=10.0,
+        tick_seconds=10.0,
+        max_tokens=128,
+        manifest="",
+    )
+
+
+def code(streams: int) -> Load:
+    return Load(streams, Prompts.CODE)
+
+
+def counts(tokens: Sequence[int], *, start: float = 0.0) -> tuple[Count, ...]:
+    """One second for each entry."""
+    return tuple(
+        Count(time=start + second, seconds=1.0, tokens=count, requests=1, failed=0)
+        for second, count in enumerate(tokens, 1)
+    )
+
+
+def a_stretch(tokens: Sequence[int], *, streams: int = 1, start: float = 0.0) -> Stretch:
+    return Stretch(streams=streams, prompts="code", counts=counts(tokens, start=start))
+
+
+def a_block(number: int, rates: Mapping[str, int], *, streams: int = 1) -> UnitRecord:
+    """Slices of 5 s, the first second of which is the push."""
+    tokens: list[int] = []
+    slices = []
+    for arm, rate in rates.items():
+        slices.append(Slice(arm=arm, since=len(tokens) + 1.0, until=len(tokens) + 5.0))
+        tokens += [7, *(rate,) * 4]
+    arm = NONE if set(rates) == {NONE} else STATIC
+    return UnitRecord(
+        key=f"{arm} {number} x{streams}",
+        arm=arm,
+        number=number,
+        stretches=(a_stretch(tokens, streams=streams),),
+        slices=tuple(slices),
+    )
+
+
+def a_run(
+    policy: str,
+    phases: Sequence[tuple[int, Sequence[int]]],
+    *,
+    number: int = 0,
+    statuses: Sequence[StatusSample] = (),
+) -> UnitRecord:
+    """phases: streams and tokens of each second."""
+    start, stretches = 0.0, []
+    for streams, tokens in phases:
+        stretches.append(a_stretch(tokens, streams=streams, start=start))
+        start = stretches[-1].end
+    return UnitRecord(
+        key=f"{policy} {number}",
+        arm=policy,
+        number=number,
+        stretches=tuple(stretches),
+        statuses=tuple(statuses),
+    )
+
+
+def a_status(
+    time: float, table: str, *, speedup: tuple[float, float, float] | None = None, measured_at: float = 0.0
+) -> StatusSample:
+    """speedup: low, ratio, high."""
+    told = None
+    if speedup is not None:
+        low, ratio, high = speedup
+        told = SpeedupSample(ratio=ratio, low=low, high=high, reference="Probe", measured_at=measured_at)
+    return StatusSample(time=time, table=table, epoch=1, acceptance_rate=None, speedup=told)
+
+
+def rates(*values: float) -> tuple[Rate, ...]:
+    """One second for each, in rounds 0, 1, 2, …"""
+    return tuple(Rate(number, value, 1.0) for number, value in enumerate(values))
+
+
+class FakeEngine:
+    """Confirms every table at once, on the clock of the test."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.tables: list[str] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def put(self, table: Schedule) -> Push:
+        self.tables.append(str(table.merged()))
+        return Push(asked=self.now, table=str(table), in_force=self.now)
+
+
+class FakeSource:
+    """Answers with what a test puts in, or fails."""
+
+    def __init__(self) -> None:
+        self.series: dict[PodKey, PodSeries] = {}
+        self.error: MetricsError | None = None
+        self.lookbacks: list[float] = []
+
+    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+        self.lookbacks.append(lookback_seconds)
+        if self.error is not None:
+            raise self.error
+        return self.series

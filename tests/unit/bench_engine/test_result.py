@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.engine.figures import Analysis
+from tests.bench.engine.picture import save, smoothed
+from tests.bench.engine.plan import ARMS, NONE
+from tests.bench.engine.records import Count, UnitRecord
+from tests.bench.engine.result import Conditions, Goal, Result, result
+from tests.bench.engine.summary import summary
+from tests.bench.engine.trace import Prompts, parse_trace
+from tests.unit.bench_engine.factories import a_block, a_run, a_status
+
+TRACE = parse_trace("1:40,8:40", Prompts.CODE)
+
+
+def conditions() -> Conditions:
+    return Conditions(
+        command="python -m tests.bench.engine",
+        started="2026-01-01T00:00:00+00:00",
+        finished="2026-01-01T00:10:00+00:00",
+        commit="abc",
+        plan="plan",
+        trace="1:40,8:40",
+        seed=0,
+        repeats=1,
+        rounds=2,
+        slice_seconds=4.0,
+        scrape_seconds=10.0,
+        tick_seconds=10.0,
+        max_tokens=128,
+        temperature=0.0,
+        arms=list(ARMS),
+        candidates=[0, 3],
+        hand_table="32:3,*:0",
+        cluster="kind",
+        kubernetes_version="v1",
+        engine_image="engine",
+        engine_version="0.32.0",
+        outrider_version="0.1.0",
+        node_cores=4,
+        node_memory="16Gi",
+        machine="Linux",
+        load_average=[1.0],
+    )
+
+
+def units(*, eight: int = 396, ema: int = 300) -> list[UnitRecord]:
+    statuses = [
+        a_status(39, "*:3", speedup=(1.9, 2.0, 2.1), measured_at=35),
+        a_status(41, "*:3"),
+        a_status(52, "1:3,*:0"),
+    ]
+    return [
+        *(a_block(number, {"0": 100, "3": 200, "hand": 200}) for number in range(2)),
+        *(a_block(number, {"0": 400, "3": 300, "hand": 300}, streams=8) for number in range(2)),
+        *(a_block(number, {NONE: 100}) for number in range(2)),
+        *(a_block(number, {NONE: 400}, streams=8) for number in range(2)),
+        a_run("ema", [(1, [200] * 40), (8, [ema] * 40)], statuses=[a_status(41, "*:3")]),
+        a_run("outrider", [(1, [200] * 40), (8, [eight] * 40)], statuses=statuses),
+    ]
+
+
+def judged(found: list[UnitRecord]) -> Result:
+    return result(Analysis(TRACE, found), conditions())
+
+
+def goals(found: list[UnitRecord]) -> dict[str, Goal]:
+    names = ("regret", "first", "loss", "coverage", "reaction", "failed", "restarts")
+    return dict(zip(names, judged(found).goals, strict=True))
+
+
+def test_a_good_run_reaches_every_goal() -> None:
+    assert [name for name, goal in goals(units()).items() if goal.reached is not True] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "missed"),
+    [
+        (units(eight=300), {"regret", "first", "loss"}),
+        (units(ema=410), {"first"}),
+        ([unit.model_copy(update={"restarts": 1}) for unit in units()[-1:]] + units()[:-1], {"restarts"}),
+    ],
+    ids=["slow", "behind a rule", "restarted"],
+)
+def test_a_goal_that_is_missed_says_so(found: list[UnitRecord], missed: set[str]) -> None:
+    assert {name for name, goal in goals(found).items() if goal.reached is False} == missed
+
+
+def test_a_failed_request_is_told_with_its_error() -> None:
+    broken = Count(time=1.0, seconds=1.0, tokens=0, requests=0, failed=2, errors=("refused (x2)",))
+    first, *rest = units()
+    stretch = first.stretches[0].model_copy(update={"counts": (broken, *first.stretches[0].counts[1:])})
+    found = judged([first.model_copy(update={"stretches": (stretch,)}), *rest])
+    assert (found.requests.failed, found.requests.errors) == (2, ["refused (x2)"])
+    assert found.goals[-2].reached is False
+
+
+def test_a_step_without_a_needed_table_misses_its_goal() -> None:
+    found = units()
+    found[-1] = found[-1].model_copy(update={"statuses": (a_status(41, "*:3"), a_status(79, "*:3"))})
+    assert goals(found)["reaction"].reached is False
+
+
+def test_a_run_without_outrider_cannot_tell() -> None:
+    told = goals(units()[:-1])
+    assert {name for name, goal in told.items() if goal.reached is None} == {
+        "regret",
+        "first",
+        "loss",
+        "coverage",
+        "reaction",
+    }
+
+
+def test_a_result_can_be_read_again(tmp_path: Path) -> None:
+    found = judged(units())
+    path = found.write(tmp_path / "new" / "result.json")
+    assert Result.model_validate_json(path.read_text()) == found
+
+
+@pytest.mark.parametrize("found", [units(), units()[-2:]], ids=["all arms", "policies alone"])
+def test_the_picture_and_the_tables_are_drawn_from_what_there_is(
+    found: list[UnitRecord], tmp_path: Path
+) -> None:
+    told = judged(found)
+    assert save(Analysis(TRACE, found), told, tmp_path / "report.png").stat().st_size > 10_000
+    assert [table.row_count for table in summary(told)][1] == 7
+
+
+def test_smoothing_takes_the_seconds_before() -> None:
+    assert smoothed([10, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]
