@@ -41,11 +41,14 @@ class StoredModel:
 
     @classmethod
     def read(cls, raw: JsonObject) -> StoredModel:
-        """Parse; an unreadable object keeps the first complaint."""
+        """Parse; an unreadable object keeps the first complaint.
+
+        Fields that this operator does not know come from a newer CRD, which filled in its defaults.
+        """
         metadata = Metadata.model_validate(raw["metadata"])
         status = _readable_status(raw)
         try:
-            model = SpeculativeModel.model_validate({**raw, "status": status})
+            model = SpeculativeModel.model_validate({**raw, "status": status}, extra="ignore")
         except ValidationError as error:
             return cls(metadata, raw, status, None, _first_complaint(error))
         return cls(metadata, raw, status, model, None)

@@ -102,6 +102,16 @@ def test_keeps_an_unreadable_model_with_the_complaint() -> None:
     assert stored.problem.startswith("spec.replicas: ")
 
 
+def test_a_field_of_a_newer_operator_does_not_make_a_model_unreadable() -> None:
+    raw = a_raw_model()
+    raw["spec"]["speculation"]["tuning"] = {"mode": "Auto", "fieldOfTomorrow": "Never"}
+
+    stored = StoredModel.read(raw)
+
+    assert stored.model is not None
+    assert stored.model.spec.tuning_mode == "Auto"
+
+
 def test_a_status_that_cannot_be_read_does_not_make_a_model_unreadable() -> None:
     stored = StoredModel.read(a_raw_model(status={"conditions": [{"type": "Ready"}]}))
 
