@@ -89,6 +89,8 @@ class PushedTables:
         self._epoch = 0
         self.wanted: Schedule | None = None
         """As pushed last."""
+        self.order: Push | None = None
+        """The last push, for pods that were not ready then."""
         self.in_force: Schedule | None = None
         """What at least one pod confirmed last; None before that."""
 
@@ -125,10 +127,10 @@ class PushedTables:
             self._epoch += 1
         present = {pod.name for pod in pods}
         self._pods = {name: known for name, known in self._pods.items() if name in present}
+        self.order = Push(wanted, term=term, epoch=self._epoch, lease_seconds=self._lease)
         if not pods:
             return None
-        order = Push(wanted, term=term, epoch=self._epoch, lease_seconds=self._lease)
-        report = await push_to_all(self._engines, pods, order, clock=self._clock)
+        report = await push_to_all(self._engines, pods, self.order, clock=self._clock)
         self._remember(report, wanted)
         self._remember_self_tests(report)
         return report

@@ -36,6 +36,8 @@ class TunedModel:
     """Token budget of one engine step, where the user set one."""
     instructions: Instructions = field(default_factory=Instructions)
     """What a person says by annotations."""
+    coming: tuple[EnginePod, ...] = ()
+    """Those that have an address and are not ready."""
     replicas: int = 1
     """Pods that are wanted."""
     relaunching: Relaunching = field(default_factory=Relaunching)

@@ -15,7 +15,7 @@ from outrider.controller.launching import LaunchOffice, LaunchOutcome, LaunchRep
 from outrider.controller.probing import ProbeReport, start_probe
 from outrider.controller.standing import Standing, standing
 from outrider.controller.tuner_memory import Knowledge, usable
-from outrider.engine.client import EngineClient
+from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
 from outrider.tuning.decision import BinEstimates, Decision
@@ -146,6 +146,13 @@ class ModelTuner:
         spans = (*self._launched.spans.values(), *self._bare.spans.values())
         needed = (self._pushed.measured_until, *(span.until for span in spans))
         return min((at for at in needed if at is not None), default=None)
+
+    def coming(self, model: TunedModel) -> tuple[tuple[EnginePod, Push], ...]:
+        """Pods that will take pushes once they are ready, and the last push."""
+        order = self._pushed.order
+        if order is None or model.relaunching.actuation is Actuation.ROLLOUT:
+            return ()
+        return tuple((pod, order) for pod in model.coming if pod.launch.drafter and not pod.canary)
 
     @property
     def knowledge(self) -> Knowledge | None:

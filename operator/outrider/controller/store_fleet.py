@@ -52,6 +52,7 @@ class StoreFleet:
             policy = _policy(spec)
         except ValueError:
             return None  # reconcile says so in Degraded
+        engines = self._engine_pods(key_of(stored.metadata), _token_of(spec, token))
         return TunedModel(
             namespace=stored.metadata.namespace,
             name=stored.metadata.name,
@@ -63,24 +64,18 @@ class StoreFleet:
             status=model.status,
             max_num_batched_tokens=_token_budget(spec),
             instructions=read_instructions(stored.metadata.annotations, candidates=policy.candidates),
-            pods=self._engine_pods(key_of(stored.metadata), _token_of(spec, token)),
+            pods=tuple(pod for pod, ready in engines if ready),
+            coming=tuple(pod for pod, ready in engines if not ready),
             replicas=spec.replicas,
             relaunching=_relaunching(spec),
             order=effective_order(spec, self._order(stored)),
         )
 
-    def _engine_pods(self, key: Key, token: str) -> tuple[EnginePod, ...]:
-        pods = ((pod, _address(pod, token)) for pod in self._store.pods_of(key) if pod.ready)
-        return tuple(
-            EnginePod(
-                pod.metadata.name,
-                address,
-                launch=_launch_of(pod),
-                canary=pod.metadata.labels.get(ROLE_LABEL) == CANARY,
-            )
-            for pod, address in pods
-            if address is not None
-        )
+    def _engine_pods(self, key: Key, token: str) -> list[tuple[EnginePod, bool]]:
+        """Those that stay, and whether they are ready."""
+        staying = (pod for pod in self._store.pods_of(key) if pod.metadata.deletion_timestamp is None)
+        addresses = ((pod, _address(pod, token)) for pod in staying)
+        return [(_engine_pod(pod, address), pod.ready) for pod, address in addresses if address is not None]
 
     def _order(self, stored: StoredModel) -> LaunchOrder:
         metadata = stored.metadata
@@ -109,6 +104,11 @@ class ClusterReporter:
         await self._events.emit(
             owner, reason, note, severity="Warning" if warning else "Normal", action="Tune"
         )
+
+
+def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
+    canary = pod.metadata.labels.get(ROLE_LABEL) == CANARY
+    return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary)
 
 
 def _policy(spec: Spec) -> Policy:

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 
 from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError
+from outrider.controller.actuation import EnginePod
 from outrider.controller.demand import Capacity, demand
+from outrider.controller.doorman import greet_forever
 from outrider.controller.fleet import Fleet, LaunchDesk, Reporter, StateShelf, TunedModel
 from outrider.controller.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.state_keeper import StateKeeper
 from outrider.controller.tuning_events import events
 from outrider.controller.tuning_report import Report, ReportState, report
-from outrider.engine.client import EngineClient
+from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.source import MetricsError, MetricsSource
 
 log = logging.getLogger(__name__)
@@ -94,15 +96,24 @@ class TuningLoop:
 
         A slow tick delays the next one and never overlaps it.
         """
-        loop = asyncio.get_running_loop()
         try:
-            while True:
-                started = loop.time()
-                with self._metrics.tuning_tick_seconds.time():
-                    await self.tick()
-                await self._rest(started)
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._tick_forever())
+                parts.create_task(greet_forever(self._engines, self._coming))
         finally:
             await self._keep_all()
+
+    async def _tick_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            with self._metrics.tuning_tick_seconds.time():
+                await self.tick()
+            await self._rest(started)
+
+    def _coming(self) -> list[tuple[EnginePod, Push]]:
+        """As of the last tick: an engine is seen long before it listens."""
+        return [each for tuned in self._tuned.values() for each in tuned.tuner.coming(tuned.model)]
 
     async def _rest(self, started: float) -> None:
         """Until the next tick is due, or somebody asks; a storm of changes makes no storm of ticks."""

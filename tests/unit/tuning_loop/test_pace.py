@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
+from outrider.api.schedule import Schedule
 from outrider.controller import tuning_loop
 from outrider.controller.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
+from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model
 
 
@@ -52,3 +55,24 @@ async def test_many_who_ask_get_one_look(engines: EngineClient, monkeypatch: pyt
             loop.look_now()
         await until_ticks(world, 2)
         assert len(world.lookbacks) == 2
+
+
+async def test_an_engine_that_is_not_ready_gets_the_table_and_does_not_count(engines: EngineClient) -> None:
+    ready, coming = FakeEngine("a"), FakeEngine("b")
+    async with serving(ready, coming) as (first, second):
+        world = World(models=[replace(a_model(first, static=Schedule.constant(1)), coming=(second,))])
+        async with running(world, engines):
+            async with asyncio.timeout(5):
+                while coming.puts == 0:
+                    await asyncio.sleep(0.01)
+    assert coming.schedule == Schedule.constant(1).to_wire()
+    assert world.speculation["appliedReplicas"] == 1
+
+
+async def test_an_engine_that_does_not_listen_yet_holds_up_nobody(engines: EngineClient) -> None:
+    ready, coming = FakeEngine("a"), FakeEngine("b", hangs=True)
+    async with serving(ready, coming) as (first, second):
+        world = World(models=[replace(a_model(first), coming=(second,))])
+        async with running(world, engines) as loop:
+            await loop.tick()
+    assert ready.puts >= 2
