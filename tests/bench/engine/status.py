@@ -100,7 +100,9 @@ def _reaction(analysis: Analysis, policy: str, run: UnitRecord, phase: int) -> R
 
 def _is_slow(analysis: Analysis, load: str, k: int) -> bool:
     best, own = analysis.best.get(load), mean(analysis.slices.get((load, str(k)), ()))
-    return best is not None and own is not None and own < (1 - MISSED_LOSS) * best.value
+    if best is None or own is None or str(k) in best.choices:
+        return False
+    return own < (1 - MISSED_LOSS) * best.value
 
 
 def coverage(analysis: Analysis) -> Coverage | None:
