@@ -15,6 +15,7 @@ from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.schedule import Schedule
 from outrider.cluster.ownership import TUNER_MANAGER
 from outrider.controller.store import launch_config_map
+from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
 from tests.cluster.engines import name_of, pods_of, ready_pods
 from tests.cluster.kubectl import Object, apply, kubectl, patch, wait_for
@@ -139,19 +140,11 @@ def order(wanted: LaunchOrder) -> None:
     """What the tuner would order, stored while it cannot object: a new process goes on with what it finds."""
     found = look()
     assert found is not None
-    owner = {
-        "apiVersion": found["apiVersion"],
-        "kind": found["kind"],
-        "name": NAME,
-        "uid": found["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     metadata = {
         "name": launch_config_map(NAME),
         "namespace": "default",
         "labels": labels(NAME),
-        "ownerReferences": [owner],
+        "ownerReferences": [owner_reference(NAME, found["metadata"]["uid"])],
     }
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": wanted.to_data()}
     with without_operator():

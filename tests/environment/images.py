@@ -129,35 +129,34 @@ def node_image(setup: Setup) -> Stage:
 
 
 def prometheus_image(setup: Setup) -> Stage:
-    """The server that this set-up built, alone on an empty base; its configuration is mounted by the pod."""
-
-    def build(work: Work) -> None:
-        work.progress("one program, no base")
-        _program_image(setup, work, "prometheus", PROMETHEUS_IMAGE)
-
-    return Stage(
-        name="prometheus image",
-        run=build,
-        key=lambda: fingerprint(setup.place.here / "go" / "prometheus"),
-        present=lambda: _exists(setup, PROMETHEUS_IMAGE),
-        needs=("docker engine", "cluster programs"),
-        remedy=BUILD_REMEDY,
+    """The server that this set-up built; its configuration is mounted by the pod."""
+    source = setup.place.here / "go" / "prometheus"
+    return _server_image(
+        setup, "prometheus", PROMETHEUS_IMAGE, program="prometheus", source=source, needs="cluster programs"
     )
 
 
 def adapter_image(setup: Setup) -> Stage:
-    """Prometheus as external metrics of Kubernetes, alone on an empty base."""
+    """Prometheus as external metrics of Kubernetes."""
+    source = setup.place.here / "adapter" / "module"
+    return _server_image(
+        setup, "adapter", ADAPTER_IMAGE, program="prometheus-adapter", source=source, needs="adapter program"
+    )
+
+
+def _server_image(setup: Setup, name: str, tag: str, *, program: str, source: Path, needs: str) -> Stage:
+    """One program alone on an empty base. source: its module's folder. needs: the stage that builds it."""
 
     def build(work: Work) -> None:
         work.progress("one program, no base")
-        _program_image(setup, work, "prometheus-adapter", ADAPTER_IMAGE)
+        _program_image(setup, work, program, tag)
 
     return Stage(
-        name="adapter image",
+        name=f"{name} image",
         run=build,
-        key=lambda: fingerprint(setup.place.here / "adapter" / "module"),
-        present=lambda: _exists(setup, ADAPTER_IMAGE),
-        needs=("docker engine", "adapter program"),
+        key=lambda: fingerprint(source),
+        present=lambda: _exists(setup, tag),
+        needs=("docker engine", needs),
         remedy=BUILD_REMEDY,
     )
 

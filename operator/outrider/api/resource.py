@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -51,6 +52,15 @@ class SpeculativeModel(ApiModel):
     """What is wanted."""
     status: Annotated[Status, Field(json_schema_extra={})] = Field(default_factory=Status)
     """What was observed."""
+
+    @classmethod
+    def of_stored(cls, raw: Mapping[str, object]) -> Self:
+        """As the API server keeps it: unknown fields come from a newer CRD, which filled in its defaults.
+
+        Raises:
+            pydantic.ValidationError: unreadable.
+        """
+        return cls.model_validate(raw, extra="ignore")
 
     @rule(
         f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('{_NAME_PATTERN}')",

@@ -71,7 +71,7 @@ async def read_model(
             f"no SpeculativeModel {namespace}/{name}; `kubectl get specmodel -A` lists those that exist."
         )
     try:
-        return SpeculativeModel.model_validate(raw, extra="ignore"), _estimates(stored)
+        return SpeculativeModel.of_stored(raw), _estimates(stored)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))

@@ -24,6 +24,11 @@ class EnginePod:
     canary: bool = False
     """Started without speculation, to be measured against."""
 
+    @property
+    def drafts(self) -> bool:
+        """It has a drafter, so it can take tables."""
+        return self.launch.drafter and not self.canary
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:

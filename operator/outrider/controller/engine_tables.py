@@ -86,13 +86,19 @@ class PushedTables:
         self._clock = clock
         self._told: dict[str, frozenset[int]] = {_EARLIER: failed_k} if failed_k else {}
         self._pods: dict[str, _Confirmed] = {}
-        self._epoch = 0
-        self.wanted: Schedule | None = None
-        """As pushed last."""
         self.order: Push | None = None
-        """The last push, for pods that were not ready then."""
+        """The last push, for pods that were not ready then as well."""
         self.in_force: Schedule | None = None
         """What at least one pod confirmed last; None before that."""
+
+    @property
+    def wanted(self) -> Schedule | None:
+        """The table of the last push."""
+        return None if self.order is None else self.order.schedule
+
+    @property
+    def _epoch(self) -> int:
+        return 0 if self.order is None else self.order.epoch
 
     @property
     def failed_k(self) -> frozenset[int]:
@@ -122,12 +128,10 @@ class PushedTables:
 
     async def push(self, pods: Sequence[EnginePod], wanted: Schedule, *, term: int) -> PushReport | None:
         """To all pods; None without pods."""
-        if wanted != self.wanted:
-            self.wanted = wanted
-            self._epoch += 1
+        epoch = self._epoch + (wanted != self.wanted)
+        self.order = Push(wanted, term=term, epoch=epoch, lease_seconds=self._lease)
         present = {pod.name for pod in pods}
         self._pods = {name: known for name, known in self._pods.items() if name in present}
-        self.order = Push(wanted, term=term, epoch=self._epoch, lease_seconds=self._lease)
         if not pods:
             return None
         report = await push_to_all(self._engines, pods, self.order, clock=self._clock)

@@ -71,14 +71,15 @@ class LaunchOffice:
         if auto:
             self._follow(model, now)
         before = self.state.order if auto else model.order
+        replicas = [pod for pod in model.pods if not pod.canary]
         scene = Scene(
             limits=limits,
             decision=decision,
             static=model.static,
             replicas=model.replicas,
-            ready=len(_replicas(model)),
-            as_ordered=sum(runs(pod, before, model) for pod in _replicas(model)),
-            canaries=sum(pod.canary for pod in model.pods),
+            ready=len(replicas),
+            as_ordered=sum(runs(pod, before.launch, model) for pod in replicas),
+            canaries=len(model.pods) - len(replicas),
             now=now,
         )
         verdict = judge(scene, self.state, policy)
@@ -113,21 +114,17 @@ def launched_table(model: TunedModel) -> Schedule:
     return model.order.launch.schedule or model.static
 
 
-def runs(pod: EnginePod, order: LaunchOrder, model: TunedModel) -> bool:
-    """Whether a pod was launched as ordered."""
-    if pod.launch.drafter is not order.launch.drafter:
+def runs(pod: EnginePod, launch: Launch, model: TunedModel) -> bool:
+    """Whether a pod was launched like this."""
+    if pod.launch.drafter is not launch.drafter:
         return False
     if not pod.launch.drafter or model.relaunching.actuation is Actuation.LIVE:
         return True
-    return _table(pod.launch, model) == _table(order.launch, model)
+    return _table(pod.launch, model) == _table(launch, model)
 
 
 def _table(launch: Launch, model: TunedModel) -> Schedule:
     return (launch.schedule or model.static).merged()
-
-
-def _replicas(model: TunedModel) -> list[EnginePod]:
-    return [pod for pod in model.pods if not pod.canary]
 
 
 def _allowed(order: LaunchOrder, model: TunedModel) -> bool:

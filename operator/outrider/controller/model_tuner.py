@@ -65,7 +65,7 @@ class TickOutcome:
     def without_drafter(self) -> bool:
         """Every ready pod was launched without a drafter."""
         pods = self.model.pods
-        return bool(pods) and all(pod.canary or not pod.launch.drafter for pod in pods)
+        return bool(pods) and not any(pod.drafts for pod in pods)
 
     @property
     def relaunches_tables(self) -> bool:
@@ -96,11 +96,11 @@ class _Sides:
     def of(cls, model: TunedModel) -> _Sides:
         """Of a model as it stands."""
         rollout = model.relaunching.actuation is Actuation.ROLLOUT
-        bare = tuple(pod for pod in model.pods if pod.canary or not pod.launch.drafter)
-        drafting = tuple(pod for pod in model.pods if pod not in bare)
+        bare = tuple(pod for pod in model.pods if not pod.drafts)
+        drafting = tuple(pod for pod in model.pods if pod.drafts)
         ordered = replace(model.order.launch, drafter=True)
-        launched = (pod for pod in drafting if runs(pod, replace(model.order, launch=ordered), model))
-        return cls(drafting, tuple(launched) if rollout else (), bare, rollout)
+        launched = tuple(pod for pod in drafting if runs(pod, ordered, model)) if rollout else ()
+        return cls(drafting, launched, bare, rollout)
 
     def report(self, table: Schedule) -> LaunchReport | None:
         """None where tables are pushed, and without pods that draft."""
@@ -152,7 +152,7 @@ class ModelTuner:
         order = self._pushed.order
         if order is None or model.relaunching.actuation is Actuation.ROLLOUT:
             return ()
-        return tuple((pod, order) for pod in model.coming if pod.launch.drafter and not pod.canary)
+        return tuple((pod, order) for pod in model.coming if pod.drafts)
 
     @property
     def knowledge(self) -> Knowledge | None:
@@ -171,15 +171,15 @@ class ModelTuner:
 
     async def tick(self, model: TunedModel, measured: Measured, *, term: int, now: float) -> TickOutcome:
         """Observe, decide and actuate once. now: unix seconds."""
-        state = self._continue(model)
+        state, policy = self._continue(model)
         sides = _Sides.of(model)
         observations, bare = self._observe(model, sides, measured, now)
         self._watch_replicas(model, now)
         rule = standing(model.instructions, now=now, settled_at=self._settled_at)
         # While no pod with a drafter was measured yet, the others must not pass for the whole model.
         apart = bare if observations or not sides.drafting else ()
-        decision = self._decide(model, state, observations, apart, now) if rule.active else None
-        launch = await self._relaunch(model, decision, rule, now)
+        decision = self._decide(model, state, policy, observations, apart, now) if rule.active else None
+        launch = await self._office.tick(model, policy, decision, rule, now)
         before = launched_table(model) if sides.rollout else self._pushed.wanted or state.schedule
         wanted = launched_table(model) if sides.rollout else _wanted(model, rule, decision, state)
         push = None if sides.rollout else await self._pushed.push(sides.drafting, wanted, term=term)
@@ -200,8 +200,8 @@ class ModelTuner:
             launch=launch,
         )
 
-    def _continue(self, model: TunedModel) -> TunerState:
-        """The state to decide from; afresh when the user changed what it rests on."""
+    def _continue(self, model: TunedModel) -> tuple[TunerState, Policy]:
+        """The state to decide from, afresh when the user changed what it rests on, and what to decide by."""
         policy = usable(model.policy, self._pushed.failed_k)
         footing = _Footing(model.mode, model.static, policy)
         if self._state is None or footing != self._footing:
@@ -210,7 +210,7 @@ class ModelTuner:
             restored = self._restored.state if self._restored is not None else None
             self._state = restored or TunerState.start(base, policy)
             self._footing, self._restored = footing, None
-        return self._state
+        return self._state, model.relaunching.paced(policy)
 
     def _watch_replicas(self, model: TunedModel, now: float) -> None:
         """The first pods of a model have no load to share with others, and nothing is known of them yet."""
@@ -238,13 +238,14 @@ class ModelTuner:
         self,
         model: TunedModel,
         state: TunerState,
+        policy: Policy,
         observations: tuple[Observation, ...],
         bare: tuple[Observation, ...],
         now: float,
     ) -> Decision | None:
-        if model.mode is TuningMode.OFF or self._footing is None:
+        if model.mode is TuningMode.OFF:
             return None
-        policy, in_force = model.relaunching.paced(self._footing.policy), None
+        in_force = None
         if model.relaunching.actuation is Actuation.ROLLOUT:
             policy, in_force = policy.relaunching(), launched_table(model)
         elif model.mode is TuningMode.OBSERVE:
@@ -255,14 +256,6 @@ class ModelTuner:
         self._state = decision.state
         self._estimates = decision.estimates or self._estimates
         return decision
-
-    async def _relaunch(
-        self, model: TunedModel, decision: Decision | None, rule: Standing, now: float
-    ) -> LaunchOutcome | None:
-        if self._footing is None:
-            return None
-        policy = model.relaunching.paced(self._footing.policy)
-        return await self._office.tick(model, policy, decision, rule, now)
 
     async def _probe(
         self, model: TunedModel, decision: Decision | None, push: PushReport | None, term: int

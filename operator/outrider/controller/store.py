@@ -41,14 +41,11 @@ class StoredModel:
 
     @classmethod
     def read(cls, raw: JsonObject) -> StoredModel:
-        """Parse; an unreadable object keeps the first complaint.
-
-        Fields that this operator does not know come from a newer CRD, which filled in its defaults.
-        """
+        """Parse; an unreadable object keeps the first complaint."""
         metadata = Metadata.model_validate(raw["metadata"])
         status = _readable_status(raw)
         try:
-            model = SpeculativeModel.model_validate({**raw, "status": status}, extra="ignore")
+            model = SpeculativeModel.of_stored({**raw, "status": status})
         except ValidationError as error:
             return cls(metadata, raw, status, None, _first_complaint(error))
         return cls(metadata, raw, status, model, None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from outrider.api.resource import API_VERSION, KIND
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, JsonObject
 from outrider.controller.fleet import TunedModel
+from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
 
 
@@ -18,14 +18,6 @@ def owner_of(model: TunedModel) -> Owner:
 
 def config_map(model: TunedModel, name: str, data: Mapping[str, str]) -> JsonObject:
     """The manifest of a ConfigMap that belongs to the model."""
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "name": model.name,
-        "uid": model.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
@@ -33,7 +25,7 @@ def config_map(model: TunedModel, name: str, data: Mapping[str, str]) -> JsonObj
             "name": name,
             "namespace": model.namespace,
             "labels": labels(model.name),
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_reference(model.name, model.uid)],
         },
         "data": dict(data),
     }

@@ -109,15 +109,19 @@ def _with_revision(template: Json, revision: str) -> Json:
     return {**template, "metadata": {**metadata, "labels": {**own, REVISION_LABEL: revision}}}
 
 
-def _head(model: SpeculativeModel, api_version: str, kind: str, name: str) -> Manifest:
-    owner = {
+def owner_reference(name: str, uid: str) -> Json:
+    """The model as the owner of an object, which goes with it."""
+    return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "name": model.metadata.name,
-        "uid": model.metadata.uid,
+        "name": name,
+        "uid": uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def _head(model: SpeculativeModel, api_version: str, kind: str, name: str) -> Manifest:
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -125,6 +129,6 @@ def _head(model: SpeculativeModel, api_version: str, kind: str, name: str) -> Ma
             "name": name,
             "namespace": model.metadata.namespace,
             "labels": labels(model.metadata.name),
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_reference(model.metadata.name, model.metadata.uid)],
         },
     }

@@ -39,9 +39,8 @@ class Relaunching:
     @property
     def silent(self) -> bool:
         """The launch is none of the tuner's business."""
-        return self == replace(
-            self, actuation=Actuation.LIVE, structural_off=StructuralOff.NEVER, canary=Canary.NEVER
-        )
+        wishes = (self.actuation, self.structural_off, self.canary)
+        return wishes == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
 
     def paced(self, policy: Policy) -> Policy:
         """Who allows relaunches in short succession wants them judged as quickly."""

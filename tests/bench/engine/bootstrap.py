@@ -18,21 +18,6 @@ SINGLE_NOISE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, value: float, draws: Draws) -> Estimate:
-        """The interval is the percentile one."""
-        low, high = np.nanpercentile(draws, [2.5, 97.5])
-        return cls(float(value), float(low), float(high))
-
-
-@dataclass(frozen=True, slots=True)
 class Clairvoyant:
     """The best static K of a load, chosen with one half of the slices and valued with the other.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tests.bench.engine.bootstrap import Clairvoyant, Draws, Estimate, clairvoyant, policy_draws
-from tests.bench.engine.plan import HAND, NONE
+from tests.bench.engine.bootstrap import Clairvoyant, Draws, clairvoyant, policy_draws
+from tests.bench.engine.plan import HAND, NONE, OUTRIDER
 from tests.bench.engine.rates import Rate, Slices, mean, runs_of, settled_pieces, slices_of, whole_pieces
 from tests.bench.engine.records import Record, UnitRecord
 from tests.bench.engine.trace import Trace, loads_of
@@ -26,9 +26,9 @@ class Interval(Record):
 
     @classmethod
     def of(cls, value: float, draws: Draws) -> Interval:
-        """See `Estimate.of`."""
-        found = Estimate.of(value, draws)
-        return cls(value=found.value, low=found.low, high=found.high)
+        """The interval is the percentile one."""
+        low, high = np.nanpercentile(draws, [2.5, 97.5])
+        return cls(value=float(value), low=float(low), high=float(high))
 
 
 class StaticFigures(Record):
@@ -300,8 +300,8 @@ def _ahead(analysis: Analysis) -> tuple[str | None, Interval | None]:
     others = [
         arm for name, arm in analysis.arms.items() if name == HAND or not (name.isdecimal() or name == NONE)
     ]
-    own = next((arm for arm in others if arm.name == "outrider"), None)
-    rules = [arm for arm in others if arm.name != "outrider"]
+    own = next((arm for arm in others if arm.name == OUTRIDER), None)
+    rules = [arm for arm in others if arm.name != OUTRIDER]
     if own is None or not rules:
         return None, None
     seconds = np.array([phase.seconds for phase in analysis.trace])

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.engine.bootstrap import Estimate, clairvoyant, policy_draws, resampled
+from tests.bench.engine.bootstrap import clairvoyant, policy_draws, resampled
+from tests.bench.engine.figures import Interval
 from tests.unit.bench_engine.factories import rates
 
 
@@ -61,7 +62,7 @@ def test_a_steady_rate_has_no_spread(generator: np.random.Generator) -> None:
 
 def test_the_interval_of_a_noisy_mean_is_that_of_theory(generator: np.random.Generator) -> None:
     values = generator.normal(100, 10, size=100)
-    found = Estimate.of(float(values.mean()), resampled(rates(*values), generator))
+    found = Interval.of(float(values.mean()), resampled(rates(*values), generator))
     error = 1.96 * values.std(ddof=1) / 10
     assert found.low == pytest.approx(values.mean() - error, abs=0.5)
     assert found.high == pytest.approx(values.mean() + error, abs=0.5)
@@ -82,7 +83,7 @@ def test_a_run_is_drawn_for_all_phases_at_once(generator: np.random.Generator) -
 
 
 def test_what_was_measured_once_is_not_taken_for_certain(generator: np.random.Generator) -> None:
-    once = Estimate.of(100.0, resampled(rates(100), generator))
+    once = Interval.of(100.0, resampled(rates(100), generator))
     assert (once.low, once.high) == pytest.approx((90.7, 110.3), abs=1.5)
     best = clairvoyant({"0": rates(100, 100), "3": rates(150, 150)}, generator)
     assert best is not None
