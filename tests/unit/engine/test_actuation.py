@@ -9,6 +9,7 @@ import pytest
 
 from outrider.api.schedule import Schedule
 from outrider.controller.actuation import push_to_all
+from outrider.controller.settings import Settings
 from outrider.engine.client import EngineClient, Push
 from outrider.engine.errors import StaleTerm
 from tests.unit.engine.fake_engine import FakeEngine, serving
@@ -39,10 +40,15 @@ async def test_a_refusing_pod_is_named_and_does_not_hold_up_the_others(engines: 
     assert "c: timeout" in str(report)
 
 
-async def test_more_silent_pods_than_a_pool_has_connections_hold_up_no_other(engines: EngineClient) -> None:
+async def test_more_silent_pods_than_a_pool_has_connections_hold_up_no_other() -> None:
     async with serving(FakeEngine("silent", hangs=True), FakeEngine("last")) as [silent, last]:
         pods = [*(replace(silent, name=f"silent-{number}") for number in range(120)), last]
-        report = await push_to_all(engines, pods, PUSH)
+        # The operator's own timeout: one process that opens 121 connections at once needs some of it.
+        engines = EngineClient(timeout_seconds=Settings().engine_timeout_seconds)
+        try:
+            report = await push_to_all(engines, pods, PUSH)
+        finally:
+            await engines.aclose()
     assert [confirmed.pod for confirmed in report.confirmed] == ["last"]
 
 
