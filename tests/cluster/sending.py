@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
@@ -38,13 +39,26 @@ class Sender:
 
     async def send(self, streams: int, seconds: float, kind: Kind = Kind.CODE) -> Sent:
         """Hold a load and count."""
-        counts = [second async for second in self.traffic.drive(Phase(kind, streams), seconds)]
-        return Sent(
-            tokens=sum(count.tokens for count in counts),
-            failed=sum(count.failed for count in counts),
-            errors=tuple(error for count in counts for error in count.errors),
-            silent_seconds=_longest_silence(counts),
-        )
+        return _sum([second async for second in self.traffic.drive(Phase(kind, streams), seconds)])
+
+    async def send_until(self, reached: Callable[[], bool], streams: int, within: float) -> Sent:
+        """Hold a load until something is so, at most `within` seconds, and count."""
+        counts: list[Second] = []
+        async with aclosing(self.traffic.drive(Phase(Kind.CODE, streams), within)) as drive:
+            async for second in drive:
+                counts.append(second)
+                if await asyncio.to_thread(reached):
+                    break
+        return _sum(counts)
+
+
+def _sum(counts: Sequence[Second]) -> Sent:
+    return Sent(
+        tokens=sum(count.tokens for count in counts),
+        failed=sum(count.failed for count in counts),
+        errors=tuple(error for count in counts for error in count.errors),
+        silent_seconds=_longest_silence(counts),
+    )
 
 
 def _longest_silence(counts: Sequence[Second]) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.cluster.annotations import override, pause, take_back
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, wait_for
 from tests.cluster.models import deploying, model, read_example
 from tests.cluster.operator_pod import without_operator
@@ -32,8 +32,7 @@ def tuned() -> Iterator[None]:
 def no_annotations() -> Iterator[None]:
     """Each test says what it wants, and takes it back."""
     yield
-    names = ("paused-", "schedule-override-", "schedule-override-until-")
-    kubectl("annotate", "specmodel", NAME, "-n", "default", *(f"outrider.dev/{name}" for name in names))
+    take_back(NAME)
     wait_for("tuning goes on", look, lambda seen: has_condition(seen, "TuningActive", "True"), seconds=TICKS)
 
 
@@ -52,26 +51,15 @@ def in_force(table: str) -> Callable[[Object | None], bool]:
     return holds
 
 
-def annotate(**values: str) -> None:
-    """The user annotates the model; `_` stands for `-`."""
-    pairs = (f"outrider.dev/{name.replace('_', '-')}={value}" for name, value in values.items())
-    kubectl("annotate", "specmodel", NAME, "-n", "default", "--overwrite", *pairs)
-
-
-def in_seconds(seconds: float) -> str:
-    """A moment as the annotation wants it."""
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def test_an_override_rules_until_it_ends_by_itself() -> None:
-    annotate(schedule_override="*:5", schedule_override_until=in_seconds(40))
+    override(NAME, "*:5", seconds=40)
     seen = wait_for("the override is in force", look, in_force("*:5"), seconds=TICKS)
     assert has_condition(seen, "TuningActive", "False", "Overridden")
     wait_for("the table of before is back", look, in_force(STATIC_TABLE), seconds=40 + TICKS)
 
 
 def test_a_pause_is_said_and_taken_back() -> None:
-    annotate(paused="true")
+    pause(NAME)
     paused = wait_for(
         "paused", look, lambda seen: has_condition(seen, "TuningActive", "False", "Paused"), seconds=TICKS
     )
@@ -79,7 +67,7 @@ def test_a_pause_is_said_and_taken_back() -> None:
 
 
 def test_an_override_that_cannot_be_used_says_what_to_write() -> None:
-    annotate(schedule_override="*:99", schedule_override_until=in_seconds(600))
+    override(NAME, "*:99", seconds=600)
     refused = wait_for(
         "refused",
         look,

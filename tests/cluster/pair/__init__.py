@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 
 from outrider.controller.tuner_memory import read_estimates
-from tests.cluster.kubectl import Object, get, has_condition, kubectl, patch
+from tests.cluster import annotations
+from tests.cluster.kubectl import Object, get, has_condition, patch
 from tests.cluster.models import model
 
 NAME = "pair"
@@ -46,9 +46,7 @@ def tune(mode: str) -> None:
 
 def override(table: str, *, seconds: float = 600) -> None:
     """The user sets the table by annotation."""
-    until = (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    pairs = (f"outrider.dev/schedule-override={table}", f"outrider.dev/schedule-override-until={until}")
-    kubectl("annotate", "specmodel", NAME, "-n", "default", "--overwrite", *pairs)
+    annotations.override(NAME, table, seconds=seconds)
 
 
 def evidence() -> dict[tuple[str, int], float]:

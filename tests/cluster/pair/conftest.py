@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
+from tests.cluster.annotations import take_back
 from tests.cluster.kubectl import has_condition, kubectl, wait_for
 from tests.cluster.models import deploying, read_example
 from tests.cluster.pair import NAME, STATIC, TICKS, in_force, look, tune
@@ -31,8 +32,7 @@ async def pair() -> AsyncIterator[Sender]:
 def as_applied(pair: Sender) -> Iterator[None]:  # noqa: ARG001 - order
     """Each test says what it wants; afterwards both engines have the static table and nothing is known."""
     yield
-    names = ("schedule-override-", "schedule-override-until-")
-    kubectl("annotate", "specmodel", NAME, "-n", "default", *(f"outrider.dev/{name}" for name in names))
+    take_back(NAME)
     tune("Off")
     wait_for(
         "both have the static table",
