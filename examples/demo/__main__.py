@@ -19,6 +19,7 @@ from rich.console import Console
 from examples.demo import report
 from examples.demo.arms import Example
 from examples.demo.cluster import Cluster, DemoFailed, Place
+from examples.demo.options import CLIENT_IMAGE, KUBECTL, ClientImage, Context, Kubeconfig, Kubectl
 from examples.demo.outcome import result
 from examples.demo.phases import Durations
 from examples.demo.result import Conditions, Result
@@ -43,14 +44,10 @@ def main(
         Path, typer.Option(help="Folder for result.json, report.png and report.html.")
     ] = OUTPUT,
     namespace: Annotated[str, typer.Option(help="Namespace of the model.")] = "default",
-    kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Default: kubectl's own.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(envvar="KUBECONTEXT", help="Default: the current one.")
-    ] = None,
-    kubectl: Annotated[str, typer.Option(help="The kubectl to use.")] = "kubectl",
-    client_image: Annotated[str, typer.Option(help="Image with Python and httpx.")] = "outrider/operator:dev",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    kubectl: Kubectl = KUBECTL,
+    client_image: ClientImage = CLIENT_IMAGE,
     phase_seconds: Annotated[float, typer.Option(help="Length of Outrider's phases.")] = USUAL.outrider,
     slice_seconds: Annotated[float, typer.Option(help="Length of the static slices.")] = USUAL.static,
     quick: Annotated[bool, typer.Option("--quick", help="Short phases, to see that it works.")] = False,

@@ -6,23 +6,20 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from examples.demo.arms import Example, hand_over, wait_ready
 from examples.demo.cluster import Cluster, DemoFailed, PodCount
 from examples.demo.measure import Drafts, Observed, Second, Stretch
 from examples.demo.phases import TRACE, Arm, Durations, Lap, Phase, laps
-from examples.demo.prompts import PROMPTS, Kind
+from examples.demo.prompts import Kind
 from examples.demo.table import TITLES, Screen
 from examples.demo.traffic import Traffic
+from examples.demo.warm_up import Patience, warm_up
 from examples.demo.watch import Watch, drafts
 from outrider.api.status import DecisionRecord
 
-WARM_UP = tuple(Phase(kind, 8) for kind in Kind)
-"""Every prompt is read once before anything counts, so that no arm finds a colder cache than another."""
-WARM_UP_SECONDS = 5.0
-WARM_UP_ROUNDS = 6
-WARM_UP_TOKENS = 8
+PATIENCE = Patience(rounds=6, seconds=5.0, tokens=8)
 SHOWN_COUNTS = 3
 """The live table's tokens/s is a mean over this many counts."""
 
@@ -61,7 +58,8 @@ async def run(
     async with _watching(Watch(cluster, example.name), log) as watch:
         # Under a static table, so that the tuner meets the load for the first time in its own lap.
         await hand_over(cluster, example, Arm.NO_DRAFTS)
-        await _warm_up(traffic, screen)
+        for kind in Kind:
+            await warm_up(traffic, (kind,), PATIENCE, screen.say)
         for number, lap in enumerate(laps(durations)):
             screen.say(f"lap {number + 1} of {len(laps(durations))}: {TITLES[lap.arm]}")
             await hand_over(cluster, example, lap.arm)
@@ -89,23 +87,6 @@ async def _set_up(
     await wait_ready(cluster, example, ready_timeout, screen.say)
     screen.say("the model serves")
     return await cluster.engine_pods(example.name)
-
-
-async def _warm_up(traffic: Traffic, screen: Screen) -> None:
-    short = replace(traffic, max_tokens=WARM_UP_TOKENS)
-    for phase in WARM_UP:
-        screen.say(f"warming up: every {phase.kind} prompt is read once")
-        for _ in range(WARM_UP_ROUNDS):
-            # A round begins with the same prompts as the one before and gets further: those are cached.
-            async with aclosing(short.drive(phase, WARM_UP_SECONDS)) as drive:
-                counts = [second async for second in drive]
-            if any(second.failed for second in counts):
-                errors = {error for second in counts for error in second.errors}
-                raise DemoFailed(f"requests fail before the run: {'; '.join(sorted(errors))}")
-            if sum(second.requests for second in counts) >= PROMPTS:
-                break
-        else:
-            screen.say("the machine is slow or busy: some prompts will be read for the first time later")
 
 
 async def _drive(

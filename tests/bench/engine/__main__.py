@@ -21,6 +21,7 @@ import yaml
 from rich.console import Console
 
 from examples.demo.cluster import Cluster, DemoFailed, Place
+from examples.demo.options import CLIENT_IMAGE, KUBECTL, ClientImage, Context, Kubeconfig, Kubectl
 from examples.demo.traffic import Traffic
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.errors import ClusterError
@@ -82,14 +83,10 @@ def main(
     restart: Annotated[bool, typer.Option("--restart", help="Forget what the folder holds.")] = False,
     example: Annotated[Path, typer.Option(help="The SpeculativeModel to take as a base.")] = EXAMPLE,
     namespace: Annotated[str, typer.Option(help="Namespace of the models.")] = "default",
-    kubeconfig: Annotated[
-        Path | None, typer.Option(envvar="KUBECONFIG", help="Default: kubectl's own.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(envvar="KUBECONTEXT", help="Default: the current one.")
-    ] = None,
-    kubectl: Annotated[str, typer.Option(help="The kubectl to use.")] = "kubectl",
-    client_image: Annotated[str, typer.Option(help="Image with Python and httpx.")] = "outrider/operator:dev",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    kubectl: Kubectl = KUBECTL,
+    client_image: ClientImage = CLIENT_IMAGE,
     ready_timeout: Annotated[float, typer.Option(help="Seconds until an engine must serve.")] = 300.0,
 ) -> None:
     """Compare Outrider with static tables, the rules of the guides and a clairvoyant, on the same trace.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from examples.demo.cluster import Cluster, DemoFailed
 from examples.demo.measure import Second
-from examples.demo.prompts import PROMPTS
 from examples.demo.traffic import Traffic
+from examples.demo.warm_up import Patience, warm_up
 from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError
 from outrider.simulate.contenders import Brief, make
@@ -38,11 +38,7 @@ from tests.bench.engine.rules import RuleLoop
 from tests.bench.engine.trace import Load, loads_of
 from tests.bench.engine.watch import watching
 
-WARM_UP_STREAMS = 8
-WARM_UP_SECONDS = 15.0
-WARM_UP_ROUNDS = 8
-"""Each begins with the same prompts and gets further, since those that it knows are cached."""
-WARM_UP_TOKENS = 1
+PATIENCE = Patience(rounds=8, seconds=15.0, tokens=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +143,10 @@ class Bench:
         return engine
 
     async def _warm_up(self, engine: Engine) -> None:
-        """Every prompt is read once, so that no arm finds a colder cache than another."""
-        short = replace(self.traffic, url=engine.url, max_tokens=WARM_UP_TOKENS)
+        traffic = replace(self.traffic, url=engine.url)
         prompts = {load.prompts for load in loads_of(self.settings.trace)}
         for kinds in sorted(one.kinds for one in prompts):
-            read, wanted = 0, PROMPTS * len(kinds)
-            for _ in range(WARM_UP_ROUNDS):
-                async with aclosing(short.hold(WARM_UP_STREAMS, kinds, WARM_UP_SECONDS)) as counts:
-                    seen = [second async for second in counts]
-                if any(second.failed for second in seen):
-                    errors = sorted({error for second in seen for error in second.errors})
-                    raise DemoFailed(f"requests fail before the run: {'; '.join(errors)}")
-                read = sum(second.requests for second in seen)
-                if read >= wanted:
-                    break
-            else:
-                self.tell(f"only {read} of {wanted} prompts were read in one go before anything counts")
+            await warm_up(traffic, kinds, PATIENCE, self.tell)
 
     async def _static(self, unit: StaticBlock, engine: Engine) -> Driven:
         """Live pushes under a load that goes on."""
