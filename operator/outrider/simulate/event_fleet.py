@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
 
 import numpy as np
 
@@ -13,8 +12,9 @@ from outrider.simulate.acceptance import Acceptances
 from outrider.simulate.counters import CellSums, Counters
 from outrider.simulate.event_engine import EnginePod, Limits
 from outrider.simulate.fleet import Span, Tick, follow, pod_names
+from outrider.simulate.noise import noise_factor
 from outrider.simulate.step_time import StepTime
-from outrider.simulate.table_engine import LEAST_FACTOR, NOISE_SECONDS, PROBE_DEADLINE_SECONDS
+from outrider.simulate.table_engine import PROBE_DEADLINE_SECONDS
 from outrider.simulate.traffic import Source, Trace
 from outrider.telemetry import names
 from outrider.telemetry.series import PodKey, PodSeries, Sample
@@ -170,8 +170,7 @@ class EventFleet:
         )
 
     def _factor(self, seconds: float) -> float:
-        sigma = self._plant.noise * sqrt(NOISE_SECONDS / max(seconds, 1e-3))
-        return max(LEAST_FACTOR, 1.0 + sigma * float(self._rng.standard_normal()))
+        return noise_factor(self._plant.noise, max(seconds, 1e-3), self._rng)
 
 
 def _spans(pod: _Pod, begin: float, end: float) -> list[Span]:

@@ -7,17 +7,17 @@ the draft long enough. With K drafted tokens min(that, K) are. So every K meets 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrider.api.schedule import Schedule
 from outrider.simulate.fleet import Span, Tick, follow, pod_names
+from outrider.simulate.noise import noise_factor
 from outrider.simulate.pieces import Piece, cut
 from outrider.simulate.step_time import StepTime
-from outrider.simulate.table_engine import LEAST_FACTOR, NOISE_SECONDS, PROBE_DEADLINE_SECONDS
+from outrider.simulate.table_engine import PROBE_DEADLINE_SECONDS
 from outrider.simulate.windows import Stretch, window_of
 from outrider.tuning.decision import Probe
 
@@ -141,13 +141,6 @@ class FormulaFleet:
 
     def _noisy(self, stretches: Sequence[Stretch]) -> list[Stretch]:
         """Step times off by the noise of their length; tokens and steps as they were."""
-        found = []
-        for s in stretches:
-            sigma = self._noise * sqrt(NOISE_SECONDS / s.seconds)
-            factor = max(LEAST_FACTOR, 1.0 + sigma * float(self._rng.standard_normal()))
-            found.append(
-                Stretch(
-                    s.batch_size, s.k, s.seconds / factor, s.steps, s.emitted, s.accepted, context=s.context
-                )
-            )
-        return found
+        return [
+            replace(s, seconds=s.seconds / noise_factor(self._noise, s.seconds, self._rng)) for s in stretches
+        ]

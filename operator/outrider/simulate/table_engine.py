@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
 from outrider.api.schedule import Schedule
 from outrider.simulate.fleet import ProbeRun, Span, Tick, follow, pod_names
+from outrider.simulate.noise import noise_factor
 from outrider.simulate.pieces import Piece, cut
 from outrider.simulate.table import ThroughputTable
 from outrider.simulate.windows import Stretch, low_of, window_of
@@ -17,10 +17,6 @@ from outrider.tuning.decision import Probe
 
 PROBE_DEADLINE_SECONDS = 20.0
 """Wall time after which an engine ends a probe by itself."""
-NOISE_SECONDS = 10.0
-"""The relative noise is that of a measurement of this length."""
-LEAST_FACTOR = 0.05
-"""A measured goodput is at least this share of the true one, however short the measurement."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +89,11 @@ class TableFleet:
         keys = [(low_of(self._phases[p.phase].load, self._edges), p.k) for p in pieces]
         for key, piece in zip(keys, pieces, strict=True):
             groups[key] = groups.get(key, 0.0) + piece.seconds
-        factors = {key: speed * self._factor(seconds) for key, seconds in sorted(groups.items())}
+        factors = {
+            key: speed * noise_factor(self._noise, seconds, self._rng)
+            for key, seconds in sorted(groups.items())
+        }
         return [self._stretch(piece, factors[key]) for key, piece in zip(keys, pieces, strict=True)]
-
-    def _factor(self, seconds: float) -> float:
-        sigma = self._noise * sqrt(NOISE_SECONDS / seconds)
-        return max(LEAST_FACTOR, 1.0 + sigma * float(self._rng.standard_normal()))
 
     def _stretch(self, piece: Piece, factor: float) -> Stretch:
         phase = self._phases[piece.phase]

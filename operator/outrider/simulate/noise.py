@@ -1,0 +1,18 @@
+"""How far a measured goodput is off."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+NOISE_SECONDS = 10.0
+"""The relative noise is that of a measurement of this length."""
+LEAST_FACTOR = 0.05
+"""A measured goodput is at least this share of the true one, however short the measurement."""
+
+
+def noise_factor(noise: float, seconds: float, rng: np.random.Generator) -> float:
+    """Measured over true goodput of one measurement of so many seconds. noise: relative, 1 sigma."""
+    sigma = noise * sqrt(NOISE_SECONDS / seconds)
+    return max(LEAST_FACTOR, 1.0 + sigma * float(rng.standard_normal()))
