@@ -1,4 +1,4 @@
-"""The launcher refuses to start vLLM on a path that is not there, and says so."""
+"""An engine on a path that is not there ends, and says so: by the launcher, or in its own last words."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.engine import environment, launcher, server_flags
+from outrider.engine.last_words import missing_model
+from tests.contract.engine import MODELS, environment, launcher, server_flags
 
 pytestmark = pytest.mark.contract
+
+TERMINATION_MESSAGE_BYTES = 2048
+"""Kubernetes keeps so much of the log of a container that failed."""
 
 
 def test_a_missing_model_ends_with_a_reason(plugin: Path, tmp_path: Path) -> None:
@@ -27,3 +31,16 @@ def test_a_missing_model_ends_with_a_reason(plugin: Path, tmp_path: Path) -> Non
     assert cause["reason"] == "ModelNotFound"
     assert str(tmp_path / "nowhere") in cause["message"]
     assert json.loads(ended.stderr.splitlines()[-1]) == cause
+
+
+@pytest.mark.parametrize(("target", "drafter"), [("nowhere", "drafter"), ("target", "nowhere")])
+def test_a_stock_engine_names_the_missing_model_in_its_last_words(
+    target: str, drafter: str, tmp_path: Path
+) -> None:
+    speculation = {"method": "draft_model", "model": str(MODELS / drafter)}
+    flags = server_flags(target=MODELS / target, speculation=speculation, port=1)
+    stock = launcher(flags, entry=("-m", "vllm.entrypoints.openai.api_server"))
+    variables = environment(tmp_path, VLLM_PLUGINS="")
+    ended = subprocess.run(stock, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    assert missing_model(ended.stderr[-TERMINATION_MESSAGE_BYTES:]) == str(MODELS / "nowhere")

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from outrider.api.conditions import ConditionStatus
 from outrider.api.reasons import ConditionType, DegradedReason, ProgressingReason, ReadyReason
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
+from outrider.engine.last_words import missing_model
 from outrider.plan.names import CONTAINER
 
 SETUP_PATIENCE = timedelta(seconds=90)
@@ -158,8 +159,13 @@ def _waits(pod: Pod) -> Sequence[str]:
 
 def _model_not_found(pod: Pod, _: datetime) -> str | None:
     engine = pod.container(CONTAINER)
-    failure = launch_failure(engine.last_end) if engine else None
-    return failure[1] if failure and failure[0] == DegradedReason.MODEL_NOT_FOUND else None
+    if engine is None or engine.last_end is None:
+        return None
+    failure = launch_failure(engine.last_end)
+    if failure is not None:
+        return failure[1] if failure[0] == DegradedReason.MODEL_NOT_FOUND else None
+    path = missing_model(engine.last_end.message)
+    return None if path is None else f"the engine found no model at {path}"
 
 
 def _image_pull_failed(pod: Pod, _: datetime) -> str | None:

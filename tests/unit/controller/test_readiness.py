@@ -11,6 +11,10 @@ from tests.unit.controller.factories import NOW, a_condition, a_pod, a_workload
 
 NOT_FOUND = json.dumps({"reason": "ModelNotFound", "message": "no model at /models/x"})
 
+STOCK_NOT_FOUND = """\
+HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/x'. Use ...
+"""
+
 
 def stuck_setup(seconds: float) -> tuple[object, ...]:
     return (
@@ -95,6 +99,9 @@ TROUBLES = {
     ),
     "a missing model is told before the crash loop it causes": Case(
         a_workload(a_pod(ended=(78, NOT_FOUND), restarts=7)), DegradedReason.MODEL_NOT_FOUND
+    ),
+    "an engine without the launcher found no model": Case(
+        a_workload(a_pod(ended=(1, STOCK_NOT_FOUND))), DegradedReason.MODEL_NOT_FOUND, "no model at /models/x"
     ),
     "the image cannot be pulled": Case(
         a_workload(a_pod(waiting=("ImagePullBackOff", "not found: engine:9"))),
