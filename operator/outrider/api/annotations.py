@@ -8,6 +8,7 @@ from datetime import datetime
 
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
+from outrider.api.speculation import Actuation
 
 PAUSED = f"{GROUP}/paused"
 OVERRIDE = f"{GROUP}/schedule-override"
@@ -32,7 +33,9 @@ class Instructions:
     """What is wrong with one of them, and what to do."""
 
 
-def read_instructions(annotations: Mapping[str, str], *, candidates: Collection[int]) -> Instructions:
+def read_instructions(
+    annotations: Mapping[str, str], *, candidates: Collection[int], actuation: Actuation
+) -> Instructions:
     """Read the annotations of a model. candidates: the K that its engines captured."""
     complaints = []
     paused, override = False, None
@@ -41,7 +44,7 @@ def read_instructions(annotations: Mapping[str, str], *, candidates: Collection[
     except ValueError as error:
         complaints.append(str(error))
     try:
-        override = _override(annotations, candidates)
+        override = _override(annotations, candidates, actuation)
     except ValueError as error:
         complaints.append(str(error))
     return Instructions(paused, override, " ".join(complaints) or None)
@@ -54,12 +57,19 @@ def _paused(annotations: Mapping[str, str]) -> bool:
     return value == "true"
 
 
-def _override(annotations: Mapping[str, str], candidates: Collection[int]) -> Override | None:
+def _override(
+    annotations: Mapping[str, str], candidates: Collection[int], actuation: Actuation
+) -> Override | None:
     text, until = annotations.get(OVERRIDE), annotations.get(OVERRIDE_UNTIL)
     if text is None:
         if until is not None:
             raise ValueError(f"{OVERRIDE_UNTIL} without {OVERRIDE}: set both, or remove it.")
         return None
+    if actuation is Actuation.ROLLOUT:
+        raise ValueError(
+            f"{OVERRIDE} needs tuning.actuation: Live, since a stock engine takes no table while it runs: "
+            "remove it; spec.speculation.schedule sets a table by a rolling restart."
+        )
     if until is None:
         raise ValueError(
             f"{OVERRIDE} has no end: set {OVERRIDE_UNTIL} to a time such as 2026-01-31T18:00:00Z."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
+from outrider.api.spec import Spec
+from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
 
 ANNOTATION = f"{GROUP}/launch"
 """On a pod that was started otherwise than the spec alone says: the text of its launch."""
@@ -81,3 +83,50 @@ class LaunchOrder:
         except ValueError as error:
             raise ValueError(f"{LAUNCH_KEY}: {error}") from error
         return cls(launch, canary == "true")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLimits:
+    """What a spec leaves to the tuner's orders."""
+
+    mode: TuningMode
+    actuation: Actuation
+    structural_off: StructuralOff
+    canary: Canary
+    candidates: Collection[int]
+    """Every K that an engine may be launched with."""
+    replicas: int
+
+    @classmethod
+    def of(cls, spec: Spec) -> LaunchLimits:
+        """Of a spec as it stands."""
+        tuning = spec.speculation.tuning
+        return cls(
+            mode=spec.tuning_mode,
+            actuation=tuning.actuation,
+            structural_off=tuning.structural_off,
+            canary=tuning.canary,
+            candidates=spec.draft_lengths(),
+            replicas=spec.replicas,
+        )
+
+    def effective(self, order: LaunchOrder) -> LaunchOrder:
+        """The part of ``order`` that holds; the rest was allowed once and is ignored.
+
+        Nothing holds unless the mode is Auto. Applied twice it changes nothing more.
+        """
+        if self.mode is not TuningMode.AUTO:
+            return LaunchOrder()
+        launch = order.launch if self._allows(order.launch) else Launch()
+        return LaunchOrder(launch, canary=order.canary and launch.drafter and self._has_room_for_a_canary)
+
+    def _allows(self, launch: Launch) -> bool:
+        if not launch.drafter:
+            return self.structural_off is StructuralOff.ALLOW
+        if launch.schedule is None:
+            return True
+        return self.actuation is Actuation.ROLLOUT and launch.schedule.values() <= set(self.candidates)
+
+    @property
+    def _has_room_for_a_canary(self) -> bool:
+        return self.canary is Canary.ALLOW and self.actuation is Actuation.LIVE and self.replicas >= 2

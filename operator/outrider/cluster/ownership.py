@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from outrider.cluster.objects import Child
+from outrider.cluster.errors import NameTaken
+from outrider.cluster.objects import Child, OwnerReference
 from outrider.cluster.resources import MODELS
 
 MANAGER = "outrider"
@@ -36,7 +37,7 @@ class Ownership(Enum):
 
 def ownership(child: Child, owner: Owner) -> Ownership:
     """Judge by the controlling owner reference first, then by who applied the object."""
-    controller = next((ref for ref in child.metadata.owner_references if ref.controller), None)
+    controller = _controller(child)
     if controller is None:
         applied = any(entry.manager in (MANAGER, TUNER_MANAGER) for entry in child.metadata.managed_fields)
         return Ownership.OURS if applied else Ownership.FOREIGN
@@ -44,3 +45,18 @@ def ownership(child: Child, owner: Owner) -> Ownership:
         return Ownership.OURS
     same_name = controller.kind == MODELS.kind and controller.name == owner.name
     return Ownership.PREDECESSORS if same_name else Ownership.FOREIGN
+
+
+def name_taken(child: Child, owner: Owner) -> NameTaken:
+    """The error about somebody else's object, with whose it is and what to do."""
+    name, holder = f"{child.kind} {owner.namespace}/{child.metadata.name}", _controller(child)
+    if holder is None:
+        return NameTaken(f"{name} exists and does not belong to this model. {NameTaken.action}")
+    return NameTaken(
+        f"{name} exists and does not belong to this model but to {holder.kind} {holder.name}. "
+        "Rename one of the two."
+    )
+
+
+def _controller(child: Child) -> OwnerReference | None:
+    return next((ref for ref in child.metadata.owner_references if ref.controller), None)

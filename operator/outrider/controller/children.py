@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.difference import satisfies, stamped
-from outrider.cluster.errors import Conflict, NameTaken
+from outrider.cluster.errors import Conflict
 from outrider.cluster.objects import Child
-from outrider.cluster.ownership import MANAGER, Owner, Ownership, ownership
+from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
 from outrider.cluster.prune import unwanted
 from outrider.cluster.resources import SECRETS, JsonObject, resource_of
 from outrider.controller.store import Key, Store, StoredChild, is_tuners
@@ -45,8 +45,8 @@ class Children:
             NameTaken, ClusterError: see `outrider.cluster.errors`.
         """
         live = [await self._live(owner, manifest) for manifest in wanted]
-        for manifest, stored in zip(wanted, live, strict=True):
-            _check_owner(manifest, stored, owner)
+        for stored in live:
+            _check_owner(stored, owner)
         for manifest, stored in zip(wanted, live, strict=True):
             await self._apply_one(stamped(manifest), stored)
 
@@ -81,14 +81,14 @@ class Children:
             shelf.put(answer)
 
 
-def _check_owner(manifest: JsonObject, stored: StoredChild | None, owner: Owner) -> None:
+def _check_owner(stored: StoredChild | None, owner: Owner) -> None:
     if stored is None:
         return
-    name = f"{manifest['kind']} {owner.namespace}/{stored.metadata.name}"
     match ownership(stored.child, owner):
         case Ownership.FOREIGN:
-            raise NameTaken(f"{name} exists and does not belong to this model")
+            raise name_taken(stored.child, owner)
         case Ownership.PREDECESSORS:
+            name = f"{stored.child.kind} {owner.namespace}/{stored.metadata.name}"
             raise Conflict(f"{name} still belongs to a deleted model of this name", retry_after=1.0)
         case Ownership.OURS:
             return

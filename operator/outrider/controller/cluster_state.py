@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.errors import NameTaken
 from outrider.cluster.objects import Child
-from outrider.cluster.ownership import TUNER_MANAGER, Ownership, ownership
+from outrider.cluster.ownership import TUNER_MANAGER, Ownership, name_taken, ownership
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.children import Children
 from outrider.controller.fleet import TunedModel
@@ -28,15 +27,14 @@ class ClusterStateShelf:
         live = await self._cluster.get(CONFIG_MAPS, model.namespace, name)
         if live is None:
             return None
-        match ownership(Child.model_validate(live), owner_of(model)):
+        child, owner = Child.model_validate(live), owner_of(model)
+        match ownership(child, owner):
             case Ownership.OURS:
                 return str((live.get("data") or {}).get(STATE_KEY, ""))
             case Ownership.PREDECESSORS:
                 return None
             case Ownership.FOREIGN:
-                raise NameTaken(
-                    f"ConfigMap {model.namespace}/{name} exists and does not belong to this model"
-                )
+                raise name_taken(child, owner)
 
     async def write(self, model: TunedModel, text: str) -> None:
         """See `StateShelf.write`."""

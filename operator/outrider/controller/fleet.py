@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.annotations import Instructions
-from outrider.api.launch import LaunchOrder
+from outrider.api.launch import LaunchLimits, LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
@@ -44,6 +44,18 @@ class TunedModel:
     """What the tuner may do to the launch of the engines."""
     order: LaunchOrder = field(default_factory=LaunchOrder)
     """What the tuner ordered last, as it is stored."""
+
+    @property
+    def limits(self) -> LaunchLimits:
+        """What the spec allows of an order."""
+        return LaunchLimits(
+            mode=self.mode,
+            actuation=self.relaunching.actuation,
+            structural_off=self.relaunching.structural_off,
+            canary=self.relaunching.canary,
+            candidates=self.policy.candidates,
+            replicas=self.replicas,
+        )
 
 
 class Fleet(Protocol):

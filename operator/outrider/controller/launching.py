@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
+from outrider.api.speculation import Actuation, TuningMode
 from outrider.cluster.errors import ClusterError
 from outrider.controller.actuation import EnginePod
 from outrider.controller.fleet import LaunchDesk, TunedModel
@@ -101,7 +101,7 @@ class LaunchOffice:
         """
         fresh, by_hand = self._static is None, self._read == self.state.order != model.order
         self._read = model.order
-        if fresh or by_hand or not _allowed(self.state.order, model):
+        if fresh or by_hand or model.limits.effective(self.state.order) != self.state.order:
             self.state = self.state.adopting(model.order, now)
         elif self._static != model.static and self.state.order.launch.schedule is not None:
             # The user's new table rules until a better one is found.
@@ -125,14 +125,3 @@ def runs(pod: EnginePod, launch: Launch, model: TunedModel) -> bool:
 
 def _table(launch: Launch, model: TunedModel) -> Schedule:
     return (launch.schedule or model.static).merged()
-
-
-def _allowed(order: LaunchOrder, model: TunedModel) -> bool:
-    limits, table = model.relaunching, order.launch.schedule
-    if not order.launch.drafter and limits.structural_off is not StructuralOff.ALLOW:
-        return False
-    if order.canary and limits.canary is Canary.NEVER:
-        return False
-    if table is None:
-        return True
-    return limits.actuation is Actuation.ROLLOUT and table.values() <= set(model.policy.candidates)

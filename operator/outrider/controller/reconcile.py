@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
@@ -73,16 +74,19 @@ class Reconciler:
         try:
             token = await self._children.control_token(owner)
             order, trouble = self._order(owner)
-            wanted = plan(
-                stored.model,
-                settings=self._settings,
-                control_token=token,
-                order=order,
-                serving=self._serving(key, stored.model),
-            )
+            wanted = self._plan(key, stored.model, token, order)
             if wanted.problems:
                 return self._blocked(key, Trouble(*wanted.problems[0]))
-            await self._children.apply(owner, wanted.children)
+            try:
+                await self._children.apply(owner, wanted.children)
+            except NameTaken as error:
+                if not order.canary:
+                    raise
+                # The replicas do not depend on the canary; where it is their own name that is taken,
+                # this fails again.
+                trouble = Trouble(DegradedReason.NAME_TAKEN, f"No canary: {error.message}")
+                wanted = self._plan(key, stored.model, token, replace(order, canary=False))
+                await self._children.apply(owner, wanted.children)
             await self._children.prune(owner, wanted.children)
         except NameTaken as error:
             return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
@@ -90,6 +94,10 @@ class Reconciler:
             return self._blocked(key, Trouble(DegradedReason.APPLY_REFUSED, error.message), 60.0)
         self._store.tokens[key] = token
         return self._progress(key, stored.model, wanted, trouble)
+
+    def _plan(self, key: Key, model: SpeculativeModel, token: str, order: LaunchOrder) -> Plan:
+        serving = self._serving(key, model)
+        return plan(model, settings=self._settings, control_token=token, order=order, serving=serving)
 
     def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
         try:
@@ -107,7 +115,7 @@ class Reconciler:
             of_spec=_of_spec(model, _staying(pods), self._settings),
         )
         verdicts = judge(workload, self._now(), besides=trouble)
-        waiting = workload.current_ready < workload.wanted
+        waiting = workload.current_ready < workload.wanted or trouble is not None
         return _report(key, workload, verdicts, _LOOK_AGAIN_SECONDS if waiting else None)
 
     def _serving(self, key: Key, model: SpeculativeModel) -> Serving:

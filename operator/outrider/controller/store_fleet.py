@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import spellings
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
 from outrider.api.methods import TRAITS, Drafting
 from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import EventReason
@@ -20,8 +20,8 @@ from outrider.controller.actuation import EnginePod
 from outrider.controller.fleet import TunedModel
 from outrider.controller.launch_desk import read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
+from outrider.controller.tuner_objects import owner_of
 from outrider.engine.client import EngineAddress
-from outrider.plan import effective_order
 from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
 from outrider.plan.runtimes.vllm import max_num_seqs
 from outrider.tuning.policy import Policy
@@ -63,12 +63,16 @@ class StoreFleet:
             policy=policy,
             status=model.status,
             max_num_batched_tokens=_token_budget(spec),
-            instructions=read_instructions(stored.metadata.annotations, candidates=policy.candidates),
+            instructions=read_instructions(
+                stored.metadata.annotations,
+                candidates=policy.candidates,
+                actuation=spec.speculation.tuning.actuation,
+            ),
             pods=tuple(pod for pod, ready in engines if ready),
             coming=tuple(pod for pod, ready in engines if not ready),
             replicas=spec.replicas,
             relaunching=_relaunching(spec),
-            order=effective_order(spec, self._order(stored)),
+            order=LaunchLimits.of(spec).effective(self._order(stored)),
         )
 
     def _engine_pods(self, key: Key, token: str) -> list[tuple[EnginePod, bool]]:
@@ -100,9 +104,8 @@ class ClusterReporter:
 
     async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
         """Write one Event about the model."""
-        owner = Owner(model.namespace, model.name, model.uid)
         await self._events.emit(
-            owner, reason, note, severity="Warning" if warning else "Normal", action="Tune"
+            owner_of(model), reason, note, severity="Warning" if warning else "Normal", action="Tune"
         )
 
 

@@ -3,8 +3,7 @@
 from outrider.plan.canary import Serving
 from outrider.plan.children import Manifest
 from outrider.plan.engine_launch import Role
-from outrider.plan.launch_order import effective_order
 from outrider.plan.planner import Plan, plan, revision
 from outrider.plan.settings import PlanSettings
 
-__all__ = ["Manifest", "Plan", "PlanSettings", "Role", "Serving", "effective_order", "plan", "revision"]
+__all__ = ["Manifest", "Plan", "PlanSettings", "Role", "Serving", "plan", "revision"]

@@ -6,14 +6,13 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import children
 from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
 from outrider.plan.engine_launch import Role, engine_launch
-from outrider.plan.launch_order import effective_order
 from outrider.plan.methods import unsupported_reason
 from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
@@ -67,7 +66,7 @@ def plan(
     problems = _problems(model, image=image)
     if problems or image is None:
         return Plan((), "", problems)
-    order = effective_order(model.spec, order)
+    order = LaunchLimits.of(model.spec).effective(order)
     stage = canary_stage(model.spec, order, serving)
     try:
         template = _template(model, order.launch, Role.REPLICA, image=image, settings=settings)

@@ -10,26 +10,27 @@ from hypothesis import strategies as st
 
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED, Instructions, read_instructions
 from outrider.api.schedule import Schedule, Tier
+from outrider.api.speculation import Actuation
 
 UNTIL = "2026-01-31T18:00:00Z"
 
 
-def read(**annotations: str) -> Instructions:
+def read(actuation: Actuation = Actuation.LIVE, **annotations: str) -> Instructions:
     names = {"paused": PAUSED, "override": OVERRIDE, "until": OVERRIDE_UNTIL}
-    return read_instructions(
-        {names[short]: value for short, value in annotations.items()}, candidates=(0, 1, 3)
-    )
+    given = {names[short]: value for short, value in annotations.items()}
+    return read_instructions(given, candidates=(0, 1, 3), actuation=actuation)
 
 
 def refusal(**annotations: str) -> str:
-    found = read(**annotations)
+    found = read(Actuation.LIVE, **annotations)
     assert (found.paused, found.override) == (False, None)
     assert found.refused is not None
     return found.refused
 
 
 def test_without_annotations_nothing_is_said() -> None:
-    assert read_instructions({"other/annotation": "x"}, candidates=(0,)) == Instructions()
+    other = {"other/annotation": "x"}
+    assert read_instructions(other, candidates=(0,), actuation=Actuation.LIVE) == Instructions()
 
 
 def test_true_pauses_and_false_does_not() -> None:
@@ -74,6 +75,17 @@ def test_a_table_that_cannot_be_read_is_refused_with_the_right_form(text: str) -
 
 def test_only_captured_k_may_be_set() -> None:
     assert "K=2, which the engines did not capture: use 0, 1, 3" in refusal(override="8:2,*:0", until=UNTIL)
+
+
+def test_a_stock_engine_takes_no_override() -> None:
+    found = read(Actuation.ROLLOUT, override="*:0", until=UNTIL)
+    assert found.override is None
+    assert "needs tuning.actuation: Live" in str(found.refused)
+    assert "spec.speculation.schedule sets a table" in str(found.refused)
+
+
+def test_a_stock_engine_takes_a_pause() -> None:
+    assert read(Actuation.ROLLOUT, paused="true") == Instructions(paused=True)
 
 
 @pytest.mark.parametrize("value", ["True", "yes", "1", ""])

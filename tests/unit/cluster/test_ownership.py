@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.cluster.objects import Child
-from outrider.cluster.ownership import Ownership, ownership
+from outrider.cluster.ownership import Ownership, name_taken, ownership
 from outrider.cluster.prune import unwanted
 from tests.unit.cluster.factories import OWNER, a_child, a_manifest
 
@@ -26,6 +26,23 @@ CASES = {
 @pytest.mark.parametrize(("child", "whose"), CASES.values(), ids=CASES.keys())
 def test_whose_it_is(child: Child, whose: Ownership) -> None:
     assert ownership(child, OWNER) is whose
+
+
+@pytest.mark.parametrize(
+    ("child", "advice"),
+    [
+        (
+            a_child("m", owner_uid=None, managers=("kubectl",)),
+            "this model. Rename the model, or delete the other object.",
+        ),
+        (
+            a_child("m", owner_uid="x", owner_name="other"),
+            "this model but to SpeculativeModel other. Rename one of the two.",
+        ),
+    ],
+)
+def test_a_taken_name_is_told_with_its_holder_and_what_to_do(child: Child, advice: str) -> None:
+    assert name_taken(child, OWNER).message.endswith(f"exists and does not belong to {advice}")
 
 
 def test_prunes_what_the_plan_does_not_name() -> None:

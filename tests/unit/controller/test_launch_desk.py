@@ -100,6 +100,18 @@ async def a_place(replicas: int = 2, **tuning: str) -> AsyncIterator[Place]:
         yield place
 
 
+def a_deployment_of(model: str, *, name: str | None = None) -> dict[str, Any]:
+    """Another model's Deployment."""
+    owner = {"apiVersion": "outrider.dev/v1alpha1", "kind": "SpeculativeModel", "name": model, "uid": "u-2"}
+    metadata = {"name": name or model, "namespace": "default", "uid": "d-2", "resourceVersion": "9999"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {**metadata, "ownerReferences": [{**owner, "controller": True}]},
+        "spec": {"replicas": 7},
+    }
+
+
 async def test_an_order_is_kept_as_a_child_of_the_model() -> None:
     async with a_place() as place:
         await place.order(NO_DRAFTER)
@@ -232,6 +244,29 @@ async def test_a_canary_counts_as_a_replica() -> None:
         await place.reconcile()
 
         assert place.conditions() == {"Ready": "Serving", "Progressing": "Complete"}
+
+
+async def test_a_model_whose_name_the_canary_would_need_keeps_it_and_the_replicas_go_on() -> None:
+    async with a_place() as place:
+        place.has_pod("m-1")
+        place.has_pod("m-2")
+        place.server.objects[DEPLOYMENTS.path("default", "m-canary")] = a_deployment_of("m-canary")
+        await place.carry_out(CANARY)
+
+        assert place.deployments() == {"m": 2, "m-canary": 7}
+        assert place.conditions() == {"Ready": "Serving", "Progressing": "Complete", "Degraded": "NameTaken"}
+        told = json.dumps(place.server.find(MODELS, "m"))
+        assert "No canary: Deployment default/m-canary exists" in told
+        assert "SpeculativeModel m-canary. Rename one of the two." in told
+
+
+async def test_a_model_whose_own_name_is_taken_is_blocked_while_a_canary_is_ordered_too() -> None:
+    async with a_place() as place:
+        await place.order(CANARY)
+        place.store.children[DEPLOYMENTS].put(a_deployment_of("other", name="m"))
+        await place.reconcile()
+
+        assert place.conditions()["Ready"] == "Blocked"
 
 
 async def test_without_the_order_the_canary_goes_when_all_replicas_serve() -> None:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
+from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.resources import CONFIG_MAPS
@@ -146,6 +147,26 @@ def test_a_table_beyond_the_candidates_is_refused() -> None:
 
     assert found.instructions.override is None
     assert "use 0, 1, 3" in str(found.instructions.refused)
+
+
+def test_an_override_of_stock_engines_is_refused() -> None:
+    model = a_raw_model(speculation=speculation(tuning={"actuation": "Rollout"}))
+    model["metadata"]["annotations"] = {
+        "outrider.dev/schedule-override": "*:0",
+        "outrider.dev/schedule-override-until": "2026-01-31T18:00:00Z",
+    }
+    (found,) = tuned(model)
+
+    assert found.instructions.override is None
+    assert "needs tuning.actuation: Live" in str(found.instructions.refused)
+
+
+def test_what_the_tuner_may_order_is_what_the_spec_allows() -> None:
+    tuning = {"structuralOff": "Allow", "canary": "Allow", "mode": "Auto"}
+    model = a_raw_model(speculation=speculation(tuning=tuning), replicas=3)
+    (found,) = tuned(model)
+
+    assert found.limits == LaunchLimits.of(SpeculativeModel.of_stored(model).spec)
 
 
 def test_a_model_that_is_being_deleted_is_not_tuned() -> None:
