@@ -70,12 +70,15 @@ class Belief:
 
 
 def beliefs(state: TunerState, readings: Readings, policy: Policy, now: float) -> Mapping[int, Belief]:
-    """For every batch bin, at the context and prompt share of now."""
+    """For every batch bin, at the context of now, of steps that read no prompts.
+
+    To read a prompt costs every K the same, so it does not change which one is best.
+    """
     candidates = policy.candidates
     rows = readings.of(readings.bin) if readings.bin is not None else ()
-    context, prefill = _context(rows), _prefill(rows)
+    context = _context(rows)
     batches = [_batch_size(index, state, readings, policy) for index in range(len(policy.bins))]
-    points = [Point(k, log2(batch), context, prefill) for batch in batches for k in candidates]
+    points = [Point(k, log2(batch), context) for batch in batches for k in candidates]
     means, covariance = predict(state.known, points, policy, noise=state.noise(policy), now=now)
     log_tokens, tokens_covariance = state.profile.tokens_per_step(candidates)
     found = {}
@@ -98,7 +101,7 @@ def residuals(
     if not rows:
         return []
     noise = state.noise(policy)
-    points = [Point(r.k, log2(r.batch_size), r.log_context, r.prefill_per_step) for r in rows]
+    points = [Point.of(row) for row in rows]
     means, covariance = predict(state.known, points, policy, noise=noise, now=now)
     known = np.diag(covariance)
     return [
@@ -124,8 +127,3 @@ def _context(rows: Sequence[Reading]) -> float | None:
     contexts = [(r.log_context, r.seconds) for r in rows if r.log_context is not None]
     total = sum(seconds for _, seconds in contexts)
     return sum(c * seconds for c, seconds in contexts if c is not None) / total if total > 0 else None
-
-
-def _prefill(rows: Sequence[Reading]) -> float:
-    steps = sum(r.steps for r in rows)
-    return sum(r.prefill_tokens for r in rows) / steps if steps > 0 else 0.0

@@ -100,7 +100,7 @@ class Policy:
     acceptance_floor: float = 0.1
     """First-position acceptance below which K does not rise."""
     inter_token_latency_limit: float | None = None
-    """SLO in seconds of mean step time; K that break it are not used. None: no SLO."""
+    """SLO in seconds of mean step time without prompts; K that break it are not used. None: no SLO."""
     k0_tax: float = 0.05
     """Relative. What K=0 in a speculative engine costs against a launch without a drafter, as long as
     nobody measured it (published: 4 to 25 %)."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from math import log2
+from math import log1p, log2
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.policy import Policy
@@ -48,9 +48,9 @@ class Reading:
         return log2(self.context_tokens / self.requests)
 
     @property
-    def prefill_per_step(self) -> float:
-        """Mean prompt tokens in a step."""
-        return self.prefill_tokens / self.steps
+    def log_prompts(self) -> float:
+        """log of the tokens of a step over those that are no prompt; 0 without prompts."""
+        return log1p(self.prefill_tokens / (self.requests * (1 + self.k)))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 
-VERSION = 2
+VERSION = 3
 """Of the stored form. Raise it when a field changes its meaning, and add to `_UPGRADES`."""
 
 LARGEST_BYTES = 64 * 1024
@@ -80,4 +80,18 @@ def _from_version_1(data: Mapping[str, object]) -> object:
     return {"version": VERSION, "state": kept}
 
 
-_UPGRADES: Mapping[int, Callable[[Mapping[str, object]], object]] = {1: _from_version_1}
+def _from_version_2(data: Mapping[str, object]) -> object:
+    """Prompt tokens per step were kept, which say too little; so cells count as ones without prompts."""
+    state = data.get("state")
+    known = state.get("known", ()) if isinstance(state, Mapping) else None
+    if not isinstance(state, Mapping) or not isinstance(known, Sequence):
+        raise StateError("state: missing")
+    cells = [_of_no_prompts(cell) if isinstance(cell, Mapping) else cell for cell in known]
+    return {"version": VERSION, "state": {**state, "known": cells}}
+
+
+def _of_no_prompts(cell: Mapping[str, object]) -> Mapping[str, object]:
+    return {**{name: value for name, value in cell.items() if name != "prefill"}, "log_prompts": 0.0}
+
+
+_UPGRADES: Mapping[int, Callable[[Mapping[str, object]], object]] = {1: _from_version_1, 2: _from_version_2}

@@ -22,7 +22,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Weighted means over what was measured of one K in one batch bin and context octave."""
+    """Weighted means over what was measured of one K in one batch bin and context octave.
+
+    All of them are what the surface is linear in, so that a mean lies on it where its parts do.
+    """
 
     bin: int
     k: int
@@ -31,7 +34,7 @@ class Known:
     log_step: float  # log of the mean step time, of a pod of average pace
     log_batch: float  # log2
     log_context: float | None  # log2
-    prefill: float  # prompt tokens per step
+    log_prompts: float  # log of the tokens of a step over those that are no prompt
     at: float  # unix seconds of the newest
 
     @property
@@ -51,7 +54,7 @@ class Known:
             log_step=log(reading.step_seconds) - pace,
             log_batch=log2(reading.batch_size),
             log_context=context,
-            prefill=reading.prefill_per_step,
+            log_prompts=reading.log_prompts,
             at=reading.at,
         )
 
@@ -78,24 +81,32 @@ class Known:
             log_step=mean(self.log_step, other.log_step),
             log_batch=mean(self.log_batch, other.log_batch),
             log_context=context,
-            prefill=mean(self.prefill, other.prefill),
+            log_prompts=mean(self.log_prompts, other.log_prompts),
             at=now,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where the surface is asked."""
+    """Where the surface is asked; without prompts unless they are named."""
 
     k: int
     log_batch: float
     log_context: float | None
-    prefill: float
+    log_prompts: float = 0.0
+
+    @classmethod
+    def of(cls, reading: Reading) -> Point:
+        """Where it was measured."""
+        return cls(reading.k, log2(reading.batch_size), reading.log_context, reading.log_prompts)
 
 
-_MEANS = np.array([-3.5, 0.15, 0.05, 0.35, 0.50, 0.05, 0.0, 0.4])
-_DEVIATIONS = np.array([1.5, 0.20, 0.10, 0.25, 0.30, 0.10, 0.02, 0.5])
-"""Prior of the weights of `_features`: broad enough for a CPU and an H100."""
+_MEANS = np.array([-3.5, 0.15, 0.05, 0.35, 0.50, 0.05, 0.0, 0.3])
+_DEVIATIONS = np.array([1.5, 0.20, 0.10, 0.25, 0.30, 0.10, 0.02, 0.4])
+"""Prior of the weights of `_Places.features`: broad enough for a CPU and an H100.
+
+The last one is 1 where a step takes as long as it has tokens, and 0 where more tokens cost nothing.
+"""
 
 
 def predict(
@@ -123,21 +134,19 @@ def predict(
 
 @dataclass(frozen=True)
 class _Places:
-    at: Array  # [n, 4]: K, log2 batch, log2 context over 1,024, prompt tokens per step over 256
+    at: Array  # [n, 3]: K, log2 batch, log2 context over 1,024
     features: Array  # [n, 8]: the terms of the linear model
 
     @classmethod
     def of(cls, rows: Sequence[Known] | Sequence[Point]) -> _Places:
         at = np.array(
-            [
-                (r.k, r.log_batch, 0.0 if r.log_context is None else r.log_context - 10.0, r.prefill / 256.0)
-                for r in rows
-            ]
+            [(r.k, r.log_batch, 0.0 if r.log_context is None else r.log_context - 10.0) for r in rows]
         )
-        k, batch, context, prefill = at.T
+        k, batch, context = at.T
+        prompts = np.array([r.log_prompts for r in rows])
         features = np.empty((len(rows), 8))
         depth = np.log1p(k)
-        columns = (1.0, batch, k > 0, depth, depth * batch / 5.0, context, depth * context, prefill)
+        columns = (1.0, batch, k > 0, depth, depth * batch / 5.0, context, depth * context, prompts)
         for column, values in enumerate(columns):
             features[:, column] = values
         return cls(at, features)

@@ -134,6 +134,12 @@ class Engine:
     table: Mapping[int, Sequence[float]] = None  # type: ignore[assignment]
     acceptance: float = 0.6
     waiting: float = 0.0
+    prompts: float = 0.0  # tokens in a step, each of which takes as long as a token to verify
+
+    def goodput(self, k: int) -> float:
+        """Tokens per second."""
+        reading = 1.0 + self.prompts / (self.batch * (1 + k))
+        return true_goodput(self.batch, k, self.table or CODE) / self.pace / reading
 
     def window(self, before: Decision | None, state: TunerState, *, seconds: float, at: float) -> Window:
         """What it measured since the decision before."""
@@ -151,9 +157,10 @@ class Engine:
             a_cell(
                 batch=self.batch,
                 k=k,
-                goodput=true_goodput(self.batch, k, self.table or CODE) / self.pace,
+                goodput=self.goodput(k),
                 seconds=s,
                 acceptance=self.acceptance,
+                prefill=self.prompts,
             )
             for k, s in spent.items()
         )

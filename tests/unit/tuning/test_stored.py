@@ -41,7 +41,7 @@ KNOWN = {
     "log_step": -3.0,
     "log_batch": 3.0,
     "log_context": None,
-    "prefill": 0.0,
+    "log_prompts": 0.0,
     "at": 0.0,
 }
 
@@ -52,7 +52,7 @@ KNOWN = {
         None,
         {},
         [],
-        {**a_wire(), "version": 3},
+        {**a_wire(), "version": 4},
         a_wire(candidates=[0, 1]),
         a_wire(edges=[1, 2]),
         a_wire(bins={"3": {"k": 4}}),
@@ -65,6 +65,8 @@ KNOWN = {
         a_wire(schedule={"tiers": [{"max_batch_size": None, "num_speculative_tokens": 7}]}),
         a_wire(surprise=1),
         {"version": 1},
+        {"version": 2},
+        {"version": 2, "state": {"known": 5}},
     ],
 )
 def test_a_state_that_cannot_be_continued_is_refused(data: object) -> None:
@@ -94,6 +96,12 @@ def test_version_1_keeps_its_tables_and_loses_its_measurements() -> None:
     assert state.schedule == Schedule.constant(1)
     assert state.bins == {}
     assert (state.first_accepted, state.first_drafted) == (10.0, 20.0)
+
+
+def test_version_2_keeps_its_step_times_and_does_not_know_of_prompts() -> None:
+    cell = {name: value for name, value in KNOWN.items() if name != "log_prompts"}
+    state = from_wire({**a_wire(known=[{**cell, "prefill": 40.0}]), "version": 2}, POLICY)
+    assert [(k.log_step, k.log_prompts) for k in state.known] == [(-3.0, 0.0)]
 
 
 def test_an_untouched_state_survives() -> None:

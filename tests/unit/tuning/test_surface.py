@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, log, log2
+from math import exp, log, log1p, log2
 
 import numpy as np
 import pytest
@@ -35,13 +35,13 @@ def a_known(
         log_step=log(step),
         log_batch=log2(batch),
         log_context=log_context,
-        prefill=prefill,
+        log_prompts=log1p(prefill / (batch * (1 + k))),
         at=at,
     )
 
 
 def a_point(*, batch: float = 8.0, k: int = 3, context: float | None = None) -> Point:
-    return Point(k, log2(batch), None if context is None else log2(context), 0.0)
+    return Point(k, log2(batch), None if context is None else log2(context))
 
 
 def asked(known: list[Known], *points: Point, now: float = 0.0) -> tuple[list[float], list[float]]:
@@ -78,6 +78,20 @@ def test_two_measurements_of_one_cell_weigh_by_their_time() -> None:
     both = a_known(step=0.02, seconds=30.0).plus(a_known(step=0.08, seconds=10.0), POLICY)
     assert both.log_step == pytest.approx(0.75 * log(0.02) + 0.25 * log(0.08))
     assert both.seconds == 40.0
+
+
+def test_measurements_with_and_without_prompts_make_no_new_relation_when_they_are_joined() -> None:
+    writes, reads = a_known(step=0.02), a_known(step=0.08, prefill=96.0)  # four times as many tokens
+    both = writes.plus(reads, POLICY)
+    assert both.log_step - both.log_prompts == pytest.approx(log(0.02))
+
+
+def test_what_prompts_cost_is_learnt_from_one_k_for_the_others() -> None:
+    known = [a_known(batch=b, step=0.001 * (4 * b + 96), prefill=96.0, seconds=300.0) for b in (2.0, 4.0)]
+    known += [a_known(batch=b, step=0.001 * 4 * b, seconds=300.0) for b in (8.0, 16.0)]
+    amid_prompts = a_known(k=0, step=0.001 * (8 + 96), prefill=96.0)
+    (step,), _ = asked([*known, amid_prompts], a_point(k=0))
+    assert step == pytest.approx(0.008, rel=0.3)
 
 
 def test_a_longer_context_is_expected_to_be_slower() -> None:
