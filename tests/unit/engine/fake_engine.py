@@ -38,6 +38,7 @@ class FakeEngine:
     metrics: str = ""  # the text of /metrics, which needs no token
     posted: list[dict[str, object]] = field(default_factory=list)
     url: str = ""
+    callers: set[object] = field(default_factory=set)  # the other ends of the connections so far
 
     @property
     def pod(self) -> EnginePod:
@@ -63,6 +64,7 @@ class FakeEngine:
         return {"state": state, "detail": "4.2 s", "failedK": sorted(self.failed)}
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.callers.add(request.transport and request.transport.get_extra_info("peername"))
         if self.hangs:
             await asyncio.sleep(60)
         if self.drips:

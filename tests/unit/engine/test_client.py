@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -39,6 +40,18 @@ async def test_reads_the_state(client: EngineClient) -> None:
     assert state.schedule == Schedule.constant(3)
     assert state.source is ScheduleSource.STATIC
     assert state.captured_k == {0, 1, 3, 5}
+
+
+@pytest.mark.parametrize(("idle", "connections"), [(0.0, 1), (4.0, 2)])
+async def test_no_connection_is_used_that_the_engine_may_be_closing(
+    client: EngineClient, monkeypatch: pytest.MonkeyPatch, idle: float, connections: int
+) -> None:
+    engine, clock = FakeEngine(), time.monotonic
+    async with serving(engine) as [pod]:
+        await client.state(pod.address)
+        monkeypatch.setattr(time, "monotonic", lambda: clock() + idle)
+        await client.state(pod.address)
+    assert len(engine.callers) == connections
 
 
 async def test_a_push_is_confirmed_by_the_state(client: EngineClient) -> None:
