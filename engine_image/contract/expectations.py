@@ -125,7 +125,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(
             ARGUMENTS, "EngineArgs", ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
         ),
-        Holds(ARGUMENTS, "EngineArgs", ("enable_expert_parallel",)),
+        Holds(ARGUMENTS, "EngineArgs", ("enable_expert_parallel", "shutdown_timeout")),
         Holds(SPECULATIVE, "SpeculativeConfig", ("model", "revision", "draft_tensor_parallel_size")),
         Holds(SPECULATIVE, "SpeculativeConfig", ("num_speculative_tokens_per_batch_size",)),
         Holds(SPECULATIVE, "SpeculativeConfig", ("prompt_lookup_min", "prompt_lookup_max")),

@@ -50,6 +50,8 @@ _STARTUP_PROBES = 720
 
 _DRAIN_SECONDS = 5
 """Endpoints forget a stopping pod within this time, so it gets no new requests while it ends."""
+_GRACE_SECONDS = _DRAIN_SECONDS + vllm.SHUTDOWN_TIMEOUT + 5
+"""From the deletion of a pod until it is killed; the engine's own end takes some seconds."""
 
 
 def pod_template(
@@ -117,7 +119,7 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
             "runAsGroup": _USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "terminationGracePeriodSeconds": 60,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "containers": [_container(model, launch, image=image)],
         "volumes": _volumes(model, launch),
     }

@@ -181,6 +181,19 @@ def test_a_flag_of_the_user_replaces_a_default() -> None:
     assert flag(a_plan(model), "--max-num-seqs") == "32"
 
 
+def test_requests_may_end_before_a_stopping_pod_is_killed() -> None:
+    """Beyond its time to end the pod's grace covers the pause until endpoints forget it."""
+    found = a_plan(a_model())
+    pause = engine_container(found)["lifecycle"]["preStop"]["sleep"]["seconds"]
+    grace = pod_spec(found)["terminationGracePeriodSeconds"]
+    assert 0 < int(flag(found, "--shutdown-timeout") or 0) < grace - pause
+
+
+def test_who_sets_another_time_to_end_gets_it_once() -> None:
+    found = a_plan(a_model(engine={"args": {"shutdown_timeout": 10}}))
+    assert [word for word in arguments(found) if "shutdown" in word] == ["--shutdown_timeout"]
+
+
 def test_true_sets_a_flag_and_false_leaves_it_out() -> None:
     words = arguments(a_plan(a_model(engine={"args": {"enforce-eager": True, "async-scheduling": False}})))
     assert "--enforce-eager" in words

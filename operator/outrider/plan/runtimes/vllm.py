@@ -23,6 +23,10 @@ DEFAULT_MAX_NUM_SEQS = 256
 GPU_MEMORY_UTILIZATION = 0.94
 """Share of GPU memory that vLLM may take; leaves room for a drafter's activations."""
 
+SHUTDOWN_TIMEOUT = 50
+"""Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once. With the pause
+before the end it stays below the pod's grace period."""
+
 PLUGINS = "outrider,outrider_api"
 """Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
 NO_PLUGINS = ""
@@ -54,6 +58,8 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     flags |= _parallelism(spec)
     if uses_gpu(spec) and _own(own, "gpu-memory-utilization") is None:
         flags["gpu-memory-utilization"] = GPU_MEMORY_UTILIZATION
+    if _own(own, "shutdown-timeout") is None:
+        flags["shutdown-timeout"] = SHUTDOWN_TIMEOUT
     config = speculative_config(spec, max_num_seqs=limit, table=table)
     if config is not None:
         flags["speculative-config"] = json.dumps(config, separators=(",", ":"))
