@@ -65,7 +65,7 @@ def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator
     if speedup is not None:
         interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
         against = f"measured against {speedup.reference}, {_ago(speedup.measured_at, now)}"
-        yield f"speedup {speedup.ratio:.2f} x K=0{interval}, {against}"
+        yield f"speedup {speedup.ratio:.2f} x no drafter{interval}, {against}"
     if speculation.acceptance_rate is not None:
         per_position = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
         yield f"acceptance {speculation.acceptance_rate:.2f}, by position {per_position or 'unknown'}"

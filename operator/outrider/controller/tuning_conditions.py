@@ -158,7 +158,7 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | 
         return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
     if speedup is None or speedup.low is None or speedup.high is None:
         return None
-    message = f"{speedup.ratio:.2f} x K=0 (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
+    message = f"{speedup.ratio:.2f} x no drafter (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
     if speedup.low > 1:
         return Statement(kind, ConditionStatus.TRUE, EffectiveReason.FASTER, message)
     if speedup.high < 1:

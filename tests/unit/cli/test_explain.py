@@ -88,7 +88,7 @@ def test_the_head_says_what_rules_and_what_it_is_worth() -> None:
     text = shown(status=STATUS)
     assert "default/qwen3, tuning Auto" in text
     assert "table 12:3,*:0 (batch size up to : K), Active, on 2 pods" in text
-    assert "speedup 1.38 x K=0, 95 % 1.31 to 1.45, measured against Probe, 4m ago" in text
+    assert "speedup 1.38 x no drafter, 95 % 1.31 to 1.45, measured against Probe, 4m ago" in text
     assert "acceptance 0.71, by position 0.90 0.60" in text
     assert "TuningActive False, Paused: The annotation holds the table in force." in text
 
