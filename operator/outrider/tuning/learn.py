@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from math import exp, sqrt
 
@@ -86,9 +86,10 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
 def _compare(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
     """Against what was known: a pod that is slower, noise that is larger, engines that changed."""
     found = residuals(state, readings.rows, policy, now)
-    paces = dict(state.pods)
+    heard = {r.pod for r in readings.rows}
+    paces = _without_the_gone(state.pods, heard)
     score = weight = 0.0
-    several = len({r.pod for r in readings.rows}) > 1
+    several = len(heard) > 1
     for row, (residual, known, noise) in zip(readings.rows, found, strict=True):
         if several or paces:
             paces[row.pod] = paces.get(row.pod, Pace()).after(residual, known + noise)
@@ -112,6 +113,13 @@ def _changed(state: TunerState, policy: Policy) -> TunerState:
     known = tuple(replace(k, seconds=k.seconds * policy.drift_keep) for k in state.known)
     state = replace(state, known=known, drift=Drift(), pinned_until=None).noisier()
     return state.all_unsettled(policy.recalibration_seconds)
+
+
+def _without_the_gone(paces: Mapping[str, Pace], heard: Set[str]) -> dict[str, Pace]:
+    """A name that is new replaces one that is heard of no more; pods are not named twice."""
+    if heard <= paces.keys():
+        return dict(paces)
+    return {pod: pace for pod, pace in paces.items() if pod in heard}
 
 
 def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:

@@ -396,3 +396,16 @@ def test_powers_of_two_lie_inside_their_bins() -> None:
 
 def test_the_last_bin_is_open() -> None:
     assert POLICY.label(POLICY.bin_of(10_000)) == "49+"
+
+
+def test_a_pod_that_was_replaced_is_forgotten() -> None:
+    old = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/b")]
+    new = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/c")]
+    state = run(run(a_start(), *old, ticks=3)[-1].state, *new, ticks=1, at=300.0)[-1].state
+    assert set(state.pods) == {"default/a", "default/c"}
+
+
+def test_a_pod_that_is_silent_for_a_while_keeps_its_pace() -> None:
+    both = [Engine(8.0, pod="default/a"), Engine(8.0, pace=2.0, pod="default/b")]
+    state = run(a_start(), *both, ticks=3)[-1].state
+    assert set(run(state, both[0], ticks=1, at=300.0)[-1].state.pods) == {"default/a", "default/b"}
