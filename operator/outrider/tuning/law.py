@@ -67,7 +67,7 @@ def decide(
     if readings.bin is not None:
         believed = beliefs(learnt, readings, policy, now)
         learnt = keep_ledger(learnt, readings, believed, policy)
-        view = View(learnt, policy, now, interval, readings.bin, believed, readings, windows)
+        view = View(learnt, policy, now, interval, readings.bin, believed, readings, windows, bare)
     veto = guardrails.first_veto(guardrails.SIGHT, guardrails.Sight(ordered, readings))
     if view is None or veto is not None:
         wish = _blind(learnt, veto or guardrails.NOTHING_SEEN, policy, now)

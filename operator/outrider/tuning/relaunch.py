@@ -44,6 +44,8 @@ class Relaunching:
 
     def paced(self, policy: Policy) -> Policy:
         """Who allows relaunches in short succession wants them judged as quickly."""
+        if self.silent:
+            return policy
         interval = max(self.interval_seconds, 1.0)
         return replace(
             policy,
@@ -161,14 +163,18 @@ def _canary_runs(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict 
     over = begun is not None and scene.now - begun >= policy.canary_seconds
     if known or late or over or scene.limits.canary is Canary.NEVER:
         ended = replace(state, order=replace(state.order, canary=False), canary_ready_at=None)
-        words = (
-            "The canary ends: it did not get ready."
-            if late
-            else f"The canary ends: K=0 beside the drafter costs {_percent(scene)}."
-        )
-        return Verdict(ended, LaunchReason.SUITS, words)
-    words = "One replica runs without speculation, to be measured against."
+        return Verdict(ended, LaunchReason.SUITS, f"The canary ends: {_canary_told(scene, late, heard)}.")
+    does = "starts" if begun is None else "runs"
+    words = f"One replica {does} without speculation, to be measured against."
     return Verdict(state, LaunchReason.CANARY_RUNNING, words)
+
+
+def _canary_told(scene: Scene, late: bool, heard: bool) -> str:
+    if late:
+        return "it did not get ready"
+    if not heard:
+        return "it told nothing, since K=0 beside the drafter or the canary was not measured well enough"
+    return f"K=0 beside the drafter costs {_percent(scene)}"
 
 
 def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:

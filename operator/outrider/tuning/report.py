@@ -22,7 +22,6 @@ from outrider.tuning.decision import (
     Wish,
 )
 from outrider.tuning.policy import Policy
-from outrider.tuning.tax import Tax
 from outrider.tuning.view import View
 from outrider.tuning.window import Window
 
@@ -144,7 +143,7 @@ def _speedup(view: View) -> Speedup | None:
     if 0 not in policy.candidates:
         return None
     gain, error = view.belief.gain(k, 0) if k != 0 else (0.0, 0.0)
-    tax = _tax(view)
+    tax = view.tax
     middle = gain - tax.mean
     width = 1.96 * sqrt(error**2 + tax.variance)
     measured = _measured_at(view, 0)
@@ -155,10 +154,6 @@ def _speedup(view: View) -> Speedup | None:
     return Speedup(exp(middle), exp(middle - width), exp(middle + width), reference, at)
 
 
-def _tax(view: View) -> Tax:
-    return (view.state.tax or Tax.prior(view.policy)).at(view.now, view.policy)
-
-
 def _outlook(view: View) -> Outlook:
     at = {k: _measured_at(view, k) for k in view.belief.candidates}
     ledger = view.state.ledger
@@ -166,7 +161,7 @@ def _outlook(view: View) -> Outlook:
         belief=view.belief,
         measured={k: moment for k, moment in at.items() if moment is not None},
         k0_duty=ledger.k0_duty / ledger.weight if ledger.weight > 0 else 0.0,
-        tax=_tax(view),
+        tax=view.tax,
     )
 
 
@@ -174,7 +169,7 @@ def _structural(view: View) -> Structural:
     policy, ledger, belief = view.policy, view.state.ledger, view.belief
     if 0 not in policy.candidates or max(policy.candidates) == 0:
         return Structural.KEEP
-    tax = _tax(view).mean
+    tax = view.tax.mean
     best = belief.best(policy.candidates)
     gain, error = belief.gain(best, 0) if best != 0 else (0.0, 0.0)
     if gain - tax > max(policy.min_gain, policy.confidence_sigmas * error):

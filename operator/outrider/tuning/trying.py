@@ -64,6 +64,7 @@ def _plan(view: View, length: float) -> explore.Plan:
         untouched_loss=0.9 * budget,
         safe_loss=policy.safe_loss,
         safe_sigmas=policy.safe_sigmas,
+        floor_wanted=view.compares,
     )
     seconds = min(_credit(view), _SHARE * view.interval if exact else length)
     loss = budget - view.state.loss * pods

@@ -11,7 +11,10 @@ from outrider.tuning.decision import DecisionReason, Kind, Wish
 from outrider.tuning.policy import Policy
 from outrider.tuning.readings import Readings
 from outrider.tuning.state import BinState, Trial, TunerState
+from outrider.tuning.tax import Tax
 from outrider.tuning.window import Window
+
+_NOTHING = Readings((), 0, exact=False)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class View:
     beliefs: Mapping[int, Belief]  # by bin
     readings: Readings
     windows: tuple[Window, ...]
+    bare: Readings = _NOTHING  # of launches without a drafter
 
     @property
     def belief(self) -> Belief:
@@ -42,6 +46,16 @@ class View:
         """The trial under way in this bin."""
         trial = self.state.trial
         return trial if trial is not None and trial.bin == self.bin else None
+
+    @property
+    def tax(self) -> Tax:
+        """What is believed of it now."""
+        return (self.state.tax or Tax.prior(self.policy)).at(self.now, self.policy)
+
+    @property
+    def compares(self) -> bool:
+        """Whether a launch without a drafter runs beside these to tell the tax, which is not known yet."""
+        return bool(self.bare.rows) and self.tax.deviation > self.policy.canary_deviation
 
     @property
     def waiting(self) -> float:

@@ -79,6 +79,7 @@ class Plant:
     replicas: int = 1
     now: float = 0.0
     stuck: bool = False
+    canary_serves: bool = True
     state: RelaunchState = field(default_factory=RelaunchState)
     running: Launch = field(default_factory=Launch)
     verdicts: list[Verdict] = field(default_factory=list)
@@ -86,7 +87,7 @@ class Plant:
 
     def tick(self, decision: Decision | None) -> Verdict:
         before = self.state.order
-        canaries = int(before.canary)
+        canaries = int(before.canary and self.canary_serves)
         if not self.stuck:
             self.running = before.launch
         ready = self.replicas - canaries
@@ -151,6 +152,10 @@ def test_a_short_interval_is_judged_as_quickly() -> None:
     short = replace(ALLOW, interval_seconds=60.0).paced(POLICY)
     assert (short.ledger_seconds, short.relaunch_dwell_seconds) == (60.0, 15.0)
     assert ALLOW.paced(POLICY) == POLICY
+
+
+def test_an_interval_between_relaunches_that_are_never_allowed_changes_nothing() -> None:
+    assert Relaunching(interval_seconds=60.0).paced(POLICY) == POLICY
 
 
 def test_a_doubt_in_between_starts_the_time_anew() -> None:
@@ -282,6 +287,15 @@ def test_a_canary_that_learns_nothing_ends_all_the_same_and_rests_for_a_day() ->
     plant.spend(23 * HOUR, KEEP)
     running = sum(v.state.order.canary for v in plant.verdicts) * TICK
     assert running <= POLICY.canary_seconds + 3 * TICK
+    assert "told nothing" in next(v for v in reversed(plant.verdicts) if "canary ends" in v.sentence).sentence
+
+
+def test_a_canary_is_said_to_run_once_it_serves() -> None:
+    plant = a_canary_plant()
+    plant.canary_serves = False
+    assert "starts" in plant.spend(2 * TICK, KEEP).sentence
+    plant.canary_serves = True
+    assert "runs" in plant.tick(KEEP).sentence
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,17 @@ def test_a_canary_tells_the_tax() -> None:
     assert tax.deviation <= POLICY.canary_deviation
 
 
+@pytest.mark.parametrize("batch", [1.0, 4.0, 8.0, 16.0, 32.0])
+def test_a_canary_tells_the_tax_whether_drafting_pays_or_not(batch: float) -> None:
+    """Where it pays K=0 hardly runs by itself, so a canary has it looked at."""
+    told = with_canary(learnt(batch), ticks=int(POLICY.canary_seconds / 5.0), at=300.0, batch=batch)
+    assert told.speedup is not None
+    assert told.speedup.reference is Reference.CANARY
+    assert told.state.tax is not None
+    assert told.state.tax.deviation <= POLICY.canary_deviation
+    assert told.state.tax.mean == pytest.approx(log1p(TAX), abs=2 * told.state.tax.deviation)
+
+
 def test_a_measured_tax_moves_the_speedup_and_its_reference() -> None:
     before = run(learnt(), Engine(16.0), ticks=1, at=300.0)[-1].speedup
     after = with_canary(learnt(), ticks=30, at=300.0).speedup
