@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from outrider.api.launch import Launch, LaunchOrder
@@ -66,6 +67,8 @@ class LaunchOffice:
         """None where the launch is none of the tuner's business at present."""
         auto = model.mode is TuningMode.AUTO
         limits = model.relaunching if auto else model.relaunching.advising()
+        if auto and limits.silent:
+            await self._forget(model)
         if limits.silent or model.mode is TuningMode.OFF or rule.reason in _HELD:
             return None
         if auto:
@@ -85,13 +88,18 @@ class LaunchOffice:
         verdict = judge(scene, self.state, policy)
         if not auto:
             return LaunchOutcome(verdict.state.order, verdict)
-        if verdict.state.order != model.order:
-            try:
-                await self._desk.order(model, verdict.state.order)
-            except ClusterError as error:
-                return LaunchOutcome(before, verdict, error)
+        try:
+            await self._desk.order(model, verdict.state.order)
+        except ClusterError as error:
+            return LaunchOutcome(before, verdict, error)
         self.state = verdict.state
         return LaunchOutcome(before, verdict)
+
+    async def _forget(self, model: TunedModel) -> None:
+        """What was ordered before must not come back when relaunches are allowed again some day."""
+        self.state = RelaunchState()
+        with suppress(ClusterError):
+            await self._desk.order(model, LaunchOrder())
 
     def _follow(self, model: TunedModel, now: float) -> None:
         """The stored order is the truth for a fresh process, where the spec forbids the last one, and

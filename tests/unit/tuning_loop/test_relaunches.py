@@ -232,7 +232,10 @@ async def test_the_wait_after_a_relaunch_survives_a_restart(engines: EngineClien
     assert len(world.orders) == 1
 
 
-async def test_an_order_that_the_spec_no_longer_allows_is_forgotten(engines: EngineClient, law: Law) -> None:
+@pytest.mark.parametrize("left", [Relaunching(), CANARY], ids=["nothing", "something else"])
+async def test_an_order_that_the_spec_no_longer_allows_is_forgotten(
+    engines: EngineClient, law: Law, left: Relaunching
+) -> None:
     law.structural = Structural.OFF
     async with serving(FakeEngine()) as (pod,):
         world = a_world(pod)
@@ -240,11 +243,11 @@ async def test_an_order_that_the_spec_no_longer_allows_is_forgotten(engines: Eng
             for _ in range(3):
                 await loop.tick()
                 world.now += DWELL
-            world.change(relaunching=Relaunching(canary=Canary.ALLOW), order=LaunchOrder())
+            world.change(relaunching=left, order=LaunchOrder())
+            world.ignored = LaunchOrder(BARE)
             for _ in range(3):
                 await loop.tick()
-    assert world.orders == [LaunchOrder(BARE)]
-    assert world.models[0].order == LaunchOrder()
+    assert world.orders == [LaunchOrder(BARE), LaunchOrder()]
 
 
 async def test_an_order_that_a_person_deleted_is_not_given_again_at_once(
