@@ -42,8 +42,13 @@ class TunedModel:
     """Pods that are wanted."""
     relaunching: Relaunching = field(default_factory=Relaunching)
     """What the tuner may do to the launch of the engines."""
-    order: LaunchOrder = field(default_factory=LaunchOrder)
-    """What the tuner ordered last, as it is stored."""
+    stored_order: LaunchOrder = field(default_factory=LaunchOrder)
+    """What the tuner ordered last, allowed or not."""
+
+    @property
+    def order(self) -> LaunchOrder:
+        """The part of it that holds."""
+        return self.limits.effective(self.stored_order)
 
     @property
     def limits(self) -> LaunchLimits:

@@ -67,7 +67,7 @@ class LaunchOffice:
         """None where the launch is none of the tuner's business at present."""
         auto = model.mode is TuningMode.AUTO
         limits = model.relaunching if auto else model.relaunching.advising()
-        if auto and limits.silent:
+        if auto and limits.silent and model.stored_order != LaunchOrder():
             await self._forget(model)
         if limits.silent or model.mode is TuningMode.OFF or rule.reason in _HELD:
             return None
@@ -88,10 +88,11 @@ class LaunchOffice:
         verdict = judge(scene, self.state, policy)
         if not auto:
             return LaunchOutcome(verdict.state.order, verdict)
-        try:
-            await self._desk.order(model, verdict.state.order)
-        except ClusterError as error:
-            return LaunchOutcome(before, verdict, error)
+        if verdict.state.order != model.stored_order:
+            try:
+                await self._desk.order(model, verdict.state.order)
+            except ClusterError as error:
+                return LaunchOutcome(before, verdict, error)
         self.state = verdict.state
         return LaunchOutcome(before, verdict)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import spellings
-from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.methods import TRAITS, Drafting
 from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import EventReason
@@ -72,7 +72,7 @@ class StoreFleet:
             coming=tuple(pod for pod, ready in engines if not ready),
             replicas=spec.replicas,
             relaunching=_relaunching(spec),
-            order=LaunchLimits.of(spec).effective(self._order(stored)),
+            stored_order=self._order(stored),
         )
 
     def _engine_pods(self, key: Key, token: str) -> list[tuple[EnginePod, bool]]:

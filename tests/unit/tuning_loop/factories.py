@@ -77,7 +77,6 @@ class World:
     writes: int = 0
     shelf_error: ClusterError | None = None
     orders: list[LaunchOrder] = field(default_factory=list)
-    ignored: LaunchOrder | None = None  # stored, but not allowed any more, so that no model shows it
     desk_error: ClusterError | None = None
     lookbacks: list[float] = field(default_factory=list)
     metrics: OwnMetrics = field(default_factory=OwnMetrics)
@@ -103,14 +102,11 @@ class World:
         self.events.append((reason, "Warning" if warning else "Normal"))
 
     async def order(self, model: TunedModel, order: LaunchOrder) -> None:
-        index = next(i for i, known in enumerate(self.models) if known.uid == model.uid)
-        if order == (self.ignored or self.models[index].order):
-            return
         if self.desk_error is not None:
             raise self.desk_error
         self.orders.append(order)
-        self.ignored = None
-        self.change(index, order=order)
+        index = next(i for i, known in enumerate(self.models) if known.uid == model.uid)
+        self.change(index, stored_order=order)
 
     async def read(self, model: TunedModel) -> str | None:
         if self.shelf_error is not None:

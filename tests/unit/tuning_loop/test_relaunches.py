@@ -65,7 +65,14 @@ def launched(pod: EnginePod, launch: Launch = BARE, *, canary: bool = False) -> 
 def a_world(*pods: EnginePod, relaunching: Relaunching = ALLOW, order: LaunchOrder | None = None) -> World:
     model = a_model(*pods)
     return World(
-        [replace(model, relaunching=relaunching, order=order or LaunchOrder(), replicas=max(1, len(pods)))]
+        [
+            replace(
+                model,
+                relaunching=relaunching,
+                stored_order=order or LaunchOrder(),
+                replicas=max(1, len(pods)),
+            )
+        ]
     )
 
 
@@ -243,8 +250,7 @@ async def test_an_order_that_the_spec_no_longer_allows_is_forgotten(
             for _ in range(3):
                 await loop.tick()
                 world.now += DWELL
-            world.change(relaunching=left, order=LaunchOrder())
-            world.ignored = LaunchOrder(BARE)
+            world.change(relaunching=left)
             for _ in range(3):
                 await loop.tick()
     assert world.orders == [LaunchOrder(BARE), LaunchOrder()]
@@ -258,7 +264,7 @@ async def test_an_order_that_a_person_deleted_is_not_given_again_at_once(
         world = a_world(launched(pod), order=LaunchOrder(BARE))
         with world.loop(engines) as loop:
             await loop.tick()
-            world.change(order=LaunchOrder(), pods=(pod,))
+            world.change(stored_order=LaunchOrder(), pods=(pod,))
             for _ in range(40):
                 world.now += 10
                 await loop.tick()
