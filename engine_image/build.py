@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -62,7 +63,9 @@ def make_plugin(folder: Path) -> Plugin:
     Raises:
         subprocess.CalledProcessError: uv has said why.
     """
-    command = ["uv", "build", "--quiet", "--wheel", "--package", PACKAGE, "--out-dir", str(folder)]
+    # `uv run` names itself there; it need not be on the PATH.
+    uv = os.environ.get("UV", "uv")
+    command = [uv, "build", "--quiet", "--wheel", "--package", PACKAGE, "--out-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True)
     return find_plugin(folder)
 

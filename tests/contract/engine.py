@@ -22,7 +22,6 @@ PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "b
 """The Python of the vLLM under test. Another release is tested by naming that of its own environment."""
 
 MODELS = CACHE / "models"
-UV = CACHE / "tools" / "bin" / "uv"
 PLUGIN_SOURCE = Path(__file__).parents[2] / "engine_image"
 
 SERVED_NAME = "tiny"
@@ -175,7 +174,7 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
 
 def install_plugin(folder: Path) -> Path:
     """Build the plugin and install it, with its entry points, into a folder of its own."""
-    command = [str(UV), "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
+    command = [os.environ.get("UV", "uv"), "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
     subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE)], check=True)
     return folder
 
