@@ -75,6 +75,12 @@ def table(seen: Object | None) -> str | None:
     return found.get("table")
 
 
+def is_held(seen: Object | None) -> bool:
+    """Nothing but a restart can move the table now."""
+    paused = has_condition(seen, "TuningActive", "False", "Paused")
+    return paused and has_condition(seen, "ActuationConverged", "True")
+
+
 def k(streams: int) -> int:
     """K in force for so many requests."""
     return k_at(table(look()) or "", streams)
@@ -148,9 +154,7 @@ async def test_a_retune_leaves_the_reconcilers_part_of_status_alone(line: Line) 
 
 async def test_a_restarted_operator_goes_on_with_the_table_in_force(line: Line) -> None:
     pause(NAME)
-    before = wait_for(
-        "paused", look, lambda seen: has_condition(seen, "TuningActive", "False", "Paused"), seconds=30
-    )
+    before = wait_for("paused, and the last table of the load confirmed", look, is_held, seconds=60)
     assert epoch(before) > 1
     kubectl("rollout", "restart", "deployment/outrider", "-n", "outrider-system")
     kubectl("rollout", "status", "deployment/outrider", "-n", "outrider-system", "--timeout=90s")
