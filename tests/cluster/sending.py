@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
@@ -17,6 +17,7 @@ from examples.demo.prompts import Kind
 from examples.demo.traffic import Traffic
 
 CLIENT_IMAGE = "outrider/operator:dev"
+STRETCH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,16 @@ class Sender:
         return _sum([second async for second in self.traffic.drive(Phase(kind, streams), seconds)])
 
     async def send_until(self, reached: Callable[[], bool], streams: int, within: float) -> Sent:
-        """Hold a load until something is so, at most `within` seconds, and count."""
+        """Hold a load until something is so, at most about `within` seconds, and count.
+
+        In stretches, since a client that is broken off goes on in its pod.
+        """
         counts: list[Second] = []
-        async with aclosing(self.traffic.drive(Phase(Kind.CODE, streams), within)) as drive:
-            async for second in drive:
-                counts.append(second)
-                if await asyncio.to_thread(reached):
-                    break
+        while sum(count.seconds for count in counts) < within:
+            stretch = self.traffic.drive(Phase(Kind.CODE, streams), STRETCH_SECONDS)
+            counts += [second async for second in stretch]
+            if await asyncio.to_thread(reached):
+                break
         return _sum(counts)
 
 
