@@ -21,6 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "outrider-engine"
+UV = os.environ.get("UV", "uv")
+"""`uv run` names itself there; it need not be on the PATH."""
 
 
 class Target(StrEnum):
@@ -63,9 +65,7 @@ def make_plugin(folder: Path) -> Plugin:
     Raises:
         subprocess.CalledProcessError: uv has said why.
     """
-    # `uv run` names itself there; it need not be on the PATH.
-    uv = os.environ.get("UV", "uv")
-    command = [uv, "build", "--quiet", "--wheel", "--package", PACKAGE, "--out-dir", str(folder)]
+    command = [UV, "build", "--quiet", "--wheel", "--package", PACKAGE, "--out-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True)
     return find_plugin(folder)
 

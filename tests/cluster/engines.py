@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tests.cluster.kubectl import KubectlError, Object, condition, kubectl, list_objects
 
-_READ = ("outrider:", "vllm:generation_tokens_total", "vllm:num_requests_running")
+_TOKENS = "vllm:generation_tokens_total"
+_READ = ("outrider:", _TOKENS, "vllm:num_requests_running")
 _ASK_STATE = """
 import os, urllib.request
 token = open(os.environ["OUTRIDER_TOKEN_FILE"]).read().strip()
@@ -57,20 +59,17 @@ def read_page(pod: str, *, seconds: float = 15.0) -> Page:
 
 def page(pod: str) -> Page | None:
     """The page as it stands; None where the engine does not answer in time."""
-    path = f"/api/v1/namespaces/default/pods/{pod}:8000/proxy/metrics"
     try:
-        text = kubectl("get", "--raw", path, "--request-timeout=5s")
+        samples = _samples(pod)
     except KubectlError:
         return None
-    lines = "\n".join([line for line in text.splitlines() if line.startswith(_READ)] + [""])
     values: dict[str, float] = {}
     table: dict[str, int] = {}
-    for family in text_string_to_metric_families(lines):
-        for sample in family.samples:
-            if sample.name == "outrider:num_speculative_tokens":
-                table[sample.labels["batch"]] = int(sample.value)
-            else:
-                values[sample.name] = sample.value
+    for sample in samples:
+        if sample.name == "outrider:num_speculative_tokens":
+            table[sample.labels["batch"]] = int(sample.value)
+        else:
+            values[sample.name] = sample.value
     if not table:
         return None
     return Page(
@@ -79,9 +78,14 @@ def page(pod: str) -> Page | None:
         lease_seconds=values["outrider:lease_remaining_seconds"],
         probing=values["outrider:probe_running"] > 0,
         table=table,
-        tokens=values["vllm:generation_tokens_total"],
+        tokens=values[_TOKENS],
         running=int(values["vllm:num_requests_running"]),
     )
+
+
+def tokens(pod: str) -> float:
+    """How many an engine has generated, with a drafter or without."""
+    return sum(sample.value for sample in _samples(pod) if sample.name == _TOKENS)
 
 
 def state(pod: str) -> dict[str, Any]:
@@ -111,6 +115,13 @@ def ready_pods(model: str) -> list[str]:
 def name_of(found: Object) -> str:
     """Name of an object."""
     return str(found["metadata"]["name"])
+
+
+def _samples(pod: str) -> list[Sample]:
+    path = f"/api/v1/namespaces/default/pods/{pod}:8000/proxy/metrics"
+    text = kubectl("get", "--raw", path, "--request-timeout=5s")
+    lines = "\n".join([line for line in text.splitlines() if line.startswith(_READ)] + [""])
+    return [sample for family in text_string_to_metric_families(lines) for sample in family.samples]
 
 
 def _run_in(pod: str, script: str, *arguments: str) -> str:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from examples.demo.cluster import Cluster, Place
 from examples.demo.measure import Second
+from examples.demo.options import CLIENT_IMAGE
 from examples.demo.phases import Phase
 from examples.demo.prompts import Kind
 from examples.demo.traffic import Traffic
 
-CLIENT_IMAGE = "outrider/operator:dev"
 STRETCH_SECONDS = 10.0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ import pytest_asyncio
 
 from outrider.api.launch import ANNOTATION
 from outrider.plan.names import canary_deployment
-from tests.cluster.engines import name_of, pods_of, ready_pods
+from tests.cluster.engines import name_of, pods_of, ready_pods, tokens
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, patch, wait_for
 from tests.cluster.models import deploying, model, read_example
 from tests.cluster.sending import Sender, sending_to
@@ -124,12 +123,6 @@ def serving() -> list[str]:
     """The launches of the pods that take traffic."""
     ready = ready_pods(NAME)
     return sorted(launch(pod) for pod in pods_of(NAME) if name_of(pod) in ready)
-
-
-def tokens(pod: str) -> float:
-    """How many the engine has generated."""
-    page = kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/{pod}:8000/proxy/metrics")
-    return sum(float(n) for n in re.findall(r"^vllm:generation_tokens_total\{.*\} (\S+)$", page, re.M))
 
 
 def canary() -> Object | None:

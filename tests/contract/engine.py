@@ -17,6 +17,8 @@ from pathlib import Path
 
 import httpx
 
+from engine_image.build import UV
+
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
 PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
 """The Python of the vLLM under test. Another release is tested by naming that of its own environment."""
@@ -174,7 +176,7 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
 
 def install_plugin(folder: Path) -> Path:
     """Build the plugin and install it, with its entry points, into a folder of its own."""
-    command = [os.environ.get("UV", "uv"), "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
+    command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
     subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE)], check=True)
     return folder
 

@@ -123,13 +123,17 @@ def test_the_token_budget_of_a_step_is_known_where_it_was_set() -> None:
     assert (given.max_num_batched_tokens, left_out.max_num_batched_tokens) == (4096, None)
 
 
-def test_a_person_speaks_by_annotations() -> None:
-    model = a_raw_model(speculation=speculation(candidates=[0, 1, 3]))
-    model["metadata"]["annotations"] = {
-        "outrider.dev/paused": "true",
-        "outrider.dev/schedule-override": "8:3,*:0",
+def override(table: str) -> dict[str, str]:
+    """The annotations that set a table."""
+    return {
+        "outrider.dev/schedule-override": table,
         "outrider.dev/schedule-override-until": "2026-01-31T18:00:00Z",
     }
+
+
+def test_a_person_speaks_by_annotations() -> None:
+    model = a_raw_model(speculation=speculation(candidates=[0, 1, 3]))
+    model["metadata"]["annotations"] = {"outrider.dev/paused": "true", **override("8:3,*:0")}
     (found,) = tuned(model)
 
     assert found.instructions.paused
@@ -139,10 +143,7 @@ def test_a_person_speaks_by_annotations() -> None:
 
 def test_a_table_beyond_the_candidates_is_refused() -> None:
     model = a_raw_model(speculation=speculation(candidates=[0, 1, 3]))
-    model["metadata"]["annotations"] = {
-        "outrider.dev/schedule-override": "8:2,*:0",
-        "outrider.dev/schedule-override-until": "2026-01-31T18:00:00Z",
-    }
+    model["metadata"]["annotations"] = override("8:2,*:0")
     (found,) = tuned(model)
 
     assert found.instructions.override is None
@@ -151,10 +152,7 @@ def test_a_table_beyond_the_candidates_is_refused() -> None:
 
 def test_an_override_of_stock_engines_is_refused() -> None:
     model = a_raw_model(speculation=speculation(tuning={"actuation": "Rollout"}))
-    model["metadata"]["annotations"] = {
-        "outrider.dev/schedule-override": "*:0",
-        "outrider.dev/schedule-override-until": "2026-01-31T18:00:00Z",
-    }
+    model["metadata"]["annotations"] = override("*:0")
     (found,) = tuned(model)
 
     assert found.instructions.override is None
