@@ -93,6 +93,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     *_of(
         "engines.py",
         Holds(ASYNC_LLM, "AsyncLLM", ("engine_core", "vllm_config")),
+        Defines(ASYNC_LLM, "AsyncLLM.errored", takes=("self",)),
         Defines(CLIENT, "AsyncMPClient.call_utility_async", takes=("self", "method", "*args")),
         Defines(ASYNC_LLM, "AsyncLLM.generate", takes=("self", "prompt", "sampling_params", "request_id")),
         Holds(OUTPUTS, "RequestOutput", ("outputs",)),

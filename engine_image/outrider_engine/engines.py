@@ -4,8 +4,10 @@ names of vLLM's engine client.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
+from collections.abc import Awaitable
 from typing import Any, cast
 
 from outrider_engine.refusal import Reason, Refusal
@@ -14,6 +16,13 @@ from outrider_engine.state import Measurement, State, merge, unavailable
 from outrider_engine.support import data_parallel_obstacle
 
 logger = logging.getLogger("vllm.outrider")
+
+DEATH_SECONDS = 1.0
+"""How often a call that waits looks whether the engine core still lives."""
+
+
+class EngineCoreDied(Exception):
+    """The engine core will not answer any more; the process is about to end."""
 
 
 class EngineCores:
@@ -118,12 +127,28 @@ class EngineCores:
         # which cannot be tuned anyway, the first one answers then.
         if call_all is None or self._data_parallel_size() == 1:
             return [await self._call(method)]
-        answers: list[object] = await call_all(method)
-        return answers
+        return cast(list[object], await self._while_alive(call_all(method)))
 
     async def _call(self, method: str, *arguments: object) -> object:
-        answer: object = await self._engine_client.engine_core.call_utility_async(method, *arguments)
-        return answer
+        return await self._while_alive(self._engine_client.engine_core.call_utility_async(method, *arguments))
+
+    async def _while_alive(self, call: Awaitable[object]) -> object:
+        """The answer of a utility call.
+
+        vLLM leaves such a call unanswered when the engine core dies, and its server does not end while
+        a request waits: the container would stay, never ready again, and never be restarted.
+
+        Raises:
+            EngineCoreDied: the engine core died before it answered.
+        """
+        answer = asyncio.ensure_future(call)
+        try:
+            while not (await asyncio.wait({answer}, timeout=DEATH_SECONDS))[0]:
+                if self._engine_client.errored:
+                    raise EngineCoreDied("it died before it answered")
+            return answer.result()
+        finally:
+            answer.cancel()
 
     def _data_parallel_size(self) -> int:
         return int(self._engine_client.vllm_config.parallel_config.data_parallel_size)

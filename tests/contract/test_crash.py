@@ -6,7 +6,9 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -24,10 +26,33 @@ SERVERS = 2
 CONNECTIONS = 24
 LEASE_SECONDS = 2.0
 SERVER = "VLLM::APIServer"
+UNDER_WAY_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Crash:
+    """An engine whose core was killed while a push was under way, and one started in its place."""
+
+    killed: Engine
+    answer: httpx.Response
+    """To the push."""
+    restarted: Engine
 
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
+
+
+def push_into_a_crash(engine: Engine) -> httpx.Response:
+    """The core takes the push from its socket no more, and dies."""
+    (core,) = pids(engine, "VLLM::EngineCore")
+    os.kill(core, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        push = pool.submit(engine.put, a_push(term=9, epoch=5, schedule=a_constant(2)))
+        with pytest.raises(TimeoutError):
+            push.result(timeout=UNDER_WAY_SECONDS)
+        kill(core)
+        return push.result()
 
 
 def in_force(state: dict[str, object]) -> tuple[object, ...]:
@@ -35,43 +60,40 @@ def in_force(state: dict[str, object]) -> tuple[object, ...]:
 
 
 @pytest.fixture(scope="module")
-def before_and_after(
-    plugin: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Engine, Engine]]:
-    """An engine whose core was killed, and the one that was started in its place."""
+def crash(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crash]:
+    """What happens to a push in a crash, and what comes after it."""
     with running_engine(plugin, tmp_path_factory.mktemp("killed")) as killed:
         killed.put(a_push(term=9, epoch=4, schedule=a_constant(5))).raise_for_status()
-        (core,) = pids(killed, "VLLM::EngineCore")
-        kill(core)
+        answer = push_into_a_crash(killed)
         killed.process.wait(timeout=END_SECONDS)
     script = str(Path(__file__).with_name("many_servers.py"))
     launch = Launch(entry=(script,), flags=("--api-server-count", str(SERVERS)))
     with running_engine(plugin, tmp_path_factory.mktemp("restarted"), launch) as restarted:
-        yield killed, restarted
+        yield Crash(killed, answer, restarted)
 
 
-def test_a_killed_engine_core_ends_the_container(before_and_after: tuple[Engine, Engine]) -> None:
-    killed, _ = before_and_after
-    assert killed.process.poll() is not None
+def test_a_killed_engine_core_ends_the_container_though_a_push_waits_for_it(crash: Crash) -> None:
+    assert crash.killed.process.poll() is not None
     with pytest.raises(httpx.TransportError):
-        killed.state()
+        crash.killed.state()
 
 
-def test_a_restart_is_seen_by_the_boot_id(before_and_after: tuple[Engine, Engine]) -> None:
-    killed, restarted = before_and_after
-    assert killed.first_state["bootId"] != restarted.first_state["bootId"]
+def test_a_push_that_waits_for_a_dying_engine_core_is_refused(crash: Crash) -> None:
+    assert crash.answer.status_code == 503
+    assert crash.answer.json()["error"]["reason"] == "LiveTuningImpossible"
 
 
-def test_a_restart_begins_with_the_static_table(before_and_after: tuple[Engine, Engine]) -> None:
-    _, restarted = before_and_after
-    assert in_force(dict(restarted.first_state)) == ("Static", 0, 0, STATIC_TABLE)
+def test_a_restart_is_seen_by_the_boot_id(crash: Crash) -> None:
+    assert crash.killed.first_state["bootId"] != crash.restarted.first_state["bootId"]
 
 
-def test_every_api_server_tells_the_same_and_refuses_the_same(
-    before_and_after: tuple[Engine, Engine],
-) -> None:
+def test_a_restart_begins_with_the_static_table(crash: Crash) -> None:
+    assert in_force(dict(crash.restarted.first_state)) == ("Static", 0, 0, STATIC_TABLE)
+
+
+def test_every_api_server_tells_the_same_and_refuses_the_same(crash: Crash) -> None:
     """Table, fence and lease are held by the engine core, not by the server that took the push."""
-    _, engine = before_and_after
+    engine = crash.restarted
     engine.put(a_push(term=3, epoch=8, schedule=a_constant(5))).raise_for_status()
     port = httpx.URL(engine.url).port or 0
     with ExitStack() as stack:
@@ -85,9 +107,9 @@ def test_every_api_server_tells_the_same_and_refuses_the_same(
     assert min(spread) > 0, "one server had no connection, so it told nothing"
 
 
-def test_a_killed_api_server_ends_the_container(before_and_after: tuple[Engine, Engine]) -> None:
+def test_a_killed_api_server_ends_the_container(crash: Crash) -> None:
     """vLLM ends as a whole, so no pod goes on with half of its servers. Last, since it ends the engine."""
-    _, engine = before_and_after
+    engine = crash.restarted
     servers = pids(engine, SERVER)
     assert len(servers) == SERVERS
     kill(servers[0])

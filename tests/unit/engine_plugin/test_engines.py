@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from outrider_engine import engines
 from outrider_engine.engines import EngineCores
 from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.state import State
@@ -31,10 +33,33 @@ class FakeEngineCore:
         return list(self.answers)
 
 
-def cores(engine_core: FakeEngineCore, *, data_parallel_size: int = 1) -> EngineCores:
+class SilentEngineCore:
+    """Takes a call and answers it late, or never."""
+
+    def __init__(self, *, seconds: float = 60) -> None:
+        self.seconds = seconds
+        self.asked = asyncio.Event()
+        self.given_up = False
+
+    async def call_utility_async(self, method: str, *args: object) -> dict[str, object]:  # noqa: ARG002
+        self.asked.set()
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.given_up = True
+            raise
+        return {"state": {}}
+
+
+def a_client(engine_core: object, *, data_parallel_size: int = 1) -> SimpleNamespace:
     parallel = SimpleNamespace(data_parallel_size=data_parallel_size)
-    client = SimpleNamespace(engine_core=engine_core, vllm_config=SimpleNamespace(parallel_config=parallel))
-    return EngineCores(client)
+    return SimpleNamespace(
+        engine_core=engine_core, vllm_config=SimpleNamespace(parallel_config=parallel), errored=False
+    )
+
+
+def cores(engine_core: FakeEngineCore, *, data_parallel_size: int = 1) -> EngineCores:
+    return EngineCores(a_client(engine_core, data_parallel_size=data_parallel_size))
 
 
 def a_state(**overrides: object) -> State:
@@ -122,6 +147,26 @@ async def test_a_data_parallel_engine_runs_no_self_test() -> None:
     engine_core = FakeEngineCore([])
     assert await cores(engine_core, data_parallel_size=2).begin_self_test() == []
     assert engine_core.calls == []
+
+
+async def test_a_call_that_a_dying_engine_leaves_unanswered_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engines, "DEATH_SECONDS", 0.01)
+    silent = SilentEngineCore()
+    client = a_client(silent)
+    push = asyncio.create_task(EngineCores(client).put(a_push().to_wire()))
+    await silent.asked.wait()
+    client.errored = True
+    with pytest.raises(Refusal, match="died before it answered"):
+        await push
+    assert silent.given_up
+
+
+async def test_an_engine_that_takes_its_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "DEATH_SECONDS", 0.01)
+    slow = SilentEngineCore(seconds=0.1)
+    assert await EngineCores(a_client(slow)).put(a_push().to_wire()) == {}
 
 
 async def test_no_token_of_a_failing_call_reaches_the_answer(caplog: pytest.LogCaptureFixture) -> None:
