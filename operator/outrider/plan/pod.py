@@ -47,6 +47,10 @@ _USER_ID = 1000
 _PROBE_SECONDS = 5
 _STARTUP_PROBES = 720
 """One hour: large weights from a slow hub. A rollout's own deadline reports a stall long before."""
+_READINESS_PROBES = 3
+_LIVENESS_PROBES = 24
+"""Two minutes: an engine that does not end by itself when its core died never comes back, but loading it
+again is dear, so a server that is only slow gets its time."""
 
 _DRAIN_SECONDS = 5
 """Endpoints forget a stopping pod within this time, so it gets no new requests while it ends."""
@@ -145,7 +149,8 @@ def _container(model: SpeculativeModel, launch: EngineLaunch, *, image: str) -> 
         "ports": [{"name": PORT_NAME, "containerPort": spec.engine.port, "protocol": "TCP"}],
         "resources": {kind: dict(amounts) for kind, amounts in resources(spec).items()},
         "startupProbe": {**health, "failureThreshold": _STARTUP_PROBES},
-        "readinessProbe": {**health, "failureThreshold": 3},
+        "readinessProbe": {**health, "failureThreshold": _READINESS_PROBES},
+        "livenessProbe": {**health, "failureThreshold": _LIVENESS_PROBES},
         "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
