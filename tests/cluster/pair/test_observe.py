@@ -14,6 +14,9 @@ from tests.cluster.sending import Sender
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
+PROMPTS = 60.0
+"""An engine that reads the prompts of many streams tells nothing meanwhile."""
+
 
 async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
     pods = ready_pods(NAME)
@@ -25,7 +28,7 @@ async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
     while not load.done():
         await asyncio.sleep(0.3)
         for pod in pods:
-            now = read_page(pod)
+            now = read_page(pod, seconds=PROMPTS)
             probed += now.probing
             assert now.table == before[pod].table
         tables.add(speculation(look()).get("table"))
