@@ -54,8 +54,8 @@ again is dear, so a server that is only slow gets its time."""
 
 _DRAIN_SECONDS = 5
 """Endpoints forget a stopping pod within this time, so it gets no new requests while it ends."""
-_GRACE_SECONDS = _DRAIN_SECONDS + vllm.SHUTDOWN_TIMEOUT + 5
-"""From the deletion of a pod until it is killed; the engine's own end takes some seconds."""
+_END_SECONDS = 10
+"""What an engine takes to end once its requests have."""
 
 
 def pod_template(
@@ -123,7 +123,9 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
             "runAsGroup": _USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": _DRAIN_SECONDS
+        + vllm.shutdown_timeout(launch.spec.engine.args)
+        + _END_SECONDS,
         "containers": [_container(model, launch, image=image)],
         "volumes": _volumes(model, launch),
     }

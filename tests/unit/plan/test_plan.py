@@ -181,17 +181,25 @@ def test_a_flag_of_the_user_replaces_a_default() -> None:
     assert flag(a_plan(model), "--max-num-seqs") == "32"
 
 
-def test_requests_may_end_before_a_stopping_pod_is_killed() -> None:
-    """Beyond its time to end the pod's grace covers the pause until endpoints forget it."""
-    found = a_plan(a_model())
+@pytest.mark.parametrize("args", [{}, {"shutdown-timeout": 300}, {"shutdown-timeout": 0}])
+def test_requests_may_end_before_a_stopping_pod_is_killed(args: dict[str, object]) -> None:
+    """Beyond their time the pod's grace covers the pause until endpoints forget it, and the engine's end."""
+    found = a_plan(a_model(engine={"args": args}))
     pause = engine_container(found)["lifecycle"]["preStop"]["sleep"]["seconds"]
     grace = pod_spec(found)["terminationGracePeriodSeconds"]
-    assert 0 < int(flag(found, "--shutdown-timeout") or 0) < grace - pause
+    assert grace - pause - int(flag(found, "--shutdown-timeout") or 0) == 10
 
 
 def test_who_sets_another_time_to_end_gets_it_once() -> None:
     found = a_plan(a_model(engine={"args": {"shutdown_timeout": 10}}))
     assert [word for word in arguments(found) if "shutdown" in word] == ["--shutdown_timeout"]
+
+
+@pytest.mark.parametrize("value", ["soon", True, "-1"])
+def test_a_time_to_end_that_is_no_number_of_seconds_is_refused(value: object) -> None:
+    result = a_plan(a_model(engine={"args": {"shutdown-timeout": value}}))
+    assert problems(result) == [DegradedReason.INVALID_SPEC]
+    assert "shutdown-timeout must be a whole number of seconds" in result.problems[0][1]
 
 
 def test_true_sets_a_flag_and_false_leaves_it_out() -> None:

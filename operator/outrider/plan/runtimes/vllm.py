@@ -24,8 +24,7 @@ GPU_MEMORY_UTILIZATION = 0.94
 """Share of GPU memory that vLLM may take; leaves room for a drafter's activations."""
 
 SHUTDOWN_TIMEOUT = 50
-"""Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once. With the pause
-before the end it stays below the pod's grace period."""
+"""Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
 
 PLUGINS = "outrider,outrider_api"
 """Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
@@ -112,6 +111,19 @@ def max_num_seqs(own: Mapping[str, Scalar | list[Scalar]]) -> int:
     text = str(value)
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"spec.engine.args.max-num-seqs must be a positive whole number, not {text}")
+    return int(text)
+
+
+def shutdown_timeout(own: Mapping[str, Scalar | list[Scalar]]) -> int:
+    """Seconds that requests may still run when a pod ends, from ``spec.engine.args`` or the default.
+
+    Raises:
+        ValueError: not a whole number.
+    """
+    value = _own(own, "shutdown-timeout")
+    text = str(SHUTDOWN_TIMEOUT if value is None else value)
+    if not text.isdecimal():
+        raise ValueError(f"spec.engine.args.shutdown-timeout must be a whole number of seconds, not {text}")
     return int(text)
 
 
