@@ -17,7 +17,9 @@ demo: cluster ## Set everything up and watch a model being retuned live
 
 test: cluster ## Set everything up and run every check and every test
 	$(MAKE) --no-print-directory checks
-	$(RUN) pytest
+	$(RUN) pytest tests/unit --numprocesses auto
+	$(RUN) pytest tests/contract --numprocesses 2 --dist loadfile
+	$(RUN) pytest tests/cluster
 
 lint: ## Style, types and import rules; needs no cluster
 	@$(UP) --until workspace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -54,6 +55,17 @@ class Sender:
             if await asyncio.to_thread(reached):
                 break
         return _sum(counts)
+
+    @asynccontextmanager
+    async def holding(self, streams: int) -> AsyncIterator[list[Sent]]:
+        """Hold a load while the block runs; afterwards the list has what it came to."""
+        over, came_to = asyncio.Event(), list[Sent]()
+        load = asyncio.create_task(self.send_until(over.is_set, streams, within=math.inf))
+        try:
+            yield came_to
+        finally:
+            over.set()
+            came_to.append(await load)
 
 
 def _sum(counts: Sequence[Second]) -> Sent:
