@@ -19,6 +19,7 @@ from examples.demo.prompts import Kind
 from examples.demo.traffic import Traffic
 
 STRETCH_SECONDS = 10.0
+"""Each has new connections, which spread over the pods of the moment; old ones stay where they are."""
 
 
 @dataclass(frozen=True)

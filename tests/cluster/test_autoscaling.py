@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ SEATS = 4
 """Requests that one engine holds."""
 TOO_MANY = 6
 """Streams that need 6 / 4 / 0.8 = 1.9 replicas, however they spread."""
-SLICE_SECONDS = 8.0
-"""New connections spread over the pods of the moment; old ones stay where they are."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -69,24 +67,6 @@ def autoscaler() -> Iterator[None]:
         yield
     finally:
         kubectl("delete", "hpa", NAME, "-n", "default", "--ignore-not-found")
-
-
-@asynccontextmanager
-async def load(sender: Sender, streams: int) -> AsyncIterator[list[Sent]]:
-    """Streams for as long as the block lasts; the list is whole after it."""
-    sent: list[Sent] = []
-    over = asyncio.Event()
-
-    async def send() -> None:
-        while not over.is_set():
-            sent.append(await sender.send(streams, SLICE_SECONDS))
-
-    sending = asyncio.create_task(send())
-    try:
-        yield sent
-    finally:
-        over.set()
-        await sending
 
 
 async def until(
@@ -156,7 +136,7 @@ def assert_no_request_failed(sent: list[Sent]) -> None:
 
 
 async def test_a_load_that_one_engine_cannot_hold_brings_a_second_one(sender: Sender) -> None:
-    async with load(sender, TOO_MANY) as sent:
+    async with sender.holding(TOO_MANY) as sent:
         await until("the adapter tells the need", needed, needs(2), seconds=60)
         await until("the autoscaler asks for two pods", look, wants(2), seconds=60)
         await until("the tuner rests with the second pod", look, rests, seconds=240)
@@ -167,7 +147,7 @@ async def test_a_load_that_one_engine_cannot_hold_brings_a_second_one(sender: Se
 
 
 async def test_when_the_load_is_gone_the_second_engine_goes_and_no_request_is_lost(sender: Sender) -> None:
-    async with load(sender, 1) as sent:
+    async with sender.holding(1) as sent:
         await until("the adapter tells the need", needed, needs(1), seconds=60)
         await until("the autoscaler takes a pod back", look, wants(1), seconds=60)
         await until("the tuner rests", look, rests, seconds=60)

@@ -33,10 +33,10 @@ async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
             assert now.table == before[pod].table
         tables.add(speculation(look()).get("table"))
     sent = await load
-    seen = look()
     assert (sent.failed, probed) == (0, 0)
     assert tables == {"3:0,*:5"}
-    assert has_condition(seen, "MetricsAvailable", "True", "MetricsFresh")
+    fresh = ("MetricsAvailable", "True", "MetricsFresh")
+    seen = wait_for("measured", look, lambda seen: has_condition(seen, *fresh), seconds=TICKS)
     assert has_condition(seen, "ActuationConverged", "True", "Converged")
     decisions = ((seen or {}).get("status") or {}).get("decisions") or []
     print(decisions, would_retune())
