@@ -20,6 +20,7 @@ DYNAMIC = "vllm/v1/spec_decode/dynamic/utils.py"
 SPEC_METRICS = "vllm/v1/spec_decode/metrics.py"
 LOGGERS = "vllm/v1/metrics/loggers.py"
 VLLM_CONFIG = "vllm/config/vllm.py"
+NGRAM = "vllm/v1/spec_decode/ngram_proposer.py"
 SPECULATIVE = "vllm/config/speculative.py"
 SCHEDULER_CONFIG = "vllm/config/scheduler.py"
 PARALLEL = "vllm/config/parallel.py"
@@ -121,6 +122,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     *_of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
     *_of(
         "outrider.plan",
+        Says(NGRAM, "NgramProposer.__init__", "self.num_numba_thread_available = min(1, (cpu_count // 2))"),
         Holds(ARGUMENTS, "EngineArgs", ("model", "revision", "served_model_name", "max_model_len")),
         Holds(ARGUMENTS, "EngineArgs", ("max_num_seqs", "gpu_memory_utilization", "speculative_config")),
         Holds(

@@ -170,6 +170,7 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
         **extra,
     }
 

@@ -30,6 +30,8 @@ class EngineMethod:
     """Keys of ``--speculative-config``; empty: no such flag."""
     runner: Runner | None = Runner.V1
     """The model runner it needs; None: vLLM's own choice."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment of the engine."""
     why: str = ""
     """Reason of a limit, for the reference and for messages."""
     source: str = ""
@@ -68,6 +70,8 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     ),
     Method.NGRAM: EngineMethod(
         {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 5},
+        # vLLM looks up on one thread; the others of numba's pool only get in its way on a busy machine.
+        variables={"NUMBA_NUM_THREADS": "1"},
         why="Looks up the last two to five tokens in the request's own text.",
         source="vllm/v1/spec_decode/ngram_proposer.py",
     ),

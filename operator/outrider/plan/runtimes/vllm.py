@@ -68,10 +68,10 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
 
 def environment(spec: Spec, *, plugins: str = PLUGINS) -> dict[str, str]:
     """Environment variables that vLLM reads. plugins: `PLUGINS` or `NO_PLUGINS`."""
-    variables = {"VLLM_PLUGINS": plugins, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-    runner = ENGINE_METHODS[spec.speculation.method].runner
-    if runner is not None:
-        variables["VLLM_USE_V2_MODEL_RUNNER"] = runner.value
+    method = ENGINE_METHODS[spec.speculation.method]
+    variables = {"VLLM_PLUGINS": plugins, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **method.variables}
+    if method.runner is not None:
+        variables["VLLM_USE_V2_MODEL_RUNNER"] = method.runner.value
     if not uses_hub(spec):
         variables["HF_HUB_OFFLINE"] = "1"
     return variables
