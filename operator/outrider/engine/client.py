@@ -19,14 +19,13 @@ from outrider.engine.errors import (
     StaleTerm,
 )
 from outrider.engine.state import EngineState
+from outrider.transport import pod_http
 from outrider.tuning.decision import Probe
 
 STATE_PATH = "/outrider/v1/state"
 SCHEDULE_PATH = "/outrider/v1/schedule"
 PROBE_PATH = "/outrider/v1/probe"
 
-_IDLE_SECONDS = 3.0
-"""vLLM's server closes a connection that was idle for 5 s; a request that crosses the close is lost."""
 _MAX_ANSWER_BYTES = 1024 * 1024
 """After decompression; a state has about a thousand."""
 
@@ -97,10 +96,7 @@ class EngineClient:
 
     def __init__(self, *, timeout_seconds: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._timeout = timeout_seconds
-        # A pod is reached by its own address, never through a proxy of the environment. Silent pods must not
-        # use up connections that others wait for.
-        limits = httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS)
-        self._http = httpx.AsyncClient(timeout=None, transport=transport, trust_env=False, limits=limits)
+        self._http = pod_http(transport)
 
     async def aclose(self) -> None:
         """Close all connections."""

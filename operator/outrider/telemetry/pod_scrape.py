@@ -19,6 +19,7 @@ from prometheus_client.samples import Sample as ParsedSample
 from outrider.telemetry import names
 from outrider.telemetry.series import PodKey, PodSeries, SeriesKey, pod_series, series_key
 from outrider.telemetry.source import EnginesUnreachable
+from outrider.transport import pod_http
 
 log = logging.getLogger(__name__)
 
@@ -85,9 +86,7 @@ class PodScrapeSource:
         self._targets = targets
         self._settings = settings or ScrapeSettings()
         self._clock = clock
-        self._http = httpx.AsyncClient(
-            timeout=self._settings.timeout_seconds, transport=transport, trust_env=False
-        )
+        self._http = pod_http(transport)
         self._slots = asyncio.Semaphore(self._settings.concurrency)
         self._pods: dict[PodKey, _Pod] = {}
 
