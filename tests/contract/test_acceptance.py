@@ -74,7 +74,7 @@ def test_acceptance_per_position_is_that_of_the_sampler(engine: Engine) -> None:
     engine.put(a_push(term=1, schedule=a_constant(len(RATES)))).raise_for_status()
     before = scrape(engine)
     with busy(engine, streams=8) as ends:
-        wait_until(lambda: drafts(scrape(engine) - before) >= LEAST_DRAFTS, "too few drafts", seconds=120)
+        wait_until(lambda: drafts(scrape(engine) - before) >= LEAST_DRAFTS, "too few drafts", seconds=400)
     assert set(ends) == {WHOLE}
     counted = settled(engine, before=before, tokens=TOKENS * len(ends))
     trials, accepted = drafts(counted), by_position(counted, VLLM)
