@@ -12,6 +12,7 @@ from pathlib import Path
 
 from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.state import TunerState
+from tests.unit.tuning import guarded
 from tests.unit.tuning.factories import CODE, Engine, a_start, run
 
 FOLDER = Path(__file__).parent / "traces"
@@ -53,9 +54,21 @@ TRACES: Mapping[str, tuple[Part, ...]] = {
 }
 
 
+GUARDRAILS = "guardrails"
+"""The trace of the guardrails: each holds, and without its cause the law goes on."""
+
+
 def trace(name: str) -> str:
     """One line per decision that is not a hold."""
-    return "\n".join(_lines(TRACES[name])) + "\n"
+    return "\n".join(_guardrails() if name == GUARDRAILS else _lines(TRACES[name])) + "\n"
+
+
+def _guardrails() -> Iterator[str]:
+    for guardrail in (*guarded.SIGHT, *guarded.STEP, *guarded.TRYING):
+        scene = guardrail()
+        yield f"--- {guardrail.__name__}: {guardrail.__doc__}"
+        yield f" held  {_words(scene.held.decide())}"
+        yield f" free  {_words(scene.free.decide())}"
 
 
 def _lines(parts: tuple[Part, ...]) -> Iterator[str]:
@@ -71,8 +84,12 @@ def _lines(parts: tuple[Part, ...]) -> Iterator[str]:
 
 
 def _line(at: float, decision: Decision) -> str:
+    return f"{at:4.0f} s  {_words(decision)}"
+
+
+def _words(decision: Decision) -> str:
     what = f"{decision.kind:8s} {decision.reason:16s}"
-    return f"{at:4.0f} s  {what} table {decision.schedule}  {decision.sentence}"
+    return f"{what} table {decision.schedule}  {decision.sentence}"
 
 
 def main() -> None:
@@ -80,7 +97,7 @@ def main() -> None:
     if sys.argv[1:] != ["--write"]:
         sys.exit("python -m tests.unit.tuning.golden --write")
     FOLDER.mkdir(exist_ok=True)
-    for name in TRACES:
+    for name in (*TRACES, GUARDRAILS):
         (FOLDER / f"{name}.txt").write_text(trace(name), encoding="utf-8")
 
 
