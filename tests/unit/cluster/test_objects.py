@@ -18,6 +18,10 @@ def test_log_lines_are_no_launch_failure(message: str) -> None:
     assert launch_failure(Terminated(message=message)) is None
 
 
+def test_a_container_that_never_ended_left_no_launch_failure() -> None:
+    assert launch_failure(None) is None
+
+
 def test_a_pod_without_status_is_not_ready() -> None:
     assert not Pod.model_validate({"metadata": {"name": "a"}}).ready
 

@@ -11,11 +11,11 @@ import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS
+from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN
 from outrider.controller import watch
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import Key, Store
-from outrider.controller.watch import ClusterWatch
+from outrider.controller.store import MANAGED_SELECTOR, Key, Store
+from outrider.controller.watch import WATCHED, ClusterWatch
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.controller.factories import a_raw_model, a_raw_pod
 from tests.unit.controller.watched_server import WatchedServer, a_watched_server
@@ -23,14 +23,23 @@ from tests.unit.controller.watched_server import WatchedServer, a_watched_server
 ERROR_500 = {"kind": "Status", "code": 500, "message": "etcd is away", "metadata": {}}
 
 
-class Watched:
-    """Real watches on a server that a test controls."""
+BY_LABEL: dict[str, set[str | None]] = {
+    MODELS.plural: {None},
+    **{resource.plural: {MANAGED_SELECTOR} for resource in (PODS, *WATCHED_CHILDREN)},
+}
 
-    def __init__(self, server: WatchedServer, store: Store, metrics: OwnMetrics) -> None:
+
+class Watched:
+    """A subject and the server that it watches, which a test controls."""
+
+    def __init__(self, server: WatchedServer, cluster: ClusterClient) -> None:
         self.server = server
-        self.store = store
-        self.metrics = metrics
+        self.store = Store()
+        self.metrics = OwnMetrics()
         self.changes: asyncio.Queue[Key] = asyncio.Queue()
+        self.watch = ClusterWatch(
+            cluster, self.store, self.changes.put_nowait, namespaces=(), metrics=self.metrics
+        )
 
     async def next_change(self) -> Key:
         async with asyncio.timeout(30):
@@ -38,25 +47,30 @@ class Watched:
 
 
 @asynccontextmanager
-async def watching(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
+async def a_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
+    """Not started yet."""
     monkeypatch.setattr(watch, "_RESTART_SECONDS", (0.01,))
     async with a_watched_server(folder) as (server, kubeconfig):
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         configuration = Configuration()
         configuration.host = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         cluster = ClusterClient(ApiClient(configuration))
-        watched = Watched(server, Store(), OwnMetrics())
-        subject = ClusterWatch(
-            cluster, watched.store, watched.changes.put_nowait, namespaces=(), metrics=watched.metrics
-        )
-        task = asyncio.create_task(subject.watch_forever())
+        try:
+            yield Watched(server, cluster)
+        finally:
+            await cluster.aclose()
+
+
+@asynccontextmanager
+async def watching(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
+    async with a_watch(folder, monkeypatch) as watched:
+        task = asyncio.create_task(watched.watch.watch_forever())
         try:
             yield watched
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            await cluster.aclose()
 
 
 async def test_an_event_reaches_the_store_and_names_its_model(
@@ -95,6 +109,25 @@ async def test_an_order_about_the_launch_wakes_its_model(
 def a_config_map(name: str, *, model: str = "m") -> dict[str, Any]:
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": {MODEL_LABEL: model}}}
+
+
+async def test_the_watches_are_of_all_models_and_of_labelled_children_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        for resource in WATCHED:
+            await watched.server.until_watched(resource, 1)
+
+        assert watched.server.selectors == BY_LABEL
+
+
+async def test_a_full_read_is_of_all_models_and_of_labelled_children_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_watch(tmp_path, monkeypatch) as watched:
+        await watched.watch.read_all()
+
+        assert watched.server.selectors == BY_LABEL
 
 
 async def test_a_deletion_reaches_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ class WatchedServer:
     def __init__(self) -> None:
         self.watches: dict[str, list[asyncio.Queue[Mapping[str, Any]]]] = {}
         self.started = asyncio.Condition()
+        self.selectors: dict[str, set[str | None]] = {}  # of labels, by plural: in lists and watches
 
     async def until_watched(self, resource: Resource, times: int) -> None:
         """Wait until a kind is watched for the n-th time."""
@@ -46,6 +47,7 @@ class WatchedServer:
         return web.json_response(_discovery(request.path))
 
     async def _collection(self, request: web.Request, plural: str) -> web.StreamResponse:
+        self.selectors.setdefault(plural, set()).add(request.query.get("labelSelector"))
         if "watch" not in request.query:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()

@@ -175,6 +175,22 @@ def test_a_trial_ends_when_the_load_leaves_its_bin() -> None:
     assert chosen(moved) == 3
 
 
+def test_a_trial_goes_on_while_what_is_measured_tells_of_other_k() -> None:
+    tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
+    other = tick(tried.state, an_exact_window(a_cell(k=3), at=10.0), at=10.0)
+    assert (other.kind, other.reason) == (Kind.HOLD, DecisionReason.MEASURING)
+    assert other.state.trial == tried.state.trial
+    assert other.schedule == tried.schedule
+
+
+def test_a_trial_takes_a_whole_tick_of_the_time_for_calibration() -> None:
+    first = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
+    second = tick(first.state, a_window(k=float(chosen(first)), ended_at=12.0), at=12.0)
+    assert (first.kind, second.kind) == (Kind.EXPLORE, Kind.EXPLORE)
+    credits = [d.state.bins[POLICY.bin_of(8.0)].credit for d in (first, second)]
+    assert credits == [POLICY.calibration_seconds - 10.0, POLICY.calibration_seconds - 10.0 - 7.0]
+
+
 def test_a_trial_that_nobody_measures_is_given_up() -> None:
     tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
     gap = Gap("default/a", GapReason.STALE)

@@ -213,6 +213,18 @@ async def test_where_the_tuner_may_not_act_nothing_is_ordered(
     assert world.orders == []
 
 
+@pytest.mark.parametrize("allowed", [ALLOW, Relaunching()], ids=["allowed", "forbidden"])
+async def test_an_order_of_before_stays_untouched_in_mode_observe(
+    engines: EngineClient, law: Law, allowed: Relaunching
+) -> None:
+    law.structural = Structural.ON
+    async with serving(FakeEngine()) as (pod,):
+        world = a_world(launched(pod), relaunching=allowed, order=LaunchOrder(BARE))
+        world.change(mode=TuningMode.OBSERVE)
+        await ticks(world, engines, 4, seconds=DWELL)
+    assert world.orders == []
+
+
 async def test_a_process_that_died_right_after_its_order_causes_no_second_relaunch(
     engines: EngineClient, law: Law
 ) -> None:

@@ -1,0 +1,141 @@
+"""What the law remembers, one part at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp
+
+import pytest
+
+from outrider.tuning.state import BinState, Drift, Ledger, Pace, Trial
+from tests.unit.tuning.factories import a_policy, a_start
+
+POLICY = a_policy()
+
+
+def booked(ledger: Ledger, gain: float, *, k0: float = 0.0, seconds: float = 5.0) -> Ledger:
+    return ledger.after(gain, k0=k0, seconds=seconds, policy=POLICY)
+
+
+# The ledger
+
+
+def test_a_ledger_forgets_with_its_time_constant() -> None:
+    before = Ledger(gain=-0.05, k0_duty=0.8, weight=1.0)
+    later = booked(before, 0.0, seconds=POLICY.ledger_seconds)
+    assert (later.gain, later.k0_duty) == (pytest.approx(-0.05 / exp(1)), pytest.approx(0.8 / exp(1)))
+    assert later.weight == pytest.approx(1.0)
+
+
+def test_a_fresh_ledger_weighs_what_it_has_seen_of_its_time() -> None:
+    seen = booked(Ledger(), 0.1, k0=1.0, seconds=POLICY.ledger_seconds)
+    share = 1 - exp(-1)
+    assert (seen.gain, seen.k0_duty, seen.weight) == pytest.approx((0.1 * share, share, share))
+
+
+def test_a_ledger_of_many_ticks_is_that_of_one_long_tick() -> None:
+    ticks = Ledger()
+    for _ in range(12):
+        ticks = booked(ticks, 0.1, k0=0.5, seconds=5.0)
+    once = booked(Ledger(), 0.1, k0=0.5, seconds=60.0)
+    assert (ticks.gain, ticks.k0_duty, ticks.weight) == pytest.approx((once.gain, once.k0_duty, once.weight))
+
+
+# Changes of K
+
+
+def test_changes_of_an_hour_ago_hardly_count() -> None:
+    state = BinState(3, changed_at=0.0, switches=6.0)
+    assert state.recent_switches(0.0) == 6.0
+    assert state.recent_switches(3600.0) == pytest.approx(6.0 / exp(1))
+    assert BinState(3, switches=6.0).recent_switches(0.0) == 0.0
+
+
+def test_a_change_is_counted_and_the_k_before_is_kept_to_go_back_to() -> None:
+    before = BinState(3, decided=False, settled_at=10.0, changed_at=0.0, switches=2.0)
+    after = before.changed_to(1, 3600.0, settled=True)
+    assert (after.k, after.decided, after.replaced) == (1, True, 3)
+    assert (after.changed_at, after.settled_at) == (3600.0, 3600.0)
+    assert after.switches == pytest.approx(2.0 / exp(1) + 1.0)
+    assert before.changed_to(1, 3600.0, settled=False).settled_at is None
+
+
+def test_a_k_that_is_to_be_chosen_anew_gets_time_for_it_and_no_way_back() -> None:
+    state = BinState(3, settled_at=10.0, credit=4.0, replaced=1)
+    assert state.unsettled(15.0) == replace(state, settled_at=None, credit=15.0, replaced=None)
+    assert state.unsettled(2.0).credit == 4.0
+
+
+# Drift
+
+
+def test_residuals_within_the_slack_are_no_drift() -> None:
+    drift = Drift()
+    for _ in range(1000):
+        drift = drift.after(POLICY.drift_slack, POLICY)
+    assert drift == Drift()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_mean_that_moved_is_found_once_it_adds_up_beyond_the_threshold(sign: float) -> None:
+    step = POLICY.drift_slack + POLICY.drift_threshold / 3
+    drift, found = Drift(), []
+    for _ in range(4):
+        drift = drift.after(sign * step, POLICY)
+        found.append(drift.found(POLICY))
+    assert found == [False, False, False, True]
+
+
+# Pace
+
+
+def test_pace_follows_measurements_and_grows_surer() -> None:
+    pace, variances = Pace(), [Pace().variance]
+    for _ in range(20):
+        pace = pace.after(0.3, 0.01)
+        variances.append(pace.variance)
+    assert pace.mean == pytest.approx(0.3, abs=0.005)
+    assert variances == sorted(variances, reverse=True)
+
+
+def test_a_measurement_as_good_as_what_is_known_counts_half() -> None:
+    after = Pace(mean=0.1, variance=0.04 - 1e-5).after(0.3, 0.04)
+    assert (after.mean, after.variance) == (pytest.approx(0.2), pytest.approx(0.02))
+
+
+# Trials, and the static table
+
+
+def test_a_trial_starves_after_its_time_without_measurements() -> None:
+    trial = Trial(0, 3, started_at=0.0, heard_at=100.0)
+    limit = 100.0 + POLICY.trial_timeout_seconds
+    assert not trial.starved(POLICY, limit)
+    assert trial.starved(POLICY, limit + 0.1)
+
+
+def test_the_static_table_holds_until_its_time_is_over() -> None:
+    pinned = replace(a_start(), pinned_until=100.0)
+    assert [pinned.pinned_seconds(now) for now in (40.0, 100.0, 160.0)] == [60.0, 0.0, 0.0]
+    assert a_start().pinned_seconds(0.0) == 0.0
+
+
+# Noise
+
+
+def test_noise_grows_with_surprising_readings_and_falls_with_dull_ones() -> None:
+    state = a_start()
+    assert state.noise(POLICY) == POLICY.noise
+    assert state.with_residual(9.0).noise(POLICY) > POLICY.noise > state.with_residual(0.01).noise(POLICY)
+    assert state.noisier().noise(POLICY) == pytest.approx(POLICY.noise * exp(0.2))
+
+
+def test_noise_stays_within_limits_whatever_is_read() -> None:
+    loud = quiet = a_start()
+    for _ in range(2000):
+        loud, quiet = loud.with_residual(1e9), quiet.with_residual(0.0)
+    assert (loud.log_noise, quiet.log_noise) == (1.4, -0.7)
+
+
+def test_readings_of_the_expected_spread_leave_the_noise_where_it_is() -> None:
+    """The mean of log z^2 of a normal distribution is -1.27."""
+    assert a_start().with_residual(exp(-1.27)).log_noise == pytest.approx(0.0)
