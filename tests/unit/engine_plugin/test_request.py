@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from outrider_engine.control import parse_push
+from outrider_engine.control import Push, parse_push
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
 from outrider_engine.request import LARGEST_BODY_BYTES, parse_json, parse_measuring, read_body, require_token
+from tests.unit.engine_plugin.factories import a_push
 
 
 @pytest.fixture
@@ -79,11 +81,39 @@ async def test_reading_stops_at_the_limit() -> None:
     assert len([chunk async for chunk in chunks]) == 8
 
 
-@given(st.binary(max_size=200))
+def read(body: bytes) -> Push | Reason:
+    """The push of any body, or why it is none."""
+    try:
+        return parse_push(parse_json(body))
+    except Refusal as refusal:
+        return refusal.reason
+
+
+@st.composite
+def nearly_pushes(draw: st.DrawFn) -> bytes:
+    """A push as the operator writes it; in half of the cases one field is anything, or some bytes are."""
+    push: dict[str, object] = a_push(term=draw(st.integers(0, 9)), epoch=draw(st.integers(0, 9))).to_wire()
+    damage = draw(st.sampled_from(["", "", "field", "bytes"]))
+    if damage == "field":
+        field = draw(st.sampled_from([*push, "other"]))
+        push[field] = draw(st.sampled_from([None, True, -1, 0, 0.5, 10**9, "1", [], {}]))
+    body = json.dumps(push).encode()
+    cut = draw(st.integers(0, len(body)))
+    return body[:cut] + draw(st.binary(min_size=1, max_size=3)) + body[cut:] if damage == "bytes" else body
+
+
+@given(nearly_pushes())
+def test_bytes_that_are_read_as_a_push_read_back_as_the_same(body: bytes) -> None:
+    push = read(body)
+    assume(isinstance(push, Push))
+    assert read(json.dumps(push.to_wire()).encode()) == push
+
+
+@given(st.binary(max_size=200) | nearly_pushes())
 def test_any_bytes_are_either_a_push_or_malformed(body: bytes) -> None:
-    with pytest.raises(Refusal) as refusal:
-        parse_push(parse_json(body))
-    assert refusal.value.reason is Reason.MALFORMED
+    reason = read(body)
+    assume(isinstance(reason, Reason))
+    assert reason is Reason.MALFORMED
 
 
 def test_a_body_nested_without_end_is_malformed() -> None:

@@ -93,7 +93,8 @@ def test_an_overlay_applied_twice_is_applied_once(base: Json, patch: Json) -> No
 
 
 @settings(deadline=None, max_examples=50)
-@given(base=objects, patch=objects)
-def test_no_null_of_the_overlay_remains(base: Json, patch: Json) -> None:
-    merged = merge(base, patch)
+@given(base=objects, patch=objects, gone=keys)
+def test_no_null_of_the_overlay_remains(base: Json, patch: Json, gone: str) -> None:
+    merged = merge({gone: 1, **base}, {**patch, gone: None})
+    assert gone not in merged
     assert all(merged.get(key, "gone") is not None for key in patch)
