@@ -56,6 +56,7 @@ def from_wire(data: object, policy: Policy) -> TunerState:
     if not indices <= set(range(len(policy.bins))):
         raise StateError("an unknown batch bin")
     named = {*(b.k for b in state.bins.values()), *(k.k for k in state.known), *state.schedule.values()}
+    named |= {b.replaced for b in state.bins.values() if b.replaced is not None}
     if not named | ({state.trial.k} if state.trial else set()) <= set(policy.candidates):
         raise StateError("a K that is no candidate")
     return state

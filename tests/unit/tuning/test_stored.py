@@ -60,6 +60,7 @@ KNOWN = {
         a_wire(known=[{**KNOWN, "k": 4}]),
         a_wire(known=[{**KNOWN, "bin": 99}]),
         a_wire(known=[{**KNOWN, "log_step": float("nan")}]),
+        a_wire(bins={"3": {"k": 3, "replaced": 4}}),
         a_wire(trial={"bin": 3, "k": 4, "started_at": 0.0, "heard_at": 0.0}),
         a_wire(schedule={"tiers": []}),
         a_wire(schedule={"tiers": [{"max_batch_size": None, "num_speculative_tokens": 7}]}),
