@@ -1,0 +1,1 @@
+"""Small changes to the files that keep people safe: would any test notice?"""

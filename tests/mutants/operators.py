@@ -1,0 +1,82 @@
+"""Changes that Cosmic Ray does not know: a check that never holds, and a call that is not made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import parso
+from cosmic_ray.operators.operator import Example, Operator
+from cosmic_ray.operators.provider import OperatorProvider
+from parso.tree import BaseNode, NodeOrLeaf
+
+Span = tuple[tuple[int, int], tuple[int, int]]
+
+
+class NeverHolds(Operator):
+    """The condition of an `if` or an `elif` becomes False."""
+
+    def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Span]:
+        """Each condition."""
+        for condition in _conditions(node):
+            yield condition.start_pos, condition.end_pos
+
+    def mutate(self, node: BaseNode, index: int) -> BaseNode:
+        """Replace one of them."""
+        condition = list(_conditions(node))[index]
+        node.children[node.children.index(condition)] = parso.parse(" False")
+        return node
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """What it makes of what."""
+        return (
+            Example("if a < b:\n    return\n", "if False:\n    return\n"),
+            Example("if a:\n    b\nelif c:\n    d\n", "if a:\n    b\nelif False:\n    d\n", occurrence=1),
+        )
+
+
+class NotCalled(Operator):
+    """A call whose answer nobody takes is left out."""
+
+    def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Span]:
+        """The statement."""
+        if node.type == "simple_stmt" and _is_call(node.children[0]):
+            yield node.children[0].start_pos, node.children[0].end_pos
+
+    def mutate(self, node: BaseNode, index: int) -> BaseNode:  # noqa: ARG002 - as `Operator` has it
+        """Replace it."""
+        node.children[0] = parso.parse(node.children[0].get_first_leaf().prefix + "pass")
+        return node
+
+    @classmethod
+    def examples(cls) -> Sequence[Example]:
+        """What it makes of what."""
+        return (
+            Example("if a:\n    f(b)\n", "if a:\n    pass\n"),
+            Example("async def f():\n    await g.h()\n", "async def f():\n    pass\n"),
+        )
+
+
+OWN: Mapping[str, Operator] = {"NeverHolds": NeverHolds(), "NotCalled": NotCalled()}
+
+
+def operators() -> dict[str, Operator]:
+    """By name. Without those that need names of variables, and without a `|` that is another operator:
+    most of them stand in annotations, which nobody evaluates."""
+    known = OperatorProvider()
+    plain = {name: known[name]() for name in known if not known[name].arguments() and "_BitOr_" not in name}
+    return {**plain, **OWN}
+
+
+def _conditions(node: NodeOrLeaf) -> Iterator[NodeOrLeaf]:
+    if node.type != "if_stmt":
+        return
+    for keyword, condition in zip(node.children, node.children[1:], strict=False):
+        if keyword.type == "keyword" and keyword.value in ("if", "elif"):
+            yield condition
+
+
+def _is_call(node: NodeOrLeaf) -> bool:
+    return node.type == "atom_expr" and (
+        node.children[-1].type == "trailer" and node.children[-1].children[0].value == "("
+    )

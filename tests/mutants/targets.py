@@ -1,0 +1,44 @@
+"""What is changed, and which tests have to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_LAW = "tests/unit/tuning/test_guarded.py tests/unit/tuning/test_golden.py tests/unit/tuning/test_law.py"
+_LEADING = "tests/unit/cluster tests/unit/controller -k 'lease or leader or process'"
+_PUSHING = "tests/unit/engine/test_actuation.py tests/unit/tuning_loop"
+_WINDOWS = "tests/unit/telemetry/test_windows.py tests/unit/telemetry/test_cells.py"
+_PLUGIN = "tests/unit/engine_plugin"
+
+TARGETS: Mapping[str, str] = {
+    "operator/outrider/tuning/law.py": _LAW,
+    "operator/outrider/tuning/guardrails.py": f"tests/unit/tuning/test_guardrails.py {_LAW}",
+    "operator/outrider/tuning/trying.py": f"tests/unit/tuning/test_explore.py {_LAW}",
+    "operator/outrider/tuning/choose.py": _LAW,
+    "operator/outrider/tuning/state.py": (
+        f"tests/unit/tuning/test_state.py tests/unit/tuning/test_stored.py {_LAW}"
+    ),
+    "operator/outrider/tuning/stored.py": "tests/unit/tuning/test_stored.py",
+    "operator/outrider/controller/launching.py": (
+        "tests/unit/tuning_loop/test_relaunches.py tests/unit/controller/test_launch_desk.py"
+    ),
+    "operator/outrider/controller/leader.py": _LEADING,
+    "operator/outrider/controller/process.py": _LEADING,
+    "operator/outrider/cluster/lease.py": _LEADING,
+    "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",
+    "operator/outrider/controller/watch.py": "tests/unit/controller/test_watch.py",
+    "operator/outrider/controller/urgency.py": "tests/unit/controller/test_urgency.py",
+    "operator/outrider/controller/engine_tables.py": _PUSHING,
+    "operator/outrider/controller/actuation.py": _PUSHING,
+    "operator/outrider/engine/client.py": "tests/unit/engine",
+    "operator/outrider/engine/state.py": "tests/unit/engine",
+    "operator/outrider/telemetry/cells.py": _WINDOWS,
+    "operator/outrider/telemetry/deltas.py": _WINDOWS,
+    "operator/outrider/telemetry/windows.py": _WINDOWS,
+    "operator/outrider/api/schedule.py": "tests/unit/api tests/unit/engine_plugin/test_bins.py",
+    "engine_image/outrider_engine/control.py": f"{_PLUGIN}/test_control.py {_PLUGIN}/test_core.py",
+    "engine_image/outrider_engine/core.py": f"{_PLUGIN}/test_core.py {_PLUGIN}/test_engines.py",
+    "engine_image/outrider_engine/table.py": f"{_PLUGIN}/test_table.py {_PLUGIN}/test_request.py",
+    "engine_image/outrider_engine/probe.py": f"{_PLUGIN}/test_probe.py {_PLUGIN}/test_core.py",
+}
+"""By file: the arguments that pytest gets."""
