@@ -28,6 +28,9 @@ PLUGINS = "vllm/plugins/__init__.py"
 ENDPOINT = "vllm/plugins/endpoint_plugins/interface.py"
 ARGUMENTS = "vllm/engine/arg_utils.py"
 ENVIRONMENT = "vllm/envs.py"
+HEALTH = "vllm/entrypoints/serve/instrumentator/health.py"
+LAUNCHER = "vllm/entrypoints/launchers/launcher.py"
+LAUNCHER_UNTIL_0_29 = "vllm/entrypoints/launcher.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +39,32 @@ class Expectation:
 
     used_by: the module of this project that breaks without it.
     since: the first version in which it is needed, where the code does without it before.
+    until: the first version in which another line takes its place.
     """
 
     form: Form
     used_by: str
     since: Version | None = None
+    until: Version | None = None
+
+    def needed_in(self, version: Version) -> bool:
+        """Whether a release has to keep it."""
+        begun = self.since is None or version >= self.since
+        return begun and (self.until is None or version < self.until)
 
 
-def _of(used_by: str, *forms: Form) -> tuple[Expectation, ...]:
-    return tuple(Expectation(form, used_by) for form in forms)
+def _of(
+    used_by: str, *forms: Form, since: Version | None = None, until: Version | None = None
+) -> tuple[Expectation, ...]:
+    return tuple(Expectation(form, used_by, since, until) for form in forms)
+
+
+def _serving(launcher: str) -> tuple[Form, ...]:
+    """At SIGTERM vLLM ends the engine client first and its HTTP server, by this name, last."""
+    return (
+        Says(launcher, "serve_http", "app.state.server = server"),
+        Says(launcher, "serve_http", "partial(engine_client.shutdown, timeout=timeout)"),
+    )
 
 
 EXPECTATIONS: tuple[Expectation, ...] = (
@@ -119,6 +139,10 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(ENDPOINT, "EndpointPlugin.attach_router", takes=("self", "app")),
         Defines(ENDPOINT, "EndpointPlugin.init_state", takes=("self", "engine_client", "state", "args")),
     ),
+    Expectation(Defines(ASYNC_LLM, "AsyncLLM.shutdown", takes=("self", "timeout")), "engines.py"),
+    *_of("server.py", *_serving(LAUNCHER_UNTIL_0_29), until=(0, 29)),
+    *_of("server.py", *_serving(LAUNCHER), since=(0, 29)),
+    *_of("ending.py", Names(HEALTH, ("/health",))),
     *_of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
     *_of(
         "outrider.plan",

@@ -6,9 +6,10 @@ is stale.
 
 from __future__ import annotations
 
-from engine_image.contract.expectations import EXPECTATIONS
+from engine_image.contract.expectations import EXPECTATIONS, Expectation
 from engine_image.contract.result import NOT_NEEDED, Outcome, Result
 from outrider.api.generated import write_or_print
+from outrider_engine.support import Version
 
 FILE_NAME = "versions.md"
 
@@ -46,7 +47,7 @@ def render(result: Result | None = None) -> str:
     shown = Result.read() if result is None else result
     rows = "\n".join(_row(name, outcome) for name, outcome in shown.versions.items())
     broken = "".join(_broken(name, outcome) for name, outcome in shown.versions.items() if outcome.broken)
-    lines = "\n".join(f"| `{e.form.text()}` | {e.used_by} | {_since(e.since)} |" for e in EXPECTATIONS)
+    lines = "\n".join(f"| `{e.form.text()}` | {e.used_by} | {_releases(e)} |" for e in EXPECTATIONS)
     return (
         f"{_HEAD}Checked on {shown.date}.\n\n"
         "| release | expectations that hold | differences in the table of methods | run |\n"
@@ -65,8 +66,13 @@ def _broken(name: str, outcome: Outcome) -> str:
     return f"{name} does not keep:\n\n" + "".join(f"- {line}\n" for line in outcome.broken) + "\n"
 
 
-def _since(version: tuple[int, int] | None) -> str:
-    return "the oldest" if version is None else f"{version[0]}.{version[1]}"
+def _releases(expectation: Expectation) -> str:
+    since = "the oldest" if expectation.since is None else _spell(expectation.since)
+    return since if expectation.until is None else f"{since}, before {_spell(expectation.until)}"
+
+
+def _spell(version: Version) -> str:
+    return ".".join(map(str, version))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def check(source: Source, version: str) -> Outcome:
         raise ValueError(f"{version} is no version")
     verdicts = {
         expectation.form.text(): _spell(expectation.form.verify(source))
-        if expectation.since is None or number >= expectation.since
+        if expectation.needed_in(number)
         else NOT_NEEDED
         for expectation in EXPECTATIONS
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,8 @@ from fastapi.responses import JSONResponse
 
 from outrider_engine.attempts import Attempts
 from outrider_engine.control import parse_push
+from outrider_engine.drain import DRAIN_FILE_VARIABLE
+from outrider_engine.ending import Ending, EndingMiddleware
 from outrider_engine.engines import EngineCores
 from outrider_engine.exposition import MetricsMiddleware
 from outrider_engine.probe import parse_probe
@@ -20,6 +23,7 @@ from outrider_engine.readiness import self_test
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
 from outrider_engine.request import parse_json, parse_measuring, read_body, require_token
 from outrider_engine.scrape import Scrape
+from outrider_engine.server import close_connections
 
 TOKEN_FILE_VARIABLE = "OUTRIDER_TOKEN_FILE"
 SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
@@ -35,8 +39,8 @@ class ControlApi:
     required_tasks = ("generate",)
 
     def __init__(self) -> None:
-        token_file = os.environ.get(TOKEN_FILE_VARIABLE)
-        self._token_file = Path(token_file) if token_file else None
+        self._token_file = _path(TOKEN_FILE_VARIABLE)
+        self._ending = Ending(_path(DRAIN_FILE_VARIABLE))
         self._engines = EngineCores(None)
         self._scrape = Scrape(self._engines)
 
@@ -51,14 +55,26 @@ class ControlApi:
         ):
             app.add_api_route(path, self._guarded(answer), methods=[method], include_in_schema=False)
         app.add_middleware(MetricsMiddleware, text=lambda: self._scrape.text())
+        app.add_middleware(EndingMiddleware, ending=self._ending)
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:  # noqa: ARG002
         """Keep the way to the engine cores and test them; vLLM awaits this once, before it serves."""
         self._engines = EngineCores(engine_client)
         self._scrape = Scrape(self._engines)
+        self._await_end(state)
         if os.environ.get(SELF_TEST_VARIABLE) != "0":
-            file = os.environ.get(SELF_TEST_FILE_VARIABLE)
-            await self_test(self._engines, Attempts(Path(file) if file else None))
+            await self_test(self._engines, Attempts(_path(SELF_TEST_FILE_VARIABLE)))
+
+    def _await_end(self, state: Any) -> None:
+        """Be told when vLLM ends, however that began."""
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            self._ending.stop()
+            loop.call_soon_threadsafe(close_connections, state)
+
+        self._ending.forget_drain()
+        self._engines.on_shutdown(stop)
 
     def _guarded(self, answer: Answer) -> Callable[[Request], Awaitable[JSONResponse]]:
         """A route that asks for the token and tells a refusal with its reason."""
@@ -94,6 +110,11 @@ class ControlApi:
 def create() -> ControlApi:
     """Factory that vLLM calls in each API server process."""
     return ControlApi()
+
+
+def _path(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value) if value else None
 
 
 def _refused(refusal: Refusal) -> JSONResponse:

@@ -5,9 +5,10 @@ names of vLLM's engine client.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from outrider_engine.refusal import Reason, Refusal
@@ -28,12 +29,28 @@ class EngineCoreDied(Exception):
 class EngineCores:
     """Reached by vLLM's own utility calls, through the ``engine_core`` of its async engine client.
 
-    Nothing of the client is touched before the first request, so a client of another shape makes
-    the control API say so and does not keep the server from starting.
+    A client of another shape makes the control API say so and does not keep the server from starting.
     """
 
     def __init__(self, engine_client: Any) -> None:
         self._engine_client = engine_client
+
+    def on_shutdown(self, begins: Callable[[], None]) -> None:
+        """Have ``begins`` called, in whatever thread, just before vLLM ends this client.
+
+        Its first step is to give up tokenizing, so from there on a new request ends in an error.
+        """
+        shutdown = getattr(self._engine_client, "shutdown", None)
+        if shutdown is None:
+            logger.warning("outrider: the end of this engine is not seen; requests that meet it will fail")
+            return
+
+        @functools.wraps(shutdown)
+        def told(*args: Any, **kwargs: Any) -> Any:
+            begins()
+            return shutdown(*args, **kwargs)
+
+        self._engine_client.shutdown = told
 
     async def state(self) -> State:
         """The state of all engine cores; when they cannot be asked, ``liveTuning`` says why."""

@@ -7,22 +7,16 @@ what vLLM writes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from outrider_engine.asgi import App, Message, Receive, Scope, Send
 from outrider_engine.bins import Bin, batch_bins
 from outrider_engine.measure import CellSums
 from outrider_engine.state import Measurement
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ENGINE = ["model_name", "engine"]
 MIXED = "mixed"

@@ -29,6 +29,9 @@ Source: the ``patchMergeKey`` tags of ``k8s.io/api/core/v1``.
 _RETAIN_KEYS = {"volumes", "env"}
 """Entries that hold one of several alternatives: a patch that names one drops the others."""
 
+_HANDLERS = {"preStop", "postStart"}
+"""Objects that hold one of several alternatives, likewise."""
+
 _DIRECTIVE = "$patch"
 
 
@@ -53,7 +56,8 @@ def merge(base: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> Json
 
 def _merged_value(field: str, base: JsonValue, patch: JsonValue) -> JsonValue:
     if isinstance(patch, dict):
-        return merge(base if isinstance(base, dict) else {}, patch)
+        before = base if isinstance(base, dict) and field not in _HANDLERS else {}
+        return merge(before, patch)
     if isinstance(patch, list) and field in MERGE_KEYS:
         return _merged_list(field, base if isinstance(base, list) else [], patch)
     return patch

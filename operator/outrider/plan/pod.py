@@ -35,12 +35,14 @@ _PLUGIN_VARIABLES: Mapping[str, str] = {
     "OUTRIDER_TOKEN_FILE": f"{CONTROL_FOLDER}/{TOKEN_FILE}",
     # In the pod's own volume, which outlives a container that a drafter ended.
     "OUTRIDER_SELF_TEST_FILE": "/tmp/outrider-self-test.json",
+    "OUTRIDER_DRAIN_FILE": "/tmp/outrider-drain",
 }
 
 OWNED_VARIABLES = frozenset({"VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", *_PLUGIN_VARIABLES})
 """Another value would take the engine out of Outrider's control, or let it crash on a pushed table."""
 
 _WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
+_DRAIN = ("python3", "-m", "outrider_engine.drain")
 _STOCK = ("python3", "-m", "vllm.entrypoints.openai.api_server")
 
 _USER_ID = 1000
@@ -52,8 +54,18 @@ _LIVENESS_PROBES = 24
 """Two minutes: an engine that does not end by itself when its core died never comes back, but loading it
 again is dear, so a server that is only slow gets its time."""
 
-_DRAIN_SECONDS = 5
-"""Endpoints forget a stopping pod within this time, so it gets no new requests while it ends."""
+_HEALTH = "/health"
+_READINESS = "/health?readiness"
+"""The plugin answers 503 here while the pod drains; without it this is `_HEALTH`."""
+
+_FORGET_SECONDS = 5
+"""Endpoints forget a stopping pod within this time; until then new connections come."""
+_DRAIN_SECONDS = 30
+"""At most: until then a stopping pod waits for its clients to go elsewhere. A client does so at its next
+request, and vLLM closes a connection that is idle for 5 s, so only longer answers are left."""
+_STOCK_DRAIN_SECONDS = 15
+"""Always: a stock engine cannot send clients away. Those whose connections are idle for 5 s in a row,
+or no older than 10 s, have left by then."""
 _END_SECONDS = 10
 """What an engine takes to end once its requests have."""
 
@@ -123,7 +135,7 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
             "runAsGroup": _USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "terminationGracePeriodSeconds": _DRAIN_SECONDS
+        "terminationGracePeriodSeconds": (_STOCK_DRAIN_SECONDS if launch.stock else _DRAIN_SECONDS)
         + vllm.shutdown_timeout(launch.spec.engine.args)
         + _END_SECONDS,
         "containers": [_container(model, launch, image=image)],
@@ -137,11 +149,6 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
 def _container(model: SpeculativeModel, launch: EngineLaunch, *, image: str) -> Json:
     spec = launch.spec
     served_name = spec.model.served_name or model.metadata.name
-    health: Json = {
-        "httpGet": {"path": "/health", "port": PORT_NAME},
-        "periodSeconds": _PROBE_SECONDS,
-        "timeoutSeconds": _PROBE_SECONDS,
-    }
     return {
         "name": CONTAINER,
         "image": image,
@@ -150,10 +157,10 @@ def _container(model: SpeculativeModel, launch: EngineLaunch, *, image: str) -> 
         "env": _env(launch),
         "ports": [{"name": PORT_NAME, "containerPort": spec.engine.port, "protocol": "TCP"}],
         "resources": {kind: dict(amounts) for kind, amounts in resources(spec).items()},
-        "startupProbe": {**health, "failureThreshold": _STARTUP_PROBES},
-        "readinessProbe": {**health, "failureThreshold": _READINESS_PROBES},
-        "livenessProbe": {**health, "failureThreshold": _LIVENESS_PROBES},
-        "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}},
+        "startupProbe": _probe(_HEALTH, _STARTUP_PROBES),
+        "readinessProbe": _probe(_HEALTH if launch.stock else _READINESS, _READINESS_PROBES),
+        "livenessProbe": _probe(_HEALTH, _LIVENESS_PROBES),
+        "lifecycle": {"preStop": _pre_stop(launch)},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -162,6 +169,24 @@ def _container(model: SpeculativeModel, launch: EngineLaunch, *, image: str) -> 
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _volume_mounts(launch),
     }
+
+
+def _probe(path: str, failure_threshold: int) -> Json:
+    return {
+        "httpGet": {"path": path, "port": PORT_NAME},
+        "periodSeconds": _PROBE_SECONDS,
+        "timeoutSeconds": _PROBE_SECONDS,
+        "failureThreshold": failure_threshold,
+    }
+
+
+def _pre_stop(launch: EngineLaunch) -> Json:
+    """What comes before SIGTERM, at which vLLM stops taking requests at once."""
+    if launch.stock:
+        return {"sleep": {"seconds": _STOCK_DRAIN_SECONDS}}
+    limits = {"port": launch.spec.engine.port, "at-least": _FORGET_SECONDS, "at-most": _DRAIN_SECONDS}
+    flags = [word for flag, value in limits.items() for word in (f"--{flag}", str(value))]
+    return {"exec": {"command": [*_DRAIN, *flags]}}
 
 
 def _env(launch: EngineLaunch) -> list[JsonValue]:

@@ -175,3 +175,16 @@ async def test_no_token_of_a_failing_call_reaches_the_answer(caplog: pytest.LogC
         await cores(engine_core).put(a_push().to_wire())
     assert "s3cret" not in refused.value.message
     assert "did not take the request" in caplog.text
+
+
+def test_the_end_of_the_engine_client_is_told_before_it_begins() -> None:
+    events: list[object] = []
+    client = SimpleNamespace(shutdown=lambda timeout: events.append(timeout))
+    EngineCores(client).on_shutdown(lambda: events.append("told"))
+    client.shutdown(timeout=50)
+    assert events == ["told", 50]
+
+
+def test_an_engine_client_whose_end_is_not_seen_serves_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    EngineCores(SimpleNamespace()).on_shutdown(lambda: None)
+    assert "the end of this engine is not seen" in caplog.text

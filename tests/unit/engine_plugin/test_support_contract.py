@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine_image.contract import reference
-from engine_image.contract.expectations import EXPECTATIONS
+from engine_image.contract.expectations import EXPECTATIONS, Expectation
 from engine_image.contract.forms import Defines, Form, Holds, Imports, Inherits, Names, Says, Verdict
 from engine_image.contract.matrix import differences
 from engine_image.contract.result import Result
@@ -78,6 +78,17 @@ def test_each_form_tells_what_is_there(source: Source, form: Form, verdict: Verd
 
 def test_a_vllm_of_another_shape_differs_from_the_table_of_methods(source: Source) -> None:
     assert "draft_model on V1: the table says follows, the source absent" in differences(source, (0, 32))
+
+
+def test_an_expectation_is_about_the_releases_that_it_names() -> None:
+    form, asked = Defines(PATH, "Core"), [(0, 28), (0, 29), (0, 30)]
+    whole, newer, older = (
+        Expectation(form, "x.py", since, until)
+        for since, until in [(None, None), ((0, 29), None), (None, (0, 30))]
+    )
+    assert [whole.needed_in(version) for version in asked] == [True, True, True]
+    assert [newer.needed_in(version) for version in asked] == [False, True, True]
+    assert [older.needed_in(version) for version in asked] == [True, True, False]
 
 
 def test_no_expectation_stands_twice() -> None:
@@ -210,9 +221,9 @@ def test_the_contract_covers_every_name_of_vllm_that_the_plugin_uses(name: str) 
     assert unexpected(ast.parse((PLUGIN / name).read_text())) == []
 
 
-def test_only_two_modules_of_the_plugin_import_vllm_or_know_its_objects() -> None:
+def test_only_three_modules_of_the_plugin_import_vllm_or_know_its_objects() -> None:
     knowing = {path.name for path in PLUGIN.glob("*.py") if any(uses(ast.parse(path.read_text())))}
-    assert knowing == {"attach.py", "engines.py"}
+    assert knowing == {"attach.py", "engines.py", "server.py"}
 
 
 @pytest.mark.parametrize(

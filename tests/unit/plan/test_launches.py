@@ -112,6 +112,26 @@ def test_a_stock_engine_sees_nothing_of_outrider() -> None:
     assert not {"schedule", "control"} & volumes(result)
 
 
+def test_a_stock_engine_cannot_be_drained_so_its_pod_waits_before_it_ends() -> None:
+    """Longer than endpoints take to forget it, and than vLLM keeps an idle connection open."""
+    found = planned(tuned(ROLLOUT))
+    engine = engine_container(found)
+
+    assert engine["lifecycle"]["preStop"] == {"sleep": {"seconds": 15}}
+    assert engine["readinessProbe"]["httpGet"]["path"] == "/health"
+    assert pod_spec(found)["terminationGracePeriodSeconds"] == 15 + 50 + 10
+
+
+def test_a_canary_is_drained_as_its_replicas_are() -> None:
+    replica, canary = (
+        child["spec"]["template"]["spec"]["containers"][0]
+        for child in planned(tuned(ALLOWED), CANARY, replicas=2).children
+        if child["kind"] == "Deployment"
+    )
+    assert canary["lifecycle"] == replica["lifecycle"]
+    assert "exec" in canary["lifecycle"]["preStop"]
+
+
 def test_a_stock_engine_is_launched_with_the_static_table() -> None:
     result = planned(tuned(ROLLOUT))
 

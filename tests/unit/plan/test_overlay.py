@@ -32,6 +32,17 @@ def test_containers_merge_by_name() -> None:
     assert merged == a_container(image="x", tty=True)
 
 
+def test_one_handler_takes_the_place_of_another() -> None:
+    planned = {
+        "lifecycle": {"preStop": {"exec": {"command": ["drain"]}}, "postStart": {"sleep": {"seconds": 1}}}
+    }
+    merged = merge(planned, {"lifecycle": {"preStop": {"sleep": {"seconds": 9}}}})
+    assert merged["lifecycle"] == {
+        "preStop": {"sleep": {"seconds": 9}},
+        "postStart": {"sleep": {"seconds": 1}},
+    }
+
+
 def test_new_entries_come_last() -> None:
     merged = merge({"env": [{"name": "A", "value": "1"}]}, {"env": [{"name": "B", "value": "2"}]})
     assert [entry["name"] for entry in merged["env"]] == ["A", "B"]  # type: ignore[index,union-attr,call-overload]

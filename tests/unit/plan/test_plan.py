@@ -14,6 +14,7 @@ from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.plan import Plan, PlanSettings
 from outrider.plan.names import REVISION_LABEL
+from outrider_engine.ending import READINESS
 from tests.unit.plan.factories import (
     CPU,
     a_model,
@@ -183,11 +184,34 @@ def test_a_flag_of_the_user_replaces_a_default() -> None:
 
 @pytest.mark.parametrize("args", [{}, {"shutdown-timeout": 300}, {"shutdown-timeout": 0}])
 def test_requests_may_end_before_a_stopping_pod_is_killed(args: dict[str, object]) -> None:
-    """Beyond their time the pod's grace covers the pause until endpoints forget it, and the engine's end."""
+    """Beyond their time the pod's grace covers the drain before SIGTERM, and the engine's end."""
     found = a_plan(a_model(engine={"args": args}))
-    pause = engine_container(found)["lifecycle"]["preStop"]["sleep"]["seconds"]
+    command = engine_container(found)["lifecycle"]["preStop"]["exec"]["command"]
+    drain = int(command[command.index("--at-most") + 1])
     grace = pod_spec(found)["terminationGracePeriodSeconds"]
-    assert grace - pause - int(flag(found, "--shutdown-timeout") or 0) == 10
+    assert grace - drain - int(flag(found, "--shutdown-timeout") or 0) == 10
+
+
+def test_a_stopping_pod_drains_the_port_that_it_serves_on() -> None:
+    found = engine_container(a_plan(a_model(engine={"port": 9000})))
+    command = found["lifecycle"]["preStop"]["exec"]["command"]
+    assert command[:3] == ["python3", "-m", "outrider_engine.drain"]
+    assert command[3:] == ["--port", "9000", "--at-least", "5", "--at-most", "30"]
+
+
+def test_a_draining_pod_fails_its_readiness_and_no_other_probe() -> None:
+    found = engine_container(a_plan(a_model()))
+    paths = {kind: found[kind]["httpGet"]["path"] for kind in found if kind.endswith("Probe")}
+    readiness = f"{READINESS[0]}?{READINESS[1].decode()}"
+    assert paths == {"startupProbe": "/health", "readinessProbe": readiness, "livenessProbe": "/health"}
+
+
+def test_the_drain_of_the_user_takes_the_place_of_the_planned_one() -> None:
+    lifecycle = {"preStop": {"sleep": {"seconds": 60}}}
+    found = a_plan(
+        a_model(podTemplate={"spec": {"containers": [{"name": "engine", "lifecycle": lifecycle}]}})
+    )
+    assert engine_container(found)["lifecycle"] == lifecycle
 
 
 def test_who_sets_another_time_to_end_gets_it_once() -> None:

@@ -1,0 +1,120 @@
+"""How an API server takes leave of its clients.
+
+While the pod drains every request is served as ever, and every answer closes its connection, so the
+client's next request goes to another pod. Once vLLM ends its engine it answers new requests with an
+error of its own; they are sent away here instead, as something to try again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from outrider_engine.asgi import App, Message, Receive, Scope, Send
+
+RETRY_AFTER_SECONDS = 1
+READINESS = ("/health", b"readiness")
+"""Path and query of the readiness probe. A server without this middleware answers it by its health."""
+
+_READING = ("GET", "HEAD")
+_CLOSE = (b"connection", b"close")
+_UNAVAILABLE = json.dumps(
+    {
+        "error": {
+            "message": "This engine is ending. Send the request again.",
+            "type": "ServiceUnavailableError",
+            "param": None,
+            "code": 503,
+        }
+    }
+).encode()
+
+
+class Ending:
+    """How far the end of this API server has come.
+
+    drain_file: it is there while the pod drains; None where nothing drains the pod.
+    """
+
+    def __init__(self, drain_file: Path | None) -> None:
+        self._drain_file = drain_file
+        self._stopped = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether vLLM is ending its engine."""
+        return self._stopped
+
+    @property
+    def draining(self) -> bool:
+        """Whether clients are to go elsewhere."""
+        return self._stopped or (self._drain_file is not None and self._drain_file.exists())
+
+    def stop(self) -> None:
+        """From here on no new request can be served."""
+        self._stopped = True
+
+    def forget_drain(self) -> None:
+        """Undo the drain of an earlier container of this pod: the file outlives it."""
+        if self._drain_file is not None:
+            self._drain_file.unlink(missing_ok=True)
+
+
+class EndingMiddleware:
+    """Takes leave of clients as `Ending` says; until then every request and answer passes as it is."""
+
+    def __init__(self, app: App, *, ending: Ending) -> None:
+        self._app = app
+        self._ending = ending
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        answer = _Answer(send, self._ending)
+        if self._refuses(scope):
+            return await answer.refuse()
+        try:
+            await self._app(scope, receive, answer.send)
+        except Exception:
+            # Whatever a request meets in an engine that ends, sending it again is what helps.
+            if answer.begun or not self._ending.stopped:
+                raise
+            await answer.refuse()
+
+    def _refuses(self, scope: Scope) -> bool:
+        if (scope["path"], scope["query_string"]) == READINESS:
+            return self._ending.draining
+        return self._ending.stopped and scope["method"] not in _READING
+
+
+class _Answer:
+    def __init__(self, send: Send, ending: Ending) -> None:
+        self._send = send
+        self._ending = ending
+        self._refused = False
+        self.begun = False
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the app's answer on, or leave it out where a refusal took its place."""
+        starts = message["type"] == "http.response.start"
+        if starts and self._ending.stopped and message["status"] == 500:
+            await self.refuse()
+        if self._refused:
+            return
+        if starts and self._ending.draining:
+            message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
+        self.begun = True
+        await self._send(message)
+
+    async def refuse(self) -> None:
+        """Answer 503 in the form of vLLM's own errors."""
+        self.begun = self._refused = True
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(_UNAVAILABLE)).encode()),
+            (b"retry-after", str(RETRY_AFTER_SECONDS).encode()),
+            _CLOSE,
+        ]
+        await self._send({"type": "http.response.start", "status": 503, "headers": headers})
+        await self._send({"type": "http.response.body", "body": _UNAVAILABLE})
