@@ -62,6 +62,9 @@ bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; 
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.engine.control
 
+bench-ends: cluster ## End pods under clients that keep their connections, and count lost requests. ARGS="--count 3"
+	$(RUN) python -m tests.bench.ends $(ARGS)
+
 contract: ## Check the source of every supported vLLM against what the plugin stands on
 	@$(UP) --until workspace
 	$(RUN) python -m engine_image.contract --write engine_image/contract/result.json

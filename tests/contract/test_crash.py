@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from outrider_engine.drain import open_connections, wait_for_clients
 from tests.contract.engine import STATIC_TABLE, Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
 from tests.contract.load import WHOLE, busy
@@ -37,6 +38,8 @@ class Crash:
     answer: httpx.Response
     """To the push."""
     restarted: Engine
+    drain_file: Path
+    """Of the restarted one."""
 
 
 def kill(pid: int) -> None:
@@ -67,9 +70,14 @@ def crash(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cr
         answer = push_into_a_crash(killed)
         killed.process.wait(timeout=END_SECONDS)
     script = str(Path(__file__).with_name("many_servers.py"))
-    launch = Launch(entry=(script,), flags=("--api-server-count", str(SERVERS)))
+    drain_file = tmp_path_factory.mktemp("pod") / "drain"
+    launch = Launch(
+        entry=(script,),
+        flags=("--api-server-count", str(SERVERS)),
+        variables={"OUTRIDER_DRAIN_FILE": str(drain_file)},
+    )
     with running_engine(plugin, tmp_path_factory.mktemp("restarted"), launch) as restarted:
-        yield Crash(killed, answer, restarted)
+        yield Crash(killed, answer, restarted, drain_file)
 
 
 def test_a_killed_engine_core_ends_the_container_though_a_push_waits_for_it(crash: Crash) -> None:
@@ -105,6 +113,22 @@ def test_every_api_server_tells_the_same_and_refuses_the_same(crash: Crash) -> N
     assert {answer.status_code for answer in older} == {409}
     assert len(spread) == SERVERS
     assert min(spread) > 0, "one server had no connection, so it told nothing"
+
+
+def test_every_api_server_sends_its_clients_away_while_the_engine_drains(crash: Crash) -> None:
+    engine, port = crash.restarted, httpx.URL(crash.restarted.url).port or 0
+    with ExitStack() as stack:
+        clients = [stack.enter_context(engine.client()) for _ in range(CONNECTIONS)]
+        before = [client.get("/health") for client in clients]
+        spread = [connections(pid, port) for pid in pids(engine, SERVER)]
+        crash.drain_file.touch()
+        during = [client.get("/health") for client in clients]
+        crash.drain_file.unlink()
+        wait_for_clients(lambda: open_connections(port), at_least=0, at_most=END_SECONDS)
+        assert open_connections(port) == 0
+    assert min(spread) > 0, "one server had no connection, so it sent nobody away"
+    assert {answer.headers.get("connection") for answer in before} == {None}
+    assert {answer.headers.get("connection") for answer in during} == {"close"}
 
 
 def test_a_killed_api_server_ends_the_container(crash: Crash) -> None:
