@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+_WIDTH_OF_FILES = 400
+"""Characters; a pipe has no width of its own, and whoever reads it can wrap lines, not join them."""
+
 
 def explain(
     name: Annotated[str, typer.Argument(help="Name of the SpeculativeModel.")],
@@ -27,4 +30,7 @@ def explain(
     except CannotRead as error:
         typer.echo(f"outrider explain: {error}", err=True)
         raise typer.Exit(1) from error
-    Console().print(explanation(model, estimates, now=datetime.now(UTC)))
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, _WIDTH_OF_FILES)
+    console.print(explanation(model, estimates, now=datetime.now(UTC)))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -43,7 +42,7 @@ def _parts(
     yield from _conditions(status)
     yield Text("")
     if status.decisions:
-        yield _decisions(status.decisions, now)
+        yield from _decisions(status.decisions, now)
     else:
         yield Text("No decision changed the table yet.")
     yield Text("")
@@ -78,20 +77,14 @@ def _conditions(status: Status) -> Iterator[Text]:
             yield Text(f"{kind} {found.status}, {found.reason}: {found.message}")
 
 
-def _decisions(records: list[DecisionRecord], now: datetime) -> Table:
-    table = Table(
-        "when", "from", "to", "expected", "measured", "why", title="Last decisions", title_justify="left"
-    )
+def _decisions(records: list[DecisionRecord], now: datetime) -> Iterator[Text]:
+    """Each with its reason on a line of its own, which a narrow terminal wraps and does not squeeze."""
+    yield Text("Last decisions", style="italic")
     for record in records:
-        table.add_row(
-            _ago(record.time, now),
-            escape(record.from_),
-            escape(record.to),
-            _gain(record.expected_gain),
-            _gain(record.measured_gain),
-            escape(f"{record.reason}: {record.message}" if record.message else record.reason),
-        )
-    return table
+        gains = (("expected", record.expected_gain), ("measured", record.measured_gain))
+        told = "".join(f", {word} {_gain(ratio)}" for word, ratio in gains if ratio is not None)
+        yield Text(f"{_ago(record.time, now)}: {record.from_} -> {record.to}{told}")
+        yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
 
 
 def _estimates(estimates: Mapping[str, BinEstimates], in_force: Schedule | None) -> Table:
@@ -126,8 +119,8 @@ def _table(speculation: SpeculationStatus | None) -> Schedule | None:
         return None
 
 
-def _gain(ratio: float | None) -> str:
-    return "" if ratio is None else f"{100 * (ratio - 1):+.0f} %"
+def _gain(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.0f} %"
 
 
 def _ago(moment: datetime, now: datetime) -> str:

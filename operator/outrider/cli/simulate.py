@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -50,6 +50,8 @@ def simulate(
         raise _refused(f"--seed is {seed}, must not be negative")
     setting = Setting(loads=loads, dwell=dwell, noise=noise, interval=interval, seed=seed)
     chosen = _tables(tables, name, policies)
+    for note in _notes(chosen, loads):
+        typer.echo(f"Note: {note}", err=True)
     pairs = [(table, tuner) for table in chosen for tuner in policies]
     with typer.progressbar(pairs, label="replaying", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
         results = [(table, tuner, run_table(table, tuner, setting)[1]) for table, tuner in bar]
@@ -83,6 +85,17 @@ def _tables(path: Path, name: str | None, policies: Sequence[str]) -> list[Throu
     return chosen
 
 
+def _notes(tables: Sequence[ThroughputTable], loads: Sequence[int]) -> Iterator[str]:
+    """What a reader of the figures must know of the tables."""
+    for table in tables:
+        if table.ignored:
+            yield f"table {table.name}: unknown keys are ignored: {', '.join(table.ignored)}"
+        beyond = [str(load) for load in loads if table.extrapolates(load)]
+        if beyond:
+            measured = f"{table.batch_sizes[0]} to {table.batch_sizes[-1]}"
+            yield f"table {table.name} was measured at {measured} streams; extrapolated: {', '.join(beyond)}"
+
+
 Results = Sequence[tuple[ThroughputTable, str, Figures]]
 
 
@@ -98,6 +111,7 @@ def _json(setting: Setting, results: Results) -> str:
             "switches": f.switches,
             "probe_share": f.probe_share,
             "seconds_to_95_percent": f.seconds_to_optimum,
+            "extrapolated_loads": [load for load in setting.loads if table.extrapolates(load)],
             "phases": [asdict(phase) for phase in f.phases],
         }
         for table, tuner, f in results

@@ -97,7 +97,8 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
         return Statement(
             kind, ConditionStatus.FALSE, _GAP_REASONS[gaps[0].reason], f"{message}. The table stays as it is."
         )
-    message = f"Fresh samples of {len(outcome.observations)} pods."
+    pods = len(outcome.observations)
+    message = f"Fresh samples of {pods} {'pod' if pods == 1 else 'pods'}."
     return Statement(kind, ConditionStatus.TRUE, MetricsReason.FRESH, message)
 
 

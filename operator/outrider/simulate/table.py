@@ -37,6 +37,7 @@ class ThroughputTable:
     context_length: float = 0.0  # mean tokens in the cache per request; 0 where unknown
     mixture_of_experts: bool = False
     source: str = ""
+    ignored: tuple[str, ...] = ()  # keys of the file that mean nothing here; perhaps misspelt
     _known: dict[tuple[float, int], float] = field(default_factory=dict, repr=False, compare=False)
 
     def goodput(self, batch_size: float, k: int) -> float:
@@ -65,6 +66,10 @@ class ThroughputTable:
     def best(self, batch_size: float) -> int:
         """The K with the highest goodput; the smallest of equals."""
         return max(self.candidates, key=lambda k: (self.goodput(batch_size, k), -k))
+
+    def extrapolates(self, batch_size: float) -> bool:
+        """Whether nothing was measured on one side of this batch size."""
+        return not self.batch_sizes[0] <= batch_size <= self.batch_sizes[-1]
 
     def survival(self, batch_size: float, k: int) -> tuple[float, ...]:
         """Share of drafts whose position j was accepted, one number per position, never rising.

@@ -19,7 +19,7 @@ class TableError(ValueError):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
 
     name: str = Field(min_length=1)
     batch_sizes: list[Whole] = Field(min_length=1)
@@ -152,6 +152,7 @@ def _built(table: _Table) -> ThroughputTable:
         context_length=table.context_length or 0.0,
         mixture_of_experts=table.mixture_of_experts,
         source=table.source,
+        ignored=tuple(sorted(table.model_extra or ())),
     )
 
 

@@ -71,8 +71,13 @@ STATUS: dict[str, Any] = {
 }
 
 
-def shown(*, status: dict[str, Any] | None = None, estimates: dict[str, BinEstimates] | None = None) -> str:
-    console = Console(file=StringIO(), width=160)
+def shown(
+    *,
+    status: dict[str, Any] | None = None,
+    estimates: dict[str, BinEstimates] | None = None,
+    width: int = 160,
+) -> str:
+    console = Console(file=StringIO(), width=width)
     model = SpeculativeModel.model_validate(a_raw_model("qwen3", status=status))
     console.print(explanation(model, estimates or {}, now=NOW))
     assert isinstance(console.file, StringIO)
@@ -93,15 +98,16 @@ def test_the_head_says_what_rules_and_what_it_is_worth() -> None:
     assert "TuningActive False, Paused: The annotation holds the table in force." in text
 
 
-def test_each_decision_is_a_row_with_its_gains() -> None:
-    assert row_of(shown(status=STATUS), "BetterK") == [
-        "42s ago",
-        "12:1,*:0",
-        "12:3,*:0",
-        "+12 %",
-        "+9 %",
-        "BetterK: batch 7-12: K 1 -> 3",
-    ]
+def test_each_decision_has_its_gains_and_its_reason_below() -> None:
+    lines = shown(status=STATUS).splitlines()
+    (at,) = (index for index, line in enumerate(lines) if line.startswith("42s ago"))
+    assert lines[at] == "42s ago: 12:1,*:0 -> 12:3,*:0, expected +12 %, measured +9 %"
+    assert lines[at + 1] == "  BetterK: batch 7-12: K 1 -> 3"
+
+
+def test_a_reason_keeps_its_words_whole_where_the_terminal_is_narrow() -> None:
+    long = {**STATUS, "decisions": [{**STATUS["decisions"][0], "message": "word " * 30}]}
+    assert shown(status=long, width=60).count("word") == 30
 
 
 def test_each_batch_bin_is_a_row_of_estimates_with_the_k_in_force_marked() -> None:
@@ -173,6 +179,22 @@ def test_without_a_cluster_the_command_ends_with_one_plain_line(tmp_path: Path) 
     assert result.exit_code == 1
     assert result.output.startswith("outrider explain: no cluster to ask: ")
     assert "Set KUBECONFIG." in result.output
+
+
+def test_in_a_pipe_a_long_message_stays_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "word " * 60
+    status = {"conditions": [{**STATUS["conditions"][0], "message": message}]}
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        wanted = a_raw_model("m", status=status) if request.path.endswith("/m") else {"message": "not there"}
+        answering(json.dumps(wanted).encode(), status=200 if "spec" in wanted else 404)(request)
+
+    with a_server(handle) as url:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(a_kubeconfig(url, namespace="default")), encoding="utf-8")
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        result = CliRunner().invoke(app, ["explain", "m"])
+    assert message.strip() in result.output
 
 
 @pytest.mark.parametrize(("options", "namespace"), [((), "team-a"), (("-n", "prod"), "prod")])

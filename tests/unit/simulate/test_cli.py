@@ -19,7 +19,7 @@ def simulate(*arguments: str, tables: Path = VISIBLE) -> Result:
 
 def test_every_table_gets_a_line_per_policy() -> None:
     result = simulate("--policy", "hand,oracle", "--policy", "static:0", "--dwell", "130")
-    lines = result.output.splitlines()
+    lines = result.stdout.splitlines()
     assert result.exit_code == 0
     assert lines[0].split()[:2] == ["table", "policy"]
     assert len(lines) == 1 + 4 * 3
@@ -83,6 +83,26 @@ def test_a_bad_cell_of_a_users_file_is_named(tmp_path: Path, rows: list[list[flo
     result = simulate(tables=path)
     assert result.exit_code == 2
     assert cell in result.output
+
+
+def test_a_load_that_was_not_measured_is_told_with_what_was() -> None:
+    result = simulate("--name", "a40_7b", "--policy", "static:0", "--load", "1,256", "--dwell", "60")
+    assert result.exit_code == 0
+    assert "Note: table a40_7b was measured at 1 to 32 streams; extrapolated: 256" in result.stderr
+    assert "Note" not in simulate("--name", "a40_7b", "--policy", "static:0", "--load", "1,32").stderr
+
+
+def test_json_lists_the_loads_that_were_not_measured() -> None:
+    found = simulate("--name", "a40_7b", "--policy", "static:0", "--load", "8,256", "--dwell", "60", "--json")
+    assert json.loads(found.stdout)["results"][0]["extrapolated_loads"] == [256]
+
+
+def test_a_key_that_means_nothing_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "tables.json"
+    path.write_text(a_file(no_speculation=[52, 310]), encoding="utf-8")
+    result = simulate("--load", "1", "--dwell", "60", "--policy", "static:0", tables=path)
+    assert result.exit_code == 0
+    assert "Note: table small: unknown keys are ignored: no_speculation" in result.stderr
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
