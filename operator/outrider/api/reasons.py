@@ -17,6 +17,8 @@ class ConditionType(StrEnum):
     """A rollout is under way. Set by reconcile, never absent."""
     DEGRADED = "Degraded"
     """Something needs a person. Set by reconcile; absent when nothing does."""
+    CONTESTED = "Contested"
+    """Another installation of the operator watches this model too. Set by reconcile; absent otherwise."""
     METRICS_AVAILABLE = "MetricsAvailable"
     """Fresh measurements of every ready pod. Set by the tuning loop; absent when tuning is Off."""
     SPECULATION_EFFECTIVE = "SpeculationEffective"
@@ -85,6 +87,13 @@ class DegradedReason(StrEnum):
     """Pods did not become ready within `spec.rollout.progressDeadline`."""
     LAUNCH_ORDER_UNREADABLE = "LaunchOrderUnreadable"
     """The ConfigMap `<model>-launch` cannot be read; engines are launched as the spec says."""
+
+
+class ContestReason(StrEnum):
+    """Reasons of `ConditionType.CONTESTED`."""
+
+    STANDS_BY = "AnotherOperatorStandsBy"
+    """The other installation leaves the model alone as long as this one manages it."""
 
 
 class MetricsReason(StrEnum):
@@ -190,6 +199,12 @@ class EventReason(StrEnum):
     NOT_READY = "NotReady"
     DEGRADED = "Degraded"
     RECOVERED = "Recovered"
+    CONTESTED = "Contested"
+    """Another installation of the operator came that watches this model too."""
+    UNCONTESTED = "Uncontested"
+    """It went."""
+    STANDING_BY = "StandingBy"
+    """Told by the installation that leaves the model to another one."""
     RETUNED = "Retuned"
     WOULD_RETUNE = "WouldRetune"
     ACTUATION_FAILED = "ActuationFailed"

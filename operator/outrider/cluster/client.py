@@ -56,7 +56,7 @@ class ClusterClient:
     Conflicts, throttling, server errors and broken connections are repeated a few times
     with jitter, or after the server's Retry-After; then they are raised.
 
-    fence: called before each write; raises when this process may no longer write.
+    fence: called before each write, repetitions included; raises when this process may no longer write.
     """
 
     def __init__(self, api: ApiClient, *, fence: Callable[[], None] = lambda: None) -> None:
@@ -76,10 +76,16 @@ class ClusterClient:
             return None
 
     async def list_all(
-        self, resource: Resource, namespace: str | None, *, labels: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
     ) -> tuple[list[JsonObject], int]:
-        """All objects of a kind by label selector, and the resource version of the view."""
-        answer = await self._request("get", resource.path(namespace), label_selector=labels)
+        """All objects of a kind by label and field selector, and the resource version of the view."""
+        path = resource.path(namespace)
+        answer = await self._request("get", path, label_selector=labels, field_selector=fields)
         # A list leaves out what all its items share.
         header = {"apiVersion": resource.api_version, "kind": resource.kind}
         items: list[JsonObject] = [{**header, **item} for item in answer.get("items") or ()]
@@ -103,23 +109,24 @@ class ClusterClient:
         }
         return await self._apply(MODELS.path(namespace, name, "status"), body, manager=manager, force=True)
 
+    async def ask(self, review: Resource, question: JsonObject) -> JsonObject:
+        """The answer to a review, which is posted and stored nowhere."""
+        return await self._request("post", review.path(None), body=question)
+
     async def create(self, resource: Resource, manifest: JsonObject) -> JsonObject:
         """Create one object."""
-        self._fence()
-        return await self._request("post", resource.path(manifest["metadata"]["namespace"]), body=manifest)
+        return await self._write("post", resource.path(manifest["metadata"]["namespace"]), body=manifest)
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
         """Delete this very object, in the background; one that is gone already is fine."""
-        self._fence()
         body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
-            await self._request("delete", resource.path(namespace, name), body=body)
+            await self._write("delete", resource.path(namespace, name), body=body)
         except (NotFound, Conflict):
             return
 
     async def _apply(self, path: str, body: JsonObject, *, manager: str, force: bool) -> JsonObject:
-        self._fence()
-        return await self._request(
+        return await self._write(
             "patch",
             path,
             body=body,
@@ -128,14 +135,24 @@ class ClusterClient:
             force_conflicts="true" if force else "false",
         )
 
-    async def _request(self, method: str, path: str, **options: object) -> JsonObject:
+    async def _write(self, method: str, path: str, **options: object) -> JsonObject:
+        return await self._request(method, path, before=self._fence, **options)
+
+    async def _request(
+        self, method: str, path: str, *, before: Callable[[], None] = lambda: None, **options: object
+    ) -> JsonObject:
         retrying = AsyncRetrying(
             retry=retry_if_exception_type((Conflict, Unavailable, Unauthorized)),
             stop=stop_after_attempt(_ATTEMPTS),
             wait=_wait_seconds,
             reraise=True,
         )
-        return await retrying(self._request_once, method, path, options)
+
+        async def once() -> JsonObject:
+            before()
+            return await self._request_once(method, path, options)
+
+        return await retrying(once)
 
     async def _request_once(self, method: str, path: str, options: Mapping[str, object]) -> JsonObject:
         try:

@@ -40,6 +40,8 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 SECRETS = Resource("", "v1", "Secret", "secrets")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews")
 
 WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)
 """Kinds of children that are watched by label. Secrets are not: that needs the right to list them."""

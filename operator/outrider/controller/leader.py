@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
+from outrider.cluster.events import EventWriter
+from outrider.controller.bystander import Bystander, OwnFleet, contest
 from outrider.controller.cluster_state import ClusterStateShelf
 from outrider.controller.launch_desk import ClusterLaunchDesk
 from outrider.controller.metrics_source import open_source
+from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile import Reconciler
 from outrider.controller.settings import Settings
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Key, Store, key_of
 from outrider.controller.store_fleet import ClusterReporter, StoreFleet
 from outrider.controller.tuning_loop import TuningLoop
 from outrider.controller.watch import ClusterWatch
@@ -28,17 +33,31 @@ _RESTART_SECONDS = 5.0
 
 
 class Leader:
-    """The two loops and the watches that feed them. term: fences every push."""
+    """The two loops and the watches that feed them, for one reign.
+
+    neighbours: other installations; what they manage is left alone. term: fences every push.
+    """
 
     def __init__(
-        self, settings: Settings, cluster: ClusterClient, metrics: OwnMetrics, *, term: Callable[[], int]
+        self,
+        settings: Settings,
+        cluster: ClusterClient,
+        metrics: OwnMetrics,
+        *,
+        neighbours: Neighbourhood,
+        term: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._metrics = metrics
+        self._neighbours = neighbours
         self._store = Store()
         self._reconciler = Reconciler(
-            cluster, self._store, settings=PlanSettings(engine_images=settings.engine_images)
+            cluster,
+            self._store,
+            settings=PlanSettings(engine_images=settings.engine_images),
+            contest=lambda namespace: contest(neighbours.territory, namespace),
         )
+        self._bystander = Bystander(EventWriter(cluster), self._store, home=settings.lease_namespace)
         self._queue = WorkQueue[Key](self._reconcile, concurrency=settings.reconcile_concurrency)
         self._watch = ClusterWatch(
             cluster,
@@ -58,15 +77,28 @@ class Leader:
 
     async def lead(self) -> None:
         """Run until cancelled."""
+        with self._shown():
+            await self._read_first()
+            await self._neighbours.first_look()
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._watch.watch_forever())
+                parts.create_task(self._watch.read_all_forever(self._settings.resync_seconds))
+                parts.create_task(self._neighbours.look_forever(self._reconcile_all))
+                parts.create_task(self._queue.run())
+                parts.create_task(self._supervise("tuning loop", self._tune))
+
+    @contextmanager
+    def _shown(self) -> Iterator[None]:
+        """The metrics of this reign, which go with it: a process that stands by has nothing to tell."""
         metrics = self._metrics
         metrics.queue_depth.set_function(lambda: len(self._queue))
         metrics.models.set_function(lambda: len(self._store.models))
-        await self._read_first()
-        async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._watch.watch_forever())
-            parts.create_task(self._watch.read_all_forever(self._settings.resync_seconds))
-            parts.create_task(self._queue.run())
-            parts.create_task(self._supervise("tuning loop", self._tune))
+        try:
+            yield
+        finally:
+            metrics.queue_depth.set_function(lambda: 0)
+            metrics.models.set_function(lambda: 0)
+            metrics.demand.forget_stale(now=math.inf)
 
     async def _read_first(self) -> None:
         """A full view before the first pass, so that a restart writes nothing that is there already."""
@@ -82,7 +114,16 @@ class Leader:
                 log.warning("first read failed, again in %.1f s: %s", delay, error)
                 await asyncio.sleep(delay)
 
+    def _reconcile_all(self) -> None:
+        for stored in self._store.models:
+            self._queue.add(key_of(stored.metadata))
+
     async def _reconcile(self, key: Key) -> float | None:
+        ruler = self._neighbours.territory.ruler(key.namespace)
+        if ruler is not None:
+            await self._bystander.leave(key, ruler)
+            return None
+        self._bystander.take(key)
         outcome = "error"
         try:
             with self._metrics.reconcile_seconds.time():
@@ -94,7 +135,7 @@ class Leader:
 
     async def _tune(self) -> None:
         settings = self._settings
-        fleet = StoreFleet(self._store)
+        fleet = OwnFleet(StoreFleet(self._store), lambda: self._neighbours.territory)
         engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
             async with open_source(settings, fleet) as source:

@@ -18,6 +18,18 @@ class OwnMetrics:
         ProcessCollector(registry=self.registry)
         self.demand = DemandMetrics(self.registry)
         self.leader = Gauge("outrider_operator_leader", "1 while this process leads.", registry=self.registry)
+        self.leases_lost = Counter(
+            "outrider_operator_leases_lost",
+            "Reigns that ended because the Lease was lost.",
+            registry=self.registry,
+        )
+        self.neighbours = Gauge(
+            "outrider_operator_neighbours",
+            "Other installations that watch the same namespaces, by what they do about them:"
+            " manages, so that this one stands by, or stands_by.",
+            ["role"],
+            registry=self.registry,
+        )
         self.models = Gauge("outrider_operator_models", "Models known.", registry=self.registry)
         self.reconcile_seconds = Histogram(
             "outrider_operator_reconcile_seconds",

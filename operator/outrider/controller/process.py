@@ -1,20 +1,24 @@
-"""The operator's process: stand by, lead, and stop cleanly."""
+"""The operator's process: stand by, lead, stand by again, and stop cleanly."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 
 from kubernetes.aio.client import ApiClient
 
 from outrider.cluster.client import ClusterClient, connect
+from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, Sole
 from outrider.controller.http_server import serve
 from outrider.controller.leader import Leader
+from outrider.controller.neighbours import Alone, Neighbourhood, Neighbours
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import LeaderElection, Settings
 
@@ -23,64 +27,145 @@ log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 
 
-async def run_operator(settings: Settings) -> None:
-    """Stand by until elected, lead until told to stop or until the Lease is lost; then return.
+class Stuck(Exception):
+    """A part of the operator did not end when it was told to."""
 
-    A lost Lease ends the process, so that nothing of an old reign lives on in memory.
+
+async def run_operator(settings: Settings) -> None:
+    """Stand by, lead, stand by again when the Lease is lost, until told to stop; then return.
+
+    A reign that does not end ends the process with an error: two reigns never overlap.
     """
     async with await connect() as api:
-        await _run(settings, api)
+        try:
+            await _run(settings, api)
+        except Stuck as error:
+            log.critical("%s; the process ends", error)
+            logging.shutdown()
+            # asyncio would wait for what hangs before it lets the process end.
+            os._exit(1)
 
 
 async def _run(settings: Settings, api: ApiClient) -> None:
     metrics = OwnMetrics()
-    leadership = _candidate(settings, api)
-    cluster = ClusterClient(api, fence=leadership.check)
-    leader = Leader(settings, cluster, metrics, term=lambda: leadership.term)
+    reigns = _Reigns(settings, api, metrics)
+    await _until_first_ends(
+        {
+            "signals": _told_to_stop(),
+            "server": serve(port=settings.http_port, registry=metrics.registry, ready=lambda: reigns.ready),
+            "reigns": reigns.run(),
+        },
+        stop_seconds=3 * _STOP_SECONDS,
+    )
 
-    async def stand_by_and_lead() -> None:
-        log.info("standing by as %s", leadership.identity)
-        await leadership.elected()
-        log.info("leading, term %d", leadership.term)
-        metrics.leader.set(1)
-        await leader.lead()
 
-    def ready() -> bool:
-        return leadership.in_touch and (leadership.term == 0 or leader.has_view)
+class _Reigns:
+    """One after the other, each built anew, so that nothing of an old one lives on in memory."""
 
-    try:
-        await _until_first_ends(
-            [
-                _told_to_stop(),
-                _lost(leadership),
-                leadership.run(),
-                serve(port=settings.http_port, registry=metrics.registry, ready=ready),
-                stand_by_and_lead(),
-            ]
+    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics) -> None:
+        self._settings = settings
+        self._api = api
+        self._metrics = metrics
+        self._reign = _Reign(settings, api, metrics)
+
+    @property
+    def ready(self) -> bool:
+        """The present one does what it should."""
+        return self._reign.ready
+
+    async def run(self) -> None:
+        """Stand by and lead until cancelled."""
+        while True:
+            await self._reign.run()
+            log.warning("leadership lost; standing by for it again")
+            self._metrics.leases_lost.inc()
+            self._reign = _Reign(self._settings, self._api, self._metrics)
+
+
+class _Reign:
+    """From standing by until the Lease is lost."""
+
+    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics) -> None:
+        self._metrics = metrics
+        self._leadership = _candidate(settings, api)
+        cluster = ClusterClient(api, fence=self._leadership.check)
+        self._leader = Leader(
+            settings,
+            cluster,
+            metrics,
+            neighbours=_neighbours(self._leadership, cluster, metrics),
+            term=lambda: self._leadership.term,
         )
-    finally:
-        metrics.leader.set(0)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(leadership.release(), _STOP_SECONDS)
+
+    @property
+    def ready(self) -> bool:
+        """In touch with the API server and, where it leads, with a full view."""
+        return self._leadership.in_touch and (self._leadership.term == 0 or self._leader.has_view)
+
+    async def run(self) -> None:
+        """Return when the Lease is lost and everything of this reign has ended.
+
+        Raises:
+            Stuck: something of it has not ended.
+        """
+        try:
+            await _until_first_ends(
+                {
+                    "loss": self._leadership.lost(),
+                    "election": self._leadership.run(),
+                    "leader": self._stand_by_and_lead(),
+                },
+                stop_seconds=_STOP_SECONDS,
+            )
+        finally:
+            self._metrics.leader.set(0)
+            # What hangs may still act: then the Lease has to run out.
+            if not isinstance(sys.exception(), Stuck):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._leadership.release(), _STOP_SECONDS)
+
+    async def _stand_by_and_lead(self) -> None:
+        log.info("standing by as %s", self._leadership.identity)
+        await self._leadership.elected()
+        log.info("leading, term %d", self._leadership.term)
+        self._metrics.leader.set(1)
+        await self._leader.lead()
 
 
 def _candidate(settings: Settings, api: ApiClient) -> Leadership | Sole:
     if settings.leader_election is LeaderElection.OFF:
         return Sole(started_at=time.time())
-    return Leadership(api, LeaseName(settings.lease_namespace))
+    claim = Claim(frozenset(settings.watch_namespaces), settings.service_account)
+    return Leadership(api, LeaseName(settings.lease_namespace), claim=claim)
 
 
-async def _until_first_ends(parts: Sequence[Coroutine[object, object, None]]) -> None:
-    """Run all; when one returns or raises, cancel the others, and raise what it raised."""
-    tasks = [asyncio.create_task(part) for part in parts]
+def _neighbours(leadership: Leadership | Sole, cluster: ClusterClient, metrics: OwnMetrics) -> Neighbourhood:
+    if isinstance(leadership, Sole):
+        return Alone()
+    return Neighbours(cluster, leadership, metrics)
+
+
+async def _until_first_ends(
+    parts: Mapping[str, Coroutine[object, object, None]], *, stop_seconds: float
+) -> None:
+    """Run all; when one returns or raises, cancel the others, and raise what any of them raised.
+
+    Raises:
+        Stuck: one did not end within stop_seconds.
+    """
+    tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=_STOP_SECONDS)
-    for task in done:
-        task.result()
+        _, stuck = await asyncio.wait(tasks, timeout=stop_seconds)
+        if stuck:
+            names = ", ".join(sorted(task.get_name() for task in stuck))
+            raise Stuck(f"{names} did not end within {stop_seconds:.0f} s")
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
 
 
 async def _told_to_stop() -> None:
@@ -90,8 +175,3 @@ async def _told_to_stop() -> None:
         loop.add_signal_handler(number, told.set)
     await told.wait()
     log.info("told to stop")
-
-
-async def _lost(leadership: Leadership | Sole) -> None:
-    await leadership.lost()
-    log.warning("leadership lost; the process ends")

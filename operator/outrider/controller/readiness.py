@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from outrider.api.conditions import ConditionStatus
-from outrider.api.reasons import ConditionType, DegradedReason, ProgressingReason, ReadyReason
+from outrider.api.reasons import ConditionType, ContestReason, DegradedReason, ProgressingReason, ReadyReason
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
 from outrider.engine.last_words import missing_model
 from outrider.plan.names import CONTAINER
@@ -58,7 +58,7 @@ class Verdict:
 
     type: ConditionType
     status: ConditionStatus
-    reason: ReadyReason | ProgressingReason | DegradedReason
+    reason: ReadyReason | ProgressingReason | DegradedReason | ContestReason
     message: str
 
 

@@ -33,6 +33,7 @@ class Reconciler:
     """Makes the cluster agree with a model's spec, as often as asked.
 
     There is no finalizer: children go with their owner by garbage collection.
+    contest: what to say in the status of a namespace's models about other operators.
     now: wall clock, for conditions.
     """
 
@@ -42,9 +43,11 @@ class Reconciler:
         store: Store,
         *,
         settings: PlanSettings,
+        contest: Callable[[str], tuple[Verdict, ...]] = lambda _: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._store = store
+        self._contest = contest
         self._settings = settings
         self._now = now
         self._children = Children(cluster, store)
@@ -61,6 +64,7 @@ class Reconciler:
             self._store.tokens.pop(key, None)
             return None
         report = await self._carry_out(key, stored)
+        report = replace(report, verdicts=(*report.verdicts, *self._contest(key.namespace)))
         try:
             await self._reporter.write(stored, report, now=self._now())
         except NotFound:

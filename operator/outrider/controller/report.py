@@ -18,7 +18,13 @@ from outrider.controller.store import Store, StoredModel
 
 log = logging.getLogger(__name__)
 
-_OWN_CONDITIONS = (ConditionType.READY, ConditionType.PROGRESSING, ConditionType.DEGRADED)
+_OWN_CONDITIONS = (
+    ConditionType.READY,
+    ConditionType.PROGRESSING,
+    ConditionType.DEGRADED,
+    ConditionType.CONTESTED,
+)
+_WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ class StatusReporter:
         self._store.models.put(answer)
         owner = Owner(metadata.namespace, metadata.name, metadata.uid)
         for reason, note in transitions(before, report.verdicts):
-            warning = reason in (EventReason.NOT_READY, EventReason.DEGRADED)
+            warning = reason in _WARNINGS
             level = logging.WARNING if warning else logging.INFO
             log.log(level, "%s/%s %s: %s", owner.namespace, owner.name, reason, note)
             await self._events.emit(owner, reason, note, severity="Warning" if warning else "Normal")
@@ -110,6 +116,14 @@ def transitions(before: Status, verdicts: tuple[Verdict, ...]) -> list[tuple[Eve
     over = ready.status is ConditionStatus.TRUE or _was_blocked(before)
     if degraded is None and was_degraded is not None and over:
         told.append((EventReason.RECOVERED, f"{was_degraded.reason} is over"))
+    contested, was_contested = (
+        now_by_type.get(ConditionType.CONTESTED),
+        before.condition(ConditionType.CONTESTED),
+    )
+    if contested is not None and was_contested is None:
+        told.append((EventReason.CONTESTED, contested.message))
+    if contested is None and was_contested is not None:
+        told.append((EventReason.UNCONTESTED, "No other operator watches this model."))
     return told
 
 

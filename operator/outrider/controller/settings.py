@@ -9,6 +9,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from outrider.cluster.installation import MOST_NAMESPACES
+
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -67,14 +69,16 @@ class Settings(BaseModel):
     """Longest wait for one answer of an engine's control API."""
     scale_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """How long decisions rest after the ready pods of a model changed, so that the load can spread."""
-    watch_namespaces: tuple[str, ...] = ()
-    """Namespaces to work in. Default: all."""
+    watch_namespaces: Annotated[tuple[str, ...], Field(max_length=MOST_NAMESPACES)] = ()
+    """Namespaces to work in, 100 at most. Default: all."""
     engine_images: dict[str, str] = Field(default_factory=dict)
     """Default image per engine version, as version=image."""
     leader_election: LeaderElection = LeaderElection.ON
     """off: this is the only operator; it never waits."""
     lease_namespace: str = Field(default_factory=own_namespace)
     """Namespace of the Lease named outrider. Default: the operator's own."""
+    service_account: str = "outrider"
+    """Name of the service account that the operator runs as. Other installations ask what it may do."""
     resync_seconds: Annotated[float, Field(ge=10, le=86_400)] = 300.0
     """Time between two full reads of everything that is watched."""
     reconcile_concurrency: Annotated[int, Field(ge=1, le=256)] = 8

@@ -6,7 +6,7 @@ import pytest
 
 from outrider.cluster.errors import Conflict, NotFound, Refused, Unavailable
 from outrider.cluster.lease import NotLeader
-from outrider.cluster.resources import DEPLOYMENTS, PODS, SERVICES
+from outrider.cluster.resources import DEPLOYMENTS, LEASES, PODS, SERVICES
 from tests.unit.cluster.factories import a_cluster, a_manifest, answer, raw_answer, refusal
 
 OBJECT = answer({"metadata": {"name": "m"}})
@@ -121,3 +121,21 @@ async def test_writes_nothing_once_the_lease_has_run_out() -> None:
             with pytest.raises(NotLeader):
                 await write
     assert server.asked == []
+
+
+async def test_a_write_is_not_repeated_once_the_lease_has_run_out() -> None:
+    def run_out_after_the_first() -> None:
+        if server.asked:
+            raise NotLeader
+
+    async with a_cluster(refusal(503), OBJECT, fence=run_out_after_the_first) as (cluster, server):
+        with pytest.raises(NotLeader):
+            await cluster.apply(a_manifest(), manager="outrider")
+    assert len(server.asked) == 1
+
+
+async def test_asks_for_objects_by_field() -> None:
+    body = {"metadata": {"resourceVersion": "77"}, "items": []}
+    async with a_cluster(answer(body)) as (cluster, server):
+        await cluster.list_all(LEASES, None, fields="metadata.name=outrider")
+    assert server.asked == ["GET /apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Doutrider"]

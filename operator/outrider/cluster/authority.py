@@ -1,0 +1,71 @@
+"""May the operator behind a Lease do what the Lease claims? The API server knows.
+
+Anybody who may write Leases in some namespace could claim all namespaces by one, and so stop this
+operator. Only a service account that may write the status of models there can be an operator.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.installation import Claim, Installation
+from outrider.cluster.resources import ACCESS_REVIEWS, MODELS
+
+_Question = tuple[str, str, str]
+_REMEMBERED_SECONDS = 300.0
+
+
+class Authority:
+    """Asks the API server, and remembers its answers for some minutes.
+
+    clock: seconds that never jump.
+    """
+
+    def __init__(self, cluster: ClusterClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._answers: dict[_Question, tuple[bool, float]] = {}
+
+    async def believed(self, seen: Installation, *, within: Claim) -> Installation | None:
+        """What of an installation's claim is true, as far as it matters ``within``; None if nothing.
+
+        Raises:
+            ClusterError: the API server did not answer, or does not let this operator ask.
+        """
+        claim = seen.claim
+        if not claim.watches:
+            return seen if await self._may_manage(seen, "") else None
+        asked = sorted(name for name in claim.watches if within.covers(name))
+        true = frozenset([name for name in asked if await self._may_manage(seen, name)])
+        return replace(seen, claim=replace(claim, watches=true)) if true else None
+
+    async def _may_manage(self, seen: Installation, namespace: str) -> bool:
+        question = (seen.namespace, seen.claim.account, namespace)
+        oldest = self._clock() - _REMEMBERED_SECONDS
+        self._answers = {asked: known for asked, known in self._answers.items() if known[1] > oldest}
+        if question not in self._answers:
+            answer = await self._cluster.ask(ACCESS_REVIEWS, _review(*question))
+            self._answers[question] = answer.get("status", {}).get("allowed") is True, self._clock()
+        return self._answers[question][0]
+
+
+def _review(home: str, account: str, namespace: str) -> dict[str, object]:
+    """namespace: where, empty for everywhere. The account counts in the Lease's own namespace only."""
+    return {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": ACCESS_REVIEWS.kind,
+        "spec": {
+            "user": f"system:serviceaccount:{home}:{account}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
+            "resourceAttributes": {
+                "group": MODELS.group,
+                "resource": MODELS.plural,
+                "subresource": "status",
+                "verb": "patch",
+                "namespace": namespace,
+            },
+        },
+    }

@@ -1,0 +1,158 @@
+"""The Lease as a lock of the election library: it carries the term and tells what its holder watches.
+
+A renewal is one request: the answer to the last one says which version it may replace. A request
+that hangs counts as a failed one, and none lasts longer than the Lease itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, ApiException, V1Lease, V1LeaseSpec, V1ObjectMeta
+from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
+from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
+
+from outrider.cluster.installation import TERM_ANNOTATION, Claim, term_of
+
+LEASE_SECONDS = 15
+_REQUEST_SECONDS = 6.0
+
+_Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool, None]
+
+
+class Deposed(Exception):
+    """Another one holds the Lease."""
+
+
+class TermLock(LeaseLock):
+    """One candidate's hold on the Lease; it serves for one reign.
+
+    term: 0 before the election. renewed_at, answered_at: of the monotonic clock, None for never.
+    """
+
+    def __init__(self, name: str, namespace: str, identity: str, api: ApiClient, claim: Claim) -> None:
+        super().__init__(name, namespace, identity, api)
+        self.term = 0
+        self.renewed_at: float | None = None
+        self.answered_at: float | None = None
+        self._claim = claim
+        self._least_term = 0
+        self._written = asyncio.Condition()
+        self._published: Claim | None = None
+        self._current = False
+
+    async def publish(self, claim: Claim, *, above: int) -> None:
+        """Return once the Lease tells this claim and a term above ``above``."""
+        self._claim, self._least_term = claim, max(self._least_term, above + 1)
+        async with self._written:
+            await self._written.wait_for(lambda: self._published == claim and self.term > above)
+
+    async def get(self, name: str, namespace: str) -> _Found:
+        """The record, without a request where the last write has told it.
+
+        Raises:
+            Deposed: another one holds the Lease that this one held.
+        """
+        if self._current and self.lease_reference is not None:
+            return True, self.election_record(self.lease_reference)
+        try:
+            async with asyncio.timeout(self._patience()):
+                found: _Found = await super().get(name, namespace)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return False, ApiException(status=0, reason=f"{type(error).__name__}: {error}")
+        self.answered_at = time.monotonic()
+        if self.term and found[0] and not self._held():
+            self.renewed_at = None
+            raise Deposed
+        return found
+
+    async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
+        """Make the Lease; False where that failed."""
+        metadata = V1ObjectMeta(name=name, annotations=self._claim.annotations())
+        lease = V1Lease(metadata=metadata, spec=self._renewed(V1LeaseSpec(), election_record))
+        # The library's own create passes a flag that its generated client refuses (37.0.2).
+        return await self._hold(self.api_instance.create_namespaced_lease(namespace, lease))
+
+    async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
+        """Take or renew the Lease; False where that failed."""
+        lease = self.lease_reference
+        if lease is None or lease.metadata is None or lease.spec is None:
+            return False
+        taken, before = not self._held(), _term(lease)
+        lease.spec = self._renewed(lease.spec, updated_record)
+        term = max(_term(lease), before + taken, self._least_term)
+        kept = lease.metadata.annotations or {}
+        lease.metadata.annotations = {**kept, **self._claim.annotations(), TERM_ANNOTATION: str(term)}
+        return await self._hold(self.api_instance.replace_namespaced_lease(name, namespace, lease))
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next leader need not wait for it to run out."""
+        self._current, self.renewed_at = False, None
+        try:
+            found, _ = await self.get(self.name, self.namespace)
+        except Deposed:
+            return
+        lease = self.lease_reference
+        if found and lease is not None and lease.spec is not None and self._held():
+            lease.spec.holder_identity = None
+            await self._answer(self.api_instance.replace_namespaced_lease(self.name, self.namespace, lease))
+
+    def _renewed(self, before: V1LeaseSpec, record: LeaderElectionRecord) -> V1LeaseSpec:
+        # The record's times are of the machine's time zone, and the library writes them as if of UTC.
+        now = _now()
+        taken = before.holder_identity != record.holder_identity
+        return V1LeaseSpec(
+            holder_identity=record.holder_identity,
+            lease_duration_seconds=LEASE_SECONDS,
+            acquire_time=now if taken else before.acquire_time,
+            renew_time=now,
+            lease_transitions=(before.lease_transitions or 0) + taken,
+        )
+
+    async def _hold(self, request: Awaitable[V1Lease]) -> bool:
+        asked_at, claim = time.monotonic(), self._claim
+        lease = await self._answer(request)
+        self._current = lease is not None
+        if lease is None:
+            return False
+        async with self._written:
+            self.lease_reference, self._published = lease, claim
+            self.term, self.renewed_at = _term(lease), asked_at
+            self._written.notify_all()
+        return True
+
+    async def _answer(self, request: Awaitable[V1Lease]) -> V1Lease | None:
+        try:
+            async with asyncio.timeout(self._patience()):
+                lease = await request
+        except (ApiException, aiohttp.ClientError, TimeoutError, OSError):
+            return None
+        self.answered_at = time.monotonic()
+        return lease
+
+    def _held(self) -> bool:
+        spec = self.lease_reference.spec if self.lease_reference else None
+        return spec is not None and spec.holder_identity == self.identity
+
+    def _patience(self) -> float:
+        """Seconds for one request: a leader must not wait for longer than it leads."""
+        if self.renewed_at is None:
+            return _REQUEST_SECONDS
+        return max(0.0, min(_REQUEST_SECONDS, self.renewed_at + LEASE_SECONDS - time.monotonic()))
+
+
+def _term(lease: V1Lease) -> int:
+    metadata, spec = lease.metadata, lease.spec
+    if metadata is None or spec is None or metadata.creation_timestamp is None:
+        raise RuntimeError("the API server answered a Lease without its time of creation")
+    return term_of(metadata.creation_timestamp, spec.lease_transitions or 0, metadata.annotations or {})
+
+
+def _now() -> datetime:
+    """Never a whole second: the client would leave out the fraction, and the API server insists on it."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond or 1)

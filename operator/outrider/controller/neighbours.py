@@ -1,0 +1,182 @@
+"""Looks for other installations of the operator, so that two never manage the same model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from outrider.cluster.authority import Authority
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError, Refused
+from outrider.cluster.installation import Installation
+from outrider.cluster.lease import LEASE_NAME, Leadership
+from outrider.cluster.resources import LEASES
+from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.territory import Sightings, Territory, territory
+from outrider.controller.work_queue import backoff_seconds
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 3.0
+
+
+class Neighbourhood(Protocol):
+    """Who else is there."""
+
+    @property
+    def territory(self) -> Territory:
+        """As of the last look."""
+        ...
+
+    async def first_look(self) -> None:
+        """Return once it is known who else is there; before that nothing may be managed."""
+        ...
+
+    async def look_forever(self, changed: Callable[[], None], /) -> None:
+        """Look until cancelled; call back when somebody came, went, or changed place with this one."""
+        ...
+
+
+class Alone:
+    """Where leader election is off, no Lease tells anybody anything: nobody else is there."""
+
+    def __init__(self) -> None:
+        self.territory = Territory()
+
+    async def first_look(self) -> None:
+        """Nothing to see."""
+
+    async def look_forever(self, _: Callable[[], None], /) -> None:
+        """Nothing will change."""
+        await asyncio.Event().wait()
+
+
+class Neighbours:
+    """Reads the Leases of all installations.
+
+    The Lease of this one says what it watches before anybody is looked for. So of two that start
+    together, the later one sees the earlier one.
+    """
+
+    def __init__(self, cluster: ClusterClient, leadership: Leadership, metrics: OwnMetrics) -> None:
+        self.territory = Territory()
+        self._cluster = cluster
+        self._leadership = leadership
+        self._metrics = metrics
+        self._authority = Authority(cluster)
+        self._sightings = Sightings()
+        self._outbid = 0
+        self._looked = False
+
+    async def first_look(self) -> None:
+        """Return once it is known who else is there, and this leader's term is above all others."""
+        failures = 0
+        while not self._looked:
+            try:
+                await self._look()
+            except ClusterError as error:
+                failures += 1
+                delay = backoff_seconds(failures)
+                log.warning("other operators not looked for, again in %.1f s: %s", delay, error)
+                await asyncio.sleep(delay)
+
+    async def look_forever(self, changed: Callable[[], None], /) -> None:
+        """Look until cancelled; call back on each change."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            before = _told(self.territory)
+            try:
+                await self._look()
+            except ClusterError as error:
+                log.warning("other operators not looked for, the last view holds: %s", error)
+            if _told(self.territory) != before:
+                changed()
+
+    async def _look(self) -> None:
+        try:
+            own, others = await self._seen()
+        except Refused as error:
+            await self._go_blind(error)
+            return
+        claim = replace(self._leadership.claim, sees_others=True)
+        view = territory(own, self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC)))
+        # Engines refuse a term below one that they have seen: later, only who comes first can have pushed.
+        rivals = [other for other in others if own.claim.overlaps(other.claim)]
+        feared = [other.term for other in rivals if not self._looked or other.precedes(own)]
+        self._outbid = max(self._outbid, *feared, 0)
+        await self._leadership.publish(claim, above=self._outbid)
+        self._settle(view)
+
+    async def _seen(self) -> tuple[Installation, list[Installation]]:
+        """This installation and the others, as their Leases show them."""
+        raws, _ = await self._cluster.list_all(LEASES, None, fields=f"metadata.name={LEASE_NAME}")
+        listed = [found for raw in raws if (found := Installation.read(raw)) is not None]
+        home = self._leadership.lease.namespace
+        own = next((each for each in listed if each.namespace == home), None)
+        if own is None or own.holder != self._leadership.identity:
+            raise _NotListed("the list does not show this leader's own Lease as it was written")
+        others = [each for each in listed if each.namespace != home]
+        believed = [await self._authority.believed(each, within=own.claim) for each in others]
+        return own, [each for each in believed if each is not None]
+
+    async def _go_blind(self, error: Refused) -> None:
+        """Go on as if alone, above every term that another one is likely to have."""
+        claim = self._leadership.claim
+        if claim.sees_others:
+            log.warning(
+                "no right to look for other operators; one that watches the same namespaces would not be"
+                " noticed here: %s",
+                error.message,
+            )
+            self._outbid = max(self._outbid, int(time.time()))
+        await self._leadership.publish(replace(claim, sees_others=False), above=self._outbid)
+        self._settle(Territory())
+
+    def _settle(self, view: Territory) -> None:
+        for line in _news(self.territory, view):
+            log.warning(line)
+        self.territory, self._looked = view, True
+        self._metrics.neighbours.labels("manages").set(len(view.before))
+        self._metrics.neighbours.labels("stands_by").set(len(view.behind))
+
+
+class _NotListed(ClusterError):
+    """A list may be older than the last write; the next one will show it."""
+
+
+def _told(view: Territory) -> object:
+    """What makes a difference to models and their status."""
+    return [[(each.namespace, each.claim.watches) for each in side] for side in (view.before, view.behind)]
+
+
+def _news(earlier: Territory, view: Territory) -> list[str]:
+    """Who came and who went, in words."""
+    came_first = [each for each in view.before if each.namespace not in _homes(earlier.before)]
+    gone_first = _homes(earlier.before) - _homes(view.before)
+    came_second = _homes(view.behind) - _homes(earlier.behind)
+    gone_second = _homes(earlier.behind) - _homes(view.behind)
+    return [
+        *(
+            f"standing by: {_what(each)} managed by the operator in namespace {each.namespace},"
+            f" which leads since {each.reign_began.isoformat(timespec='seconds')}"
+            for each in came_first
+        ),
+        *(f"the operator in namespace {home} is not in the way any more" for home in sorted(gone_first)),
+        *(f"the operator in namespace {home} watches the same and stands by" for home in sorted(came_second)),
+        *(f"the operator in namespace {home} does not stand by any more" for home in sorted(gone_second)),
+    ]
+
+
+def _homes(installations: Sequence[Installation]) -> set[str]:
+    return {each.namespace for each in installations}
+
+
+def _what(other: Installation) -> str:
+    return (
+        f"models in {', '.join(sorted(other.claim.watches))} are" if other.claim.watches else "all models are"
+    )
