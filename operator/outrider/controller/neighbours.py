@@ -23,6 +23,8 @@ from outrider.controller.work_queue import backoff_seconds
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 3.0
+_MARGIN_SECONDS = 60
+"""A term is a time of creation plus changes of leader: this far above the time of day there is none."""
 
 
 class Neighbourhood(Protocol):
@@ -133,7 +135,7 @@ class Neighbours:
                 " noticed here: %s",
                 error.message,
             )
-            self._outbid = max(self._outbid, int(time.time()))
+            self._outbid = max(self._outbid, int(time.time()) + _MARGIN_SECONDS)
         await self._leadership.publish(replace(claim, sees_others=False), above=self._outbid)
         self._settle(Territory())
 

@@ -32,13 +32,10 @@ class Stuck(Exception):
 
 
 async def run_operator(settings: Settings) -> None:
-    """Stand by, lead, stand by again when the Lease is lost, until told to stop; then return.
-
-    A reign that does not end ends the process with an error: two reigns never overlap.
-    """
+    """`operate` on the cluster of this process. A reign that does not end ends the process with an error."""
     async with await connect() as api:
         try:
-            await _run(settings, api)
+            await operate(settings, api)
         except Stuck as error:
             log.critical("%s; the process ends", error)
             logging.shutdown()
@@ -46,7 +43,12 @@ async def run_operator(settings: Settings) -> None:
             os._exit(1)
 
 
-async def _run(settings: Settings, api: ApiClient) -> None:
+async def operate(settings: Settings, api: ApiClient) -> None:
+    """Stand by, lead, stand by again when the Lease is lost, until told to stop; then return.
+
+    Raises:
+        Stuck: a reign did not end; two of them must not overlap.
+    """
     metrics = OwnMetrics()
     reigns = _Reigns(settings, api, metrics)
     await _until_first_ends(

@@ -100,6 +100,7 @@ def a_workload(
 def a_raw_model(
     name: str = "m",
     *,
+    namespace: str = "default",
     uid: str = "uid-m",
     version: int = 1,
     generation: int = 1,
@@ -117,7 +118,7 @@ def a_raw_model(
         "kind": "SpeculativeModel",
         "metadata": {
             "name": name,
-            "namespace": "default",
+            "namespace": namespace,
             "uid": uid,
             "resourceVersion": str(version),
             "generation": generation,

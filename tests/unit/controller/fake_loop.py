@@ -1,0 +1,51 @@
+"""A tuning loop that tunes nothing: what is asked of it can be read off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from outrider.controller.fleet import Fleet
+from outrider.controller.own_metrics import OwnMetrics
+
+
+class FakeLoop:
+    """Runs until cancelled; ``fails`` is raised by those that are to fail, one after the other."""
+
+    made: list[FakeLoop]
+    fails: list[Exception]
+    clings: asyncio.Event | None
+    """Until it is set, a loop does not end though it was told to."""
+
+    def __init__(self, *, fleet: Fleet, term: Callable[[], int], metrics: OwnMetrics, **_: Any) -> None:
+        self._fleet = fleet
+        self.term = term
+        self.metrics = metrics
+        self.began_at = asyncio.get_running_loop().time()
+        self.looked = 0
+        self.ended = False
+        self.made.append(self)
+
+    @property
+    def models(self) -> list[str]:
+        """Those that it would tune at this moment."""
+        return [model.name for model in self._fleet.tuned_models()]
+
+    def look_now(self) -> None:
+        self.looked += 1
+
+    async def run(self) -> None:
+        if self.fails:
+            raise self.fails.pop(0)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if self.clings is not None:
+                await self.clings.wait()
+            self.ended = True
+
+
+def a_kind_of_loop() -> type[FakeLoop]:
+    """One for each test, so that tests share nothing."""
+    return type("Loop", (FakeLoop,), {"made": [], "fails": [], "clings": None})

@@ -1,0 +1,394 @@
+"""Whole operators on an API server: they stand by, lead, lose the Lease, and share a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from outrider.cluster import lease, term_lock
+from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
+from outrider.controller import leader, neighbours, process
+from outrider.controller.process import Stuck, operate, run_operator
+from outrider.controller.settings import Settings
+from outrider.controller.watch import ClusterWatch
+from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
+from tests.unit.controller.factories import a_raw_model
+from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
+
+
+@dataclass
+class Served:
+    """What an operator would show on its port."""
+
+    registry: CollectorRegistry
+    ready: Callable[[], bool]
+
+    def value(self, metric: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"outrider_operator_{metric}", labels)
+
+
+@dataclass
+class Operator:
+    """One that runs. namespace: where its Lease lies. kind: of all loops, of other operators too."""
+
+    namespace: str
+    task: asyncio.Task[None]
+    served: Served
+    kind: type[FakeLoop]
+
+    @property
+    def leads(self) -> bool:
+        return self.served.value("leader") == 1
+
+    @property
+    def loops(self) -> list[FakeLoop]:
+        return [loop for loop in self.kind.made if loop.metrics.registry is self.served.registry]
+
+    @property
+    def tunes(self) -> list[str]:
+        """The models that it tunes at this moment."""
+        return [name for loop in self.loops if not loop.ended for name in loop.models]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "RETRY_SECONDS", 1)
+    monkeypatch.setattr(neighbours, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(ClusterWatch, "watch_forever", _forever)
+
+
+async def _forever(_: object) -> None:
+    await asyncio.Event().wait()
+
+
+Start = Callable[..., AbstractAsyncContextManager[Operator]]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Starts an operator whose Lease is in ``namespace`` and which watches ``watched``, else everything."""
+    kind = a_kind_of_loop()
+    monkeypatch.setattr(leader, "TuningLoop", kind)
+
+    @asynccontextmanager
+    async def an_operator(
+        server: ClusterServer, namespace: str = "a", *watched: str
+    ) -> AsyncIterator[Operator]:
+        shown: asyncio.Future[Served] = asyncio.get_running_loop().create_future()
+
+        async def serve(*, registry: CollectorRegistry, ready: Callable[[], bool], **_: object) -> None:
+            shown.set_result(Served(registry, ready))
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(process, "serve", serve)
+        chosen = Settings(lease_namespace=namespace, watch_namespaces=watched)
+        async with a_connection(server, namespace) as api:
+            task = asyncio.create_task(operate(chosen, api))
+            operator = Operator(namespace, task, await shown, kind)
+            try:
+                yield operator
+            finally:
+                if kind.clings is not None:
+                    kind.clings.set()
+                await stop(operator)
+
+    return an_operator
+
+
+async def stop(operator: Operator) -> None:
+    """The Lease is given back."""
+    operator.task.cancel()
+    await asyncio.wait([operator.task])
+
+
+async def kill(operator: Operator, server: ClusterServer) -> None:
+    """As when its node dies: the Lease is not given back, and runs out."""
+    path = LEASES.path(operator.namespace, "outrider")
+    server.refuse = lambda asked: 503 if (asked.method, asked.path) == ("PUT", path) else None
+    await stop(operator)
+    server.heal()
+    server.edit_lease(operator.namespace, leaseDurationSeconds=1)
+
+
+def depose(server: ClusterServer, namespace: str = "a") -> None:
+    server.edit_lease(namespace, holderIdentity="another")
+
+
+def give_back(server: ClusterServer, namespace: str = "a") -> None:
+    server.edit_lease(namespace, holderIdentity=None)
+
+
+def term(operator: Operator) -> int:
+    return operator.loops[-1].term()
+
+
+@asynccontextmanager
+async def a_cluster_of(*models: dict[str, Any]) -> AsyncIterator[ClusterServer]:
+    async with a_cluster_server() as server:
+        for model in models:
+            server.add(MODELS, model)
+        yield server
+
+
+def _looks(asked: web.Request) -> bool:
+    return asked.method == "GET" and asked.path == LEASES.path(None)
+
+
+def told(server: ClusterServer, reason: str, *, namespace: str = "default") -> list[str]:
+    """The notes of Events."""
+    return [event["note"] for event in server.of(EVENTS, namespace=namespace) if event["reason"] == reason]
+
+
+async def test_a_leader_that_lost_its_lease_stands_by_and_leads_again_with_a_higher_term(
+    start: Start,
+) -> None:
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.loops)
+        before = term(operator)
+        depose(server)
+        await until(lambda: not operator.leads)
+        give_back(server)
+        await until(lambda: len(operator.loops) == 2)
+
+        assert operator.leads
+        assert term(operator) > before
+        assert operator.served.value("leases_lost_total") == 1
+
+
+async def test_a_leader_without_rival_takes_the_lease_again_when_the_api_server_answers_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lease, term_lock):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 3)
+    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 2)
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.loops)
+        before = term(operator)
+        server.refuse = lambda asked: 503 if "/leases" in asked.path else None
+        await until(lambda: operator.served.value("leases_lost_total") == 1)
+        server.heal()
+        await until(lambda: len(operator.loops) == 2)
+
+        assert term(operator) > before
+
+
+async def test_nothing_of_an_old_reign_goes_on(start: Start) -> None:
+    async with a_cluster_of(a_raw_model()) as server, start(server) as operator:
+        await until(lambda: operator.tunes)
+        assert operator.served.value("models") == 1
+        depose(server)
+        await until(lambda: operator.served.value("leases_lost_total") == 1)
+
+        assert [loop.ended for loop in operator.loops] == [True]
+        assert operator.served.value("models") == 0
+        assert operator.served.value("leader") == 0
+
+
+async def test_a_reign_that_does_not_end_ends_the_process(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_STOP_SECONDS", 0.05)
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.loops)
+        operator.kind.clings = asyncio.Event()
+        depose(server)
+        with pytest.raises(Stuck, match="leader did not end"):
+            await operator.task
+
+
+async def test_a_reign_that_does_not_end_does_not_give_its_lease_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_STOP_SECONDS", 0.05)
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.loops)
+        operator.kind.clings = asyncio.Event()
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Stuck):
+            await operator.task
+
+        assert server.lease("a")["spec"].get("holderIdentity")
+
+
+async def test_a_stuck_process_ends_with_an_error_though_asyncio_would_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes: list[int] = []
+
+    async def stuck(*_: object) -> None:
+        raise Stuck("leader did not end")
+
+    @asynccontextmanager
+    async def nowhere() -> AsyncIterator[None]:
+        yield
+
+    async def connect() -> AbstractAsyncContextManager[None]:
+        return nowhere()
+
+    monkeypatch.setattr(process, "connect", connect)
+    monkeypatch.setattr(process, "operate", stuck)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    await run_operator(Settings())
+
+    assert codes == [1]
+
+
+async def test_an_operator_that_is_told_to_stop_gives_its_lease_back(start: Start) -> None:
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.loops)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await operator.task
+
+        assert "holderIdentity" not in server.lease("a")["spec"]
+
+
+async def test_an_error_of_a_reign_ends_the_process_with_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(ClusterWatch, "watch_forever", broken)
+    async with a_cluster_server() as server, start(server) as operator:
+        with pytest.raises(ExceptionGroup):
+            await operator.task
+
+
+async def test_a_leader_is_ready_once_it_has_read_everything(start: Start) -> None:
+    async with a_cluster_server() as server:
+        server.refuse = lambda asked: 403 if asked.path == PODS.path(None) else None
+        async with start(server) as operator:
+            await until(lambda: operator.leads)
+            assert not operator.served.ready()
+            server.heal()
+            await until(operator.served.ready)
+
+
+async def test_a_candidate_is_ready_while_another_one_leads(start: Start) -> None:
+    async with a_cluster_server() as server, start(server) as first:
+        await until(lambda: first.leads)
+        async with start(server) as second:
+            await until(second.served.ready)
+
+            assert not second.leads
+
+
+async def test_a_second_installation_leaves_the_models_of_the_first_one_alone(start: Start) -> None:
+    async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
+        await until(lambda: first.tunes)
+        async with start(server, "b") as second:
+            await until(lambda: second.loops and told(server, "StandingBy"))
+
+            assert (first.tunes, second.tunes) == (["m"], [])
+            assert first.served.value("reconciles_total", outcome="done")
+            assert not second.served.value("reconciles_total", outcome="done")
+
+
+async def test_two_installations_that_watch_the_same_models_both_say_so(start: Start) -> None:
+    async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
+        await until(lambda: first.tunes)
+        async with start(server, "b") as second:
+            await until(lambda: "Contested" in server.conditions("m") and told(server, "StandingBy"))
+
+            assert "operator in namespace b" in server.conditions("m")["Contested"]["message"]
+            assert "operator in namespace a manages this model" in told(server, "StandingBy")[0]
+            assert first.served.value("neighbours", role="stands_by") == 1
+            assert second.served.value("neighbours", role="manages") == 1
+
+
+async def test_a_model_is_contested_no_more_when_the_second_installation_is_gone(start: Start) -> None:
+    async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
+        await until(lambda: first.tunes)
+        async with start(server, "b"):
+            await until(lambda: "Contested" in server.conditions("m"))
+        await until(lambda: told(server, "Uncontested"))
+
+        assert "Contested" not in server.conditions("m")
+
+
+async def test_the_second_installation_takes_over_with_a_higher_term_when_the_first_ones_lease_runs_out(
+    start: Start,
+) -> None:
+    async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
+        await until(lambda: first.tunes)
+        # As after many changes of leader.
+        before = term(first)
+        server.edit_lease("a", leaseTransitions=1000)
+        await until(lambda: term(first) > before + 900)
+        async with start(server, "b") as second:
+            await until(lambda: second.loops)
+            await kill(first, server)
+            await until(lambda: second.tunes == ["m"])
+
+            assert term(second) > term(first)
+
+
+async def test_the_first_installation_stands_by_when_it_returns(start: Start) -> None:
+    async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
+        await until(lambda: first.tunes)
+        async with start(server, "b") as second:
+            await until(lambda: second.loops)
+            await stop(first)
+            await until(lambda: second.tunes == ["m"])
+            async with start(server, "a") as returned:
+                await until(lambda: returned.loops and "Contested" in server.conditions("m"))
+
+                assert (returned.tunes, second.tunes) == ([], ["m"])
+                assert "operator in namespace a" in server.conditions("m")["Contested"]["message"]
+
+
+async def test_installations_with_namespaces_of_their_own_do_not_mind_each_other(start: Start) -> None:
+    async with (
+        a_cluster_of(a_raw_model("m", namespace="x"), a_raw_model("n", namespace="y")) as server,
+        start(server, "a", "x") as first,
+        start(server, "b", "y") as second,
+    ):
+        await until(lambda: first.tunes and second.tunes)
+
+        assert (first.tunes, second.tunes) == (["m"], ["n"])
+        assert first.served.value("neighbours", role="stands_by") == 0
+
+
+async def test_an_installation_stands_by_for_the_shared_namespaces_only(start: Start) -> None:
+    async with (
+        a_cluster_of(a_raw_model("m", namespace="x"), a_raw_model("n", namespace="y")) as server,
+        start(server, "a", "x") as first,
+    ):
+        await until(lambda: first.tunes)
+        async with start(server, "b") as second:
+            await until(lambda: second.tunes)
+
+            assert (first.tunes, second.tunes) == (["m"], ["n"])
+
+
+async def test_a_lease_of_somebody_who_may_not_manage_models_stops_nobody(start: Start) -> None:
+    async with a_cluster_of(a_raw_model()) as server:
+        server.managers = {"system:serviceaccount:a:outrider"}
+        async with start(server, "b") as stranger:
+            await until(lambda: stranger.loops)
+            async with start(server, "a") as operator:
+                await until(lambda: operator.tunes == ["m"])
+
+                assert operator.served.value("neighbours", role="manages") == 0
+
+
+async def test_an_installation_that_cannot_see_the_others_comes_first(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
+        await until(lambda: first.tunes)
+        server.refuse = lambda asked: 403 if _looks(asked) and asked.headers["User-Agent"] == "b" else None
+        async with start(server, "b") as blind:
+            await until(lambda: blind.tunes == ["m"] and first.tunes == [])
+
+            assert "no right to look for other operators" in caplog.text
+            assert term(blind) > term(first)
