@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,8 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client import ApiClient, Configuration
 
+from outrider.cluster import lease, term_lock
+from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, NotLeader, Sole
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,9 +28,12 @@ class LeaseServer:
     version: int = 0
     now: datetime = CREATED
     log: list[str] = field(default_factory=list)
+    works: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
+    """While it is not set, requests hang."""
 
     async def __call__(self, request: web.Request) -> web.Response:
         self.log.append(request.method)
+        await self.works.wait()
         if request.method == "GET":
             return web.json_response(self.lease) if self.lease else self._refuse(404)
         body = json.loads(await request.text())
@@ -43,11 +49,39 @@ class LeaseServer:
     def _refuse(self, code: int) -> web.Response:
         return web.json_response({"kind": "Status", "code": code}, status=code)
 
+    def edit(self, **spec: Any) -> None:
+        """What somebody else writes into the spec."""
+        assert self.lease is not None
+        self.version += 1
+        metadata = {**self.lease["metadata"], "resourceVersion": str(self.version)}
+        self.lease = {"metadata": metadata, "spec": {**self.lease["spec"], **spec}}
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(30):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        assert self.lease is not None
+        annotations: dict[str, str] = self.lease["metadata"]["annotations"]
+        return annotations
+
     @property
     def spec(self) -> dict[str, Any]:
         assert self.lease is not None
         spec: dict[str, Any] = self.lease["spec"]
         return spec
+
+
+def _set(event: asyncio.Event) -> asyncio.Event:
+    event.set()
+    return event
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "RETRY_SECONDS", 1)
 
 
 @asynccontextmanager
@@ -63,12 +97,13 @@ async def a_lease_server(server: LeaseServer) -> AsyncIterator[ApiClient]:
     try:
         yield api
     finally:
+        server.works.set()
         await api.close()
         await runner.cleanup()
 
 
-async def elect(api: ApiClient) -> tuple[Leadership, asyncio.Task[None]]:
-    leadership = Leadership(api, LeaseName("default"))
+async def elect(api: ApiClient, *, claim: Claim | None = None) -> tuple[Leadership, asyncio.Task[None]]:
+    leadership = Leadership(api, LeaseName("default"), claim=claim)
     task = asyncio.create_task(leadership.run())
     async with asyncio.timeout(10):
         await leadership.elected()
@@ -159,6 +194,135 @@ async def test_each_candidate_has_an_identity_of_its_own() -> None:
     async with a_lease_server(LeaseServer()) as api:
         candidates = [Leadership(api, LeaseName("default")) for _ in range(2)]
     assert candidates[0].identity != candidates[1].identity
+
+
+async def test_a_lease_tells_what_its_holder_watches_from_the_first_moment() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        _, task = await elect(api, claim=Claim(frozenset({"x", "y"}), "operator"))
+        task.cancel()
+    assert server.log == ["GET", "POST"]
+    assert server.annotations["outrider.dev/watch-namespaces"] == "x,y"
+    assert server.annotations["outrider.dev/service-account"] == "operator"
+
+
+async def test_a_renewal_is_one_request() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        _, task = await elect(api)
+        await server.until(lambda: len(server.log) >= 4)
+        task.cancel()
+    assert server.log[:4] == ["GET", "POST", "PUT", "PUT"]
+
+
+async def test_a_renewal_leaves_the_beginning_of_the_reign_as_it_is() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        _, task = await elect(api)
+        first = dict(server.spec)
+        await server.until(lambda: server.spec["renewTime"] != first["renewTime"])
+        task.cancel()
+    assert server.spec["acquireTime"] == first["acquireTime"]
+
+
+async def test_times_are_written_in_utc_on_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    server = LeaseServer()
+    try:
+        async with a_lease_server(server) as api:
+            _, task = await elect(api)
+            task.cancel()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    written = datetime.fromisoformat(server.spec["acquireTime"])
+    assert abs(written - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+async def test_a_leader_has_not_lost_while_it_renews() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        lost = asyncio.create_task(leadership.lost())
+        await server.until(lambda: server.log.count("PUT") >= 2)
+        assert not lost.done()
+        for each in (task, lost):
+            each.cancel()
+
+
+async def test_a_leader_that_finds_another_holder_has_lost_and_never_takes_the_lease_again() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        server.edit(holderIdentity="another")
+        async with asyncio.timeout(30):
+            await leadership.lost()
+            await task
+        with pytest.raises(NotLeader):
+            leadership.check()
+    assert server.spec["holderIdentity"] == "another"
+
+
+async def test_a_leader_whose_requests_hang_may_not_write_once_the_lease_could_be_anothers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (lease, term_lock):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 3)
+    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 2)
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        server.works.clear()
+        async with asyncio.timeout(30):
+            await leadership.lost()
+        with pytest.raises(NotLeader):
+            leadership.check()
+        await task
+
+
+async def test_no_request_lasts_longer_than_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(term_lock, "_REQUEST_SECONDS", 3600.0)
+    for module in (lease, term_lock):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 3)
+    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 2)
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        server.works.clear()
+        async with asyncio.timeout(30):
+            await leadership.lost()
+        await task
+
+
+async def test_a_term_is_in_use_only_when_it_is_stored() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        server.works.clear()
+        before, raised = leadership.term, asyncio.create_task(leadership.publish(Claim(), above=2**40))
+        await server.until(lambda: server.log[-1] == "PUT")
+        assert leadership.term == before
+
+        server.works.set()
+        async with asyncio.timeout(30):
+            await raised
+        task.cancel()
+    assert leadership.term == 2**40 + 1
+    assert server.annotations["outrider.dev/term"] == str(2**40 + 1)
+
+
+async def test_a_raised_term_outlives_its_leader() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        first, task = await elect(api)
+        async with asyncio.timeout(30):
+            await first.publish(Claim(), above=2**40)
+        task.cancel()
+        await first.release()
+        second, task = await elect(api)
+        task.cancel()
+    assert second.term > first.term
 
 
 async def test_a_sole_operator_that_restarts_has_a_larger_term() -> None:

@@ -37,9 +37,18 @@ class Watched:
         self.store = Store()
         self.metrics = OwnMetrics()
         self.changes: asyncio.Queue[Key] = asyncio.Queue()
+        self.urgent = 0
         self.watch = ClusterWatch(
-            cluster, self.store, self.changes.put_nowait, namespaces=(), metrics=self.metrics
+            cluster,
+            self.store,
+            self.changes.put_nowait,
+            namespaces=(),
+            metrics=self.metrics,
+            urgent=self.wake,
         )
+
+    def wake(self) -> None:
+        self.urgent += 1
 
     async def next_change(self) -> Key:
         async with asyncio.timeout(30):
@@ -165,3 +174,17 @@ async def test_an_error_that_ends_kopf_spares_the_other_tasks_of_the_process(
 
         assert not bystander.done()
         bystander.cancel()
+
+
+async def test_what_cannot_wait_wakes_the_tuning_loop_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(MODELS, 1)
+        watched.server.send(MODELS, "ADDED", a_raw_model())
+        await watched.next_change()
+        assert watched.urgent == 0
+        watched.server.send(MODELS, "MODIFIED", a_raw_model(version=2, generation=2))
+        await watched.next_change()
+
+        assert watched.urgent == 1

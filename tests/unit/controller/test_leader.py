@@ -1,0 +1,244 @@
+"""One reign: what comes first, what wakes the tuning loop, and what happens when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.resources import EVENTS, MODELS, PODS
+from outrider.controller import leader
+from outrider.controller.demand import Demand
+from outrider.controller.leader import Leader
+from outrider.controller.neighbours import Alone, Neighbourhood
+from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.settings import Settings
+from outrider.controller.territory import Territory
+from outrider.controller.watch import ClusterWatch
+from tests.unit.cluster.installations import an_installation
+from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
+from tests.unit.controller.factories import a_raw_model
+from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
+
+
+class QuietWatch(ClusterWatch):
+    """Full reads work; of changes it tells when a test calls ``urgent``."""
+
+    urgent: Callable[[], None]
+
+    def __init__(self, *arguments: Any, urgent: Callable[[], None], **more: Any) -> None:
+        super().__init__(*arguments, urgent=urgent, **more)
+        type(self).urgent = staticmethod(urgent)
+
+    async def watch_forever(self) -> None:
+        await asyncio.Event().wait()
+
+
+@dataclass
+class Neighbour(Neighbourhood):
+    """Manages everything as long as it ``rules``. seen: the first look can end."""
+
+    rules: bool = False
+    seen: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: Callable[[], None] = lambda: None
+
+    @property
+    def territory(self) -> Territory:
+        own, other = an_installation("b", began=2), an_installation("a", began=1)
+        return Territory(own, (other,) if self.rules else ())
+
+    async def first_look(self) -> None:
+        await self.seen.wait()
+
+    async def look_forever(self, changed: Callable[[], None], /) -> None:
+        self.changed = changed
+        await asyncio.Event().wait()
+
+
+@dataclass
+class Reign:
+    leader: Leader
+    metrics: OwnMetrics
+    loops: type[FakeLoop]
+
+    def value(self, metric: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"outrider_operator_{metric}")
+
+
+@pytest.fixture(autouse=True)
+def loops(monkeypatch: pytest.MonkeyPatch) -> type[FakeLoop]:
+    kind = a_kind_of_loop()
+    monkeypatch.setattr(leader, "TuningLoop", kind)
+    monkeypatch.setattr(leader, "ClusterWatch", QuietWatch)
+    return kind
+
+
+@asynccontextmanager
+async def a_reign(
+    server: ClusterServer, loops: type[FakeLoop], neighbours: Neighbourhood | None = None
+) -> AsyncIterator[Reign]:
+    async with a_connection(server) as api:
+        metrics = OwnMetrics()
+        subject = Leader(
+            Settings(), ClusterClient(api), metrics, neighbours=neighbours or Alone(), term=lambda: 7
+        )
+        task = asyncio.create_task(subject.lead())
+        try:
+            yield Reign(subject, metrics, loops)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def a_server() -> AsyncIterator[ClusterServer]:
+    async with a_cluster_server() as server:
+        server.add(MODELS, a_raw_model())
+        yield server
+
+
+@contextmanager
+def nobody_may_list_pods(server: ClusterServer) -> Iterator[None]:
+    server.refuse = lambda asked: 403 if asked.path == PODS.path(None) else None
+    yield
+    server.heal()
+
+
+async def test_nothing_is_reconciled_or_tuned_before_everything_was_read(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "backoff_seconds", lambda _: 0.01)
+    async with a_server() as server:
+        with nobody_may_list_pods(server):
+            async with a_reign(server, loops) as reign:
+                await until(lambda: server.asked.count(f"GET {PODS.path(None)}") >= 3)
+                assert (server.writes, loops.made, reign.leader.has_view) == ([], [], False)
+
+                server.heal()
+                await until(lambda: loops.made and loops.made[0].models == ["m"])
+                assert reign.leader.has_view
+
+
+async def test_the_first_read_is_repeated_at_growing_distances(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[int] = []
+    monkeypatch.setattr(leader, "backoff_seconds", lambda failed: failures.append(failed) or 0.01)
+    async with a_server() as server:
+        with nobody_may_list_pods(server):
+            async with a_reign(server, loops):
+                await until(lambda: len(failures) >= 3)
+
+    assert failures[:3] == [1, 2, 3]
+
+
+async def test_nothing_is_reconciled_or_tuned_before_other_operators_were_looked_for(
+    loops: type[FakeLoop],
+) -> None:
+    neighbour = Neighbour()
+    async with a_server() as server, a_reign(server, loops, neighbour) as reign:
+        await until(lambda: reign.leader.has_view)
+        assert (server.writes, loops.made) == ([], [])
+
+        neighbour.seen.set()
+        await until(lambda: loops.made and loops.made[0].models == ["m"])
+
+
+async def test_what_another_operator_manages_is_left_alone_until_it_goes(loops: type[FakeLoop]) -> None:
+    neighbour = Neighbour(rules=True)
+    neighbour.seen.set()
+    async with a_server() as server, a_reign(server, loops, neighbour) as reign:
+        await until(lambda: server.of(EVENTS))
+        assert (reign.value("reconcile_seconds_count"), loops.made[0].models) == (0, [])
+
+        neighbour.rules = False
+        neighbour.changed()
+        await until(lambda: loops.made[0].models == ["m"])
+
+
+async def test_a_model_that_was_managed_is_left_alone_when_another_operator_comes_first(
+    loops: type[FakeLoop],
+) -> None:
+    neighbour = Neighbour()
+    neighbour.seen.set()
+    async with a_server() as server, a_reign(server, loops, neighbour):
+        await until(lambda: loops.made and loops.made[0].models == ["m"])
+        neighbour.rules = True
+
+        assert loops.made[0].models == []
+
+
+async def test_the_operator_that_stands_by_says_so_once_for_each_model(loops: type[FakeLoop]) -> None:
+    neighbour = Neighbour(rules=True)
+    neighbour.seen.set()
+    async with a_server() as server:
+        server.add(MODELS, a_raw_model("n", uid="uid-n"))
+        async with a_reign(server, loops, neighbour) as reign:
+            await until(lambda: len(server.of(EVENTS)) == 2)
+            neighbour.changed()
+            await until(lambda: reign.value("queue_depth") == 0)
+            neighbour.rules = False
+            neighbour.changed()
+            await until(lambda: "Ready" in server.conditions("m") and "Ready" in server.conditions("n"))
+
+        told = [event for event in server.of(EVENTS) if event["reason"] == "StandingBy"]
+        assert sorted(event["regarding"]["name"] for event in told) == ["m", "n"]
+
+
+async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_counted(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
+    loops.fails.append(RuntimeError("a defect"))
+    async with a_server() as server, a_reign(server, loops) as reign:
+        await until(lambda: len(loops.made) == 2)
+
+        assert reign.value("tuning_restarts_total") == 1
+        first, second = loops.made
+        assert second.began_at - first.began_at >= 0.05
+
+
+async def test_models_are_reconciled_while_the_tuning_loop_waits_to_be_started_again(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "_RESTART_SECONDS", 3600.0)
+    loops.fails.append(RuntimeError("a defect"))
+    async with a_server() as server, a_reign(server, loops):
+        await until(lambda: loops.made and not loops.fails)
+        await until(lambda: "Ready" in server.conditions("m"))
+
+
+async def test_an_urgent_change_wakes_the_tuning_loop(loops: type[FakeLoop]) -> None:
+    async with a_server() as server, a_reign(server, loops):
+        await until(lambda: loops.made)
+        QuietWatch.urgent()
+
+        assert loops.made[0].looked == 1
+
+
+async def test_an_urgent_change_finds_no_loop_while_it_waits_to_be_started_again(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "_RESTART_SECONDS", 3600.0)
+    loops.fails.append(RuntimeError("a defect"))
+    async with a_server() as server, a_reign(server, loops) as reign:
+        await until(lambda: reign.value("tuning_restarts_total") == 1)
+        QuietWatch.urgent()
+
+        assert loops.made[0].looked == 0
+
+
+async def test_the_metrics_of_a_reign_go_with_it(loops: type[FakeLoop]) -> None:
+    async with a_server() as server:
+        async with a_reign(server, loops) as reign:
+            await until(lambda: reign.value("models") == 1)
+            reign.metrics.demand.show("default", "m", Demand(1, 0.5), now=1e9)
+
+        assert reign.value("models") == 0
+        rows = {"namespace": "default", "model": "m"}
+        assert reign.metrics.registry.get_sample_value("outrider_required_replicas", rows) is None
