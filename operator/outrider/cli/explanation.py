@@ -23,6 +23,7 @@ _SHOWN = (
     ConditionType.DRAFTER_HEALTHY,
     ConditionType.LAUNCH_SUITS,
     ConditionType.DEGRADED,
+    ConditionType.CONTESTED,
 )
 
 

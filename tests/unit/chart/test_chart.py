@@ -14,7 +14,8 @@ import yaml
 from outrider.api.crd import FILE_NAME
 from outrider.api.crd import render as crd_text
 from outrider.cli.options import variable
-from outrider.cluster.resources import WATCHED_CHILDREN
+from outrider.cluster.lease import LEASE_NAME
+from outrider.cluster.resources import ACCESS_REVIEWS, LEASES, WATCHED_CHILDREN
 from outrider.controller.settings import MetricsSourceKind, Settings
 
 ROOT = Path(__file__).parents[3]
@@ -142,8 +143,43 @@ def test_may_do_what_the_operator_does_and_nothing_else() -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize("values", [(), ("watchNamespaces={a,b}",)])
+def test_may_see_other_operators_by_name_and_ask_whose_they_are(values: tuple[str, ...]) -> None:
+    (role,) = [
+        document
+        for document in render(*values)
+        if document["kind"] == "ClusterRole"
+        and document["metadata"]["name"] == "outrider-neighbours-outrider-system"
+    ]
+
+    assert role["rules"] == [
+        {
+            "apiGroups": [LEASES.group],
+            "resources": [LEASES.plural],
+            "resourceNames": [LEASE_NAME],
+            "verbs": ["list"],
+        },
+        {"apiGroups": [ACCESS_REVIEWS.group], "resources": [ACCESS_REVIEWS.plural], "verbs": ["create"]},
+    ]
+
+
+@needs_helm
+def test_tells_others_its_service_account() -> None:
+    told = environment(render("serviceAccount.name=tuner"))["OUTRIDER_SERVICE_ACCOUNT"]
+
+    assert told == of_kind("ServiceAccount", render("serviceAccount.name=tuner"))["metadata"]["name"]
+
+
+@needs_helm
+def test_needs_no_right_in_the_whole_cluster_where_that_is_not_wanted() -> None:
+    documents = render("watchNamespaces={a,b}", "seeOtherOperators=false")
+
+    assert all(not document["kind"].startswith("ClusterRole") for document in documents)
+
+
+@needs_helm
 def test_has_no_right_outside_the_watched_namespaces() -> None:
-    documents = render("watchNamespaces={a,b}")
+    documents = render("watchNamespaces={a,b}", "seeOtherOperators=false")
     roles = [document for document in documents if document["kind"] in ("Role", "ClusterRole")]
 
     assert {(role["kind"], role["metadata"]["namespace"]) for role in roles} == {

@@ -4,7 +4,14 @@ from datetime import timedelta
 from typing import Any
 
 from outrider.api.conditions import ConditionStatus
-from outrider.api.reasons import ConditionType, DegradedReason, EventReason, ProgressingReason, ReadyReason
+from outrider.api.reasons import (
+    ConditionType,
+    ContestReason,
+    DegradedReason,
+    EventReason,
+    ProgressingReason,
+    ReadyReason,
+)
 from outrider.api.status import Status
 from outrider.controller.readiness import Trouble, Verdict, blocked, judge
 from outrider.controller.report import Report, own_part, status_part, transitions
@@ -15,6 +22,12 @@ CRASHING = judge(a_workload(a_pod(restarts=3, ended=(1, "boom"))), NOW)
 STARTING = judge(a_workload(a_pod()), NOW)
 TAKEN = blocked(Trouble(DegradedReason.NAME_TAKEN, "Service m exists"))
 INVALID = blocked(Trouble(DegradedReason.INVALID_SPEC, "spec.replicas: not a number"))
+
+
+CONTESTED = (
+    *SERVING,
+    Verdict(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, "an operator in b"),
+)
 
 
 def a_report(verdicts: tuple[Verdict, ...] = SERVING) -> Report:
@@ -127,3 +140,16 @@ def test_a_change_of_the_reason_within_ready_is_no_event() -> None:
     )
 
     assert told(status(SERVING), partly) == []
+
+
+def test_another_operator_is_told_of_when_it_comes_and_when_it_goes() -> None:
+    assert told(status(SERVING), CONTESTED) == [EventReason.CONTESTED]
+    assert told(status(CONTESTED), CONTESTED) == []
+    assert told(status(CONTESTED), SERVING) == [EventReason.UNCONTESTED]
+
+
+def test_a_contest_that_is_over_is_taken_out_of_the_status() -> None:
+    stored = part(CONTESTED)
+
+    assert own_part(stored) == stored
+    assert part(SERVING, before=Status.model_validate(stored)) != own_part(stored)
