@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+_MOST_DIGITS = 9
+"""Of any number in a table; no engine runs a billion requests at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tier:
@@ -51,8 +54,14 @@ class Schedule:
         return cls((Tier(None, num_speculative_tokens),))
 
     @classmethod
-    def from_wire(cls, rows: Sequence[Mapping[str, object]]) -> Schedule:
-        """Read the form that ``spec``, ``status`` and the engine's control API share."""
+    def from_wire(cls, rows: object) -> Schedule:
+        """Read the form that ``spec``, ``status`` and the engine's control API share.
+
+        Raises:
+            ValueError: not a list of rows, or not a table; the message names the row.
+        """
+        if not isinstance(rows, list | tuple):
+            raise ValueError("a schedule is a list of rows")
         return cls(tuple(_tier(row, index) for index, row in enumerate(rows)))
 
     @classmethod
@@ -134,13 +143,20 @@ def _row(text: str, index: int) -> Tier:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 9
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
-def _tier(row: Mapping[str, object], index: int) -> Tier:
+def _tier(row: object, index: int) -> Tier:
+    if not isinstance(row, Mapping):
+        raise ValueError(f"row {index} must have the fields maxBatchSize and numSpeculativeTokens")
     limit, k = row.get("maxBatchSize"), row.get("numSpeculativeTokens")
-    if isinstance(k, bool) or not isinstance(k, int):
-        raise ValueError(f"row {index}: numSpeculativeTokens must be a whole number")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
-        raise ValueError(f"row {index}: maxBatchSize must be a whole number")
-    return Tier(limit, k)
+    return Tier(
+        None if limit is None else _whole(limit, f"row {index}: maxBatchSize"),
+        _whole(k, f"row {index}: numSpeculativeTokens"),
+    )
+
+
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 10**_MOST_DIGITS:
+        raise ValueError(f"{name} must be a whole number of at most {_MOST_DIGITS} digits")
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,16 @@ from dataclasses import dataclass, field
 from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
 from outrider.engine.client import EngineAddress, EngineClient, Push
-from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
+from outrider.engine.errors import (
+    EngineDefect,
+    EngineError,
+    EngineUnreachable,
+    LiveTuningImpossible,
+    PushRefused,
+)
+from outrider.engine.state import EngineState
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +56,12 @@ class Failed:
 
     pod: str
     error: EngineError
-    failed_k: frozenset[int] | None = None  # None where the engine did not tell
+    state: EngineState | None = None  # None where the engine did not tell
+
+    @property
+    def failed_k(self) -> frozenset[int] | None:
+        """By the engine's self-test; None where the engine did not tell."""
+        return None if self.state is None else self.state.failed_k
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +111,18 @@ async def push_to_all(
 
     clock: unix seconds.
     """
-    outcomes = await asyncio.gather(*(_push_to_one(engines, pod, push, clock) for pod in pods))
+    outcomes = await asyncio.gather(*(_push_supervised(engines, pod, push, clock) for pod in pods))
     return PushReport(epoch=push.epoch, outcomes=tuple(outcomes))
+
+
+async def _push_supervised(
+    engines: EngineClient, pod: EnginePod, push: Push, clock: Callable[[], float]
+) -> Confirmed | Failed:
+    try:
+        return await _push_to_one(engines, pod, push, clock)
+    except Exception as error:  # supervision: whatever comes of one pod, the others get their table
+        log.exception("push to %s failed", pod.name)
+        return Failed(pod.name, EngineDefect(error))
 
 
 async def _push_to_one(
@@ -107,18 +132,18 @@ async def _push_to_one(
         await engines.push(pod.address, push)
         state = await engines.state(pod.address)
     except PushRefused as error:
-        return Failed(pod.name, error, await _failed_k(engines, pod))
+        return Failed(pod.name, error, await _state(engines, pod))
     except EngineError as error:
         return Failed(pod.name, error)
     if not state.confirms(push.schedule, term=push.term, epoch=push.epoch):
-        return Failed(pod.name, _not_in_force(push.schedule, state.schedule), state.failed_k)
+        return Failed(pod.name, _not_in_force(push.schedule, state.schedule), state)
     return Confirmed(pod.name, state.boot_id, clock(), state.failed_k)
 
 
-async def _failed_k(engines: EngineClient, pod: EnginePod) -> frozenset[int] | None:
-    """A refusal may come of a K that failed the self-test; the state has all of them."""
+async def _state(engines: EngineClient, pod: EnginePod) -> EngineState | None:
+    """It tells what a refusal may come of: the K that failed the self-test, and the epoch in force."""
     try:
-        return (await engines.state(pod.address)).failed_k
+        return await engines.state(pod.address)
     except EngineError:
         return None
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.controller.actuation import EnginePod, PushReport
 from outrider.engine.client import EngineClient, ProbeOrder
-from outrider.engine.errors import EngineError, ProbeRunning
+from outrider.engine.errors import EngineDefect, EngineError, ProbeRunning
 from outrider.tuning.decision import Probe
+
+log = logging.getLogger(__name__)
 
 _SHARE_OF_TICK = 0.95
 """A probe of a batch bin that the load has left would keep the next one waiting."""
@@ -63,4 +66,7 @@ async def start_probe(
         await engines.probe(pod.address, order)
     except EngineError as error:
         return ProbeReport(probe, error)
+    except Exception as error:  # supervision: what the tick pushed must not be forgotten over a probe
+        log.exception("probe of %s failed", probe.pod)
+        return ProbeReport(probe, EngineDefect(error))
     return ProbeReport(probe, None)

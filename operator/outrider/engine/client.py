@@ -18,7 +18,7 @@ from outrider.engine.errors import (
     PushRefused,
     StaleTerm,
 )
-from outrider.engine.state import EngineState
+from outrider.engine.state import EngineState, Sentence, Word
 from outrider.transport import pod_http
 from outrider.tuning.decision import Probe
 
@@ -28,6 +28,12 @@ PROBE_PATH = "/outrider/v1/probe"
 
 _MAX_ANSWER_BYTES = 1024 * 1024
 """After decompression; a state has about a thousand."""
+
+
+_UNWRITABLE = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeEncodeError)
+"""What a request raises that cannot be put into HTTP."""
+_UNREADABLE = (httpx.HTTPError, httpx.StreamError, ValueError, TypeError, LookupError, RecursionError)
+"""What HTTP, its encodings, JSON and the models of it raise over an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +141,19 @@ class EngineClient:
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._answer(method, engine, path, body)
+            if httpx.codes.is_success(answer.status):
+                return _parse_state(answer)
+            refusal = _refusal(answer)
         except TimeoutError as error:
             raise EngineUnreachable(f"timeout: no whole answer within {self._timeout:g} s") from error
+        except _UNWRITABLE:
+            # The error is not told further: it may hold the token.
+            raise EngineProtocolError("HTTP cannot carry the token, or the address of the pod") from None
         except httpx.TransportError as error:
-            raise EngineUnreachable(
-                f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            ) from error
-        except httpx.DecodingError as error:
-            raise EngineProtocolError(f"unreadable answer: {error}") from error
-        if httpx.codes.is_success(answer.status):
-            return _parse_state(answer)
-        raise _refusal(answer)
+            raise EngineUnreachable(_words(error)) from error
+        except _UNREADABLE as error:
+            raise EngineProtocolError(f"unreadable answer: {_words(error)}") from error
+        raise refusal
 
     async def _answer(
         self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
@@ -168,8 +176,8 @@ class _Answer(NamedTuple):
 
 class _ErrorDetail(BaseModel):
     model_config = ConfigDict(frozen=True)
-    reason: str
-    message: str = ""
+    reason: Word
+    message: Sentence = ""
 
 
 class _ErrorBody(BaseModel):
@@ -203,3 +211,7 @@ def _refusal(answer: _Answer) -> Exception:
         httpx.codes.SERVICE_UNAVAILABLE: LiveTuningImpossible,
     }
     return kinds.get(answer.status, PushRefused)(detail.reason, detail.message)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

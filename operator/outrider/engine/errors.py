@@ -1,8 +1,9 @@
 """What can go wrong when an operator talks to an engine.
 
 EngineError
-├── EngineUnreachable     no answer in time: refused, reset, DNS, timeout
-├── EngineProtocolError   an answer that is not of the contract
+├── EngineUnreachable     no whole answer in time: refused, reset, cut off, DNS, timeout
+├── EngineProtocolError   an answer that is not of the contract, or a request that cannot be written
+├── EngineDefect          an error in the operator itself
 └── PushRefused           the engine said no; nothing changed
     ├── StaleTerm         a newer operator or epoch is in force
     ├── ProbeRunning      another probe is under way
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 
 class EngineError(Exception):
-    """Base of everything that `EngineClient` raises."""
+    """Base of everything that `EngineClient` raises, and of what is said of a pod that failed."""
 
 
 class EngineUnreachable(EngineError):
@@ -21,7 +22,17 @@ class EngineUnreachable(EngineError):
 
 
 class EngineProtocolError(EngineError):
-    """The answer is not of the control contract: an engine without the plugin, or another version."""
+    """The answer is not of the control contract: an engine without the plugin, or another version.
+
+    Or the request cannot be written: a token or an address that HTTP cannot carry.
+    """
+
+
+class EngineDefect(EngineError):
+    """An error in the operator itself, while it spoke to this engine. Its traceback is in the log."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"internal error, see the operator's log: {type(error).__name__}")
 
 
 class PushRefused(EngineError):

@@ -1,14 +1,47 @@
-"""What an engine says of its own speculation, read from its control API."""
+"""What an engine says of its own speculation, read from its control API.
+
+Everything has a bound: whatever an engine says is kept, compared, logged and shown in status.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+)
 from pydantic.alias_generators import to_camel
 
-from outrider.api.schedule import Schedule
+from outrider.api.schedule import Schedule, Tier
+
+_LONGEST_SENTENCE = 512
+_MOST_ROWS = 1024
+_MOST_K = 64
+_LARGEST_K = 1024
+_LARGEST_BATCH = 2**31 - 1
+_LARGEST_NUMBER = 2**53 - 1
+"""That of the contract for a term and an epoch."""
+
+
+def _in_one_line(text: str) -> str:
+    """Cut, and without what a log or a terminal would take for its own."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST_SENTENCE])
+
+
+Sentence = Annotated[str, AfterValidator(_in_one_line)]
+"""Text for people. A longer one is cut: it is no reason to refuse the rest of the answer."""
+Word = Annotated[str, Field(max_length=128), AfterValidator(_in_one_line)]
+"""A name that is compared."""
+DraftLength = Annotated[int, Field(ge=0, le=_LARGEST_K)]
+BatchSize = Annotated[int, Field(ge=1, le=_LARGEST_BATCH)]
+FenceNumber = Annotated[int, Field(ge=0, le=_LARGEST_NUMBER)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ScheduleSource(StrEnum):
@@ -30,37 +63,52 @@ class LiveTuning(_Wire):
     """Whether the engine's table can be changed while it runs, and if not, why."""
 
     possible: bool
-    reason: str | None = None
+    reason: Sentence | None = None
 
 
 class ProbeResult(_Wire):
     """What one slice of a probe counted in its batch bin."""
 
-    num_speculative_tokens: int
-    steps: float = 0.0
-    seconds: float = 0.0  # engine time
-    scheduled_requests: float = 0.0
-    emitted_tokens: float = 0.0
+    num_speculative_tokens: DraftLength
+    steps: Amount = 0.0
+    seconds: Amount = 0.0  # engine time
+    scheduled_requests: Amount = 0.0
+    emitted_tokens: Amount = 0.0
 
 
 class ProbeState(_Wire):
     """The probe that runs, or the last one."""
 
-    id: str
+    id: Word
     running: bool
-    reason: str  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may know more
-    min_batch_size: int
-    max_batch_size: int | None = None
-    results: tuple[ProbeResult, ...] = ()
+    reason: Word  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may know more
+    min_batch_size: BatchSize
+    max_batch_size: BatchSize | None = None
+    results: Annotated[tuple[ProbeResult, ...], Field(max_length=_MOST_K)] = ()
 
 
 class SelfTest(_Wire):
     """What the engine found before its traffic, going from the smallest K to each other and back."""
 
-    state: str  # Skipped, Running, Passed, Failed; newer engines may know more
-    detail: str = ""
-    failed_k: frozenset[int] = Field(default=frozenset(), alias="failedK")
+    state: Word  # Skipped, Running, Passed, Failed; newer engines may know more
+    detail: Sentence = ""
+    failed_k: Annotated[frozenset[DraftLength], Field(max_length=_MOST_K, alias="failedK")] = frozenset()
     """K that the engine refuses from then on."""
+
+
+class _Row(_Wire):
+    max_batch_size: BatchSize | None = None
+    num_speculative_tokens: DraftLength
+
+
+_ROWS = TypeAdapter(Annotated[tuple[_Row, ...], Field(max_length=_MOST_ROWS)])
+
+
+def _read_schedule(rows: object) -> Schedule | None:
+    if rows is None:
+        return None
+    tiers = (Tier(row.max_batch_size, row.num_speculative_tokens) for row in _ROWS.validate_python(rows))
+    return Schedule(tuple(tiers))
 
 
 class EngineState(_Wire):
@@ -68,16 +116,16 @@ class EngineState(_Wire):
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, arbitrary_types_allowed=True)
 
-    boot_id: str
+    boot_id: Word
     """Random for each start of the engine; a change means that pushed tables are gone."""
-    captured_k: frozenset[int] = Field(alias="capturedK")
+    captured_k: Annotated[frozenset[DraftLength], Field(max_length=_MOST_K, alias="capturedK")]
     live_tuning: LiveTuning
-    schedule: Schedule | None
+    schedule: Annotated[Schedule | None, BeforeValidator(_read_schedule)]
     """The table that the scheduler really uses; None where the engine has none."""
     source: ScheduleSource
-    term: int
-    epoch: int
-    lease_remaining_seconds: float | None = None
+    term: FenceNumber
+    epoch: FenceNumber
+    lease_remaining_seconds: Amount | None = None
     engines_agree: bool = True
     self_test: SelfTest | None = None
     """None where the plugin makes none."""
@@ -88,11 +136,6 @@ class EngineState(_Wire):
     def failed_k(self) -> frozenset[int]:
         """Captured, but failed by the self-test."""
         return self.self_test.failed_k if self.self_test is not None else frozenset()
-
-    @field_validator("schedule", mode="before")
-    @classmethod
-    def _read_schedule(cls, rows: Any) -> Schedule | None:
-        return None if rows is None else Schedule.from_wire(rows)
 
     def confirms(self, schedule: Schedule, *, term: int, epoch: int) -> bool:
         """True when exactly this push is in force in every engine process of the pod."""
