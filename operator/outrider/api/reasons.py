@@ -28,7 +28,8 @@ class ConditionType(StrEnum):
     DRAFTER_HEALTHY = "DrafterHealthy"
     """The drafter's acceptance is plausible. Set by the tuning loop; absent until measured."""
     TUNING_ACTIVE = "TuningActive"
-    """The tuner may change the table. Set by the tuning loop; absent in mode Off and without ready pods."""
+    """The tuner may change the table. Set by the tuning loop; absent in mode Off and without ready pods,
+    unless a person or an error has something to say."""
     LAUNCH_SUITS = "LaunchSuits"
     """The engines are launched as the load asks for. Set by the tuning loop; absent where the spec lets the
     tuner neither change nor judge the launch, and until there is something to say."""
@@ -171,6 +172,8 @@ class TuningReason(StrEnum):
     """The number of ready pods has just changed: hold until the load has spread."""
     ANNOTATION_REFUSED = "AnnotationRefused"
     """An annotation cannot be used and changes nothing; the message says what to do."""
+    INTERNAL_ERROR = "InternalError"
+    """The operator fails at this model, tick after tick; the message names the error."""
 
 
 class LaunchReason(StrEnum):

@@ -6,15 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outrider.api.schedule import Schedule
-from outrider.controller.actuation import EnginePod, PushReport, push_to_all
+from outrider.controller.actuation import EnginePod, Failed, PushReport, push_to_all
+from outrider.controller.epochs import Epochs
 from outrider.engine.client import EngineClient, Push
-from outrider.engine.errors import EngineUnreachable
+from outrider.engine.errors import EngineUnreachable, StaleTerm
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.windows import build_window
 from outrider.tuning.window import Observation, Window
 
 _EARLIER = ""
 """Stands for the pods that an earlier process asked, until each pod was asked anew."""
+
+_FARTHEST_EPOCH = 2**31
+"""No process comes so far by itself; an engine that says so is not followed."""
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class _Confirmed:
 class PushedTables:
     """Pushes one table to all engines and knows who uses it. Not for concurrent use.
 
+    uid: of the model, for its epochs.
     lease: seconds for which an engine keeps the table without renewal.
     failed_k: what an earlier process knew of the engines' self-tests.
     clock: unix seconds, for the moment at which a table was confirmed.
@@ -76,16 +81,21 @@ class PushedTables:
     def __init__(
         self,
         engines: EngineClient,
+        epochs: Epochs,
         *,
+        uid: str,
         lease: float,
         failed_k: frozenset[int],
         clock: Callable[[], float],
     ) -> None:
         self._engines = engines
+        self._epochs = epochs
+        self._uid = uid
         self._lease = lease
         self._clock = clock
         self._told: dict[str, frozenset[int]] = {_EARLIER: failed_k} if failed_k else {}
         self._pods: dict[str, _Confirmed] = {}
+        self._overtaken_by: dict[str, int] = {}  # epoch that a pod had in force, once per pod
         self.order: Push | None = None
         """The last push, for pods that were not ready then as well."""
         self.in_force: Schedule | None = None
@@ -128,16 +138,35 @@ class PushedTables:
 
     async def push(self, pods: Sequence[EnginePod], wanted: Schedule, *, term: int) -> PushReport | None:
         """To all pods; None without pods."""
-        epoch = self._epoch + (wanted != self.wanted)
-        self.order = Push(wanted, term=term, epoch=epoch, lease_seconds=self._lease)
+        self.order = Push(wanted, term=term, epoch=self._next_epoch(wanted), lease_seconds=self._lease)
         present = {pod.name for pod in pods}
         self._pods = {name: known for name, known in self._pods.items() if name in present}
+        self._overtaken_by = {name: at for name, at in self._overtaken_by.items() if name in present}
         if not pods:
             return None
         report = await push_to_all(self._engines, pods, self.order, clock=self._clock)
         self._remember(report, wanted)
         self._remember_self_tests(report)
+        for failed in report.failed:
+            self._remember_overtaking(failed, term)
         return report
+
+    def _next_epoch(self, wanted: Schedule) -> int:
+        ahead = max(self._overtaken_by.values(), default=0)
+        if wanted == self.wanted and ahead < self._epoch:
+            return self._epoch
+        return self._epochs.next(self._uid, above=ahead)
+
+    def _remember_overtaking(self, failed: Failed, term: int) -> None:
+        """Nobody else has this term, so an epoch of it that is in force is our own from before.
+
+        A pod is believed once: to outbid it again and again would end every probe of the others.
+        """
+        state = failed.state
+        if not isinstance(failed.error, StaleTerm) or state is None or failed.pod in self._overtaken_by:
+            return
+        if state.term == term and state.epoch < _FARTHEST_EPOCH:
+            self._overtaken_by[failed.pod] = state.epoch
 
     def _remember(self, report: PushReport, wanted: Schedule) -> None:
         for confirmed in report.confirmed:

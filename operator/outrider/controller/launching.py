@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
-from outrider.cluster.errors import ClusterError
+from outrider.cluster.errors import ClusterError, Unavailable
 from outrider.controller.actuation import EnginePod
 from outrider.controller.fleet import LaunchDesk, TunedModel
 from outrider.controller.standing import Standing
@@ -19,6 +20,8 @@ from outrider.tuning.relaunch import Scene, Verdict, judge
 from outrider.tuning.relaunch_state import RelaunchState
 
 _HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN)
+_ORDER_SECONDS = 5.0
+"""Longest wait for the API server; every model waits for the end of the tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class LaunchOffice:
             return LaunchOutcome(verdict.state.order, verdict)
         if verdict.state.order != model.stored_order:
             try:
-                await self._desk.order(model, verdict.state.order)
+                await self._order(model, verdict.state.order)
             except ClusterError as error:
                 return LaunchOutcome(before, verdict, error)
         self.state = verdict.state
@@ -100,7 +103,14 @@ class LaunchOffice:
         """What was ordered before must not come back when relaunches are allowed again some day."""
         self.state = RelaunchState()
         with suppress(ClusterError):
-            await self._desk.order(model, LaunchOrder())
+            await self._order(model, LaunchOrder())
+
+    async def _order(self, model: TunedModel, order: LaunchOrder) -> None:
+        try:
+            async with asyncio.timeout(_ORDER_SECONDS):
+                await self._desk.order(model, order)
+        except TimeoutError as error:
+            raise Unavailable(f"not stored within {_ORDER_SECONDS:g} s") from error
 
     def _follow(self, model: TunedModel, now: float) -> None:
         """The stored order is the truth for a fresh process, where the spec forbids the last one, and

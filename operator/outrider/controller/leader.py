@@ -13,6 +13,7 @@ from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
 from outrider.controller.bystander import Bystander, OwnFleet, contest
 from outrider.controller.cluster_state import ClusterStateShelf
+from outrider.controller.epochs import Epochs
 from outrider.controller.launch_desk import ClusterLaunchDesk
 from outrider.controller.metrics_source import open_source
 from outrider.controller.neighbours import Neighbourhood
@@ -70,6 +71,7 @@ class Leader:
         self._reporter = ClusterReporter(cluster, self._store)
         self._shelf = ClusterStateShelf(cluster, self._store)
         self._desk = ClusterLaunchDesk(cluster, self._store, self._queue.add)
+        self._epochs = Epochs()
         self._term = term
         self._loop: TuningLoop | None = None
         self.has_view = False
@@ -146,6 +148,7 @@ class Leader:
                     reporter=self._reporter,
                     shelf=self._shelf,
                     desk=self._desk,
+                    epochs=self._epochs,
                     term=self._term,
                     interval_seconds=settings.tuning_interval_seconds,
                     lease_seconds=settings.push_lease_seconds,

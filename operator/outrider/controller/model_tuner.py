@@ -10,6 +10,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.actuation import EnginePod, PushReport
 from outrider.controller.engine_tables import Bystanders, PushedTables
+from outrider.controller.epochs import Epochs
 from outrider.controller.fleet import LaunchDesk, TunedModel
 from outrider.controller.launching import LaunchOffice, LaunchOutcome, LaunchReport, launched_table, runs
 from outrider.controller.probing import ProbeReport, start_probe
@@ -112,6 +113,7 @@ class _Sides:
 class ModelTuner:
     """Tunes one model. Not for concurrent use.
 
+    uid: of the model.
     restored: what an earlier process knew of this model, under the spec that it has now.
     clock: unix seconds, for the moment at which a table was confirmed.
     """
@@ -121,7 +123,9 @@ class ModelTuner:
         engines: EngineClient,
         desk: LaunchDesk,
         timing: Timing,
+        epochs: Epochs,
         *,
+        uid: str,
         restored: Knowledge | None,
         clock: Callable[[], float],
     ) -> None:
@@ -132,7 +136,9 @@ class ModelTuner:
         self._state: TunerState | None = None
         self._estimates: Mapping[str, BinEstimates] = restored.estimates if restored else {}
         failed_k = restored.failed_k if restored else frozenset[int]()
-        self._pushed = PushedTables(engines, lease=timing.push_lease, failed_k=failed_k, clock=clock)
+        self._pushed = PushedTables(
+            engines, epochs, uid=uid, lease=timing.push_lease, failed_k=failed_k, clock=clock
+        )
         self._launched = Bystanders()
         self._bare = Bystanders()
         self._office = LaunchOffice(desk, restored.relaunches if restored else RelaunchState())
@@ -179,11 +185,12 @@ class ModelTuner:
         # While no pod with a drafter was measured yet, the others must not pass for the whole model.
         apart = bare if observations or not sides.drafting else ()
         decision = self._decide(model, state, policy, observations, apart, now) if rule.active else None
-        launch = await self._office.tick(model, policy, decision, rule, now)
         before = launched_table(model) if sides.rollout else self._pushed.wanted or state.schedule
         wanted = launched_table(model) if sides.rollout else _wanted(model, rule, decision, state)
         push = None if sides.rollout else await self._pushed.push(sides.drafting, wanted, term=term)
         probe = await self._probe(model, decision, push, term)
+        # Last, since it may have to wait for the API server.
+        launch = await self._office.tick(model, policy, decision, rule, now)
         return TickOutcome(
             model=model,
             now=now,

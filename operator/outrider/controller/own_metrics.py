@@ -60,6 +60,11 @@ class OwnMetrics:
             "Restarts of the tuning loop after an error.",
             registry=self.registry,
         )
+        self.tuning_failures = Counter(
+            "outrider_operator_tuning_failures",
+            "Ticks of one model that ended in an internal error.",
+            registry=self.registry,
+        )
         self.pushes = Counter(
             "outrider_operator_pushes",
             "Tables pushed to engine pods, by outcome: confirmed or failed.",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError, NameTaken, Refused
-from outrider.controller.fleet import Reporter, StateShelf, TunedModel
-from outrider.controller.tuner_memory import Knowledge, read_knowledge, write_knowledge
+from outrider.controller.fleet import StateShelf, TunedModel
+from outrider.controller.tuner_memory import Knowledge, write_knowledge
+from outrider.controller.tuning_events import Event
 from outrider.tuning.relaunch_state import RelaunchState
-from outrider.tuning.stored import LARGEST_BYTES, StateError
+from outrider.tuning.stored import LARGEST_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -19,53 +21,45 @@ KEEP_SECONDS = 30.0
 
 
 class StateKeeper:
-    """Reads once, writes now and then. Trouble is told once and never stops tuning."""
+    """Writes now and then. Trouble is told once and never stops tuning.
 
-    def __init__(self, shelf: StateShelf, reporter: Reporter) -> None:
+    tell: takes an Event about the model.
+    """
+
+    def __init__(self, shelf: StateShelf, tell: Callable[[TunedModel, Event], None]) -> None:
         self._shelf = shelf
-        self._reporter = reporter
+        self._tell = tell
         self._kept_at = float("-inf")
         self._kept: tuple[Schedule, RelaunchState] | None = None
         self._told: str | None = None
-
-    async def restore(self, model: TunedModel) -> Knowledge | None:
-        """What an earlier process knew; None where there is nothing that can be continued.
-
-        Raises:
-            ClusterError: it cannot be read at present.
-        """
-        try:
-            text = await self._shelf.read(model)
-            return None if text is None else read_knowledge(text, model)
-        except (StateError, NameTaken) as error:
-            note = f"What was learnt before cannot be used, the tuner starts afresh: {error}"
-            log.error("%s/%s: %s", model.namespace, model.name, note)
-            await self._reporter.event(model, EventReason.STATE_IGNORED, note, warning=True)
-            return None
 
     async def keep(self, model: TunedModel, knowledge: Knowledge, *, now: float, stops: bool = False) -> None:
         """Write if it is time, if the table or an order changed, or at the end. now: unix seconds."""
         rests_on = (knowledge.state.schedule, knowledge.relaunches)
         if not stops and rests_on == self._kept and now - self._kept_at < KEEP_SECONDS:
             return
+        try:
+            await self._write(model, write_knowledge(knowledge))
+        except ClusterError as error:
+            log.warning("%s/%s: tuner state not written: %s", model.namespace, model.name, error)
+            return  # the next report tries again
         self._kept_at, self._kept = now, rests_on
-        text = write_knowledge(knowledge)
-        if len(text.encode()) > LARGEST_BYTES:
-            await self._complain(model, f"it has {len(text.encode())} bytes, allowed are {LARGEST_BYTES}")
+
+    async def _write(self, model: TunedModel, text: str) -> None:
+        size = len(text.encode())
+        if size > LARGEST_BYTES:
+            self._complain(model, f"it has {size} bytes, allowed are {LARGEST_BYTES}")
             return
         try:
             await self._shelf.write(model, text)
             self._told = None
         except (NameTaken, Refused) as error:
-            await self._complain(model, str(error))
-        except ClusterError as error:
-            self._kept_at = float("-inf")  # the next tick tries again
-            log.warning("%s/%s: tuner state not written: %s", model.namespace, model.name, error)
+            self._complain(model, str(error))
 
-    async def _complain(self, model: TunedModel, problem: str) -> None:
+    def _complain(self, model: TunedModel, problem: str) -> None:
         if self._told == problem:
             return
         self._told = problem
         note = f"What was learnt is not stored and will be lost at a restart: {problem}"
         log.error("%s/%s: %s", model.namespace, model.name, note)
-        await self._reporter.event(model, EventReason.STATE_NOT_KEPT, note, warning=True)
+        self._tell(model, Event(EventReason.STATE_NOT_KEPT, note, warning=True))

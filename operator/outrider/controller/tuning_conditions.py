@@ -30,6 +30,16 @@ _GAP_REASONS = {
 """TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
 
 
+TUNERS = (
+    ConditionType.TUNING_ACTIVE,
+    ConditionType.METRICS_AVAILABLE,
+    ConditionType.ACTUATION_CONVERGED,
+    ConditionType.DRAFTER_HEALTHY,
+    ConditionType.SPECULATION_EFFECTIVE,
+    ConditionType.LAUNCH_SUITS,
+)
+"""The conditions that the tuning loop owns; the others are the reconciler's."""
+
 _LAUNCH_STATUS = {
     LaunchReason.SUITS: ConditionStatus.TRUE,
     LaunchReason.DRAFTER_IDLE: ConditionStatus.FALSE,

@@ -6,31 +6,33 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.cluster.errors import ClusterError
 from outrider.controller.actuation import EnginePod
 from outrider.controller.demand import Capacity, demand
 from outrider.controller.doorman import greet_forever
+from outrider.controller.epochs import Epochs
 from outrider.controller.fleet import Fleet, LaunchDesk, Reporter, StateShelf, TunedModel
 from outrider.controller.model_tuner import Measured, ModelTuner, TickOutcome, Timing
+from outrider.controller.outbox import Letter, Outbox
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.state_keeper import StateKeeper
-from outrider.controller.tuning_events import events
-from outrider.controller.tuning_report import Report, ReportState, report
+from outrider.controller.restoring import Restoring
+from outrider.controller.tuning_events import Event, events
+from outrider.controller.tuning_report import Report, failing, report
 from outrider.engine.client import EngineClient, Push
-from outrider.telemetry.source import MetricsError, MetricsSource
+from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
 
 log = logging.getLogger(__name__)
 
-_NUMBERS_INTERVAL_SECONDS = 10.0
-"""Status is written at once when something happened, and this often when only numbers moved."""
 _CLOCK_SLACK_SECONDS = 2.0
 """How far the clocks of the operator and of the source may differ."""
 _STOP_SECONDS = 3.0
 _BREATH_SECONDS = 1.0
 """Between two ticks, whoever asks."""
+_PASSING_FAILURES = 2
+"""In a row; a model that fails more often says so in its status."""
 
 
 @dataclass(slots=True)
@@ -38,16 +40,20 @@ class _Tuned:
     """What the loop remembers of one model between ticks."""
 
     model: TunedModel
-    tuner: ModelTuner
-    keeper: StateKeeper
-    reporting: ReportState
-    written: dict[str, object] = field(default_factory=dict)
-    written_at: float = float("-inf")
+    reported: Report
+    outbox: Outbox
+    restoring: Restoring
+    tuner: ModelTuner | None = None  # None until there is an answer what an earlier process knew
+    failures: int = 0  # ticks in a row that ended in an error
 
 
 class TuningLoop:
     """Runs until cancelled. A model that fails does not delay the others.
 
+    A tick waits for the source of metrics and for engines, each within bounds. What is read from the API
+    server and written to it runs in the background, model by model.
+
+    epochs: of this process, whatever becomes of the loop.
     term: the leader's term, read at each tick; it fences every push.
     clock: unix seconds.
     """
@@ -61,6 +67,7 @@ class TuningLoop:
         reporter: Reporter,
         shelf: StateShelf,
         desk: LaunchDesk,
+        epochs: Epochs,
         term: Callable[[], int],
         interval_seconds: float,
         lease_seconds: float,
@@ -74,6 +81,7 @@ class TuningLoop:
         self._reporter = reporter
         self._shelf = shelf
         self._desk = desk
+        self._epochs = epochs
         self._term = term
         self._interval = interval_seconds
         self._timing = Timing(
@@ -82,6 +90,8 @@ class TuningLoop:
             max_sample_age=max(30.0, 3 * interval_seconds),
             settle=settle_seconds,
         )
+        # A late table must not outlast the lease of the one before, with time left to push it.
+        self._longest_fetch = (lease_seconds - interval_seconds) / 2
         self._metrics = metrics
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
@@ -101,19 +111,23 @@ class TuningLoop:
                 parts.create_task(self._tick_forever())
                 parts.create_task(greet_forever(self._engines, self._coming))
         finally:
-            await self._keep_all()
+            await self._close_all()
 
     async def _tick_forever(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
-            with self._metrics.tuning_tick_seconds.time():
-                await self.tick()
+            try:
+                with self._metrics.tuning_tick_seconds.time():
+                    await self.tick()
+            except Exception:  # supervision: what all models share may work again at the next tick
+                log.exception("a tick failed")
             await self._rest(started)
 
     def _coming(self) -> list[tuple[EnginePod, Push]]:
         """As of the last tick: an engine is seen long before it listens."""
-        return [each for tuned in self._tuned.values() for each in tuned.tuner.coming(tuned.model)]
+        known = ((tuned.model, tuned.tuner) for tuned in self._tuned.values())
+        return [each for model, tuner in known if tuner is not None for each in tuner.coming(model)]
 
     async def _rest(self, started: float) -> None:
         """Until the next tick is due, or somebody asks; a storm of changes makes no storm of ticks."""
@@ -131,84 +145,115 @@ class TuningLoop:
         """One round over all models."""
         models = self._fleet.tuned_models()
         self._forget_gone(models)
+        for model in models:
+            if model.uid not in self._tuned:
+                self._tuned[model.uid] = self._met(model)
+            self._tuned[model.uid].model = model
         measured = await self._measure(models)
-        await asyncio.gather(*(self._tick_supervised(model, measured) for model in models))
+        await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
         self._metrics.demand.forget_stale(now=self._clock())
+
+    async def written(self) -> None:
+        """Wait until everything that ticks had to say is written or given up."""
+        await asyncio.gather(*(tuned.outbox.emptied() for tuned in self._tuned.values()))
 
     async def _measure(self, models: Sequence[TunedModel]) -> Measured:
         if not models:
             return {}
         try:
             with self._metrics.prometheus_query_seconds.time():
-                return await self._source.fetch(self._lookback())
+                async with asyncio.timeout(self._longest_fetch):
+                    return await self._source.fetch(self._lookback())
         except MetricsError as error:
-            self._metrics.prometheus_errors.inc()
-            return error
+            found = error
+        except TimeoutError:
+            action = "Look at its load, or raise the push lease."
+            found = SourceUnreachable(f"no answer within {self._longest_fetch:g} s", action=action)
+        except Exception as error:  # supervision: engines lose their tables when nobody renews them
+            log.exception("measurements not read")
+            found = MetricsError(
+                f"internal error: {type(error).__name__}", action="Look at the operator's log."
+            )
+        self._metrics.prometheus_errors.inc()
+        return found
 
     def _lookback(self) -> float:
         """Back to the oldest sample that a window still needs, within bounds: answers are large."""
         longest = self._timing.max_sample_age + 2 * self._interval
-        needed = [t.tuner.measured_until for t in self._tuned.values()]
+        needed = [t.tuner.measured_until for t in self._tuned.values() if t.tuner is not None]
         oldest = min((at for at in needed if at is not None), default=None)
         if oldest is None:
             return longest
         return min(longest, max(self._interval, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
 
-    async def _tick_supervised(self, model: TunedModel, measured: Measured) -> None:
+    async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
         try:
-            await self._tick_model(model, measured)
-        except ClusterError as error:
-            log.warning("status of %s/%s not written: %s", model.namespace, model.name, error)
-        except Exception:  # one model's defect must not stop the others
-            log.exception("tick of %s/%s failed", model.namespace, model.name)
+            await self._tick_model(tuned, measured)
+            tuned.failures = 0
+        except Exception as error:  # supervision: one model's defect must not stop the others
+            log.exception("tick of %s/%s failed", tuned.model.namespace, tuned.model.name)
+            self._metrics.tuning_failures.inc()
+            tuned.failures += 1
+            if tuned.failures > _PASSING_FAILURES:
+                now = self._clock()
+                tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
+                tuned.outbox.report(Letter(tuned.model, tuned.reported, None, now))
 
-    async def _tick_model(self, model: TunedModel, measured: Measured) -> None:
-        tuned = self._tuned.get(model.uid) or await self._begin(model)
-        tuned.model = model
-        outcome = await tuned.tuner.tick(model, measured, term=self._term(), now=self._clock())
+    async def _tick_model(self, tuned: _Tuned, measured: Measured) -> None:
+        tuned.tuner = tuner = tuned.tuner or await self._begin(tuned)
+        if tuner is None:
+            return
+        outcome = await tuner.tick(tuned.model, measured, term=self._term(), now=self._clock())
+        before, tuned.reported = tuned.reported.state, report(outcome, tuned.reported.state)
+        tuned.outbox.tell(tuned.model, events(outcome, before=before, after=tuned.reported.state))
+        tuned.outbox.report(Letter(tuned.model, tuned.reported, tuner.knowledge, outcome.now))
         self._count(outcome)
-        before = tuned.reporting
-        written = report(outcome, before)
-        tuned.reporting = written.state
         _log(outcome)
-        await self._write(model, tuned, written)
-        for event in events(outcome, before=before, after=written.state):
-            await self._reporter.event(model, event.reason, event.note, warning=event.warning)
-        await self._keep(tuned, stops=False)
 
-    async def _begin(self, model: TunedModel) -> _Tuned:
-        """Go on where an earlier process stopped, as far as it left anything behind."""
-        keeper = StateKeeper(self._shelf, self._reporter)
-        restored = await keeper.restore(model)
-        tuner = ModelTuner(self._engines, self._desk, self._timing, restored=restored, clock=self._clock)
-        tuned = self._tuned[model.uid] = _Tuned(model, tuner, keeper, ReportState.continued(model.status))
-        return tuned
+    def _met(self, model: TunedModel) -> _Tuned:
+        return _Tuned(
+            model,
+            Report.continued(model.status),
+            Outbox(self._reporter, self._shelf),
+            # Until then engines may hold the table that an earlier process pushed.
+            Restoring(self._shelf, since=self._clock(), patience_seconds=self._timing.push_lease),
+        )
 
-    async def _keep(self, tuned: _Tuned, *, stops: bool) -> None:
-        knowledge = tuned.tuner.knowledge
-        if knowledge is not None:
-            await tuned.keeper.keep(tuned.model, knowledge, now=self._clock(), stops=stops)
+    async def _begin(self, tuned: _Tuned) -> ModelTuner | None:
+        """Go on where an earlier process stopped, as far as it left anything behind; None: not yet."""
+        model = tuned.model
+        restored = await tuned.restoring.look(model, now=self._clock())
+        if restored is None:
+            return None
+        if restored.problem is not None:
+            note = f"What was learnt before cannot be used, the tuner starts afresh: {restored.problem}"
+            log.error("%s/%s: %s", model.namespace, model.name, note)
+            tuned.outbox.tell(model, [Event(EventReason.STATE_IGNORED, note, warning=True)])
+        return ModelTuner(
+            self._engines,
+            self._desk,
+            self._timing,
+            self._epochs,
+            uid=model.uid,
+            restored=restored.knowledge,
+            clock=self._clock,
+        )
 
-    async def _keep_all(self) -> None:
-        keeping = (self._keep(tuned, stops=True) for tuned in self._tuned.values())
+    async def _close_all(self) -> None:
+        closing = (self._close(tuned) for tuned in self._tuned.values())
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                failures = await asyncio.gather(*keeping, return_exceptions=True)
+                failures = await asyncio.gather(*closing, return_exceptions=True)
         except TimeoutError:
             log.warning("not every tuner state was written within %.0f s", _STOP_SECONDS)
             return
         for failure in filter(None, failures):
             log.warning("a tuner state was not written: %s", failure)
 
-    async def _write(self, model: TunedModel, tuned: _Tuned, written: Report) -> None:
-        part = written.to_wire()
-        if part == tuned.written:
-            return
-        happened = _without_numbers(part) != _without_numbers(tuned.written)
-        if not happened and self._clock() - tuned.written_at < _NUMBERS_INTERVAL_SECONDS:
-            return
-        await self._reporter.apply_status(model, part)
-        tuned.written, tuned.written_at = part, self._clock()
+    async def _close(self, tuned: _Tuned) -> None:
+        tuned.restoring.stop()
+        knowledge = tuned.tuner.knowledge if tuned.tuner is not None else None
+        await tuned.outbox.close(tuned.model, knowledge, now=self._clock())
 
     def _count(self, outcome: TickOutcome) -> None:
         model = outcome.model
@@ -229,7 +274,10 @@ class TuningLoop:
 
     def _forget_gone(self, models: Sequence[TunedModel]) -> None:
         present = {model.uid for model in models}
-        self._tuned = {uid: tuned for uid, tuned in self._tuned.items() if uid in present}
+        for uid in self._tuned.keys() - present:
+            gone = self._tuned.pop(uid)
+            gone.restoring.stop()
+            gone.outbox.stop()
 
 
 def _log(outcome: TickOutcome) -> None:
@@ -244,17 +292,3 @@ def _log(outcome: TickOutcome) -> None:
         log.info("%s: %s: %s", name, launch.verdict.reason, launch.verdict.sentence)
     if probe is not None:
         log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", name, probe)
-
-
-def _without_numbers(part: dict[str, object]) -> object:
-    """What makes a status worth writing at once: conditions, tables, decisions; not drifting measurements."""
-    if not part:
-        return None
-    conditions, speculation = part["conditions"], part["speculation"]
-    assert isinstance(conditions, list)
-    assert isinstance(speculation, dict)
-    return (
-        [(c["type"], c["status"], c["reason"]) for c in conditions],
-        [speculation.get(name) for name in ("state", "epoch", "table", "appliedReplicas")],
-        part["decisions"],
-    )

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from outrider.api.conditions import Condition, apply_transition
-from outrider.api.reasons import ConditionType, LaunchReason
+from outrider.api.conditions import Condition, ConditionStatus, apply_transition
+from outrider.api.reasons import ConditionType, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
     AppliedRow,
@@ -18,8 +18,9 @@ from outrider.api.status import (
     SpeedupReference,
     Status,
 )
+from outrider.controller.fleet import TunedModel
 from outrider.controller.model_tuner import TickOutcome
-from outrider.controller.tuning_conditions import Statement, statements
+from outrider.controller.tuning_conditions import TUNERS, Statement, statements
 from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
 from outrider.tuning.report import pooled_acceptance
 from outrider.tuning.window import Window
@@ -46,8 +47,9 @@ class ReportState:
     @classmethod
     def continued(cls, status: Status) -> ReportState:
         """Go on from what an earlier process wrote."""
+        own = tuple(condition for condition in status.conditions if condition.type in TUNERS)
         speedup = status.speculation.speedup if status.speculation else None
-        return cls(tuple(status.conditions), tuple(status.decisions), speedup)
+        return cls(own, tuple(status.decisions), speedup)
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """One condition, None where it is absent."""
@@ -60,6 +62,12 @@ class Report:
 
     speculation: SpeculationStatus
     state: ReportState
+
+    @classmethod
+    def continued(cls, status: Status) -> Report:
+        """As an earlier process left it."""
+        nothing = SpeculationStatus(state=SpeculationState.UNAVAILABLE)
+        return cls(status.speculation or nothing, ReportState.continued(status))
 
     def to_wire(self) -> dict[str, object]:
         """For server-side apply: exactly the fields that the tuning loop owns."""
@@ -82,17 +90,32 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
     )
     acceptance = pooled_acceptance(windows)
     said = statements(outcome, before=state.conditions, acceptance=acceptance, speedup=state.speedup)
-    conditions = _conditions(said, outcome, state)
+    conditions = _conditions(said, state, outcome.model, outcome.now)
     return Report(
         speculation=_speculation(outcome, acceptance, state.speedup),
         state=replace(state, conditions=conditions),
     )
 
 
+def failing(model: TunedModel, error: Exception, last: Report, *, now: float) -> Report:
+    """What to write of a model whose ticks end in an error: as it was, and that it is not tuned.
+
+    now: unix seconds.
+    """
+    message = (
+        f"The operator fails at this model: {type(error).__name__}: {error}. Engines serve on, with the "
+        "table of the spec once the last push has run out. The operator's log has more."
+    )
+    said = Statement(ConditionType.TUNING_ACTIVE, ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
+    others = tuple(c for c in last.state.conditions if c.type != ConditionType.TUNING_ACTIVE)
+    conditions = (*_conditions([said], last.state, model, now), *others)
+    return replace(last, state=replace(last.state, conditions=conditions))
+
+
 def _conditions(
-    statements: Iterable[Statement], outcome: TickOutcome, state: ReportState
+    statements: Iterable[Statement], state: ReportState, model: TunedModel, unix_seconds: float
 ) -> tuple[Condition, ...]:
-    now = _time(outcome.now)
+    now = _time(unix_seconds)
     return tuple(
         apply_transition(
             state.condition(statement.kind),
@@ -101,7 +124,7 @@ def _conditions(
                 status=statement.status,
                 reason=statement.reason,
                 message=statement.message[:_LONGEST_MESSAGE],
-                observed_generation=outcome.model.generation,
+                observed_generation=model.generation,
                 last_transition_time=now,
             ),
             now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
 from outrider.controller.actuation import EnginePod
+from outrider.controller.epochs import Epochs
 from outrider.controller.fleet import TunedModel
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.tuning_loop import TuningLoop
@@ -61,6 +63,12 @@ def a_status(*, k: int, generation: int) -> Status:
     return Status.model_validate({"conditions": [converged], "speculation": speculation})
 
 
+async def step(loop: TuningLoop) -> None:
+    """A tick, and then what it writes in the background."""
+    await loop.tick()
+    await loop.written()
+
+
 @dataclass
 class World:
     """Everything around the loop; tests change it between ticks."""
@@ -72,7 +80,10 @@ class World:
     term: int = 1
     statuses: list[dict[str, object]] = field(default_factory=list)
     events: list[tuple[EventReason, str]] = field(default_factory=list)
-    broken_reporting_of: str | None = None
+    notes: list[str] = field(default_factory=list)  # of these events
+    hung: set[tuple[str, str]] = field(default_factory=set)  # calls that never end, each with its model
+    defects: dict[tuple[str, str], Exception] = field(default_factory=dict)  # calls that raise
+    calls: list[tuple[str, str]] = field(default_factory=list)  # that have begun
     kept: dict[str, str] = field(default_factory=dict)
     writes: int = 0
     shelf_error: ClusterError | None = None
@@ -92,16 +103,18 @@ class World:
         return self.series
 
     async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
-        if model.name == self.broken_reporting_of:
-            raise RuntimeError("a defect of this model")
+        await self._call("apply_status", model)
         self.statuses.append(part)
 
     async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
         assert model.uid in {known.uid for known in self.models}
         assert note
+        await self._call("event", model)
         self.events.append((reason, "Warning" if warning else "Normal"))
+        self.notes.append(note)
 
     async def order(self, model: TunedModel, order: LaunchOrder) -> None:
+        await self._call("order", model)
         if self.desk_error is not None:
             raise self.desk_error
         self.orders.append(order)
@@ -109,15 +122,25 @@ class World:
         self.change(index, stored_order=order)
 
     async def read(self, model: TunedModel) -> str | None:
+        await self._call("read", model)
         if self.shelf_error is not None:
             raise self.shelf_error
         return self.kept.get(model.uid)
 
     async def write(self, model: TunedModel, text: str) -> None:
+        await self._call("write", model)
         if self.shelf_error is not None:
             raise self.shelf_error
         self.kept[model.uid] = text
         self.writes += 1
+
+    async def _call(self, name: str, model: TunedModel) -> None:
+        """One call to the API server."""
+        self.calls.append((name, model.name))
+        if (name, model.name) in self.hung:
+            await asyncio.Event().wait()
+        if (name, model.name) in self.defects:
+            raise self.defects[name, model.name]
 
     def change(self, index: int = 0, **fields: object) -> None:
         """The user, or the cluster, changed this model."""
@@ -148,8 +171,8 @@ class World:
         return self.metrics.registry.get_sample_value(name, labels)
 
     @contextmanager
-    def loop(self, engines: EngineClient) -> Iterator[TuningLoop]:
-        """A fresh process."""
+    def loop(self, engines: EngineClient, epochs: Epochs | None = None) -> Iterator[TuningLoop]:
+        """A fresh process, or a fresh loop in the process that has these epochs."""
         self.metrics = OwnMetrics()
         yield TuningLoop(
             fleet=self,
@@ -158,6 +181,7 @@ class World:
             reporter=self,
             shelf=self,
             desk=self,
+            epochs=Epochs() if epochs is None else epochs,
             term=lambda: self.term,
             interval_seconds=10,
             lease_seconds=60,

@@ -15,7 +15,7 @@ from outrider.tuning.decision import Decision
 from outrider.tuning.window import Observation, Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
-from tests.unit.tuning_loop.factories import NOW, World, a_model
+from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 from tests.unit.tuning_loop.test_standing import an_override
 
 TICK = 10
@@ -58,7 +58,7 @@ async def spans(
                     instructions=an_override(1, seconds=1e6) if tick == 3 else Instructions(),
                     static=Schedule.constant(3),
                 )
-                await loop.tick()
+                await step(loop)
                 world.now += TICK
     windows = [observed[0] if observed else None for observed in seen]
     return [(w.started_at - NOW, w.ended_at - NOW) if isinstance(w, Window) else None for w in windows]
@@ -94,11 +94,11 @@ async def test_only_as_much_is_asked_for_as_windows_need(
         world = World([a_model(*pods)], series={key: scraped_every_5_s(plugin=True)})
         with world.loop(engines) as loop:
             for _ in range(4):
-                await loop.tick()
+                await step(loop)
                 world.now += TICK
             world.series = {}
             for _ in range(5):
-                await loop.tick()
+                await step(loop)
                 world.now += TICK
     assert seen
     steady, blind = world.lookbacks[3], world.lookbacks[-1]
@@ -114,12 +114,12 @@ async def test_autoscalers_learn_what_the_load_needs_until_nobody_measures_it(en
         world = World([a_model(*pods)], series={key: scraped_every_5_s(plugin=True)})
         with world.loop(engines) as loop:
             for _ in range(3):
-                await loop.tick()
+                await step(loop)
                 world.now += TICK
             measured = world.own_metric("outrider_saturation_ratio", **labels)
             world.series = {}
             for _ in range(8):
-                await loop.tick()
+                await step(loop)
                 world.now += TICK
     assert measured == pytest.approx(8 / 64)  # requests in a step, over those that the engine takes
     assert world.own_metric("outrider_required_replicas", **labels) is None

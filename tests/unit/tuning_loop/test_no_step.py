@@ -8,7 +8,7 @@ from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
-from tests.unit.tuning_loop.factories import NOW, World, a_model
+from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 TICK = 10
 STEP_SECONDS = {0: 0.010, 1: 0.008, 3: 0.016, 5: 0.030}
@@ -58,7 +58,7 @@ async def test_a_restart_at_any_moment_steps_no_table(engines: EngineClient, plu
         with world.loop(engines) as loop:
             for _ in range(15):
                 world.series = {key: load.series()}
-                await loop.tick()
+                await step(loop)
                 tables.add(str(engine.schedule))
                 assert await first_push_after_a_restart(engines, world) == engine.schedule
                 load.run(engine)
@@ -72,6 +72,6 @@ async def first_push_after_a_restart(engines: EngineClient, world: World) -> lis
     async with serving(engine) as pods:
         later = World([a_model(*pods)], series=world.series, kept=dict(world.kept), now=world.now + 2, term=2)
         with later.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert [reason for reason, _ in later.events if reason.startswith("TunerState")] == []
     return engine.schedule

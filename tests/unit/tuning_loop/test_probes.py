@@ -13,7 +13,7 @@ from outrider.controller import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Probe, Slice
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model
+from tests.unit.tuning_loop.factories import World, a_model, step
 
 Wishing = Callable[[Probe | None], None]
 
@@ -44,7 +44,7 @@ async def test_a_probe_goes_to_its_pod_on_top_of_the_table_of_this_tick(
     async with serving(first, second) as pods:
         world = World([a_model(*pods)], term=4)
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert first.posted == []
     (posted,) = second.posted
     assert (posted["term"], posted["epoch"], posted["minBatchSize"]) == (4, second.epoch, 7)
@@ -58,7 +58,7 @@ async def test_a_probe_ends_before_the_next_tick_whatever_was_asked(
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.posted[0]["deadlineSeconds"] == 9.5
 
 
@@ -68,8 +68,8 @@ async def test_every_probe_has_an_id_of_its_own(engines: EngineClient, wish: Wis
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     assert len({body["id"] for body in engine.posted}) == 2
 
 
@@ -79,7 +79,7 @@ async def test_observe_never_probes(engines: EngineClient, wish: Wishing) -> Non
     async with serving(engine) as pods:
         world = World([a_model(*pods, mode=TuningMode.OBSERVE)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.posted == []
 
 
@@ -91,7 +91,7 @@ async def test_a_pod_that_did_not_confirm_the_table_is_not_probed(
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.posted == []
 
 
@@ -101,7 +101,7 @@ async def test_a_pod_that_is_gone_is_not_probed(engines: EngineClient, wish: Wis
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.posted == []
 
 
@@ -113,7 +113,7 @@ async def test_a_failed_probe_is_shown_and_the_table_stays_converged(
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     found = world.condition("ActuationConverged")
     assert found is not None
     assert found["status"] == "True"
@@ -126,8 +126,8 @@ async def test_a_probe_under_way_is_no_failure(engines: EngineClient, wish: Wish
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     found = world.condition("ActuationConverged")
     assert found is not None
     assert found["message"] == "1/1 at epoch 1."

@@ -21,7 +21,7 @@ from outrider.tuning.relaunch import Relaunching
 from outrider.tuning.window import Observation
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning.test_relaunch import an_outlook
-from tests.unit.tuning_loop.factories import World, a_model
+from tests.unit.tuning_loop.factories import World, a_model, step
 
 BARE = Launch(drafter=False)
 ALLOW = Relaunching(structural_off=StructuralOff.ALLOW)
@@ -85,7 +85,7 @@ async def ticks(world: World, engines: EngineClient, count: int, *, seconds: flo
     """In a fresh process."""
     with world.loop(engines) as loop:
         for _ in range(count):
-            await loop.tick()
+            await step(loop)
             world.now += seconds
 
 
@@ -187,11 +187,11 @@ async def test_an_order_that_could_not_be_stored_is_given_again(engines: EngineC
         world.desk_error = ClusterError("the API server is away")
         with world.loop(engines) as loop:
             for _ in range(3):
-                await loop.tick()
+                await step(loop)
                 world.now += DWELL
             found = world.condition("LaunchSuits")
             world.desk_error = None
-            await loop.tick()
+            await step(loop)
     assert found is not None
     assert "the API server is away" in found["message"]
     assert world.orders == [LaunchOrder(BARE)]
@@ -260,11 +260,11 @@ async def test_an_order_that_the_spec_no_longer_allows_is_forgotten(
         world = a_world(pod)
         with world.loop(engines) as loop:
             for _ in range(3):
-                await loop.tick()
+                await step(loop)
                 world.now += DWELL
             world.change(relaunching=left)
             for _ in range(3):
-                await loop.tick()
+                await step(loop)
     assert world.orders == [LaunchOrder(BARE), LaunchOrder()]
 
 
@@ -275,11 +275,11 @@ async def test_an_order_that_a_person_deleted_is_not_given_again_at_once(
     async with serving(FakeEngine()) as (pod,):
         world = a_world(launched(pod), order=LaunchOrder(BARE))
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.change(stored_order=LaunchOrder(), pods=(pod,))
             for _ in range(40):
                 world.now += 10
-                await loop.tick()
+                await step(loop)
     assert world.models[0].order == LaunchOrder()
     found = world.condition("LaunchSuits")
     assert found is not None
@@ -297,9 +297,9 @@ async def test_under_rollout_an_edited_static_table_takes_over(engines: EngineCl
         )
         world.change(static=old)
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.change(static=Schedule.constant(5))
-            await loop.tick()
+            await step(loop)
     assert world.orders == [LaunchOrder()]
 
 
@@ -316,12 +316,12 @@ async def test_a_canary_starts_and_ends_with_two_events(engines: EngineClient) -
     async with serving(FakeEngine("a"), FakeEngine("b")) as (first, second):
         world = a_world(first, second, relaunching=CANARY)
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             found = world.condition("LaunchSuits")
             world.change(pods=(first, launched(second, canary=True)))
-            await loop.tick()
+            await step(loop)
             world.now += 1000.0
-            await loop.tick()
+            await step(loop)
     assert found is not None
     assert found["reason"] == "CanaryRunning"
     assert world.orders == [LaunchOrder(canary=True), LaunchOrder()]

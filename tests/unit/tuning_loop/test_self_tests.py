@@ -7,7 +7,7 @@ import json
 from outrider.api.schedule import Schedule
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model
+from tests.unit.tuning_loop.factories import World, a_model, step
 
 BREAKS_AT_5 = frozenset({5})
 K3 = [{"numSpeculativeTokens": 3}]
@@ -18,8 +18,8 @@ async def test_a_k_that_failed_on_one_pod_is_taken_from_the_table_of_all(engines
     async with serving(broken, sound) as pods:
         world = World([a_model(*pods, static=Schedule.constant(5))])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     assert broken.schedule == sound.schedule == K3
     found = world.condition("ActuationConverged")
     assert found is not None
@@ -32,12 +32,12 @@ async def test_it_comes_back_with_a_pod_that_passes(engines: EngineClient) -> No
     async with serving(broken, sound) as (one, other):
         world = World([a_model(one, static=Schedule.constant(5))])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
             world.change(pods=(other,))
             world.now += 31
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     assert sound.schedule == [{"numSpeculativeTokens": 5}]
 
 
@@ -47,13 +47,13 @@ async def test_a_restart_remembers_it_and_what_was_learnt(engines: EngineClient)
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
             for _ in range(4):
-                await loop.tick()
+                await step(loop)
                 world.now += 31
         kept = world.kept["uid-of-m"]
         world.events.clear()
         world.term = 2
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert json.loads(kept)["failedK"] == [5]
     assert [reason for reason, _ in world.events if reason.startswith("TunerState")] == []
     assert world.speculation["table"] == "*:3"
@@ -64,8 +64,8 @@ async def test_when_every_k_failed_the_engine_has_the_last_word(engines: EngineC
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     found = world.condition("ActuationConverged")
     assert found is not None
     assert found["reason"] == "PartiallyApplied"

@@ -15,7 +15,7 @@ from outrider.controller import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status
+from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status, step
 
 PAUSED = Instructions(paused=True)
 K1 = [{"numSpeculativeTokens": 1}]
@@ -58,11 +58,11 @@ async def test_a_pause_holds_the_table_in_force_and_renews_it(
     async with serving(engine) as pods:
         world = World([a_model(*pods, status=a_status(k=5, generation=1))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             asked = len(decisions)
             world.change(instructions=PAUSED)
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     assert len(decisions) == asked == 1
     assert (engine.schedule, engine.puts, engine.epoch) == ([{"numSpeculativeTokens": 5}], 3, 1)
     assert active(world) == ("False", "Paused")
@@ -73,9 +73,9 @@ async def test_after_a_pause_decisions_go_on(engines: EngineClient, decisions: l
     async with serving(FakeEngine()) as pods:
         world = World([a_model(*pods, instructions=PAUSED)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.change(instructions=Instructions())
-            await loop.tick()
+            await step(loop)
     assert len(decisions) == 1
     assert active(world) == ("True", "Tuning")
     assert told(world) == [(EventReason.PAUSED, "Normal"), (EventReason.RESUMED, "Normal")]
@@ -87,7 +87,7 @@ async def test_an_override_rules_in_every_mode(engines: EngineClient, mode: Tuni
     async with serving(engine) as pods:
         world = World([a_model(*pods, mode=mode, instructions=an_override(1))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == K1
     assert active(world) == ("False", "Overridden")
     assert world.speculation["table"] == "*:1"
@@ -98,10 +98,10 @@ async def test_an_override_ends_by_itself(engines: EngineClient, decisions: list
     async with serving(engine) as pods:
         world = World([a_model(*pods, instructions=an_override(1, seconds=60))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             overridden = engine.schedule
             world.now += 61
-            await loop.tick()
+            await step(loop)
     assert (overridden, engine.schedule) == (K1, K3)
     assert len(decisions) == 1
     assert active(world) == ("True", "Tuning")
@@ -113,7 +113,7 @@ async def test_an_override_that_has_expired_already_changes_nothing(engines: Eng
     async with serving(engine) as pods:
         world = World([a_model(*pods, instructions=an_override(1, seconds=-1))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == K3
     assert told(world) == []
 
@@ -123,12 +123,12 @@ async def test_after_an_override_a_pause_holds_the_table_from_before_it(engines:
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.change(instructions=an_override(1, seconds=60, paused=True))
-            await loop.tick()
+            await step(loop)
             during = engine.schedule
             world.now += 61
-            await loop.tick()
+            await step(loop)
     assert (during, engine.schedule) == (K1, K3)
     assert active(world) == ("False", "Paused")
 
@@ -145,7 +145,7 @@ async def test_a_restart_after_an_override_does_not_take_its_table_for_a_choice(
     async with serving(engine) as pods:
         world = World([a_model(*pods, status=status)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == K3
     assert told(world) == [(EventReason.OVERRIDE_ENDED, "Normal")]
 
@@ -158,8 +158,8 @@ async def test_a_refused_annotation_says_what_to_do_and_changes_nothing(
     async with serving(engine) as pods:
         world = World([a_model(*pods, instructions=refused)])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     found = world.condition("TuningActive")
     assert found is not None
     assert (found["status"], found["reason"]) == ("True", "AnnotationRefused")
@@ -173,7 +173,7 @@ async def test_a_refused_annotation_is_told_in_mode_off_too(engines: EngineClien
     async with serving(FakeEngine()) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF, instructions=Instructions(refused="no end"))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert active(world) == ("False", "AnnotationRefused")
 
 
@@ -181,8 +181,8 @@ async def test_mode_off_says_nothing_of_a_tuner(engines: EngineClient) -> None:
     async with serving(FakeEngine()) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF, instructions=PAUSED)])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     assert active(world) is None
     assert told(world) == []
 
@@ -194,13 +194,13 @@ async def test_a_new_pod_gets_the_table_at_the_next_tick_and_decisions_rest(
     async with serving(first, second) as (one, other):
         world = World([a_model(one, status=a_status(k=5, generation=1))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.change(pods=(one, other))
-            await loop.tick()
+            await step(loop)
             resting = active(world)
             asked = len(decisions)
             world.now += 31
-            await loop.tick()
+            await step(loop)
     assert second.schedule == [{"numSpeculativeTokens": 5}]
     assert world.speculation["appliedReplicas"] == 2
     assert resting == ("False", "ReplicasSettling")
@@ -214,9 +214,9 @@ async def test_the_first_pods_of_a_model_are_tuned_at_once(
     async with serving(FakeEngine()) as pods:
         world = World([a_model()])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.change(pods=tuple(pods))
-            await loop.tick()
+            await step(loop)
     assert active(world) == ("True", "Tuning")
     assert len(decisions) == 2
 
@@ -226,10 +226,10 @@ async def test_a_silent_pod_does_not_keep_the_table_from_the_others(engines: Eng
     async with serving(silent, quick) as pods:
         world = World([a_model(*pods, static=Schedule.constant(1))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             partial = world.condition("ActuationConverged")
             silent.hangs = False
-            await loop.tick()
+            await step(loop)
     assert partial is not None
     assert partial["message"].startswith("1/2 at epoch 1; a: timeout")
     assert silent.schedule == quick.schedule == K1
@@ -242,7 +242,7 @@ async def test_what_speculation_is_worth_is_not_forgotten_during_a_pause(engines
     async with serving(FakeEngine()) as pods:
         world = World([replace(model, pods=tuple(pods), instructions=PAUSED)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     found = world.condition("SpeculationEffective")
     assert found is not None
     assert found["reason"] == "Faster"

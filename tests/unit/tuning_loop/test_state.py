@@ -20,7 +20,7 @@ from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import LARGEST_BYTES
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status
+from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status, step
 
 MODEL = a_model()
 CHOSEN = Schedule.constant(5)
@@ -37,7 +37,7 @@ async def table_after_a_restart(engines: EngineClient, world: World) -> list[dic
     async with serving(engine) as pods:
         world.models = [replace(model, pods=tuple(pods)) for model in world.models]
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     return engine.schedule
 
 
@@ -140,10 +140,10 @@ async def test_while_the_state_cannot_be_read_nothing_is_pushed_and_nothing_is_l
     async with serving(engine) as pods:
         world = World([a_model(*pods)], kept={MODEL.uid: knowledge()}, shelf_error=Unavailable("503"))
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             silent = engine.puts
             world.shelf_error = None
-            await loop.tick()
+            await step(loop)
     assert silent == 0
     assert engine.schedule == CHOSEN.to_wire()
 
@@ -152,7 +152,7 @@ async def test_state_is_written_at_most_every_half_minute(engines: EngineClient)
     world = World([MODEL])
     with world.loop(engines) as loop:
         for _ in range(7):
-            await loop.tick()
+            await step(loop)
             world.now += 10
     assert world.writes == 3
 
@@ -174,10 +174,10 @@ async def test_a_state_that_cannot_be_written_does_not_hold_up_tuning(engines: E
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.shelf_error = Unavailable("503")
             world.now += 31
-            await loop.tick()
+            await step(loop)
     assert engine.puts == 2
     assert EventReason.STATE_NOT_KEPT not in [reason for reason, _ in world.events]
 
@@ -185,21 +185,21 @@ async def test_a_state_that_cannot_be_written_does_not_hold_up_tuning(engines: E
 async def test_a_state_that_was_not_written_is_written_at_the_next_tick(engines: EngineClient) -> None:
     world = World([MODEL], shelf_error=None)
     with world.loop(engines) as loop:
-        await loop.tick()
+        await step(loop)
         world.kept.clear()
         world.now += 31
         world.shelf_error = Unavailable("503")
-        await loop.tick()
+        await step(loop)
         world.shelf_error = None
         world.now += 10
-        await loop.tick()
+        await step(loop)
     assert world.kept.keys() == {MODEL.uid}
 
 
 async def test_tuning_off_keeps_nothing(engines: EngineClient) -> None:
     world = World([a_model(mode=TuningMode.OFF)])
     with world.loop(engines) as loop:
-        await loop.tick()
+        await step(loop)
     assert world.kept == {}
 
 
@@ -212,7 +212,7 @@ async def test_a_state_that_is_too_large_is_told_once_and_not_written(
     world = World([MODEL])
     with world.loop(engines) as loop:
         for _ in range(8):
-            await loop.tick()
+            await step(loop)
             world.now += 10
     assert world.kept == {}
     assert world.events == [(EventReason.STATE_NOT_KEPT, "Warning")]

@@ -8,7 +8,7 @@ from outrider.api.speculation import TuningMode
 from outrider.engine.client import EngineClient
 from outrider.telemetry.source import SourceUnreachable
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model, a_status
+from tests.unit.tuning_loop.factories import World, a_model, a_status, step
 
 OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url.")
 
@@ -18,7 +18,7 @@ async def test_tuning_off_brings_the_static_table_to_every_pod(engines: EngineCl
     async with serving(first, second) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF, static=Schedule.constant(1))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert first.schedule == second.schedule == [{"numSpeculativeTokens": 1}]
     assert world.speculation["table"] == "*:1"
     assert world.speculation["appliedReplicas"] == 2
@@ -30,10 +30,10 @@ async def test_an_edited_static_table_is_pushed_at_the_next_tick(engines: Engine
     async with serving(engine) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             epoch = engine.epoch
             world.change(static=Schedule.constant(0))
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == [{"numSpeculativeTokens": 0}]
     assert engine.epoch == epoch + 1
     assert world.speculation["state"] == "SoftOff"
@@ -45,7 +45,7 @@ async def test_each_tick_renews_the_lease_without_a_new_epoch(engines: EngineCli
         world = World([a_model(*pods, mode=TuningMode.OFF)])
         with world.loop(engines) as loop:
             for _ in range(3):
-                await loop.tick()
+                await step(loop)
     assert (engine.puts, engine.epoch) == (3, 1)
 
 
@@ -54,10 +54,10 @@ async def test_without_prometheus_the_table_stays_and_its_lease_is_renewed(engin
     async with serving(engine) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             world.outage = OUTAGE
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     assert engine.puts == 3
     assert engine.epoch == 1
     found = world.condition("MetricsAvailable")
@@ -71,7 +71,7 @@ async def test_an_outage_is_one_event_however_long_it_lasts(engines: EngineClien
         world = World([a_model(*pods)], outage=OUTAGE)
         with world.loop(engines) as loop:
             for _ in range(4):
-                await loop.tick()
+                await step(loop)
     assert world.events == [(EventReason.METRICS_LOST, "Warning")]
 
 
@@ -80,10 +80,10 @@ async def test_a_refusing_pod_is_not_converged_and_tried_again(engines: EngineCl
     async with serving(willing, refusing) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             partial = world.condition("ActuationConverged")
             refusing.answer = None
-            await loop.tick()
+            await step(loop)
     assert partial is not None
     assert (partial["status"], partial["reason"]) == ("False", "PartiallyApplied")
     assert partial["message"].startswith("1/2 at epoch 1; b: NotCaptured")
@@ -101,9 +101,9 @@ async def test_a_restarted_pod_gets_the_table_at_the_next_tick(engines: EngineCl
     async with serving(engine) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF, static=Schedule.constant(1))])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
             engine.restart()
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == [{"numSpeculativeTokens": 1}]
 
 
@@ -113,7 +113,7 @@ async def test_a_new_process_goes_on_with_the_reported_table(engines: EngineClie
     async with serving(engine) as pods:
         world = World([a_model(*pods, status=reported)], outage=OUTAGE, term=2)
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == [{"numSpeculativeTokens": 5}]
     assert engine.term == 2
 
@@ -124,7 +124,7 @@ async def test_a_reported_table_beyond_the_candidates_is_not_taken_up(engines: E
     async with serving(engine) as pods:
         world = World([a_model(*pods, status=reported)], outage=OUTAGE)
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == [{"numSpeculativeTokens": 3}]
 
 
@@ -133,7 +133,7 @@ async def test_a_table_reported_for_an_older_spec_is_not_taken_up(engines: Engin
     async with serving(engine) as pods:
         world = World([a_model(*pods, status=a_status(k=5, generation=0))], outage=OUTAGE)
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.schedule == [{"numSpeculativeTokens": 3}]
 
 
@@ -142,8 +142,8 @@ async def test_observe_keeps_the_static_table_in_force(engines: EngineClient) ->
     async with serving(engine) as pods:
         world = World([a_model(*pods, mode=TuningMode.OBSERVE, static=Schedule.constant(1))])
         with world.loop(engines) as loop:
-            await loop.tick()
-            await loop.tick()
+            await step(loop)
+            await step(loop)
     assert engine.schedule == [{"numSpeculativeTokens": 1}]
     assert engine.epoch == 1
 
@@ -152,7 +152,7 @@ async def test_an_engine_that_cannot_tune_says_why_in_the_condition(engines: Eng
     async with serving(FakeEngine(live_reason="the runner ignores K")) as pods:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     found = world.condition("ActuationConverged")
     assert found is not None
     assert found["reason"] == "LiveTuningImpossible"
@@ -163,7 +163,7 @@ async def test_an_engine_that_cannot_tune_says_why_in_the_condition(engines: Eng
 async def test_without_ready_pods_nothing_is_claimed(engines: EngineClient) -> None:
     world = World([a_model()])
     with world.loop(engines) as loop:
-        await loop.tick()
+        await step(loop)
     assert world.statuses[-1]["conditions"] == []
     assert world.speculation == {"state": "Unavailable", "appliedReplicas": 0}
 
@@ -172,9 +172,10 @@ async def test_a_model_with_a_defect_does_not_hold_up_the_others(engines: Engine
     engine = FakeEngine()
     async with serving(engine) as pods:
         broken = a_model(name="broken", mode=TuningMode.OFF)
-        world = World([broken, a_model(*pods, mode=TuningMode.OFF)], broken_reporting_of="broken")
+        world = World([broken, a_model(*pods, mode=TuningMode.OFF)])
+        world.defects["apply_status", "broken"] = RuntimeError("a defect of this model")
         with world.loop(engines) as loop:
-            await loop.tick()
+            await step(loop)
     assert engine.puts == 1
 
 
@@ -184,5 +185,5 @@ async def test_an_unchanged_status_is_written_once(engines: EngineClient) -> Non
         with world.loop(engines) as loop:
             for _ in range(5):
                 world.now += 10
-                await loop.tick()
+                await step(loop)
     assert len(world.statuses) == 1
