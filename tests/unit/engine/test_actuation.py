@@ -10,8 +10,9 @@ import pytest
 from outrider.api.schedule import Schedule
 from outrider.controller.actuation import push_to_all
 from outrider.controller.settings import Settings
-from outrider.engine.client import EngineClient, Push
+from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.errors import StaleTerm
+from outrider.engine.state import EngineState
 from tests.unit.engine.fake_engine import FakeEngine, serving
 
 
@@ -64,6 +65,28 @@ async def test_a_pod_says_which_k_failed_its_self_test(engines: EngineClient) ->
         report = await push_to_all(engines, pods, PUSH)
     assert [outcome.failed_k for outcome in report.outcomes] == [{1}, {5}]
     assert str(report).endswith("; a: K=1 failed the self-test; b: K=5 failed the self-test")
+
+
+class Stumbling(EngineClient):
+    """Has a defect that shows with one engine."""
+
+    def __init__(self, over: EngineAddress) -> None:
+        super().__init__(timeout_seconds=5)
+        self.over = over
+
+    async def push(self, engine: EngineAddress, push: Push) -> EngineState:
+        if engine == self.over:
+            raise TypeError("unhashable type: 'list'")
+        return await super().push(engine, push)
+
+
+async def test_a_defect_over_one_pod_is_told_of_that_pod_and_stops_no_other() -> None:
+    async with serving(FakeEngine("a"), FakeEngine("b")) as pods:
+        stumbling = Stumbling(pods[0].address)
+        report = await push_to_all(stumbling, pods, PUSH)
+        await stumbling.aclose()
+    assert [confirmed.pod for confirmed in report.confirmed] == ["b"]
+    assert str(report).endswith("; a: internal error, see the operator's log: TypeError")
 
 
 async def test_pushing_again_renews_and_stays_confirmed(engines: EngineClient) -> None:

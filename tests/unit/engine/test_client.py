@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator
 
@@ -191,6 +192,88 @@ async def test_a_malformed_table_in_the_state_is_a_protocol_error(client: Engine
     async with serving(engine) as [pod]:
         with pytest.raises(EngineProtocolError, match="last row"):
             await client.state(pod.address)
+
+
+@pytest.mark.parametrize("schedule", [5, "8:3", True, {}, [5], [None], [[]], [{}], []])
+async def test_a_table_that_is_none_is_a_protocol_error(client: EngineClient, schedule: object) -> None:
+    async with serving(FakeEngine(schedule=schedule)) as [pod]:  # type: ignore[arg-type]
+        with pytest.raises(EngineProtocolError, match="unreadable state: schedule"):
+            await client.state(pod.address)
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [
+        {"term": 2**53},
+        {"epoch": -1},
+        {"captured": frozenset(range(65))},
+        {"captured": frozenset({1025})},
+        {"failed": frozenset(range(65))},
+        {"schedule": [{"numSpeculativeTokens": 1025}]},
+        {"schedule": [{"maxBatchSize": 2**31, "numSpeculativeTokens": 1}, {"numSpeculativeTokens": 1}]},
+        {
+            "schedule": [
+                *({"maxBatchSize": row, "numSpeculativeTokens": 1} for row in range(1, 1025)),
+                {"numSpeculativeTokens": 1},
+            ]
+        },
+        {"boot_id": "x" * 129},
+    ],
+    ids=str,
+)
+async def test_what_an_engine_says_has_bounds(client: EngineClient, beyond: dict[str, object]) -> None:
+    async with serving(FakeEngine(**beyond)) as [pod]:  # type: ignore[arg-type]
+        with pytest.raises(EngineProtocolError, match="unreadable state"):
+            await client.state(pod.address)
+
+
+@pytest.mark.parametrize("digits", [30, 5_000])
+async def test_a_number_of_many_digits_is_a_protocol_error(client: EngineClient, digits: int) -> None:
+    body = json.dumps(FakeEngine().state()).replace('"term": 0', f'"term": {"9" * digits}')
+    async with serving(FakeEngine(answer=(200, body))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="unreadable state"):
+            await client.state(pod.address)
+
+
+@pytest.mark.parametrize("status", [200, 409, 500])
+async def test_deeply_nested_json_is_a_protocol_error(client: EngineClient, status: int) -> None:
+    async with serving(FakeEngine(answer=(status, "[" * 100_000))) as [pod]:
+        with pytest.raises(EngineProtocolError):
+            await client.state(pod.address)
+
+
+async def test_long_words_of_an_engine_are_cut_and_stay_in_one_line(client: EngineClient) -> None:
+    said = "first line\n\x1b[2Jsecond line " + "x" * 5_000
+    refusal = json.dumps({"error": {"reason": "Malformed", "message": said}})
+    async with serving(FakeEngine(live_reason=said), FakeEngine(answer=(422, refusal))) as [
+        telling,
+        refusing,
+    ]:
+        reason = (await client.state(telling.address)).live_tuning.reason
+        with pytest.raises(PushRefused) as refused:
+            await client.push(refusing.address, a_push())
+    assert reason is not None
+    for text in (reason, str(refused.value)):
+        assert "first line  [2Jsecond line xxx" in text
+        assert text.isprintable()
+        assert len(text) < 600
+
+
+@pytest.mark.parametrize("token", ["tökén", "to\nken", "\ud800ken"])
+async def test_a_token_that_http_cannot_carry_is_a_protocol_error_and_is_not_told(
+    client: EngineClient, token: str
+) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        with pytest.raises(EngineProtocolError) as failed:
+            await client.state(EngineAddress(pod.address.url, token))
+    assert token not in str(failed.value)
+    assert failed.value.__suppress_context__, "the cause holds the token, and would be logged"
+
+
+@pytest.mark.parametrize("url", ["", "engine:8000", "ftp://engine", "http://[::1", "http://engine:port"])
+async def test_an_address_that_is_none_is_a_protocol_error(client: EngineClient, url: str) -> None:
+    with pytest.raises(EngineProtocolError, match="HTTP cannot carry"):
+        await client.state(EngineAddress(url, "token"))
 
 
 async def test_the_self_test_names_the_k_that_failed(client: EngineClient) -> None:

@@ -78,10 +78,11 @@ class World:
     outage: MetricsError | None = None
     now: float = NOW
     term: int = 1
+    lease: float = 60.0
     statuses: list[dict[str, object]] = field(default_factory=list)
     events: list[tuple[EventReason, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # of these events
-    hung: set[tuple[str, str]] = field(default_factory=set)  # calls that never end, each with its model
+    hung: dict[tuple[str, str], asyncio.Event] = field(default_factory=dict)  # calls that wait for it
     defects: dict[tuple[str, str], Exception] = field(default_factory=dict)  # calls that raise
     calls: list[tuple[str, str]] = field(default_factory=list)  # that have begun
     kept: dict[str, str] = field(default_factory=dict)
@@ -89,15 +90,26 @@ class World:
     shelf_error: ClusterError | None = None
     orders: list[LaunchOrder] = field(default_factory=list)
     desk_error: ClusterError | None = None
+    fleet_reads: int = 0
+    fleet_error: Exception | None = None
+    source_error: Exception | None = None
+    source_hangs: bool = False
     lookbacks: list[float] = field(default_factory=list)
     metrics: OwnMetrics = field(default_factory=OwnMetrics)
 
     def tuned_models(self) -> Sequence[TunedModel]:
+        self.fleet_reads += 1
+        if self.fleet_error is not None:
+            raise self.fleet_error
         return self.models
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
         assert lookback_seconds > 0
         self.lookbacks.append(lookback_seconds)
+        if self.source_hangs:
+            await asyncio.Event().wait()
+        if self.source_error is not None:
+            raise self.source_error
         if self.outage is not None:
             raise self.outage
         return self.series
@@ -138,9 +150,13 @@ class World:
         """One call to the API server."""
         self.calls.append((name, model.name))
         if (name, model.name) in self.hung:
-            await asyncio.Event().wait()
+            await self.hung[name, model.name].wait()
         if (name, model.name) in self.defects:
             raise self.defects[name, model.name]
+
+    def hang(self, call: str, model: str) -> asyncio.Event:
+        """From now on this call about this model does not end before the event."""
+        return self.hung.setdefault((call, model), asyncio.Event())
 
     def change(self, index: int = 0, **fields: object) -> None:
         """The user, or the cluster, changed this model."""
@@ -184,7 +200,7 @@ class World:
             epochs=Epochs() if epochs is None else epochs,
             term=lambda: self.term,
             interval_seconds=10,
-            lease_seconds=60,
+            lease_seconds=self.lease,
             settle_seconds=30,
             metrics=self.metrics,
             clock=lambda: self.now,

@@ -1,0 +1,215 @@
+"""No tick waits for the API server; what it leaves to be written is written in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from outrider.api.launch import LaunchOrder
+from outrider.api.reasons import EventReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.cluster.errors import Unavailable
+from outrider.controller import launching, outbox, restoring
+from outrider.controller.outbox import Outbox
+from outrider.controller.tuning_events import Event
+from outrider.engine.client import EngineClient
+from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.tuning_loop.factories import World, a_model, step
+from tests.unit.tuning_loop.test_state import CHOSEN, MODEL, knowledge
+from tests.unit.tuning_loop.test_tuning_loop import OUTAGE
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restoring, "_LOOK_SECONDS", 0.05)
+
+
+async def until(world: World, *calls: tuple[str, str]) -> None:
+    """These calls have begun, in whatever order."""
+    async with asyncio.timeout(10):
+        while not set(calls) <= set(world.calls):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("call", ["apply_status", "event", "read", "write"])
+async def test_a_call_that_hangs_for_one_model_keeps_no_other_from_its_pushes(
+    engines: EngineClient, call: str
+) -> None:
+    stuck, healthy = FakeEngine("stuck"), FakeEngine("healthy")
+    async with serving(stuck, healthy) as (first, second), asyncio.timeout(10):
+        world = World([a_model(first, name="stuck"), a_model(second, name="healthy")], outage=OUTAGE)
+        world.hang(call, "stuck")
+        with world.loop(engines) as loop:
+            for tick in range(3):
+                await loop.tick()
+                await until(world, (call, "stuck"))
+                assert healthy.puts == tick + 1
+    assert stuck.puts == (0 if call == "read" else 3)
+
+
+async def test_an_order_that_hangs_comes_after_the_push_and_is_given_up(
+    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "_ORDER_SECONDS", 0.02)
+    engine = FakeEngine()
+    async with serving(engine) as pods, asyncio.timeout(10):
+        world = World([replace(a_model(*pods), stored_order=LaunchOrder(canary=True))])
+        world.hang("order", "m")
+        with world.loop(engines) as loop:
+            await step(loop)
+            await step(loop)
+    assert world.calls.count(("order", "m")) == 2
+    assert engine.puts == 2
+    assert world.condition("ActuationConverged") is not None
+
+
+async def test_one_status_of_a_model_is_written_at_a_time_and_then_the_latest(engines: EngineClient) -> None:
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods, mode=TuningMode.OFF)])
+        written = world.hang("apply_status", "m")
+        with world.loop(engines) as loop:
+            for k in (0, 1, 3, 5):
+                world.change(static=Schedule.constant(k))
+                await loop.tick()
+                await until(world, ("apply_status", "m"))
+            under_way = world.calls.count(("apply_status", "m"))
+            written.set()
+            await loop.written()
+    assert under_way == 1
+    tables = [part["speculation"]["table"] for part in world.statuses]  # type: ignore[index]
+    assert tables == ["*:0", "*:5"]
+
+
+async def test_events_keep_their_order_while_they_wait(engines: EngineClient) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([a_model(*pods, mode=TuningMode.OFF)])
+        written = world.hang("event", "m")
+        with world.loop(engines) as loop:
+            for answer in ((500, ""), None, (500, ""), None):
+                engine.answer = answer
+                await loop.tick()
+            written.set()
+            await loop.written()
+    failed, recovered = EventReason.ACTUATION_FAILED, EventReason.ACTUATION_RECOVERED
+    assert [reason for reason, _ in world.events] == [failed, recovered, failed, recovered]
+
+
+async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
+    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_WRITE_SECONDS", 0.02)
+    async with serving(FakeEngine()) as pods, asyncio.timeout(10):
+        world = World([a_model(*pods)], outage=OUTAGE)
+        world.hang("apply_status", "m")
+        with world.loop(engines) as loop:
+            await step(loop)
+            others = (world.events, world.writes)
+            world.hung.clear()
+            await step(loop)
+    assert others == ([(EventReason.METRICS_LOST, "Warning")], 1)
+    assert len(world.statuses) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), Unavailable("503")])
+async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state(
+    engines: EngineClient, error: Exception
+) -> None:
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods)], outage=OUTAGE, defects={("apply_status", "m"): error})
+        with world.loop(engines) as loop:
+            await step(loop)
+    assert world.events == [(EventReason.METRICS_LOST, "Warning")]
+    assert world.writes == 1
+
+
+async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
+    world = World([MODEL])
+    box = Outbox(world, world)
+    box.tell(MODEL, [Event(EventReason.RETUNED, str(number)) for number in range(100)])
+    await box.emptied()
+    assert world.notes == [str(number) for number in range(100 - outbox._MOST_EVENTS, 100)]
+
+
+async def test_at_the_end_of_the_loop_a_hanging_write_is_left_and_what_was_learnt_is_kept(
+    engines: EngineClient,
+) -> None:
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods)])
+        world.hang("apply_status", "m")
+        with world.loop(engines) as loop:
+            running = asyncio.create_task(loop.run())
+            await until(world, ("apply_status", "m"))
+            running.cancel()
+            async with asyncio.timeout(2):
+                with suppress(asyncio.CancelledError):
+                    await running
+    assert world.statuses == []
+    assert world.kept.keys() == {"uid-of-m"}
+
+
+async def test_of_a_model_that_is_gone_nothing_more_is_written(engines: EngineClient) -> None:
+    world = World([a_model(mode=TuningMode.OFF)])
+    written = world.hang("apply_status", "m")
+    with world.loop(engines) as loop:
+        await loop.tick()
+        await until(world, ("apply_status", "m"))
+        world.models = []
+        await loop.tick()
+        written.set()
+        await asyncio.sleep(0)
+    assert world.statuses == []
+
+
+async def test_a_model_whose_state_comes_late_starts_late_and_goes_on_with_it(engines: EngineClient) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([a_model(*pods)], kept={MODEL.uid: knowledge()})
+        read = world.hang("read", "m")
+        with world.loop(engines) as loop:
+            await step(loop)
+            await step(loop)
+            silent = engine.puts
+            read.set()
+            await asyncio.sleep(0)
+            await step(loop)
+    assert (silent, world.calls.count(("read", "m"))) == (0, 1)
+    assert engine.schedule == CHOSEN.to_wire()
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_a_model_whose_state_cannot_be_read_while_a_lease_lasts_starts_afresh_and_says_so(
+    engines: EngineClient, *, hangs: bool
+) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([a_model(*pods)], kept={MODEL.uid: knowledge()}, shelf_error=Unavailable("503"))
+        if hangs:
+            world.hang("read", "m")
+        with world.loop(engines) as loop:
+            await step(loop)
+            world.now += world.lease - 1
+            await step(loop)
+            silent = engine.puts
+            world.now += 1
+            await step(loop)
+    assert (silent, engine.puts) == (0, 1)
+    assert engine.schedule == MODEL.static.to_wire()
+    assert world.events[0] == (EventReason.STATE_IGNORED, "Warning")
+    assert "could not be read for 60 s" in world.notes[0]
+
+
+async def test_a_state_that_the_reader_stumbles_over_is_told_and_the_model_starts_afresh(
+    engines: EngineClient,
+) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([a_model(*pods)], defects={("read", "m"): RecursionError()})
+        with world.loop(engines) as loop:
+            await step(loop)
+    assert engine.schedule == MODEL.static.to_wire()
+    assert world.events[0] == (EventReason.STATE_IGNORED, "Warning")
