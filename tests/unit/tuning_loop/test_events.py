@@ -1,0 +1,140 @@
+"""Events: which, in which words and how severe; on transitions, and never again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from outrider.api.launch import Launch
+from outrider.api.reasons import EventReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import Actuation, TuningMode
+from outrider.controller import model_tuner
+from outrider.engine.client import EngineClient
+from outrider.telemetry.series import PodKey
+from outrider.tuning.decision import Decision, Kind
+from outrider.tuning.relaunch import Relaunching
+from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.tuning_loop.factories import World, a_model, step
+from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s
+from tests.unit.tuning_loop.test_tuning_loop import OUTAGE
+
+Deciding = Callable[[Sequence[tuple[Kind, int]]], None]
+
+
+@pytest.fixture
+def law(monkeypatch: pytest.MonkeyPatch) -> Deciding:
+    """Makes the law decide for these K, one per tick."""
+    decide = model_tuner.decide
+
+    def deciding(choices: Sequence[tuple[Kind, int]]) -> None:
+        left = list(choices)
+
+        def decided(observations: Any, state: Any, **options: Any) -> Decision:
+            kind, k = left.pop(0)
+            table = Schedule.constant(k)
+            made, changed = decide(observations, state, **options), table != state.schedule
+            state = replace(made.state, schedule=table)
+            sentence = f"{kind}: K is {k}."
+            return replace(
+                made, state=state, schedule=table, kind=kind, changed=changed, sentence=sentence, probe=None
+            )
+
+        monkeypatch.setattr(model_tuner, "decide", decided)
+
+    return deciding
+
+
+def told(world: World) -> list[tuple[EventReason, str, str]]:
+    """Apart from the measurements, which these tests do not have."""
+    found = ((*each, note) for each, note in zip(world.events, world.notes, strict=True))
+    return [each for each in found if each[0] is not EventReason.METRICS_LOST]
+
+
+async def ticks(world: World, engines: EngineClient, count: int) -> None:
+    with world.loop(engines) as loop:
+        for _ in range(count):
+            await step(loop)
+            world.now += TICK
+
+
+async def test_a_better_table_and_the_way_back_are_told_in_the_words_of_the_decision(
+    engines: EngineClient, law: Deciding
+) -> None:
+    law([(Kind.EXPLOIT, 1), (Kind.HOLD, 1), (Kind.ROLL_BACK, 3), (Kind.HOLD, 3)])
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods)])
+        await ticks(world, engines, 4)
+    assert told(world) == [
+        (EventReason.RETUNED, "Normal", "Exploit: K is 1."),
+        (EventReason.RETUNED, "Normal", "RollBack: K is 3."),
+    ]
+
+
+async def test_a_table_on_trial_and_one_that_stays_are_not_told(engines: EngineClient, law: Deciding) -> None:
+    law([(Kind.EXPLORE, 1), (Kind.HOLD, 3), (Kind.EXPLOIT, 3)])
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods)])
+        await ticks(world, engines, 3)
+    assert told(world) == []
+
+
+async def test_observe_says_what_it_would_have_done(engines: EngineClient, law: Deciding) -> None:
+    law([(Kind.EXPLOIT, 1), (Kind.HOLD, 1)])
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods, mode=TuningMode.OBSERVE)])
+        await ticks(world, engines, 2)
+    assert told(world) == [(EventReason.WOULD_RETUNE, "Normal", "Exploit: K is 1.")]
+
+
+async def test_lost_measurements_are_a_warning_and_their_return_is_news(engines: EngineClient) -> None:
+    async with serving(FakeEngine()) as pods:
+        series = {PodKey("default", "engine-0"): scraped_every_5_s(plugin=True)}
+        world = World([a_model(*pods)], series=series)
+        with world.loop(engines) as loop:
+            for outage in (None, None, None, OUTAGE, OUTAGE, None, None):
+                world.outage = outage
+                await step(loop)
+                world.now += TICK
+    assert list(zip(world.events, world.notes, strict=True)) == [
+        (
+            (EventReason.METRICS_LOST, "Warning"),
+            "connection refused. Check prometheus.url. The table stays as it is.",
+        ),
+        ((EventReason.METRICS_BACK, "Normal"), "Fresh samples of 1 pods."),
+    ]
+
+
+async def test_a_pod_that_refuses_is_a_warning_that_names_it_and_its_return_is_news(
+    engines: EngineClient,
+) -> None:
+    engine = FakeEngine("a")
+    async with serving(engine) as pods:
+        world = World([a_model(*pods, mode=TuningMode.OFF)])
+        with world.loop(engines) as loop:
+            for answer in (None, (500, ""), (500, ""), None, None):
+                engine.answer = answer
+                await step(loop)
+    assert told(world) == [
+        (
+            EventReason.ACTUATION_FAILED,
+            "Warning",
+            "0/1 at epoch 1; a: HTTP 500 without a reason. Tried again at the next tick.",
+        ),
+        (EventReason.ACTUATION_RECOVERED, "Normal", "1/1 at epoch 1."),
+    ]
+
+
+async def test_pods_that_wait_for_their_rolling_restart_are_no_failure(engines: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        other = replace(pod, launch=Launch(schedule=Schedule.constant(5)))
+        model = replace(a_model(other), relaunching=Relaunching(actuation=Actuation.ROLLOUT))
+        world = World([model])
+        await ticks(world, engines, 2)
+    found = world.condition("ActuationConverged")
+    assert found is not None
+    assert found["status"] == "False"
+    assert told(world) == []
