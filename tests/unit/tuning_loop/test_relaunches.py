@@ -326,3 +326,16 @@ async def test_a_canary_starts_and_ends_with_two_events(engines: EngineClient) -
     assert found["reason"] == "CanaryRunning"
     assert world.orders == [LaunchOrder(canary=True), LaunchOrder()]
     assert happened(world) == [EventReason.CANARY_STARTED, EventReason.CANARY_ENDED]
+
+
+async def test_a_relaunch_that_does_not_end_in_time_is_taken_back_with_a_warning(
+    engines: EngineClient, law: Law
+) -> None:
+    law.structural = Structural.OFF
+    async with serving(FakeEngine()) as (pod,):
+        world = a_world(pod, relaunching=replace(ALLOW, deadline_seconds=600))
+        await ticks(world, engines, 3, seconds=DWELL)
+        world.now += 600
+        await ticks(world, engines, 2, seconds=DWELL)
+    assert world.orders == [LaunchOrder(BARE), LaunchOrder()]
+    assert world.events.count((EventReason.RELAUNCH_ROLLED_BACK, "Warning")) == 1
