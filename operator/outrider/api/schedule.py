@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-_MOST_DIGITS = 9
-"""Of any number in a table; no engine runs a billion requests at once."""
+_LARGEST = 999_999_999
+"""Number in a table; no engine runs a billion requests at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _row(text: str, index: int) -> Tier:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return text.isascii() and text.isdigit() and len(text) <= 9
 
 
 def _tier(row: object, index: int) -> Tier:
@@ -157,6 +157,6 @@ def _tier(row: object, index: int) -> Tier:
 
 
 def _whole(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 10**_MOST_DIGITS:
-        raise ValueError(f"{name} must be a whole number of at most {_MOST_DIGITS} digits")
+    if isinstance(value, bool) or not isinstance(value, int) or value > _LARGEST:
+        raise ValueError(f"{name} must be a whole number of at most {_LARGEST}")
     return value

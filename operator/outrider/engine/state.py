@@ -21,7 +21,7 @@ from pydantic.alias_generators import to_camel
 from outrider.api.schedule import Schedule, Tier
 
 _LONGEST_SENTENCE = 512
-_MOST_ROWS = 1024
+_MOST_ROWS = 64
 _MOST_K = 64
 _LARGEST_K = 1024
 _LARGEST_BATCH = 2**31 - 1

@@ -213,7 +213,7 @@ async def test_a_table_that_is_none_is_a_protocol_error(client: EngineClient, sc
         {"schedule": [{"maxBatchSize": 2**31, "numSpeculativeTokens": 1}, {"numSpeculativeTokens": 1}]},
         {
             "schedule": [
-                *({"maxBatchSize": row, "numSpeculativeTokens": 1} for row in range(1, 1025)),
+                *({"maxBatchSize": row, "numSpeculativeTokens": 1} for row in range(1, 65)),
                 {"numSpeculativeTokens": 1},
             ]
         },
