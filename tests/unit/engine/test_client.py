@@ -201,26 +201,21 @@ async def test_a_table_that_is_none_is_a_protocol_error(client: EngineClient, sc
             await client.state(pod.address)
 
 
-@pytest.mark.parametrize(
-    "beyond",
-    [
-        {"term": 2**53},
-        {"epoch": -1},
-        {"captured": frozenset(range(65))},
-        {"captured": frozenset({1025})},
-        {"failed": frozenset(range(65))},
-        {"schedule": [{"numSpeculativeTokens": 1025}]},
-        {"schedule": [{"maxBatchSize": 2**31, "numSpeculativeTokens": 1}, {"numSpeculativeTokens": 1}]},
-        {
-            "schedule": [
-                *({"maxBatchSize": row, "numSpeculativeTokens": 1} for row in range(1, 65)),
-                {"numSpeculativeTokens": 1},
-            ]
-        },
-        {"boot_id": "x" * 129},
-    ],
-    ids=str,
-)
+ONE = {"numSpeculativeTokens": 1}
+BEYOND: dict[str, dict[str, object]] = {
+    "term": {"term": 2**53},
+    "epoch": {"epoch": -1},
+    "many captured K": {"captured": frozenset(range(65))},
+    "a long captured K": {"captured": frozenset({1025})},
+    "many failed K": {"failed": frozenset(range(65))},
+    "a long K": {"schedule": [{"numSpeculativeTokens": 1025}]},
+    "a large batch": {"schedule": [{"maxBatchSize": 2**31, **ONE}, ONE]},
+    "many rows": {"schedule": [*({"maxBatchSize": row, **ONE} for row in range(1, 65)), ONE]},
+    "boot id": {"boot_id": "x" * 129},
+}
+
+
+@pytest.mark.parametrize("beyond", BEYOND.values(), ids=BEYOND)
 async def test_what_an_engine_says_has_bounds(client: EngineClient, beyond: dict[str, object]) -> None:
     async with serving(FakeEngine(**beyond)) as [pod]:  # type: ignore[arg-type]
         with pytest.raises(EngineProtocolError, match="unreadable state"):

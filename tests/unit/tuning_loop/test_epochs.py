@@ -124,3 +124,13 @@ async def test_a_claim_that_no_process_reaches_is_not_followed(engines: EngineCl
             await step(loop)
             await step(loop)
     assert honest.epoch == 1
+
+
+async def test_an_engine_that_cannot_be_tuned_anyway_is_not_outbid(engines: EngineClient) -> None:
+    fixed, honest = FakeEngine("fixed", term=1, epoch=40, live_reason="one K"), FakeEngine("honest")
+    async with serving(fixed, honest) as pods:
+        world = World([a_model(*pods, mode=TuningMode.OFF)])
+        with world.loop(engines) as loop:
+            await step(loop)
+            await step(loop)
+    assert honest.epoch == 1
