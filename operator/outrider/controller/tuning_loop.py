@@ -90,7 +90,7 @@ class TuningLoop:
             max_sample_age=max(30.0, 3 * interval_seconds),
             settle=settle_seconds,
         )
-        # A late table must not outlast the lease of the one before, with time left to push it.
+        # Half of what a lease leaves after a tick, so that late metrics leave time to renew the last push.
         self._longest_fetch = (lease_seconds - interval_seconds) / 2
         self._metrics = metrics
         self._clock = clock
