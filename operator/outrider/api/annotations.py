@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation
+from outrider.api.text import shortened
 
 PAUSED = f"{GROUP}/paused"
 OVERRIDE = f"{GROUP}/schedule-override"
@@ -86,16 +88,15 @@ def _override(
 
 
 def _moment(text: str) -> datetime:
-    try:
+    with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ValueError(
-            f"{OVERRIDE_UNTIL} is {_short(text)}: write a time with its zone, such as 2026-01-31T18:00:00Z."
-        )
-    return moment
+        if moment.tzinfo is not None:
+            # The first and last hours of the calendar have no counterpart in every zone.
+            return moment.astimezone(UTC)
+    raise ValueError(
+        f"{OVERRIDE_UNTIL} is {_short(text)}: write a time with its zone, such as 2026-01-31T18:00:00Z."
+    )
 
 
 def _short(value: str) -> str:
-    return repr(value if len(value) <= 60 else f"{value[:60]}…")
+    return repr(shortened(value, 60))

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
+
+from outrider.api.text import shortened
 
 
 class StatusModel(BaseModel):
@@ -27,7 +29,18 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def room_for(longest: int) -> BeforeValidator:
+    """Shortens a text that may come from anywhere, so that no length of it can keep a status from being
+    written. longest: characters.
+    """
+    return BeforeValidator(lambda text: shortened(text, longest) if isinstance(text, str) else text)
+
+
 Timestamp = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str)]
+
+
+LONGEST_MESSAGE = 4096
+"""Characters of a condition's message that the API server keeps."""
 
 
 class ConditionStatus(StrEnum):
@@ -47,7 +60,7 @@ class Condition(StatusModel):
     """Whether it holds."""
     reason: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
     """Stable word for the cause, one of those in the reference."""
-    message: Annotated[str, Field(max_length=4096)] = ""
+    message: Annotated[str, room_for(LONGEST_MESSAGE), Field(max_length=LONGEST_MESSAGE)] = ""
     """One sentence for people."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """Generation of the spec that the statement is about."""

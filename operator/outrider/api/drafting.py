@@ -12,6 +12,9 @@ from outrider.api.quantity import Uri
 MAX_K = 32
 """No published drafter pays beyond this draft length."""
 
+MAX_BATCH_SIZE = 65_536
+"""More requests than any engine runs at once."""
+
 DraftLength = Annotated[int, Field(ge=0, le=MAX_K)]
 
 
@@ -46,7 +49,7 @@ class DrafterSource(ApiModel):
 class ScheduleRow(ApiModel):
     """One row of a table: K up to a batch size."""
 
-    max_batch_size: Annotated[int, Field(ge=1, le=65536)] | None = None
+    max_batch_size: Annotated[int, Field(ge=1, le=MAX_BATCH_SIZE)] | None = None
     """Largest number of scheduled requests of this row, inclusive. The last row leaves it out."""
     num_speculative_tokens: DraftLength
     """K: draft tokens per request and step."""

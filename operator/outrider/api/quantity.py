@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+
+from outrider.api.base import Rule
 
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?$"
@@ -17,7 +19,27 @@ URI_PATTERN = (
     r"|file:///[A-Za-z0-9._/-]+)$"
 )
 
-Duration = Annotated[str, StringConstraints(pattern=DURATION_PATTERN, max_length=32)]
+LONGEST_DURATION = "8760h"
+"""A year: longer than anything here takes, and within what clocks and the API server can count."""
+
+
+_BOUND = Rule(
+    f"duration(self) <= duration('{LONGEST_DURATION}')", f"a duration is at most {LONGEST_DURATION}"
+)
+
+
+def _bounded(text: str) -> str:
+    if duration_seconds(text) > duration_seconds(LONGEST_DURATION):
+        raise ValueError(_BOUND.message)
+    return text
+
+
+Duration = Annotated[
+    str,
+    StringConstraints(pattern=DURATION_PATTERN, max_length=32),
+    AfterValidator(_bounded),
+    Field(json_schema_extra={"x-kubernetes-validations": [_BOUND.to_wire()]}),
+]
 """A span of time as Kubernetes writes it: ``30ms``, ``20m``, ``1h30m``."""
 
 Quantity = Annotated[

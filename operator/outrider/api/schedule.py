@@ -7,6 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from outrider.api.text import shortened, whole_number
+
+MAX_ROWS = 64
+"""Rows of the longest table; the status has room for as many."""
+
 _LARGEST = 999_999_999
 """Number in a table; no engine runs a billion requests at once."""
 
@@ -35,6 +40,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if not self.tiers:
             raise ValueError("a schedule needs at least one row")
+        if len(self.tiers) > MAX_ROWS:
+            raise ValueError(f"{len(self.tiers)} rows: a schedule has {MAX_ROWS} at most")
         for row, (lower, upper) in enumerate(pairwise(self.tiers), start=1):
             if lower.max_batch_size is None:
                 raise ValueError(f"row {row - 1}: only the last row may leave out maxBatchSize")
@@ -136,14 +143,12 @@ def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
 
 
 def _row(text: str, index: int) -> Tier:
-    limit, colon, k = text.partition(":")
-    if not colon or not (limit == "*" or _is_number(limit)) or not _is_number(k):
-        raise ValueError(f"row {index}: {text!r} is not of the form 8:3 (batch size up to : K) or *:0")
-    return Tier(None if limit == "*" else int(limit), int(k))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 9
+    edge, _, k = text.partition(":")
+    limit, length = whole_number(edge, most=_LARGEST), whole_number(k, most=_LARGEST)
+    if length is None or (limit is None and edge != "*"):
+        short = shortened(text, 40)
+        raise ValueError(f"row {index}: {short!r} is not of the form 8:3 (batch size up to : K) or *:0")
+    return Tier(limit, length)
 
 
 def _tier(row: object, index: int) -> Tier:

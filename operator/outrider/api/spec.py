@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, WithJsonSchema
+from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
@@ -171,6 +172,26 @@ class TemplateMetadata(ApiModel):
         return not any(key.startswith("outrider.dev/") for key in self.labels)
 
 
+DEEPEST_OVERLAY = 32
+"""Levels of objects and lists; a PodSpec itself has about a dozen."""
+
+
+def _not_too_deep(overlay: object) -> object:
+    """Every reader of an overlay goes down level by level, and would end at some depth."""
+    level = [overlay]
+    for _ in range(DEEPEST_OVERLAY):
+        level = [part for whole in level for part in _parts(whole)]
+    if any(map(_parts, level)):
+        raise ValueError(f"nested deeper than {DEEPEST_OVERLAY} levels, as no pod is; write it flatter")
+    return overlay
+
+
+def _parts(whole: object) -> Collection[object]:
+    if isinstance(whole, Mapping):
+        return whole.values()
+    return whole if isinstance(whole, list) else ()
+
+
 class PodTemplate(ApiModel):
     """An overlay on the pod, merged as by a strategic-merge patch. The engine's container is `engine`."""
 
@@ -178,6 +199,7 @@ class PodTemplate(ApiModel):
     """Labels and annotations of the pods."""
     spec: Annotated[
         dict[str, JsonValue],
+        BeforeValidator(_not_too_deep),
         WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
     ] = Field(default_factory=dict)
     """A partial PodSpec. Lists merge by name (volumeMounts by mountPath, ports by containerPort);

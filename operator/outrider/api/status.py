@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, PlainSerializer, WithJsonSchema
 
-from outrider.api.conditions import Condition, StatusModel, Timestamp
+from outrider.api.conditions import Condition, StatusModel, Timestamp, room_for
+from outrider.api.schedule import MAX_ROWS
 
 
 def _decimal(digits: int) -> tuple[PlainSerializer, WithJsonSchema]:
@@ -20,6 +21,10 @@ def _decimal(digits: int) -> tuple[PlainSerializer, WithJsonSchema]:
 
 Ratio = Annotated[float, *_decimal(2)]
 """A float in Python, a string with two decimals on the wire."""
+
+
+Line = Annotated[str, room_for(512), Field(max_length=512)]
+"""A table or a launch in one line."""
 
 
 class SpeculationState(StrEnum):
@@ -77,9 +82,9 @@ class SpeculationStatus(StatusModel):
     """What speculation does at present."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Number of the last table that was pushed; it rises by one with every change."""
-    schedule: Annotated[list[AppliedRow], Field(max_length=64)] | None = None
+    schedule: Annotated[list[AppliedRow], Field(max_length=MAX_ROWS)] | None = None
     """The table in force."""
-    table: Annotated[str, Field(max_length=512)] | None = None
+    table: Line | None = None
     """The same table in one line, such as 8:3,32:1,*:0 (batch size up to : K)."""
     applied_replicas: Annotated[int, Field(ge=0)] | None = None
     """Pods that confirmed the table."""
@@ -99,13 +104,13 @@ class DecisionRecord(StatusModel):
 
     time: Timestamp
     """When it was decided."""
-    from_: Annotated[str, Field(alias="from", max_length=512)]
+    from_: Annotated[Line, Field(alias="from")]
     """The table before, in one line."""
-    to: Annotated[str, Field(max_length=512)]
+    to: Line
     """The table after, in one line."""
     reason: Annotated[str, Field(max_length=128)]
     """Stable word for the cause."""
-    message: Annotated[str, Field(max_length=1024)] = ""
+    message: Annotated[str, room_for(1024), Field(max_length=1024)] = ""
     """One sentence with the numbers."""
     expected_gain: Ratio | None = None
     """Expected goodput over goodput before; 1.10 is 10 % more."""

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.api.text import whole_number
 from outrider.simulate.contenders import NAMES
 from outrider.simulate.figures import Figures
 from outrider.simulate.table import ThroughputTable
@@ -18,6 +19,7 @@ from outrider.simulate.table_runs import Setting, check_tuner, run_table
 from outrider.simulate.tables_file import TableError, read_tables, select
 
 _COLUMNS = ("table", "policy", "tok/s", "regret", "overall", "worst loss", "switches", "probes", "to 95 %")
+_MOST_STREAMS = 1_000_000
 
 
 def simulate(
@@ -65,9 +67,10 @@ def _refused(complaint: str) -> typer.Exit:
 
 
 def _whole(option: str, index: int, text: str) -> int:
-    if not text.strip().isdecimal() or int(text) < 1:
+    number = whole_number(text.strip(), least=1, most=_MOST_STREAMS)
+    if number is None:
         raise _refused(f"{option}: entry {index} is {text.strip()!r}, must be a whole number from 1")
-    return int(text)
+    return number
 
 
 def _tables(path: Path, name: str | None, policies: Sequence[str]) -> list[ThroughputTable]:

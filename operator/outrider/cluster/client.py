@@ -22,6 +22,7 @@ from tenacity import (
 )
 
 from outrider import __version__
+from outrider.api.text import whole_number
 from outrider.cluster.errors import Conflict, NotFound, Unauthorized, Unavailable, from_status
 from outrider.cluster.resources import MODELS, JsonObject, Resource, resource_of
 
@@ -29,6 +30,7 @@ _SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/tok
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
 _ATTEMPTS = 4
 _LONGEST_WAIT_SECONDS = 10.0
+_LONGEST_RETRY_AFTER_SECONDS = 3600
 
 
 def runs_in_cluster() -> bool:
@@ -187,4 +189,4 @@ def _message(error: DynamicApiError) -> str:
 
 def _retry_after(error: DynamicApiError) -> float | None:
     value = (error.headers or {}).get("Retry-After")
-    return float(value) if value is not None and value.isdigit() else None
+    return None if value is None else whole_number(value, most=_LONGEST_RETRY_AFTER_SECONDS)

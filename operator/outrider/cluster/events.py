@@ -17,6 +17,7 @@ from outrider.cluster.resources import EVENTS, MODELS
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1024
+"""The API server counts bytes."""
 
 
 class EventWriter:
@@ -46,7 +47,7 @@ class EventWriter:
             "action": action,
             "reason": reason.value,
             "type": severity,
-            "note": note[:_LONGEST_NOTE],
+            "note": _within(note, _LONGEST_NOTE),
             "regarding": {
                 "apiVersion": MODELS.api_version,
                 "kind": MODELS.kind,
@@ -59,3 +60,12 @@ class EventWriter:
             await self._cluster.create(EVENTS, event)
         except ClusterError as error:
             log.warning("event %s about %s/%s not written: %s", reason, model.namespace, model.name, error)
+
+
+def _within(note: str, longest: int) -> str:
+    """The note in so many bytes of UTF-8; where something is left out, it ends in an ellipsis."""
+    encoded = note.encode(errors="replace")
+    if len(encoded) <= longest:
+        return encoded.decode()
+    room = longest - len("…".encode())
+    return f"{encoded[:room].decode(errors='ignore')}…"

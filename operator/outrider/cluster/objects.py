@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from outrider.api.text import whole_number
+
+_NEWEST_VERSION = 2**64 - 1
 
 
 class _View(BaseModel):
@@ -46,7 +48,7 @@ class Metadata(_View):
     @property
     def version(self) -> int:
         """The resource version as a number, which orders the states of one object."""
-        return int(self.resource_version) if self.resource_version.isdigit() else 0
+        return whole_number(self.resource_version, most=_NEWEST_VERSION) or 0
 
 
 class StatusCondition(_View):
@@ -212,7 +214,7 @@ def launch_failure(terminated: Terminated | None) -> tuple[str, str] | None:
     if terminated is None or not terminated.message.startswith("{"):
         return None
     try:
-        failure = _LaunchFailure.model_validate(json.loads(terminated.message))
+        failure = _LaunchFailure.model_validate_json(terminated.message)
     except ValueError:
         return None
     return failure.reason, failure.message

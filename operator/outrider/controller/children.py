@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import secrets
 from collections.abc import Sequence
 
@@ -17,7 +18,8 @@ from outrider.cluster.resources import SECRETS, JsonObject, resource_of
 from outrider.controller.store import Key, Store, StoredChild, is_tuners
 from outrider.plan.names import TOKEN_FILE, control_secret
 
-_SHORTEST_TOKEN = 32
+_TOKEN_BYTES = 32
+_TOKEN = re.compile(r"[!-~]{32,512}")
 
 
 class Children:
@@ -33,7 +35,7 @@ class Children:
         live = await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
         token = _token_in(live) if live is not None else None
         if token is None or ownership(Child.model_validate(live), owner) is not Ownership.OURS:
-            return secrets.token_urlsafe(_SHORTEST_TOKEN)
+            return secrets.token_urlsafe(_TOKEN_BYTES)
         return token
 
     async def apply(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
@@ -95,8 +97,9 @@ def _check_owner(stored: StoredChild | None, owner: Owner) -> None:
 
 
 def _token_in(secret: JsonObject) -> str | None:
+    """The token, if it is one that an HTTP header can carry; another one is replaced like a missing one."""
     try:
-        token = base64.b64decode((secret.get("data") or {})[TOKEN_FILE], validate=True).decode()
+        token = base64.b64decode((secret.get("data") or {})[TOKEN_FILE], validate=True).decode("ascii")
     except (KeyError, binascii.Error, UnicodeDecodeError):
         return None
-    return token if len(token) >= _SHORTEST_TOKEN else None
+    return token if _TOKEN.fullmatch(token) else None

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from outrider.api.conditions import ConditionStatus
 from outrider.api.reasons import ConditionType, ContestReason, DegradedReason, ProgressingReason, ReadyReason
+from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
 from outrider.engine.last_words import missing_model
 from outrider.plan.names import CONTAINER
@@ -99,7 +100,7 @@ def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
             message = None if pod.ready else check(pod, now)
             if message is not None:
                 detail = f"pod {pod.metadata.name}: {message}"
-                return Trouble(_CHECKS[check], detail[:_LONGEST_DETAIL])
+                return Trouble(_CHECKS[check], shortened(detail, _LONGEST_DETAIL))
     if _deadline_exceeded(workload):
         return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
     return None
@@ -149,7 +150,7 @@ def _what_is_missing(workload: Workload) -> str:
     if leaving:
         text += f", {leaving} older to go"
     waits = sorted({wait for pod in workload.current if not pod.ready for wait in _waits(pod)})
-    return f"{text}; {', '.join(waits)}"[:_LONGEST_DETAIL] if waits else text
+    return shortened(f"{text}; {', '.join(waits)}", _LONGEST_DETAIL) if waits else text
 
 
 def _waits(pod: Pod) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,9 +12,12 @@ from pydantic import ValidationError
 
 from outrider.api.resource import SpeculativeModel
 from outrider.api.status import Status
+from outrider.api.text import shortened
 from outrider.cluster.objects import Child, Metadata, Pod
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.plan.names import MODEL_LABEL
+
+log = logging.getLogger(__name__)
 
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_SELECTOR = f"{MANAGED_LABEL}=outrider"
@@ -48,6 +52,8 @@ class StoredModel:
             model = SpeculativeModel.of_stored({**raw, "status": status})
         except ValidationError as error:
             return cls(metadata, raw, status, None, _first_complaint(error))
+        except Exception as error:  # noqa: BLE001 - whatever is in one object, the others are read
+            return cls(metadata, raw, status, None, f"it cannot be read; write it plainer: {_told(error)}")
         return cls(metadata, raw, status, model, None)
 
 
@@ -113,33 +119,55 @@ class Entry(Protocol):
 EntryT = TypeVar("EntryT", bound=Entry)
 
 
-class Shelf(Generic[EntryT]):
-    """Objects of one kind. An older state never replaces a newer one, whatever order they arrive in."""
+def key_of(metadata: Metadata) -> Key:
+    """Namespace and name."""
+    return Key(metadata.namespace, metadata.name)
 
-    def __init__(self, read: Callable[[JsonObject], EntryT]) -> None:
+
+def model_of(metadata: Metadata) -> Key:
+    """The model that a child or pod belongs to: by its controlling owner, or by its label.
+
+    Labels can be edited by anyone, and pods are controlled by a ReplicaSet. What has neither is filed
+    under its own name, which the Deployment and the Service of a model share with it.
+    """
+    controller = next((ref for ref in metadata.owner_references if ref.controller), None)
+    if controller is not None and controller.kind == MODELS.kind:
+        return Key(metadata.namespace, controller.name)
+    return Key(metadata.namespace, metadata.labels.get(MODEL_LABEL, metadata.name))
+
+
+class Shelf(Generic[EntryT]):
+    """Objects of one kind. An older state never replaces a newer one, whatever order they arrive in.
+
+    An object that cannot be read is as good as absent: it is logged, counted in ``unreadable``, and
+    keeps no other one from being read.
+    model_of: the model that an object belongs to.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[JsonObject], EntryT],
+        *,
+        model_of: Callable[[Metadata], Key] = model_of,
+    ) -> None:
         self._read = read
+        self.model_of = model_of
         self._entries: dict[Key, EntryT] = {}
         self._by_model: defaultdict[Key, set[Key]] = defaultdict(set)
+        self.unreadable = 0
 
     def get(self, key: Key) -> EntryT | None:
         """One object."""
         return self._entries.get(key)
 
     def of_model(self, model: Key) -> list[EntryT]:
-        """Objects with the label of this model, by name."""
+        """Objects that belong to this model, by name."""
         return [self._entries[key] for key in sorted(self._by_model.get(model, ()))]
 
     def put(self, raw: JsonObject) -> EntryT | None:
-        """Store a state; None when it is not newer than the known one."""
-        entry = self._read(raw)
-        key = key_of(entry.metadata)
-        known = self._entries.get(key)
-        if known is not None and known.metadata.version >= entry.metadata.version:
-            return None
-        self._forget(key)
-        self._entries[key] = entry
-        self._by_model[model_of(entry.metadata)].add(key)
-        return entry
+        """Store a state; None when it is not newer than the known one, or unreadable."""
+        entry = self._readable(raw)
+        return entry if entry is not None and self._keep(entry) else None
 
     def drop(self, metadata: Metadata) -> None:
         """Forget a deleted object, unless another one has taken its name."""
@@ -155,23 +183,41 @@ class Shelf(Generic[EntryT]):
         """
         present: set[Key] = set()
         concerned: set[Key] = set()
-        for raw in raws:
-            metadata = Metadata.model_validate(raw["metadata"])
-            present.add(key_of(metadata))
-            if self.put(raw) is not None:
-                concerned.add(model_of(metadata))
+        for entry in filter(None, map(self._readable, raws)):
+            present.add(key_of(entry.metadata))
+            if self._keep(entry):
+                concerned.add(self.model_of(entry.metadata))
         for key, entry in list(self._entries.items()):
             covered = within in (None, key.namespace) and entry.metadata.version <= version
             if covered and key not in present:
-                concerned.add(model_of(entry.metadata))
+                concerned.add(self.model_of(entry.metadata))
                 self._forget(key)
         return concerned
+
+    def _readable(self, raw: JsonObject) -> EntryT | None:
+        try:
+            return self._read(raw)
+        except Exception as error:  # noqa: BLE001 - whatever is in one object, the others are read
+            self.unreadable += 1
+            log.warning("left out, since it cannot be read: %s: %s", _name_in(raw), _told(error))
+            return None
+
+    def _keep(self, entry: EntryT) -> bool:
+        """False when it is not newer than the known state."""
+        key = key_of(entry.metadata)
+        known = self._entries.get(key)
+        if known is not None and known.metadata.version >= entry.metadata.version:
+            return False
+        self._forget(key)
+        self._entries[key] = entry
+        self._by_model[self.model_of(entry.metadata)].add(key)
+        return True
 
     def _forget(self, key: Key) -> None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        model = model_of(entry.metadata)
+        model = self.model_of(entry.metadata)
         self._by_model[model].discard(key)
         if not self._by_model[model]:
             del self._by_model[model]
@@ -187,7 +233,7 @@ class Store:
     """All that is watched, and the control tokens that reconcile has read."""
 
     def __init__(self) -> None:
-        self.models = Shelf(StoredModel.read)
+        self.models = Shelf(StoredModel.read, model_of=key_of)  # whatever its labels say
         self.pods = Shelf(StoredPod.read)
         self.children = {resource: Shelf(StoredChild.read) for resource in WATCHED_CHILDREN}
         self.tokens: dict[Key, str] = {}
@@ -205,16 +251,6 @@ class Store:
     def pods_of(self, model: Key) -> tuple[Pod, ...]:
         """All pods of a model, by name."""
         return tuple(stored.pod for stored in self.pods.of_model(model))
-
-
-def key_of(metadata: Metadata) -> Key:
-    """Namespace and name."""
-    return Key(metadata.namespace, metadata.name)
-
-
-def model_of(metadata: Metadata) -> Key:
-    """The model that an object belongs to by its label; a model belongs to itself."""
-    return Key(metadata.namespace, metadata.labels.get(MODEL_LABEL, metadata.name))
 
 
 def state_config_map(model: str) -> str:
@@ -238,5 +274,13 @@ def is_tuners(kind: str, metadata: Metadata) -> bool:
 
 
 def _is_config_map_of(kind: str, metadata: Metadata, name: Callable[[str], str]) -> bool:
-    model = metadata.labels.get(MODEL_LABEL)
-    return kind == CONFIG_MAPS.kind and model is not None and metadata.name == name(model)
+    return kind == CONFIG_MAPS.kind and metadata.name == name(model_of(metadata).name)
+
+
+def _name_in(raw: JsonObject) -> str:
+    metadata = raw.get("metadata") or {}
+    return f"{raw.get('kind', 'object')} {metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+def _told(error: Exception) -> str:
+    return shortened(f"{type(error).__name__}: {error}", 300)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from outrider.api.annotations import read_instructions
-from outrider.api.engine_args import spellings
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.methods import TRAITS, Drafting
 from outrider.api.quantity import duration_seconds
@@ -23,7 +22,7 @@ from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.controller.tuner_objects import owner_of
 from outrider.engine.client import EngineAddress
 from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
-from outrider.plan.runtimes.vllm import max_num_seqs
+from outrider.plan.runtimes.vllm import max_num_batched_tokens, max_num_seqs
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch import Relaunching
 
@@ -62,7 +61,7 @@ class StoreFleet:
             static=spec.static_schedule(),
             policy=policy,
             status=model.status,
-            max_num_batched_tokens=_token_budget(spec),
+            max_num_batched_tokens=max_num_batched_tokens(spec.engine.args),
             instructions=read_instructions(
                 stored.metadata.annotations,
                 candidates=policy.candidates,
@@ -143,12 +142,6 @@ def _launch_of(pod: Pod) -> Launch:
         return Launch.of_pod(pod.metadata.annotations)
     except ValueError:
         return Launch()  # written by hand
-
-
-def _token_budget(spec: Spec) -> int | None:
-    spelled = spellings("max-num-batched-tokens")
-    text = next((str(value) for flag, value in spec.engine.args.items() if flag in spelled), "")
-    return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
 def _address(pod: Pod, token: str) -> EngineAddress | None:

@@ -27,7 +27,6 @@ from outrider.tuning.window import Window
 
 KEPT_DECISIONS = 5
 _ACCEPTANCE_SPAN_SECONDS = 60.0
-_LONGEST_MESSAGE = 1024
 
 _SPEC = "spec"
 """Stands in a record for the launch that the spec alone asks for."""
@@ -123,7 +122,7 @@ def _conditions(
                 type=statement.kind,
                 status=statement.status,
                 reason=statement.reason,
-                message=statement.message[:_LONGEST_MESSAGE],
+                message=statement.message,
                 observed_generation=model.generation,
                 last_transition_time=now,
             ),
@@ -185,7 +184,7 @@ def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[
         from_=str(outcome.before.merged()),
         to=str(decision.schedule.merged()),
         reason=decision.reason,
-        message=decision.sentence[:_LONGEST_MESSAGE],
+        message=decision.sentence,
         expected_gain=None if decision.expected_gain is None else 1 + decision.expected_gain,
     )
     return (record, *_with_measured_gain(decision, kept))[:KEPT_DECISIONS]
@@ -206,7 +205,7 @@ def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tu
         from_=str(found.before.launch) or _SPEC,
         to=str(order.launch) or _SPEC,
         reason=verdict.reason or LaunchReason.RELAUNCHING,
-        message=verdict.sentence[:_LONGEST_MESSAGE],
+        message=verdict.sentence,
         expected_gain=None if verdict.expected_gain is None else 1 + verdict.expected_gain,
     )
     return (record, *kept)[:KEPT_DECISIONS]

@@ -18,11 +18,10 @@ from typing import Any
 import kopf
 
 from outrider.cluster.client import ClusterClient, runs_in_cluster
-from outrider.cluster.errors import ClusterError
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import MANAGED_SELECTOR, Key, Store, is_tuner_state, key_of, model_of
+from outrider.controller.store import MANAGED_SELECTOR, Key, Store, is_tuner_state, key_of
 from outrider.controller.urgency import cannot_wait
 
 log = logging.getLogger(__name__)
@@ -85,12 +84,12 @@ class ClusterWatch:
                     await self._resync.wait()
             except TimeoutError:
                 for stored in self._store.models:
-                    self._changed(model_of(stored.metadata))
+                    self._changed(key_of(stored.metadata))
             self._resync.clear()
             try:
                 await self.read_all()
-            except ClusterError as error:
-                log.warning("full read failed, the watches go on: %s", error)
+            except Exception as error:  # noqa: BLE001 - a supervision loop: the watches and the next read go on
+                log.warning("full read failed, the watches go on: %s: %s", type(error).__name__, error)
 
     async def watch_forever(self) -> None:
         """Run kopf until cancelled; start it again whenever it ends."""
@@ -168,7 +167,7 @@ class ClusterWatch:
         elif cannot_wait(before, after):
             self._urgent()
         if not is_tuner_state(resource.kind, metadata):
-            self._changed(model_of(metadata))
+            self._changed(shelf.model_of(metadata))
 
 
 def _login(**arguments: Any) -> kopf.ConnectionInfo | None:

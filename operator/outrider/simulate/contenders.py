@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
+from outrider.api.text import whole_number
 from outrider.simulate.bandit import Bandit
 from outrider.simulate.baselines import AcceptanceThresholds, AcceptedLengthAverage
 from outrider.simulate.model_only import ModelOnly
@@ -54,8 +55,8 @@ def make(name: str, brief: Brief) -> Tuner:
 
 
 def _static_k(name: str, law: Policy) -> int:
-    text = name.removeprefix(STATIC)
-    if not text.isdecimal() or int(text) not in law.candidates:
+    k = whole_number(name.removeprefix(STATIC), most=max(law.candidates))
+    if k is None or k not in law.candidates:
         known = ", ".join(map(str, law.candidates))
         raise ValueError(f"{name}: K must be one of the table's {known}")
-    return int(text)
+    return k

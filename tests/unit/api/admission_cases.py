@@ -433,6 +433,8 @@ SHAPES = (
         rollout={"maxSurge": "0%", "maxUnavailable": "0%"},
     ),
     _spec("a deadline without unit", "spec.rollout.progressDeadline", rollout={"progressDeadline": "20"}),
+    _spec("a deadline of a year", rollout={"progressDeadline": "8760h"}),
+    _spec("a deadline of two years", "a duration is at most 8760h", rollout={"progressDeadline": "17520h"}),
     _spec("a cache", "spec.cache is not available yet", cache={"claim": "weights"}),
     _spec(
         "a cache to be made",

@@ -223,7 +223,7 @@ def test_who_sets_another_time_to_end_gets_it_once() -> None:
 def test_a_time_to_end_that_is_no_number_of_seconds_is_refused(value: object) -> None:
     result = a_plan(a_model(engine={"args": {"shutdown-timeout": value}}))
     assert problems(result) == [DegradedReason.INVALID_SPEC]
-    assert "shutdown-timeout must be a whole number of seconds" in result.problems[0][1]
+    assert "shutdown-timeout must be a whole number from 0 to 86400" in result.problems[0][1]
 
 
 def test_true_sets_a_flag_and_false_leaves_it_out() -> None:

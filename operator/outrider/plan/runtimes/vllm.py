@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from outrider.api.drafting import MAX_BATCH_SIZE
 from outrider.api.engine_args import Scalar
 from outrider.api.methods import Method
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
+from outrider.api.text import shortened, whole_number
 from outrider.plan.artifacts import path_in_pod, uses_hub
 from outrider.plan.launch_table import launch_table, stock_table
 from outrider.plan.methods import ENGINE_METHODS
@@ -25,6 +27,12 @@ GPU_MEMORY_UTILIZATION = 0.94
 
 SHUTDOWN_TIMEOUT = 50
 """Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
+
+LONGEST_SHUTDOWN = 86_400
+"""Seconds; no request runs longer than a day."""
+
+LARGEST_TOKEN_BUDGET = 100_000_000
+"""Tokens in one step; as many as the longest context may have."""
 
 PLUGINS = "outrider,outrider_api"
 """Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
@@ -44,6 +52,7 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     """
     own = spec.engine.args
     limit = max_num_seqs(own)
+    max_num_batched_tokens(own)  # Only checked: it is passed on as it is written.
     flags: dict[str, Scalar | list[Scalar]] = {
         "model": path_in_pod(spec.model.uri),
         "served-model-name": served_name,
@@ -103,28 +112,47 @@ def max_num_seqs(own: Mapping[str, Scalar | list[Scalar]]) -> int:
     """The largest batch of an engine, from ``spec.engine.args`` or the default.
 
     Raises:
-        ValueError: not a positive whole number.
+        ValueError: not a whole number from 1 to `MAX_BATCH_SIZE`.
     """
-    value = _own(own, "max-num-seqs")
-    if value is None:
-        return DEFAULT_MAX_NUM_SEQS
-    text = str(value)
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"spec.engine.args.max-num-seqs must be a positive whole number, not {text}")
-    return int(text)
+    limit = _number(own, "max-num-seqs", least=1, most=MAX_BATCH_SIZE)
+    return DEFAULT_MAX_NUM_SEQS if limit is None else limit
+
+
+def max_num_batched_tokens(own: Mapping[str, Scalar | list[Scalar]]) -> int | None:
+    """The token budget of one step from ``spec.engine.args``; None where it is left to vLLM.
+
+    vLLM also takes forms such as 8k, which stay its own business.
+
+    Raises:
+        ValueError: a whole number, and not one from 1 to `LARGEST_TOKEN_BUDGET`.
+    """
+    flag = "max-num-batched-tokens"
+    value = _own(own, flag)
+    spelled_out = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+    return _number(own, flag, least=1, most=LARGEST_TOKEN_BUDGET) if spelled_out else None
 
 
 def shutdown_timeout(own: Mapping[str, Scalar | list[Scalar]]) -> int:
     """Seconds that requests may still run when a pod ends, from ``spec.engine.args`` or the default.
 
     Raises:
-        ValueError: not a whole number.
+        ValueError: not a whole number of seconds up to `LONGEST_SHUTDOWN`.
     """
-    value = _own(own, "shutdown-timeout")
-    text = str(SHUTDOWN_TIMEOUT if value is None else value)
-    if not text.isdecimal():
-        raise ValueError(f"spec.engine.args.shutdown-timeout must be a whole number of seconds, not {text}")
-    return int(text)
+    seconds = _number(own, "shutdown-timeout", least=0, most=LONGEST_SHUTDOWN)
+    return SHUTDOWN_TIMEOUT if seconds is None else seconds
+
+
+def _number(own: Mapping[str, Scalar | list[Scalar]], flag: str, *, least: int, most: int) -> int | None:
+    """The number that a flag gives; None without it."""
+    value = _own(own, flag)
+    if value is None:
+        return None
+    text = str(value)
+    number = whole_number(text, least=least, most=most)
+    if number is None:
+        wanted = f"spec.engine.args.{flag} must be a whole number from {least} to {most}"
+        raise ValueError(f"{wanted}, not {shortened(text, 40)}")
+    return number
 
 
 def _parallelism(spec: Spec) -> dict[str, Scalar]:
