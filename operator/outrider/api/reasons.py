@@ -73,7 +73,9 @@ class DegradedReason(StrEnum):
     NAME_TAKEN = "NameTaken"
     """A child's name belongs to an object that Outrider does not own."""
     APPLY_REFUSED = "ApplyRefused"
-    """The API server refused a child (admission, quota, RBAC)."""
+    """The API server refused a child (admission, quota, RBAC, a field that it does not know)."""
+    RECONCILE_FAILED = "ReconcileFailed"
+    """Pass after pass fails, for a reason without a name of its own; the message has it."""
     MODEL_NOT_FOUND = "ModelNotFound"
     """The engine found no model or drafter at the given path."""
     IMAGE_PULL_FAILED = "ImagePullFailed"
@@ -88,6 +90,8 @@ class DegradedReason(StrEnum):
     """Pods did not become ready within `spec.rollout.progressDeadline`."""
     LAUNCH_ORDER_UNREADABLE = "LaunchOrderUnreadable"
     """The ConfigMap `<model>-launch` cannot be read; engines are launched as the spec says."""
+    NOT_TUNED = "NotTuned"
+    """The tuner cannot work with this model; its engines keep the table that they have."""
 
 
 class ContestReason(StrEnum):

@@ -30,7 +30,7 @@ _SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/tok
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
 _ATTEMPTS = 4
 _LONGEST_WAIT_SECONDS = 10.0
-_LONGEST_RETRY_AFTER_SECONDS = 3600
+_LONGEST_RETRY_AFTER_SECONDS = 120
 
 
 def runs_in_cluster() -> bool:
@@ -166,7 +166,7 @@ class ClusterClient:
             raise from_status(error.status, _message(error), _retry_after(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"{type(error).__name__}: {error}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unavailable(f"unreadable answer to {method.upper()} {path}: {error}") from error
         return answer
 

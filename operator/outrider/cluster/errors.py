@@ -3,7 +3,7 @@
 ClusterError
 ├── NotFound        the object, its kind or its namespace is not there
 ├── Conflict        a newer version or another object won; read again
-├── Refused         admission, quota, validation or RBAC said no; repeating does not help
+├── Refused         admission, quota, validation, RBAC or the schema said no; repeating does not help
 ├── Unauthorized    the credentials were not accepted; they may be rotating
 ├── Unavailable     429, 5xx, no answer, or an answer that cannot be read
 └── NameTaken       the name belongs to an object that is not ours
@@ -45,10 +45,12 @@ class Conflict(ClusterError):
 
 
 class Refused(ClusterError):
-    """HTTP 400, 403, 413, 422 and other 4xx: the request itself is not acceptable."""
+    """HTTP 400, 403, 413, 422 and other 4xx, and `_NOT_IN_SCHEMA`: the request itself is not acceptable."""
 
     reason = "Refused"
-    action = "Read the message: admission policy, quota, or a role that misses a verb."
+    action = (
+        "Read the message: admission policy, quota, a field that there is not, or a role that misses a verb."
+    )
 
 
 class Unauthorized(ClusterError):
@@ -75,9 +77,13 @@ class NameTaken(ClusterError):
     default_retry_after = 30.0
 
 
+_NOT_IN_SCHEMA = "failed to create typed patch object"
+"""So server-side apply says, with HTTP 500, that a field of the manifest is unknown or of another type."""
+
+
 def from_status(status: int, message: str, retry_after: float | None) -> ClusterError:
     """The error for an HTTP status >= 300 of the API server."""
     kinds: dict[int, type[ClusterError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Conflict}
-    if status == 429 or status >= 500:
+    if status == 429 or (status >= 500 and _NOT_IN_SCHEMA not in message):
         return Unavailable(message, retry_after=retry_after)
     return kinds.get(status, Refused)(message, retry_after=retry_after)

@@ -51,7 +51,7 @@ class Leader:
         self._settings = settings
         self._metrics = metrics
         self._neighbours = neighbours
-        self._store = Store()
+        self._store = Store(left_out=metrics.left_out.inc)
         self._reconciler = Reconciler(
             cluster,
             self._store,

@@ -49,6 +49,11 @@ class OwnMetrics:
         self.watch_restarts = Counter(
             "outrider_operator_watch_restarts", "Restarts of the watches.", registry=self.registry
         )
+        self.left_out = Counter(
+            "outrider_operator_objects_left_out",
+            "States of objects that could not be read.",
+            registry=self.registry,
+        )
         self.tuning_tick_seconds = Histogram(
             "outrider_operator_tuning_tick_seconds",
             "Time of one tick of the tuning loop over all models.",

@@ -71,12 +71,14 @@ class Trouble:
     message: str
 
 
-def judge(workload: Workload, now: datetime, *, besides: Trouble | None = None) -> tuple[Verdict, ...]:
-    """The conditions of a model whose children are in place; Degraded is absent when nothing is wrong.
+def judge(
+    workload: Workload, now: datetime, *, above: Trouble | None = None, besides: Trouble | None = None
+) -> tuple[Verdict, ...]:
+    """The conditions of a model as its pods are; Degraded is absent when nothing is wrong.
 
-    besides: a trouble that is told when the pods have none.
+    above: a trouble that is told instead of the pods' own. besides: one that is told when they have none.
     """
-    trouble = find_trouble(workload, now) or besides
+    trouble = above or find_trouble(workload, now) or besides
     degraded = (
         () if trouble is None else (_verdict(ConditionType.DEGRADED, True, trouble.reason, trouble.message),)
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,7 +13,7 @@ from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.errors import NameTaken, NotFound, Refused
+from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
 from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.ownership import Owner
@@ -21,12 +23,18 @@ from outrider.controller.launch_desk import read_order
 from outrider.controller.readiness import Trouble, Verdict, Workload, blocked, judge
 from outrider.controller.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
+from outrider.controller.store_fleet import StoreFleet
 from outrider.plan import Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
 
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = 30.0
+_TOLD_FROM = 3
+"""A failure that passes is not worth a condition."""
+_FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
+_NO_TOKEN = ""
+"""Enough for a plan of which only the revisions are looked at."""
 
 
 class Reconciler:
@@ -51,30 +59,49 @@ class Reconciler:
         self._settings = settings
         self._now = now
         self._children = Children(cluster, store)
+        self._fleet = StoreFleet(store)
+        self._failures: Counter[Key] = Counter()
         self._reporter = StatusReporter(cluster, store, EventWriter(cluster))
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; answers seconds until the next look, None where events suffice.
 
         Raises:
-            ClusterError: the pass could not be finished; the caller backs off and repeats it.
+            Exception: the pass could not be finished; the caller backs off and repeats it. From the third
+                time in a row on, the model's status tells of it.
         """
         stored = self._store.models.get(key)
         if stored is None or stored.metadata.deletion_timestamp is not None:
             self._store.tokens.pop(key, None)
+            self._failures.pop(key, None)
             return None
-        report = await self._carry_out(key, stored)
-        report = replace(report, verdicts=(*report.verdicts, *self._contest(key.namespace)))
         try:
-            await self._reporter.write(stored, report, now=self._now())
-        except NotFound:
-            return None
+            report = await self._carry_out(key, stored)
+            await self._write(stored, report)
+        except Exception as error:
+            await self._tell_of_failure(key, stored, error)
+            raise
+        self._failures.pop(key, None)
         return report.look_again_seconds
+
+    async def _write(self, stored: StoredModel, report: Report) -> None:
+        told = replace(report, verdicts=(*report.verdicts, *self._contest(stored.metadata.namespace)))
+        with suppress(NotFound):  # The model is gone.
+            await self._reporter.write(stored, told, now=self._now())
+
+    async def _tell_of_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
+        self._failures[key] += 1
+        if self._failures[key] < _TOLD_FROM:
+            return
+        try:
+            await self._write(stored, self._failing(key, stored, error))
+        except Exception as another:  # noqa: BLE001 - the caller gets the first error, which is repeated
+            log.warning("%s: a failure is not in its status: %s: %s", key, type(another).__name__, another)
 
     async def _carry_out(self, key: Key, stored: StoredModel) -> Report:
         if stored.model is None:
             return self._blocked(key, Trouble(DegradedReason.INVALID_SPEC, stored.problem or "unreadable"))
-        owner = Owner(key.namespace, key.name, stored.metadata.uid)
+        owner = _owner(key, stored)
         try:
             token = await self._children.control_token(owner)
             order, trouble = self._order(owner)
@@ -97,7 +124,8 @@ class Reconciler:
         except Refused as error:
             return self._blocked(key, Trouble(DegradedReason.APPLY_REFUSED, error.message), 60.0)
         self._store.tokens[key] = token
-        return self._progress(key, stored.model, wanted, trouble)
+        trouble = trouble or self._not_tuned(stored)
+        return self._progress(key, stored.model, wanted, besides=trouble)
 
     def _plan(self, key: Key, model: SpeculativeModel, token: str, order: LaunchOrder) -> Plan:
         serving = self._serving(key, model)
@@ -109,7 +137,31 @@ class Reconciler:
         except ValueError as error:
             return LaunchOrder(), Trouble(DegradedReason.LAUNCH_ORDER_UNREADABLE, str(error))
 
-    def _progress(self, key: Key, model: SpeculativeModel, wanted: Plan, trouble: Trouble | None) -> Report:
+    def _not_tuned(self, stored: StoredModel) -> Trouble | None:
+        try:
+            self._fleet.tuned(stored)
+        except Exception as error:  # noqa: BLE001 - its engines serve, whatever the tuner cannot work with
+            return Trouble(DegradedReason.NOT_TUNED, f"{type(error).__name__}: {error}")
+        return None
+
+    def _failing(self, key: Key, stored: StoredModel, error: Exception) -> Report:
+        """Where the API server is the cause, the pods tell all the same how the model serves."""
+        trouble = Trouble(DegradedReason.RECONCILE_FAILED, f"{_FAILING}: {type(error).__name__}: {error}")
+        if stored.model is None or not isinstance(error, ClusterError):
+            return self._blocked(key, trouble)
+        order, _ = self._order(_owner(key, stored))
+        wanted = self._plan(key, stored.model, _NO_TOKEN, order)
+        return self._progress(key, stored.model, wanted, above=trouble)
+
+    def _progress(
+        self,
+        key: Key,
+        model: SpeculativeModel,
+        wanted: Plan,
+        *,
+        above: Trouble | None = None,
+        besides: Trouble | None = None,
+    ) -> Report:
         pods = self._store.pods_of(key)
         workload = Workload(
             wanted=model.spec.replicas,
@@ -118,8 +170,8 @@ class Reconciler:
             current=tuple(pod for pod in _staying(pods) if _revision(pod) in wanted.revisions),
             of_spec=_of_spec(model, _staying(pods), self._settings),
         )
-        verdicts = judge(workload, self._now(), besides=trouble)
-        waiting = workload.current_ready < workload.wanted or trouble is not None
+        verdicts = judge(workload, self._now(), above=above, besides=besides)
+        waiting = workload.current_ready < workload.wanted or besides is not None
         return _report(key, workload, verdicts, _LOOK_AGAIN_SECONDS if waiting else None)
 
     def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
@@ -138,6 +190,10 @@ class Reconciler:
         shelf = self._store.children[DEPLOYMENTS]
         stored = (shelf.get(Key(key.namespace, name)) for name in names)
         return tuple(Deployment.model_validate(entry.raw) for entry in stored if entry is not None)
+
+
+def _owner(key: Key, stored: StoredModel) -> Owner:
+    return Owner(key.namespace, key.name, stored.metadata.uid)
 
 
 def _revision(pod: Pod) -> str | None:

@@ -139,9 +139,10 @@ def model_of(metadata: Metadata) -> Key:
 class Shelf(Generic[EntryT]):
     """Objects of one kind. An older state never replaces a newer one, whatever order they arrive in.
 
-    An object that cannot be read is as good as absent: it is logged, counted in ``unreadable``, and
-    keeps no other one from being read.
+    An object that cannot be read is left out, and keeps no other one from being read.
+
     model_of: the model that an object belongs to.
+    left_out: called for every state that could not be read.
     """
 
     def __init__(
@@ -149,12 +150,13 @@ class Shelf(Generic[EntryT]):
         read: Callable[[JsonObject], EntryT],
         *,
         model_of: Callable[[Metadata], Key] = model_of,
+        left_out: Callable[[], None] = lambda: None,
     ) -> None:
         self._read = read
         self.model_of = model_of
+        self._left_out = left_out
         self._entries: dict[Key, EntryT] = {}
         self._by_model: defaultdict[Key, set[Key]] = defaultdict(set)
-        self.unreadable = 0
 
     def get(self, key: Key) -> EntryT | None:
         """One object."""
@@ -198,7 +200,7 @@ class Shelf(Generic[EntryT]):
         try:
             return self._read(raw)
         except Exception as error:  # noqa: BLE001 - whatever is in one object, the others are read
-            self.unreadable += 1
+            self._left_out()
             log.warning("left out, since it cannot be read: %s: %s", _name_in(raw), _told(error))
             return None
 
@@ -230,12 +232,18 @@ class Shelf(Generic[EntryT]):
 
 
 class Store:
-    """All that is watched, and the control tokens that reconcile has read."""
+    """All that is watched, and the control tokens that reconcile has read.
 
-    def __init__(self) -> None:
-        self.models = Shelf(StoredModel.read, model_of=key_of)  # whatever its labels say
-        self.pods = Shelf(StoredPod.read)
-        self.children = {resource: Shelf(StoredChild.read) for resource in WATCHED_CHILDREN}
+    left_out: called for every object that could not be read.
+    """
+
+    def __init__(self, *, left_out: Callable[[], None] = lambda: None) -> None:
+        # A model belongs to itself, whatever its labels say.
+        self.models = Shelf(StoredModel.read, model_of=key_of, left_out=left_out)
+        self.pods = Shelf(StoredPod.read, left_out=left_out)
+        self.children = {
+            resource: Shelf(StoredChild.read, left_out=left_out) for resource in WATCHED_CHILDREN
+        }
         self.tokens: dict[Key, str] = {}
 
     def shelf(self, resource: Resource) -> Shelf[StoredModel] | Shelf[StoredPod] | Shelf[StoredChild]:

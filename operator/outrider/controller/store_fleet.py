@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from outrider.api.annotations import read_instructions
@@ -26,19 +27,43 @@ from outrider.plan.runtimes.vllm import max_num_batched_tokens, max_num_seqs
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch import Relaunching
 
+log = logging.getLogger(__name__)
+
 
 class StoreFleet:
     """`Fleet` over the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._failing: dict[Key, str] = {}
 
     def tuned_models(self) -> list[TunedModel]:
-        """Every readable, reconciled model whose engines can change K, live or by a restart, by name."""
-        stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
-        return [tuned for entry in stored if (tuned := self._tuned(entry)) is not None]
+        """Every readable, reconciled model whose engines can change K, live or by a restart, by name.
 
-    def _tuned(self, stored: StoredModel) -> TunedModel | None:
+        One that cannot be tuned is left out; reconcile tells of it in its status.
+        """
+        stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
+        return [tuned for entry in stored if (tuned := self._tuned_or_logged(entry)) is not None]
+
+    def _tuned_or_logged(self, stored: StoredModel) -> TunedModel | None:
+        key = key_of(stored.metadata)
+        try:
+            tuned = self.tuned(stored)
+        except Exception as error:  # noqa: BLE001 - whatever is in one model, the others are tuned
+            told = f"{type(error).__name__}: {error}"
+            if self._failing.get(key) != told:
+                log.warning("%s is not tuned: %s", key, told)
+            self._failing[key] = told
+            return None
+        self._failing.pop(key, None)
+        return tuned
+
+    def tuned(self, stored: StoredModel) -> TunedModel | None:
+        """One model as the tuning loop sees it; None where there is nothing to tune, or nothing yet.
+
+        Raises:
+            ValueError: the spec says something that the tuner cannot work with.
+        """
         model = stored.model
         if model is None or stored.metadata.deletion_timestamp is not None:
             return None
@@ -47,10 +72,7 @@ class StoreFleet:
         # Without a token this process has not reconciled the model yet: nothing it could say would be true.
         if not spec.live or token is None:
             return None
-        try:
-            policy = _policy(spec)
-        except ValueError:
-            return None  # reconcile says so in Degraded
+        policy = _policy(spec)
         engines = self._engine_pods(key_of(stored.metadata), _token_of(spec, token))
         return TunedModel(
             namespace=stored.metadata.namespace,

@@ -38,6 +38,20 @@ class EndlessBackoffs:
         yield from itertools.repeat(4.0)
 
 
+class NothingKept(kopf.DiffBaseStorage):
+    """Spares kopf what only handlers of changes need: a deep copy per event, and an annotation to parse."""
+
+    def build(self, **_: object) -> kopf.BodyEssence:
+        """Nothing."""
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: object) -> None:
+        """Nothing."""
+
+    def store(self, **_: object) -> None:
+        """Nowhere."""
+
+
 class ClusterWatch:
     """Keeps the store up to date and calls ``changed`` with the model that an event is about.
 
@@ -180,6 +194,7 @@ def _kopf_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
+    settings.persistence.diffbase_storage = NothingKept()
     settings.networking.error_backoffs = EndlessBackoffs()
     settings.networking.request_timeout = 30.0
     settings.networking.connect_timeout = 5.0

@@ -32,7 +32,8 @@ class WorkQueue(Generic[K]):
 
     A key that is added while it waits is worked on once; one that is added while it is
     worked on is worked on once more afterwards. ``work`` answers seconds until it wants to
-    see the key again, or None; when it raises, the key comes back after `backoff_seconds`.
+    see the key again, or None; when it raises, the key comes back after `backoff_seconds`, or
+    later where the error asks for it by ``retry_after``.
 
     later: the clock, for tests; by default the running loop's.
     """
@@ -83,7 +84,7 @@ class WorkQueue(Generic[K]):
             self._failures.pop(key, None)
         except Exception as error:  # noqa: BLE001 - a supervision loop: one key never stops the others
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            delay = getattr(error, "retry_after", None) or backoff_seconds(failures)
+            delay = max(backoff_seconds(failures), getattr(error, "retry_after", None) or 0.0)
             log.warning("%s failed %d times, again in %.1f s: %s", key, failures, delay, error)
         finally:
             self._active.discard(key)

@@ -250,10 +250,10 @@ def _refuse_owned_fields(overlay: Mapping[str, JsonValue]) -> None:
         if "args" in container:
             raise ValueError("spec.podTemplate.spec.containers[engine].args: set spec.engine.args instead")
         for variable in _objects(container.get("env")):
-            if variable.get("name") in OWNED_VARIABLES:
+            name = variable.get("name")
+            if isinstance(name, str) and name in OWNED_VARIABLES:
                 raise ValueError(
-                    f"spec.podTemplate.spec.containers[engine].env: {variable['name']} belongs to Outrider; "
-                    "leave it out"
+                    f"spec.podTemplate.spec.containers[engine].env: {name} belongs to Outrider; leave it out"
                 )
 
 

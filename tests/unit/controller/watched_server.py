@@ -57,7 +57,8 @@ class WatchedServer:
             self.watches.setdefault(plural, []).append(queue)
             self.started.notify_all()
         while True:
-            await response.write(json.dumps(await queue.get()).encode() + b"\n")
+            sent = await queue.get()
+            await response.write((sent if isinstance(sent, str) else json.dumps(sent)).encode() + b"\n")
 
 
 def _discovery(path: str) -> dict[str, Any]:
