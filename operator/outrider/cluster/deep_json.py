@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _DEEPEST = 10_000
 """Levels that the API server takes. Source: ``maxDepth`` in the JSON decoders of k8s.io/apimachinery."""
 _CALLS_AROUND_IT = 2_000
 
 
-def make_room_for_deep_json() -> None:
+@contextmanager
+def room_for_deep_json() -> Iterator[None]:
     """Let this process read objects that are nested as deep as the API server allows.
 
     Python's reader gives up at a tenth of that. One object would then keep whole lists from being read,
     and end every watch. A level takes some 200 bytes of a stack of 8 MiB.
     """
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST + _CALLS_AROUND_IT))
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST + _CALLS_AROUND_IT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from kubernetes.aio.client import ApiClient
 
 from outrider.cluster.client import ClusterClient, connect
-from outrider.cluster.deep_json import make_room_for_deep_json
+from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, Sole
 from outrider.controller.http_server import serve
@@ -34,15 +34,15 @@ class Stuck(Exception):
 
 async def run_operator(settings: Settings) -> None:
     """`operate` on the cluster of this process. A reign that does not end ends the process with an error."""
-    make_room_for_deep_json()
-    async with await connect() as api:
-        try:
-            await operate(settings, api)
-        except Stuck as error:
-            log.critical("%s; the process ends", error)
-            logging.shutdown()
-            # asyncio would wait for what hangs before it lets the process end.
-            os._exit(1)
+    with room_for_deep_json():
+        async with await connect() as api:
+            try:
+                await operate(settings, api)
+            except Stuck as error:
+                log.critical("%s; the process ends", error)
+                logging.shutdown()
+                # asyncio would wait for what hangs before it lets the process end.
+                os._exit(1)
 
 
 async def operate(settings: Settings, api: ApiClient) -> None:

@@ -145,3 +145,13 @@ def test_any_text_is_a_table_or_a_complaint_about_a_row(text: str) -> None:
     complaint = parsed(text)
     assume(isinstance(complaint, str))
     assert complaint.startswith("row ")
+
+
+@pytest.mark.parametrize("until", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_an_end_at_the_edge_of_the_calendar_is_refused(until: str) -> None:
+    assert "write a time with its zone" in refusal(override="*:0", until=until)
+
+
+def test_a_table_of_more_rows_than_a_status_shows_is_refused() -> None:
+    rows = ",".join(f"{size}:0" for size in range(1, 65))
+    assert "a schedule has 64 at most" in refusal(override=f"{rows},*:0", until=UNTIL)

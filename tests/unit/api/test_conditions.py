@@ -32,3 +32,10 @@ def test_the_transition_time_moves_with_the_status() -> None:
 def test_times_are_written_in_utc_with_whole_seconds() -> None:
     wire = a_condition(since=EARLIER + timedelta(milliseconds=250)).model_dump(mode="json", by_alias=True)
     assert wire["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+
+
+def test_a_message_of_any_length_is_kept_as_far_as_there_is_room() -> None:
+    long = Condition.model_validate({**a_condition().model_dump(), "message": "no " * 5_000})
+
+    assert len(long.message) == 4096
+    assert long.message.endswith("…")

@@ -70,6 +70,31 @@ def test_other_texts_are_no_durations(text: str) -> None:
         duration_seconds(text)
 
 
+@pytest.mark.parametrize("text", ["8761h", "9" * 31 + "h"])
+def test_a_duration_that_no_clock_can_count_is_refused(text: str) -> None:
+    case = AdmissionCase("", {"spec": {"rollout": {"progressDeadline": text}}})
+    with pytest.raises(ValidationError, match="a duration is at most 8760h"):
+        SpeculativeModel.model_validate(case.manifest)
+
+
+def an_overlay(levels: int) -> AdmissionCase:
+    overlay: dict[str, object] = {"a": 1}
+    for level in range(1, levels):
+        overlay = {"a": [overlay]} if level % 2 else {"a": overlay}
+    return AdmissionCase("", {"spec": {"podTemplate": {"spec": overlay}}})
+
+
+def test_an_overlay_as_deep_as_a_pod_is_taken() -> None:
+    SpeculativeModel.model_validate(an_overlay(levels=16).manifest)
+
+
+@pytest.mark.parametrize("levels", [64, 900, 9_000])
+def test_an_overlay_that_is_nested_without_end_is_refused_by_its_field(levels: int) -> None:
+    deep = an_overlay(levels).manifest
+    with pytest.raises(ValidationError, match=r"spec\.podTemplate\.spec\n.*nested deeper than 32 levels"):
+        SpeculativeModel.model_validate(deep)
+
+
 @pytest.mark.parametrize(
     ("uri", "location"),
     [

@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from aiohttp import web
 
+from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import Conflict, NotFound, Refused, Unavailable
 from outrider.cluster.lease import NotLeader
 from outrider.cluster.resources import DEPLOYMENTS, LEASES, PODS, SERVICES
@@ -134,8 +136,42 @@ async def test_a_write_is_not_repeated_once_the_lease_has_run_out() -> None:
     assert len(server.asked) == 1
 
 
+async def test_an_unknown_field_is_a_refusal_though_the_server_answers_500() -> None:
+    words = "failed to create typed patch object (default/m; v1, Kind=Service): .spec.x: field not declared"
+    async with a_cluster(refusal(500, words)) as (cluster, server):
+        with pytest.raises(Refused, match="field not declared"):
+            await cluster.apply(a_manifest(), manager="outrider")
+    assert len(server.asked) == 1
+
+
 async def test_asks_for_objects_by_field() -> None:
     body = {"metadata": {"resourceVersion": "77"}, "items": []}
     async with a_cluster(answer(body)) as (cluster, server):
         await cluster.list_all(LEASES, None, fields="metadata.name=outrider")
     assert server.asked == ["GET /apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Doutrider"]
+
+
+@pytest.mark.parametrize("header", ["²", "9" * 5_000, "Wed, 21 Oct 2026 07:28:00 GMT", "-1"])
+async def test_a_time_to_wait_that_is_no_number_is_as_good_as_none(header: str) -> None:
+    def busy() -> web.Response:
+        return web.json_response({"message": "busy"}, status=503, headers={"Retry-After": header})
+
+    async with a_cluster(busy, OBJECT) as (cluster, server):
+        await cluster.apply(a_manifest(), manager="outrider")
+    assert len(server.asked) == 2
+
+
+async def test_an_answer_that_is_nested_beyond_reading_is_unavailable() -> None:
+    async with a_cluster(raw_answer("[" * 100_000)) as (cluster, _):
+        with pytest.raises(Unavailable, match="unreadable answer"):
+            await cluster.get(SERVICES, "default", "m")
+
+
+async def test_what_the_api_server_may_hold_is_read_however_deep_it_is_nested() -> None:
+    levels = 9_900
+    deep = '{"spec": ' + '{"a":' * levels + "1" + "}" * levels + "}"
+    with room_for_deep_json():
+        async with a_cluster(raw_answer(deep)) as (cluster, _):
+            found = await cluster.get(SERVICES, "default", "m")
+            assert found is not None
+            assert list(found) == ["spec"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from outrider.cluster.objects import Pod, Terminated, launch_failure
+from outrider.cluster.objects import Metadata, Pod, Terminated, launch_failure
 
 
 def test_reads_what_the_launcher_left() -> None:
@@ -13,7 +13,9 @@ def test_reads_what_the_launcher_left() -> None:
     assert launch_failure(left) == ("ModelNotFound", "no /models/x")
 
 
-@pytest.mark.parametrize("message", ["", "Traceback: {}", "{", '{"level": "error"}', "[]", '{"reason": 3}'])
+@pytest.mark.parametrize(
+    "message", ["", "Traceback: {}", "{", '{"level": "error"}', "[]", '{"reason": 3}', '{"a":' * 800]
+)
 def test_log_lines_are_no_launch_failure(message: str) -> None:
     assert launch_failure(Terminated(message=message)) is None
 
@@ -35,3 +37,8 @@ def test_a_ready_pod_that_is_being_deleted_is_not_ready() -> None:
     )
 
     assert not pod.ready
+
+
+@pytest.mark.parametrize(("text", "version"), [("7", 7), ("", 0), ("²", 0), ("9" * 5_000, 0)])
+def test_a_version_that_is_no_number_is_older_than_any(text: str, version: int) -> None:
+    assert Metadata.model_validate({"name": "m", "resourceVersion": text}).version == version

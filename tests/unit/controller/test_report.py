@@ -153,3 +153,9 @@ def test_a_contest_that_is_over_is_taken_out_of_the_status() -> None:
 
     assert own_part(stored) == stored
     assert part(SERVING, before=Status.model_validate(stored)) != own_part(stored)
+
+
+def test_a_trouble_of_any_length_gives_a_status_that_the_api_server_takes() -> None:
+    refused = part(blocked(Trouble(DegradedReason.APPLY_REFUSED, "no " * 5_000)))
+
+    assert {len(entry["message"]) for entry in refused["conditions"]} == {4096}

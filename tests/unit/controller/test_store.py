@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Metadata
-from outrider.cluster.resources import PODS
-from outrider.controller.store import Key, Shelf, Store, StoredModel, StoredPod
-from tests.unit.controller.factories import a_raw_model, a_raw_pod
+from outrider.cluster.resources import CONFIG_MAPS, PODS
+from outrider.controller.store import Key, Shelf, Store, StoredModel, StoredPod, is_tuners
+from outrider.plan.names import MODEL_LABEL
+from tests.unit.api.from_schema import nested
+from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod
 
 MODEL = Key("default", "m")
 
@@ -124,3 +128,67 @@ def test_each_kind_has_its_shelf() -> None:
     store.shelf(PODS).put(a_raw_pod("a"))
 
     assert [pod.metadata.name for pod in store.pods_of(MODEL)] == ["a"]
+
+
+def test_a_model_belongs_to_itself_whatever_its_labels_say() -> None:
+    raw = a_raw_model()
+    raw["metadata"]["labels"] = {MODEL_LABEL: "other"}
+    store = Store()
+
+    assert store.models.replace([raw], 7, within=None) == {MODEL}
+    assert store.models.model_of(metadata(raw)) == MODEL
+
+
+def test_a_child_belongs_to_its_owner_whatever_its_labels_say() -> None:
+    store = Store()
+    for labels in ({MODEL_LABEL: "other"}, {}):
+        order = a_launch_order(version=len(labels) + 1)
+        order["metadata"]["labels"] = labels
+        store.children[CONFIG_MAPS].put(order)
+
+        assert [child.metadata.name for child in store.children_of(MODEL)] == ["m-launch"]
+        assert is_tuners("ConfigMap", metadata(order))
+
+
+def a_pod_that_nobody_can_read() -> dict[str, object]:
+    return {**a_raw_pod("odd"), "status": {"containerStatuses": "many"}}
+
+
+def test_a_pod_that_cannot_be_read_is_left_out_and_counted() -> None:
+    left_out: list[None] = []
+    store = Store(left_out=lambda: left_out.append(None))
+
+    assert store.pods.put(a_pod_that_nobody_can_read()) is None
+    assert len(left_out) == 1
+
+
+@pytest.mark.parametrize(
+    "odd", [a_pod_that_nobody_can_read(), {}, {"metadata": None}, {"metadata": {"name": 3}}]
+)
+def test_a_full_read_takes_all_that_can_be_read(odd: dict[str, object]) -> None:
+    shelf = a_shelf()
+
+    assert shelf.replace([a_raw_pod("a"), odd, a_raw_pod("b")], 7, within=None) == {MODEL}
+    assert names(shelf) == ["a", "b"]
+
+
+@pytest.mark.parametrize("levels", [100, 600, 5_000])
+def test_a_model_that_is_nested_without_end_is_kept_with_the_complaint(levels: int) -> None:
+    stored = StoredModel.read(a_raw_model(podTemplate={"spec": nested(levels)}))
+
+    assert stored.model is None
+    assert stored.problem is not None
+    assert stored.problem.startswith("spec.podTemplate.spec: ")
+
+
+def test_a_model_that_no_reader_was_made_for_is_kept_with_what_went_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def defect(_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(SpeculativeModel, "of_stored", defect)
+    stored = StoredModel.read(a_raw_model())
+
+    assert stored.model is None
+    assert "RecursionError: too deep" in str(stored.problem)

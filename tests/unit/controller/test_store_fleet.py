@@ -2,11 +2,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from outrider.api.annotations import Instructions
 from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.resources import CONFIG_MAPS
+from outrider.controller import store_fleet
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store
 from outrider.controller.store_fleet import StoreFleet
@@ -30,6 +34,15 @@ def tuned(
         store.pods.put(pod)
     if token is not None:
         store.tokens[Key("default", "m")] = token
+    return StoreFleet(store).tuned_models()
+
+
+def both_tuned(odd: dict[str, Any]) -> list[TunedModel]:
+    """What is tuned of an odd model `a` and a healthy one `b`."""
+    store = Store()
+    store.models.put(odd)
+    store.models.put(a_raw_model("b"))
+    store.tokens |= {Key("default", "a"): TOKEN, Key("default", "b"): TOKEN}
     return StoreFleet(store).tuned_models()
 
 
@@ -108,12 +121,42 @@ def test_an_unreadable_model_is_not_tuned() -> None:
 
 
 def test_a_flag_that_cannot_be_read_does_not_stop_the_other_models() -> None:
-    store = Store()
-    store.models.put(a_raw_model("a", engine={"image": "engine:1", "args": {"max-num-seqs": "many"}}))
-    store.models.put(a_raw_model("b"))
-    store.tokens |= {Key("default", "a"): TOKEN, Key("default", "b"): TOKEN}
+    odd = a_raw_model("a", engine={"image": "engine:1", "args": {"max-num-seqs": "many"}})
 
-    assert [model.name for model in StoreFleet(store).tuned_models()] == ["b"]
+    assert [model.name for model in both_tuned(odd)] == ["b"]
+
+
+@pytest.mark.parametrize("flag", ["max-num-seqs", "max-num-batched-tokens", "max_num_batched_tokens"])
+def test_a_number_of_thousands_of_digits_does_not_stop_the_other_models(flag: str) -> None:
+    odd = a_raw_model("a", engine={"image": "engine:1", "args": {flag: "9" * 4_301}})
+
+    assert [model.name for model in both_tuned(odd)] == ["b"]
+
+
+def test_a_defect_that_one_model_brings_to_light_does_not_stop_the_other_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(annotations: dict[str, str], **_: object) -> Instructions:
+        if annotations:
+            raise OverflowError("date value out of range")
+        return Instructions()
+
+    monkeypatch.setattr(store_fleet, "read_instructions", read)
+    odd = a_raw_model("a")
+    odd["metadata"]["annotations"] = {"outrider.dev/paused": "true"}
+
+    assert [model.name for model in both_tuned(odd)] == ["b"]
+
+
+def test_a_model_that_cannot_be_tuned_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    store = Store()
+    store.models.put(a_raw_model(engine={"image": "engine:1", "args": {"max-num-seqs": "many"}}))
+    store.tokens[Key("default", "m")] = TOKEN
+    fleet = StoreFleet(store)
+    fleet.tuned_models()
+    fleet.tuned_models()
+
+    assert [record.message.split(":")[0] for record in caplog.records] == ["default/m is not tuned"]
 
 
 def test_the_token_budget_of_a_step_is_known_where_it_was_set() -> None:

@@ -11,12 +11,15 @@ import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 
 from outrider.cluster.client import ClusterClient
+from outrider.cluster.deep_json import room_for_deep_json
+from outrider.cluster.errors import Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN
 from outrider.controller import watch
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import MANAGED_SELECTOR, Key, Store
 from outrider.controller.watch import WATCHED, ClusterWatch
 from outrider.plan.names import MODEL_LABEL
+from tests.unit.api.from_schema import nested
 from tests.unit.controller.factories import a_raw_model, a_raw_pod
 from tests.unit.controller.watched_server import WatchedServer, a_watched_server
 
@@ -188,3 +191,76 @@ async def test_what_cannot_wait_wakes_the_tuning_loop_besides(
         await watched.next_change()
 
         assert watched.urgent == 1
+
+
+async def test_a_model_that_is_nested_without_end_neither_ends_the_watches_nor_hides_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with room_for_deep_json():
+        async with watching(tmp_path, monkeypatch) as watched:
+            await watched.server.until_watched(MODELS, 1)
+            watched.server.send(MODELS, "ADDED", a_raw_model(podTemplate={"spec": nested(5_000)}))
+            watched.server.send(MODELS, "ADDED", a_raw_model("other", uid="uid-other"))
+
+            assert {await watched.next_change(), await watched.next_change()} == {
+                Key("default", "m"),
+                Key("default", "other"),
+            }
+            deep = watched.store.models.get(Key("default", "m"))
+            assert deep is not None
+            assert "nested deeper than" in str(deep.problem)
+            assert watched.metrics.registry.get_sample_value("outrider_operator_watch_restarts_total") == 0
+
+
+async def test_a_pod_that_cannot_be_read_does_not_hide_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(PODS, 1)
+        watched.server.send(PODS, "ADDED", {**a_raw_pod("odd"), "status": {"containerStatuses": "many"}})
+        watched.server.send(PODS, "ADDED", a_raw_pod("m-1"))
+
+        await watched.next_change()
+        assert [pod.metadata.name for pod in watched.store.pods_of(Key("default", "m"))] == ["m-1"]
+
+
+async def test_a_model_with_the_label_of_another_is_looked_at_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, monkeypatch) as watched:
+        await watched.server.until_watched(MODELS, 1)
+        labelled = a_raw_model()
+        labelled["metadata"]["labels"] = {MODEL_LABEL: "other"}
+        watched.server.send(MODELS, "ADDED", labelled)
+
+        assert await watched.next_change() == Key("default", "m")
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("etcd is away"), RecursionError("too deep"), KeyError("metadata")]
+)
+async def test_full_reads_go_on_whatever_one_of_them_raised(error: Exception) -> None:
+    class Cluster:
+        """Fails once."""
+
+        def __init__(self) -> None:
+            self.fails: Exception | None = error
+
+        async def list_all(self, *_: object, **__: object) -> tuple[list[dict[str, Any]], int]:
+            if self.fails is not None:
+                self.fails, raised = None, self.fails
+                raise raised
+            return [a_raw_model()], 7
+
+    changes: asyncio.Queue[Key] = asyncio.Queue()
+    subject = ClusterWatch(
+        Cluster(),  # type: ignore[arg-type]
+        Store(),
+        changes.put_nowait,
+        namespaces=(),
+        metrics=OwnMetrics(),
+    )
+    reading = asyncio.create_task(subject.read_all_forever(0.001))
+    async with asyncio.timeout(30):
+        assert await changes.get() == Key("default", "m")
+    reading.cancel()

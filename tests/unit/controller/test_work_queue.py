@@ -164,6 +164,22 @@ async def test_waits_as_long_as_an_error_asks() -> None:
     assert clock.delays == [7.0]
 
 
+async def test_an_error_that_asks_for_less_does_not_shorten_the_back_off() -> None:
+    class Busy(Exception):
+        retry_after = 1.0
+
+    clock, work = Clock(), Work(error=Busy())
+    work.allowed.set()
+    seen = []
+    async with running(work, clock=clock) as queue:
+        queue.add("a")
+        for _ in range(4):
+            await settle()
+            seen += clock.delays
+            clock.pass_time()
+    assert seen == [1.0, 1.0, 2.0, 4.0]
+
+
 async def test_comes_back_when_the_work_asks_for_it() -> None:
     clock, work = Clock(), Work(again=30.0)
     work.allowed.set()

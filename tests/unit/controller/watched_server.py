@@ -57,8 +57,7 @@ class WatchedServer:
             self.watches.setdefault(plural, []).append(queue)
             self.started.notify_all()
         while True:
-            sent = await queue.get()
-            await response.write((sent if isinstance(sent, str) else json.dumps(sent)).encode() + b"\n")
+            await response.write(json.dumps(await queue.get()).encode() + b"\n")
 
 
 def _discovery(path: str) -> dict[str, Any]:

@@ -226,6 +226,26 @@ def test_a_time_to_end_that_is_no_number_of_seconds_is_refused(value: object) ->
     assert "shutdown-timeout must be a whole number from 0 to 86400" in result.problems[0][1]
 
 
+@pytest.mark.parametrize("flag", ["max-num-seqs", "max-num-batched-tokens", "shutdown-timeout"])
+@pytest.mark.parametrize("number", ["9" * 4_301, "9" * 20, 10**12, "٣"])
+def test_a_number_that_nothing_counts_to_is_refused_by_its_flag(flag: str, number: object) -> None:
+    result = a_plan(a_model(engine={"args": {flag: number}}))
+    assert problems(result) == [DegradedReason.INVALID_SPEC]
+    assert f"spec.engine.args.{flag} must be a whole number from" in result.problems[0][1]
+    assert len(result.problems[0][1]) < 200
+
+
+def test_a_token_budget_in_vllms_short_form_is_passed_on() -> None:
+    words = arguments(a_plan(a_model(engine={"args": {"max-num-batched-tokens": "8k"}})))
+    assert words[words.index("--max-num-batched-tokens") + 1] == "8k"
+
+
+def test_a_variable_whose_name_is_no_text_is_refused() -> None:
+    engine = {"name": "engine", "env": [{"name": ["VLLM_PLUGINS"]}]}
+    result = a_plan(a_model(podTemplate={"spec": {"containers": [engine]}}))
+    assert problems(result) == [DegradedReason.INVALID_SPEC]
+
+
 def test_true_sets_a_flag_and_false_leaves_it_out() -> None:
     words = arguments(a_plan(a_model(engine={"args": {"enforce-eager": True, "async-scheduling": False}})))
     assert "--enforce-eager" in words

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import json
+
+from outrider.api.reasons import EventReason
+from outrider.cluster.events import EventWriter
+from tests.unit.cluster.factories import OWNER, a_cluster, answer
+
+
+async def written(note: str) -> str:
+    async with a_cluster(answer({})) as (cluster, server):
+        await EventWriter(cluster).emit(OWNER, EventReason.DEGRADED, note)
+    return str(json.loads(server.bodies[0])["note"])
+
+
+async def test_a_note_is_written_as_it_is() -> None:
+    assert await written("2 of 3 pods — serve") == "2 of 3 pods — serve"
+
+
+async def test_a_note_that_is_too_long_in_bytes_is_shortened_and_marked() -> None:
+    note = await written("é" * 1_000)
+
+    assert len(note.encode()) <= 1024
+    assert note == "é" * (len(note) - 1) + "…"

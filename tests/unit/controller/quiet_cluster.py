@@ -1,0 +1,73 @@
+"""A cluster in memory that takes everything, for many passes in a short time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from outrider.cluster.resources import MODELS, Resource, resource_of
+
+Json = dict[str, Any]
+
+
+class QuietCluster:
+    """Stands in for `ClusterClient`.
+
+    fails: raised by every apply of a child. status: what was written last, by model.
+    """
+
+    def __init__(self, *models: Json) -> None:
+        self.objects: dict[str, Json] = {_path(MODELS, model): model for model in models}
+        self.status: dict[str, Json] = {}
+        self.status_writes = 0
+        self.events: list[Json] = []
+        self.fails: Exception | None = None
+        self._version = 1_000
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        return self.objects.get(resource.path(namespace, name))
+
+    async def apply(self, manifest: Json, *, manager: str) -> Json:
+        if self.fails is not None:
+            raise self.fails
+        path = _path(resource_of(manifest), manifest)
+        fields = [{"manager": manager, "operation": "Apply"}]
+        self.objects[path] = self._newer(
+            {**manifest, "metadata": {**manifest["metadata"], "managedFields": fields}}
+        )
+        return self.objects[path]
+
+    async def apply_status(
+        self,
+        namespace: str,
+        name: str,
+        status: Mapping[str, object],
+        *,
+        manager: str,  # noqa: ARG002
+    ) -> Json:
+        self.status[name] = dict(status)
+        self.status_writes += 1
+        path = MODELS.path(namespace, name)
+        self.objects[path] = self._newer({**self.objects[path], "status": dict(status)})
+        return self.objects[path]
+
+    async def create(self, resource: Resource, manifest: Json) -> Json:  # noqa: ARG002
+        self.events.append(manifest)
+        return manifest
+
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:  # noqa: ARG002
+        self.objects.pop(resource.path(namespace, name), None)
+
+    def conditions(self, model: str) -> dict[str, Json]:
+        """What the status of a model says, by type."""
+        return {entry["type"]: entry for entry in self.status[model]["conditions"]}
+
+    def _newer(self, raw: Json) -> Json:
+        self._version += 1
+        name = raw["metadata"]["name"]
+        metadata = {"uid": f"uid-{name}", **raw["metadata"], "resourceVersion": str(self._version)}
+        return {**raw, "metadata": metadata}
+
+
+def _path(resource: Resource, raw: Json) -> str:
+    return resource.path(raw["metadata"]["namespace"], raw["metadata"]["name"])

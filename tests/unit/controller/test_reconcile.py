@@ -1,0 +1,184 @@
+"""What a pass says about itself when it cannot be finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from outrider.cluster.errors import Unavailable, from_status
+from outrider.cluster.resources import DEPLOYMENTS
+from outrider.controller import reconcile
+from outrider.controller.reconcile import Reconciler
+from outrider.controller.store import Key, Store
+from outrider.plan import PlanSettings
+from outrider.plan.names import REVISION_LABEL
+from tests.unit.controller.factories import NOW, a_raw_model, a_raw_pod
+from tests.unit.controller.quiet_cluster import QuietCluster
+
+KEY = Key("default", "m")
+MISTYPED = (
+    "failed to create typed patch object (default/m; apps/v1, Kind=Deployment): "
+    ".spec.template.spec.hostNetwrk: field not declared in schema"
+)
+
+
+@dataclass
+class Place:
+    """One model in a quiet cluster."""
+
+    raw: dict[str, Any] = field(default_factory=a_raw_model)
+
+    def __post_init__(self) -> None:
+        self.store = Store()
+        self.store.models.put(self.raw)
+        self.cluster = QuietCluster(self.raw)
+        self.reconciler = Reconciler(
+            self.cluster,  # type: ignore[arg-type]
+            self.store,
+            settings=PlanSettings(),
+            now=lambda: NOW,
+        )
+
+    async def passes(self, times: int = 1) -> None:
+        for _ in range(times):
+            await self.reconciler.reconcile(KEY)
+
+    async def failing_passes(self, error: Exception, *, times: int) -> None:
+        for _ in range(times):
+            with pytest.raises(type(error)):
+                await self.reconciler.reconcile(KEY)
+
+    async def fails(self, error: Exception, *, times: int) -> None:
+        """The API server answers every write of a child so, for some passes."""
+        self.cluster.fails = error
+        await self.failing_passes(error, times=times)
+        self.cluster.fails = None
+
+    def has_a_ready_pod(self) -> None:
+        deployment = self.cluster.objects[DEPLOYMENTS.path("default", "m")]
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        self.store.pods.put(a_raw_pod("m-1", ready=True, revision=labels[REVISION_LABEL]))
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        return {kind: entry["reason"] for kind, entry in self.cluster.conditions("m").items()}
+
+    @property
+    def trouble(self) -> str:
+        return str(self.cluster.conditions("m")["Degraded"]["message"])
+
+
+async def test_a_field_that_there_is_not_is_told_in_the_api_servers_words() -> None:
+    place = Place()
+    place.cluster.fails = from_status(500, MISTYPED, retry_after=1.0)
+    await place.passes()
+
+    assert place.conditions["Degraded"] == "ApplyRefused"
+    assert place.trouble == MISTYPED
+
+
+async def test_a_refusal_of_any_length_is_told() -> None:
+    place = Place()
+    place.cluster.fails = from_status(422, "no " * 5_000, retry_after=None)
+    await place.passes()
+
+    assert place.conditions["Degraded"] == "ApplyRefused"
+    assert place.trouble.endswith("…")
+
+
+async def test_a_failure_that_passes_is_not_told() -> None:
+    place = Place()
+    await place.passes()
+    place.store.models.put(a_raw_model(version=5_000, replicas=2))
+    await place.fails(Unavailable("etcd is away"), times=2)
+
+    assert "Degraded" not in place.conditions
+
+
+async def test_a_failure_that_stays_is_told_with_its_cause() -> None:
+    place = Place()
+    await place.fails(Unavailable("etcd is away"), times=3)
+
+    assert place.conditions["Degraded"] == "ReconcileFailed"
+    assert "Unavailable: etcd is away" in place.trouble
+
+
+async def test_a_failure_that_stays_is_written_once() -> None:
+    place = Place()
+    await place.fails(Unavailable("etcd is away"), times=3)
+    await place.fails(Unavailable("etcd is away"), times=3)
+
+    assert place.cluster.status_writes == 1
+
+
+async def test_a_failure_is_over_with_the_first_pass_that_succeeds() -> None:
+    place = Place()
+    await place.fails(Unavailable("etcd is away"), times=4)
+    await place.passes()
+    place.store.models.put(a_raw_model(version=5_000, replicas=2))
+    await place.fails(Unavailable("etcd is away"), times=2)
+
+    assert "Degraded" not in place.conditions
+
+
+async def test_pods_that_serve_are_told_of_while_passes_fail() -> None:
+    place = Place()
+    await place.passes()
+    place.has_a_ready_pod()
+    place.store.models.put(
+        a_raw_model(
+            version=5_000, speculation={"method": "ngram", "numSpeculativeTokens": 3}, rollout={"maxSurge": 2}
+        )
+    )
+    await place.fails(Unavailable("etcd is away"), times=3)
+
+    assert place.conditions == {"Ready": "Serving", "Progressing": "Complete", "Degraded": "ReconcileFailed"}
+
+
+async def test_a_defect_that_one_model_brings_to_light_is_told_in_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def defect(*_: object, **__: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    place = Place()
+    monkeypatch.setattr(reconcile, "plan", defect)
+    await place.failing_passes(RecursionError(), times=3)
+
+    assert place.conditions == {"Ready": "Blocked", "Progressing": "Blocked", "Degraded": "ReconcileFailed"}
+    assert "RecursionError: maximum recursion depth exceeded" in place.trouble
+
+
+async def test_a_failure_that_cannot_be_told_is_still_the_one_that_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refused(*_: object, **__: object) -> None:
+        raise Unavailable("no status either")
+
+    place = Place()
+    monkeypatch.setattr(place.cluster, "apply_status", refused)
+    place.cluster.fails = Unavailable("etcd is away")
+
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="etcd is away"):
+            await place.passes()
+
+
+async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def defect(*_: object) -> None:
+        raise OverflowError("date value out of range")
+
+    place = Place()
+    monkeypatch.setattr("outrider.controller.store_fleet._relaunching", defect)
+    await place.passes()
+
+    assert place.conditions == {
+        "Ready": "RollingOut",
+        "Progressing": "RollingOut",
+        "Degraded": "NotTuned",
+    }
+    assert place.trouble == "OverflowError: date value out of range"
