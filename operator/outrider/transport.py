@@ -1,11 +1,35 @@
-"""HTTP to engine pods, the same for the control API and for scrapes."""
+"""HTTP to engine pods, the same for the control API and for scrapes.
+
+A pod may run anything, so nothing that it answers is taken on trust: its size is counted as it
+arrives, it is never unpacked, redirects are not followed and cookies not kept. Headers are bounded
+by h11 (100 KiB), and time by the caller, over the whole answer.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
 IDLE_SECONDS = 3.0
 """vLLM's server closes a connection that was idle for 5 s; a request that crosses the close is lost."""
+
+_PLAIN = ("", "identity")
+"""Content encodings whose size is the size that arrives; a stack of others unpacks a million times over."""
+
+
+class AnswerRefused(ValueError):
+    """An answer that is not read: too large, or in an encoding that was not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodAnswer:
+    """A whole answer."""
+
+    status: int
+    content: bytes
 
 
 def pod_http(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
@@ -16,4 +40,40 @@ def pod_http(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncCl
     # A pod is reached by its own address, never through a proxy of the environment. Silent pods must not
     # use up connections that others wait for.
     limits = httpx.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS)
-    return httpx.AsyncClient(timeout=None, transport=transport, trust_env=False, limits=limits)
+    return httpx.AsyncClient(
+        timeout=None,
+        transport=transport,
+        trust_env=False,
+        limits=limits,
+        headers={"Accept-Encoding": "identity"},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+    )
+
+
+async def ask_pod(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    *,
+    most_bytes: int,
+    headers: Mapping[str, str] | None = None,
+    body: Mapping[str, object] | None = None,
+) -> PodAnswer:
+    """One request of `pod_http`, whatever the status of its answer. The caller bounds the time.
+
+    body: sent as JSON.
+
+    Raises:
+        AnswerRefused: more than `most_bytes`, or compressed.
+        httpx.TransportError: no whole answer.
+    """
+    content = bytearray()
+    async with http.stream(method, url, json=body, headers=headers) as response:
+        encoding = response.headers.get("Content-Encoding", "").strip().lower()
+        if encoding not in _PLAIN:
+            raise AnswerRefused(f"the answer is compressed ({encoding[:40]}), which was not asked for")
+        async for chunk in response.aiter_raw():
+            content += chunk
+            if len(content) > most_bytes:
+                raise AnswerRefused(f"the answer is larger than {most_bytes} bytes")
+    return PodAnswer(response.status_code, bytes(content))

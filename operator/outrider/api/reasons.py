@@ -120,6 +120,8 @@ class MetricsReason(StrEnum):
     """An engine restarted; hold until a full window has passed."""
     CONTRADICTORY = "MetricsContradictory"
     """Values that cannot belong together."""
+    UNREADABLE = "MetricsUnreadable"
+    """What a pod shows of itself cannot be read, or is far too much."""
 
 
 class EffectiveReason(StrEnum):

@@ -10,7 +10,7 @@ from outrider.controller.actuation import EnginePod, Failed, PushReport, push_to
 from outrider.controller.epochs import Epochs
 from outrider.engine.client import EngineClient, Push
 from outrider.engine.errors import EngineUnreachable, StaleTerm
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.windows import build_window
 from outrider.tuning.window import Observation, Window
 
@@ -29,7 +29,7 @@ class Span:
     has_cells: bool = False  # cells tell K apart, so that windows need no cut where the table changed
 
     def next_window(
-        self, key: PodKey, measured: Mapping[PodKey, PodSeries], *, now: float, max_age: float
+        self, key: PodKey, measured: Mapping[PodKey, PodMetrics], *, now: float, max_age: float
     ) -> Observation:
         """From where the last one ended; a gap leaves the span as it is."""
         series = measured.get(key)
@@ -51,7 +51,7 @@ class Bystanders:
         self.spans = {pod.name: self.spans.get(pod.name, Span(now)) for pod in pods}
 
     def observe(
-        self, namespace: str, measured: Mapping[PodKey, PodSeries], *, now: float, max_age: float
+        self, namespace: str, measured: Mapping[PodKey, PodMetrics], *, now: float, max_age: float
     ) -> tuple[Observation, ...]:
         """One observation per followed pod."""
         return tuple(
@@ -124,7 +124,7 @@ class PushedTables:
         self,
         namespace: str,
         pods: Sequence[EnginePod],
-        measured: Mapping[PodKey, PodSeries],
+        measured: Mapping[PodKey, PodMetrics],
         *,
         now: float,
         max_age: float,

@@ -17,7 +17,7 @@ from outrider.controller.probing import ProbeReport, start_probe
 from outrider.controller.standing import Standing, standing
 from outrider.controller.tuner_memory import Knowledge, usable
 from outrider.engine.client import EngineClient, Push
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import MetricsError
 from outrider.tuning.decision import BinEstimates, Decision
 from outrider.tuning.law import decide
@@ -26,7 +26,7 @@ from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.window import Observation
 
-Measured = Mapping[PodKey, PodSeries] | MetricsError
+Measured = Mapping[PodKey, PodMetrics] | MetricsError
 """One answer of the metrics source for all models, or why there is none."""
 
 

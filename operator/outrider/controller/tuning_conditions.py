@@ -26,6 +26,7 @@ _GAP_REASONS = {
     GapReason.STALE: MetricsReason.STALE,
     GapReason.COUNTER_RESET: MetricsReason.COUNTER_RESET,
     GapReason.CONTRADICTORY: MetricsReason.CONTRADICTORY,
+    GapReason.UNREADABLE: MetricsReason.UNREADABLE,
 }
 """TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
 

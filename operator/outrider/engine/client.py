@@ -19,7 +19,7 @@ from outrider.engine.errors import (
     StaleTerm,
 )
 from outrider.engine.state import EngineState, Sentence, Word
-from outrider.transport import pod_http
+from outrider.transport import AnswerRefused, ask_pod, pod_http
 from outrider.tuning.decision import Probe
 
 STATE_PATH = "/outrider/v1/state"
@@ -27,7 +27,7 @@ SCHEDULE_PATH = "/outrider/v1/schedule"
 PROBE_PATH = "/outrider/v1/probe"
 
 _MAX_ANSWER_BYTES = 1024 * 1024
-"""After decompression; a state has about a thousand."""
+"""A state has about a thousand."""
 
 
 _UNWRITABLE = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeEncodeError)
@@ -159,13 +159,18 @@ class EngineClient:
         self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
     ) -> _Answer:
         headers = {"Authorization": f"Bearer {engine.token}"}
-        content = bytearray()
-        async with self._http.stream(method, engine.url + path, json=body, headers=headers) as response:
-            async for chunk in response.aiter_bytes():
-                content += chunk
-                if len(content) > _MAX_ANSWER_BYTES:
-                    raise EngineProtocolError(f"the answer is larger than {_MAX_ANSWER_BYTES} bytes")
-        return _Answer(path, response.status_code, bytes(content))
+        try:
+            answer = await ask_pod(
+                self._http,
+                method,
+                engine.url + path,
+                most_bytes=_MAX_ANSWER_BYTES,
+                headers=headers,
+                body=body,
+            )
+        except AnswerRefused as error:
+            raise EngineProtocolError(str(error)) from error
+        return _Answer(path, answer.status, answer.content)
 
 
 class _Answer(NamedTuple):

@@ -1,30 +1,80 @@
-"""Prometheus' range vector -> samples per pod. Pure."""
+"""Prometheus' answers -> samples per pod. Pure.
+
+A row that cannot be read is left out and told of, and a pod with too many rows is left out: neither
+says anything about the rows of another pod.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 
 from pydantic import TypeAdapter, ValidationError
 
-from outrider.telemetry.series import PodKey, PodSeries, Samples, SeriesKey, pod_series, series_key
+from outrider.telemetry.complaints import Skipped
+from outrider.telemetry.series import (
+    MOST_SAMPLES,
+    MOST_SERIES,
+    LabelError,
+    PodKey,
+    PodMetrics,
+    Samples,
+    SeriesKey,
+    Unreadable,
+    pod_series,
+    series_key,
+)
 from outrider.telemetry.source import AnswerMalformed
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Answer:
+    """What one answer says about each pod in it."""
+
+    pods: Mapping[PodKey, PodMetrics]
+    skipped: Mapping[PodKey, Skipped]  # of pods with rows that cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
     metric: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row(_Named):
     values: list[tuple[float, float]]
 
 
-_ROWS = TypeAdapter(list[_Row])
+@dataclass(frozen=True, slots=True)
+class _Count(_Named):
+    value: tuple[float, float]
 
-Target = tuple[str, str]  # job, instance
+
+_NAMED, _ROW, _COUNT = TypeAdapter(_Named), TypeAdapter(_Row), TypeAdapter(_Count)
 
 
-def read_answer(result: object) -> dict[PodKey, PodSeries]:
+@dataclass(slots=True)
+class _Target:
+    """What one job scraped of a pod."""
+
+    rows: list[_Row] = field(default_factory=list)
+    skipped: Skipped = field(default_factory=Skipped)
+
+    @property
+    def samples(self) -> int:
+        return sum(len(row.values) for row in self.rows)
+
+    @property
+    def newest(self) -> float:
+        return max((row.values[-1][0] for row in self.rows if row.values), default=0.0)
+
+
+_Targets = dict[tuple[str, str], _Target]  # by job and instance
+
+
+def read_answer(result: object) -> Answer:
     """Samples per pod from `data.result` of a range-vector query.
 
     Values that are not finite are left out: a missing sample holds, a wrong one steers.
@@ -33,40 +83,99 @@ def read_answer(result: object) -> dict[PodKey, PodSeries]:
     Raises:
         AnswerMalformed: not a range vector, or no row says which pod it belongs to.
     """
+    if not isinstance(result, list):
+        raise _not_a_range_vector("no list")
+    pods: defaultdict[PodKey, _Targets] = defaultdict(dict)
+    problem = ""
+    for raw in result:
+        labels, row, complaint = _read(raw)
+        problem = problem or complaint
+        if not (labels.get("namespace") and labels.get("pod")):
+            continue
+        targets = pods[PodKey(labels["namespace"], labels["pod"])]
+        target = targets.setdefault((labels.get("job", ""), labels.get("instance", "")), _Target())
+        if row is None:
+            target.skipped.add(labels.get("__name__", ""), complaint)
+        else:
+            target.rows.append(row)
+    if result and not pods:
+        raise _not_a_range_vector(problem) if problem else _without_labels()
+    chosen = {pod: _freshest(targets) for pod, targets in pods.items()}
+    found = {pod: _series(target) for pod, target in chosen.items()}
+    return Answer(found, {pod: target.skipped for pod, target in chosen.items() if target.skipped.count})
+
+
+def read_counts(result: object) -> Mapping[PodKey, int]:
+    """Series per pod from `data.result` of an instant query by namespace and pod."""
+    counts: dict[PodKey, int] = {}
+    for raw in result if isinstance(result, list) else []:
+        try:
+            row = _COUNT.validate_python(raw)
+        except ValidationError:
+            continue
+        if isfinite(row.value[1]):
+            counts[PodKey(row.metric.get("namespace", ""), row.metric.get("pod", ""))] = int(row.value[1])
+    return counts
+
+
+def _read(raw: object) -> tuple[Mapping[str, str], _Row | None, str]:
+    """The labels as far as there are any, and the row or what is wrong with it."""
     try:
-        rows = _ROWS.validate_python(result)
+        row = _ROW.validate_python(raw)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise AnswerMalformed(
-            f"not a range vector: {where}: {first['msg']}",
-            action="Check that the URL is the one of Prometheus.",
-        ) from error
-    named = [row for row in rows if row.metric.get("namespace") and row.metric.get("pod")]
-    if rows and not named:
-        raise AnswerMalformed(
-            "no series has the labels namespace and pod",
-            action="Relabel targets so that they carry namespace, pod and outrider_dev_model.",
-        )
-    pods: defaultdict[PodKey, defaultdict[Target, list[_Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in named:
-        target = (row.metric.get("job", ""), row.metric.get("instance", ""))
-        pods[PodKey(row.metric["namespace"], row.metric["pod"])][target].append(row)
-    return {pod: pod_series(_keyed(_freshest(targets))) for pod, targets in pods.items()}
+        return _labels(raw), None, f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return row.metric, row, ""
 
 
-def _freshest(targets: Mapping[Target, list[_Row]]) -> list[_Row]:
+def _labels(raw: object) -> Mapping[str, str]:
+    try:
+        return _NAMED.validate_python(raw).metric
+    except ValidationError:
+        return {}
+
+
+def _freshest(targets: _Targets) -> _Target:
     """The target with the newest sample, then the most; two jobs on one pod would double every counter."""
-
-    def rank(target: Target) -> tuple[float, int, Target]:
-        times = [row.values[-1][0] for row in targets[target] if row.values]
-        return max(times, default=0.0), sum(len(row.values) for row in targets[target]), target
-
-    return targets[max(targets, key=rank)]
+    return targets[max(targets, key=lambda name: (targets[name].newest, targets[name].samples, name))]
 
 
-def _keyed(rows: Iterable[_Row]) -> Iterator[tuple[SeriesKey, Samples]]:
-    for row in rows:
-        key = series_key(row.metric.get("__name__", ""), row.metric)
+def _series(target: _Target) -> PodMetrics:
+    if len(target.rows) > MOST_SERIES:
+        return too_many_series(len(target.rows))
+    if target.samples > MOST_SAMPLES:
+        return Unreadable(
+            f"{target.samples} samples, at most {MOST_SAMPLES} are read: is it scraped too often?"
+        )
+    series = pod_series(_keyed(target))
+    return Unreadable(str(target.skipped)) if target.skipped.of_vllm else series
+
+
+def too_many_series(count: int) -> Unreadable:
+    """Said of a pod that is not read."""
+    return Unreadable(f"{count} series, at most {MOST_SERIES} are read")
+
+
+def _keyed(target: _Target) -> Iterator[tuple[SeriesKey, Samples]]:
+    for row in target.rows:
+        name = row.metric.get("__name__", "")
+        try:
+            key = series_key(name, row.metric)
+        except LabelError as error:
+            target.skipped.add(name, str(error))
+            continue
         if key is not None:
             yield key, {at: value for at, value in row.values if isfinite(at) and isfinite(value)}
+
+
+def _not_a_range_vector(problem: str) -> AnswerMalformed:
+    return AnswerMalformed(
+        f"not a range vector: {problem}", action="Check that the URL is the one of Prometheus."
+    )
+
+
+def _without_labels() -> AnswerMalformed:
+    return AnswerMalformed(
+        "no series has the labels namespace and pod",
+        action="Relabel targets so that they carry namespace, pod and outrider_dev_model.",
+    )

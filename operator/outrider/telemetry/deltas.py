@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import isfinite
 
+from outrider.tuning.limits import LARGEST_COUNT
 from outrider.tuning.window import GapReason
 
 
@@ -23,8 +23,8 @@ def delta(name: str, values: Sequence[float]) -> float:
     Raises:
         NoWindow: it went backwards, or holds what no counter can hold.
     """
-    if values[0] < 0 or not all(map(isfinite, values)):
-        raise NoWindow(GapReason.CONTRADICTORY, f"{name} is negative or not finite")
+    if not all(value <= LARGEST_COUNT for value in values) or values[0] < 0:
+        raise NoWindow(GapReason.CONTRADICTORY, f"{name} is negative, or more than can be counted")
     if any(after < before for before, after in pairwise(values)):
         raise NoWindow(GapReason.COUNTER_RESET, f"{name} went backwards")
     return values[-1] - values[0]

@@ -1,9 +1,11 @@
 """Names of the metrics that are read: vLLM's own, as of vLLM 0.32 (vllm/v1/metrics), and the plugin's.
 
-The only place that knows them.
+The only place that knows them, but for the two gauges that the law names in its sentences.
 """
 
 from __future__ import annotations
+
+from outrider.tuning import window
 
 ENGINE_STEPS = "vllm:iteration_tokens_total_count"
 REQUEST_STEPS = "vllm:inter_token_latency_seconds_count"
@@ -15,8 +17,8 @@ DRAFTS = "vllm:spec_decode_num_drafts_total"
 DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED_TOKENS = "vllm:spec_decode_num_accepted_tokens_total"
 ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-REQUESTS_WAITING = "vllm:num_requests_waiting"
-KV_USAGE = "vllm:kv_cache_usage_perc"
+REQUESTS_WAITING = window.REQUESTS_WAITING
+KV_USAGE = window.KV_USAGE
 
 REQUIRED = (ENGINE_STEPS, REQUEST_STEPS, DECODE_SECONDS, FIRST_TOKENS, GENERATED_TOKENS)
 """Counters that every vLLM has; without one of them there is no window."""

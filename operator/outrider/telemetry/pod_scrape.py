@@ -1,45 +1,32 @@
-"""Measurements straight from the engines' /metrics, where there is no Prometheus."""
+"""Measurements straight from the engines' /metrics, where there is no Prometheus.
+
+Of each pod the last lines are kept, so that unchanged ones are not parsed again, and a few scrapes as
+numbers. An engine with 630 series costs about 1 MB, the worst that a pod can do is about 40 MB.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample as ParsedSample
 
-from outrider.telemetry import names
-from outrider.telemetry.series import PodKey, PodSeries, SeriesKey, pod_series, series_key
+from outrider.telemetry.complaints import Complaints, Skipped
+from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
+from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, Unreadable, pod_series
 from outrider.telemetry.source import EnginesUnreachable
-from outrider.transport import pod_http
+from outrider.transport import ask_pod, pod_http
 
-log = logging.getLogger(__name__)
+_KEPT_SCRAPES = 8
+"""A window is made at every tick and needs two; more are read after ticks that made none."""
 
-_KEPT_SCRAPES = 32
-_READ = tuple(sorted(names.ALL))
-
-Engine = tuple[str, str]
-"""Labels `engine` and `model_name`."""
-
-
-class Reading(NamedTuple):
-    """What one line says."""
-
-    engine: Engine
-    key: SeriesKey
-    value: float
-
-
-Readings = Mapping[str, Reading | None]
-"""One scrape, line by line; None for a line of no use."""
+Values = Mapping[tuple[Engine, SeriesKey], float]
+"""One scrape, as it is kept."""
 
 
 class Target(NamedTuple):
@@ -54,7 +41,7 @@ class ScrapeSettings:
     """Bounds of one round of scrapes."""
 
     timeout_seconds: float = 3.0  # for one pod's whole answer
-    max_response_bytes: int = 8 * 1024 * 1024  # after decompression
+    max_response_bytes: int = 4 * 1024 * 1024
     concurrency: int = 100  # pods asked at the same time; 500 silent ones take a quarter of a lease
 
 
@@ -62,8 +49,43 @@ class ScrapeSettings:
 class _Pod:
     """What is kept of one pod."""
 
-    scrapes: deque[tuple[float, Readings]] = field(default_factory=lambda: deque(maxlen=_KEPT_SCRAPES))
+    lines: Readings = field(default_factory=dict)  # of the last scrape
+    scrapes: deque[tuple[float, Values]] = field(default_factory=lambda: deque(maxlen=_KEPT_SCRAPES))
+    skipped: Skipped = field(default_factory=Skipped)  # in the last scrape
     error: str | None = None
+
+    def take(self, at: float, lines: Readings) -> None:
+        """One more scrape.
+
+        Raises:
+            ValueError: counters of vLLM itself cannot be read, so that sums would be wrong.
+        """
+        skipped = Skipped()
+        for found in lines.values():
+            if isinstance(found, Misread):
+                skipped.add(found.name, found.problem)
+        if skipped.of_vllm:
+            raise ValueError(str(skipped))
+        readings = (found for found in lines.values() if isinstance(found, Reading))
+        self.scrapes.append((at, {(found.engine, found.key): found.value for found in readings}))
+        self.lines, self.skipped, self.error = lines, skipped, None
+
+    def forget_before(self, since: float) -> None:
+        """Scrapes that no window reaches back to any more."""
+        while self.scrapes and self.scrapes[0][0] < since:
+            self.scrapes.popleft()
+
+    @property
+    def problem(self) -> str | None:
+        """What is to be told of it."""
+        return self.error or (str(self.skipped) if self.skipped.count else None)
+
+    @property
+    def metrics(self) -> PodMetrics | None:
+        """None of a pod that was never asked."""
+        if self.scrapes:
+            return _series(self.scrapes)
+        return None if self.error is None else Unreadable(self.error)
 
 
 class PodScrapeSource:
@@ -89,6 +111,7 @@ class PodScrapeSource:
         self._http = pod_http(transport)
         self._slots = asyncio.Semaphore(self._settings.concurrency)
         self._pods: dict[PodKey, _Pod] = {}
+        self._complaints = Complaints()
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,7 +121,7 @@ class PodScrapeSource:
     ) -> None:
         await self._http.aclose()
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
         """See `MetricsSource.fetch`.
 
         Raises:
@@ -107,14 +130,16 @@ class PodScrapeSource:
         targets = self._targets()
         self._pods = {target.pod: self._pods.get(target.pod, _Pod()) for target in targets}
         await asyncio.gather(*(self._scrape(target) for target in targets))
-        errors = [pod.error for pod in self._pods.values() if pod.error is not None]
-        if errors and len(errors) == len(self._pods):
+        pods = self._pods
+        self._complaints.tell({key: pod.problem for key, pod in pods.items() if pod.problem is not None})
+        errors = [f"{key}: {pod.error}" for key, pod in pods.items() if pod.error is not None]
+        if errors and len(errors) == len(pods):
             raise EnginesUnreachable(
                 f"no engine answered, the first: {errors[0]}",
                 action="Check network policies between the operator and the pods.",
             )
         since = self._clock() - lookback_seconds
-        return {key: _series(pod, since) for key, pod in self._pods.items() if pod.scrapes}
+        return await asyncio.to_thread(_metrics, pods, since)
 
     async def _scrape(self, target: Target) -> None:
         pod = self._pods[target.pod]
@@ -123,60 +148,30 @@ class PodScrapeSource:
             try:
                 async with asyncio.timeout(self._settings.timeout_seconds):
                     text = await self._read(target.url)
-                known = pod.scrapes[-1][1] if pod.scrapes else {}
-                readings = await asyncio.to_thread(read_text, text, known)
+                pod.take(at, await asyncio.to_thread(read_text, text, pod.lines))
             except (httpx.HTTPError, TimeoutError, ValueError) as error:
-                said = f"{target.pod}: {error or type(error).__name__}"
-                log.log(logging.WARNING if pod.error is None else logging.DEBUG, "not scraped: %s", said)
-                pod.error = said
-                return
-        pod.error = None
-        pod.scrapes.append((at, readings))
+                pod.error = str(error) or type(error).__name__
 
     async def _read(self, url: str) -> str:
-        body = bytearray()
-        async with self._http.stream("GET", f"{url}/metrics") as response:
-            if not response.is_success:
-                raise ValueError(f"HTTP {response.status_code}")
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > self._settings.max_response_bytes:
-                    raise ValueError(f"the answer is larger than {self._settings.max_response_bytes} bytes")
-        return body.decode()
+        answer = await ask_pod(
+            self._http, "GET", f"{url}/metrics", most_bytes=self._settings.max_response_bytes
+        )
+        if not httpx.codes.is_success(answer.status):
+            raise ValueError(f"HTTP {answer.status}")
+        return answer.content.decode()
 
 
-def read_text(text: str, known: Readings) -> Readings:
-    """What /metrics says of what is read; everything else is skipped unparsed.
-
-    known: the scrape before; a line that has not changed, as most have not, is not parsed again.
-
-    Raises:
-        ValueError: a line that is none of the text format.
-    """
-    lines = [line for line in text.splitlines() if line.startswith(_READ)]
-    new = [line for line in lines if line not in known]
-    families = text_string_to_metric_families("\n".join([*new, ""]))
-    # Without comments each line is one sample, and they come in their order.
-    samples = [sample for family in families for sample in family.samples]
-    if len(samples) != len(new):
-        raise ValueError("not the text format of Prometheus")
-    parsed = {line: _reading(sample) for line, sample in zip(new, samples, strict=True)}
-    return {line: parsed[line] if line in parsed else known[line] for line in lines}
+def _metrics(pods: Mapping[PodKey, _Pod], since: float) -> dict[PodKey, PodMetrics]:
+    for pod in pods.values():
+        pod.forget_before(since)
+    found = ((key, pod.metrics) for key, pod in pods.items())
+    return {key: metrics for key, metrics in found if metrics is not None}
 
 
-def _reading(sample: ParsedSample) -> Reading | None:
-    key = series_key(sample.name, sample.labels) if sample.name in names.ALL else None
-    if key is None or not isfinite(sample.value):
-        return None
-    engine = sample.labels.get("engine", ""), sample.labels.get("model_name", "")
-    return Reading(engine, key, float(sample.value))
-
-
-def _series(pod: _Pod, since: float) -> PodSeries:
+def _series(scrapes: Iterable[tuple[float, Values]]) -> PodSeries:
     """As Prometheus would have it: one row per metric and engine."""
     rows: dict[tuple[Engine, SeriesKey], dict[float, float]] = {}
-    for at, readings in pod.scrapes:
-        if at >= since:
-            for reading in filter(None, readings.values()):
-                rows.setdefault((reading.engine, reading.key), {})[at] = reading.value
+    for at, values in scrapes:
+        for key, value in values.items():
+            rows.setdefault(key, {})[at] = value
     return pod_series((key, samples) for (_, key), samples in rows.items())

@@ -16,9 +16,10 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.exceptions import HTTPError, MaxRetryError
 from urllib3.util.retry import Retry
 
-from outrider.telemetry import names
-from outrider.telemetry.answer import read_answer
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.answer import read_answer, read_counts, too_many_series
+from outrider.telemetry.complaints import Complaints, Skipped
+from outrider.telemetry.promql import around, partition, query, selector
+from outrider.telemetry.series import MOST_SERIES, PodKey, PodMetrics, Unreadable
 from outrider.telemetry.source import (
     AnswerMalformed,
     AnswerTooLarge,
@@ -34,8 +35,8 @@ _PARTS = (1, 3, 8)
 """Queries per tick: as few as fit the limit of an answer, and a dozen in the tick that finds it out."""
 _ANSWERS = 4
 """A tick waits for all answers together no longer than for so many: engines hold their tables on a lease."""
-_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters in which Kubernetes ends generated pod names."""
+_ENCODINGS = ("", "identity", "gzip")
+"""Of answers. One layer is unpacked piece by piece, each within `_CHUNK_BYTES`; stacks are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,10 @@ class PrometheusSource:
     def __init__(self, settings: PrometheusSettings) -> None:
         self._settings = settings
         self._level = 0
+        self._shut_out: Mapping[PodKey, int] = {}  # pods with too many series, and how many
+        self._complaints = Complaints()
         self._session = requests.Session()
+        self._session.headers["Accept-Encoding"] = "gzip"
         self._session.trust_env = False  # a .netrc or proxy variable must not change who is asked, or as whom
         self._session.verify = str(settings.ca_file) if settings.ca_file else True
         self._session.hooks["response"].append(_BodyLimit(settings))
@@ -85,7 +89,7 @@ class PrometheusSource:
             timeout=settings.timeout_seconds,
         )
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
         """See `MetricsSource.fetch`."""
         return await asyncio.to_thread(self._fetch, lookback_seconds)
 
@@ -93,19 +97,55 @@ class PrometheusSource:
         """Close the connections."""
         self._session.close()
 
-    def _fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+    def _fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
         deadline = time.monotonic() + _ANSWERS * self._settings.timeout_seconds
+        if self._shut_out:
+            self._shut_out = _too_large(self._count())
         while True:
-            try:
-                found: dict[PodKey, PodSeries] = {}
-                for pods in partition(_PARTS[self._level]):
-                    self._require_time(deadline)
-                    found |= self._ask(query(lookback_seconds, pods))
-                return found
-            except AnswerTooLarge:
-                if self._level == len(_PARTS) - 1:
-                    raise
-                self._level += 1
+            found, skipped, too_large = self._read_parts(lookback_seconds, deadline)
+            if too_large is None:
+                break
+            counted = self._count()
+            before, self._shut_out = self._shut_out, _too_large(counted)
+            if self._shut_out.keys() - before.keys():
+                continue
+            if self._level == len(_PARTS) - 1:
+                if not found:
+                    raise too_large
+                # What is in the way cannot be named; the pods of the other parts go on.
+                missing = counted.keys() - found.keys()
+                found |= {pod: Unreadable(str(too_large)) for pod in missing}
+                break
+            self._level += 1
+        found |= {pod: too_many_series(count) for pod, count in self._shut_out.items()}
+        useless = {pod: metrics.detail for pod, metrics in found.items() if isinstance(metrics, Unreadable)}
+        self._complaints.tell({**skipped, **useless})
+        return found
+
+    def _read_parts(
+        self, lookback_seconds: float, deadline: float
+    ) -> tuple[dict[PodKey, PodMetrics], dict[PodKey, Skipped], AnswerTooLarge | None]:
+        """All parts that fit; where smaller ones are left to try, none after one that does not."""
+        found: dict[PodKey, PodMetrics] = {}
+        skipped: dict[PodKey, Skipped] = {}
+        too_large = None
+        for part in partition(_PARTS[self._level]):
+            for others in around(self._shut_out):
+                self._require_time(deadline)
+                try:
+                    answer = read_answer(self._ask(query(lookback_seconds, part + others)))
+                except AnswerTooLarge as error:
+                    too_large = error
+                    continue
+                found |= answer.pods
+                skipped |= answer.skipped
+            if too_large is not None and self._level < len(_PARTS) - 1:
+                break
+        return found, skipped, too_large
+
+    def _count(self) -> Mapping[PodKey, int]:
+        """Series of every engine pod."""
+        return read_counts(self._ask(f"count by (namespace, pod) ({selector()})"))
 
     def _require_time(self, deadline: float) -> None:
         if time.monotonic() > deadline:
@@ -114,9 +154,10 @@ class PrometheusSource:
                 action="Look at Prometheus' load, or raise the tuning interval and the timeout.",
             )
 
-    def _ask(self, promql: str) -> Mapping[PodKey, PodSeries]:
+    def _ask(self, promql: str) -> object:
+        """`data.result` of the answer."""
         try:
-            return read_answer(self._client.custom_query(promql))
+            return self._client.custom_query(promql)
         except MetricsError:
             raise
         except PrometheusApiClientException as error:
@@ -133,27 +174,8 @@ class PrometheusSource:
             ) from error
 
 
-def partition(parts: int) -> list[str]:
-    """Label matchers that share all pods out among so many queries, each pod to one."""
-    if parts == 1:
-        return [""]
-    groups = [_ENDINGS[part::parts] for part in range(parts - 1)]
-    rest = f',pod!~".*[{"".join(groups)}]"'
-    return [*(f',pod=~".*[{group}]"' for group in groups), rest]
-
-
-def query(lookback_seconds: float, pods: str = "") -> str:
-    """PromQL for the raw samples of every engine pod. `source` keeps one row of the prompt tokens.
-
-    pods: one of `partition`.
-    """
-    stock = "|".join(sorted(name.removeprefix("vllm:") for name in names.STOCK))
-    plugin = "|".join(sorted(name.removeprefix("outrider:") for name in names.PLUGIN))
-    return (
-        f'{{__name__=~"vllm:({stock})|outrider:({plugin})",'
-        f'outrider_dev_model!="",source=~"|{names.LOCAL_COMPUTE}"{pods}}}'
-        f"[{round(lookback_seconds * 1000)}ms]"
-    )
+def _too_large(counted: Mapping[PodKey, int]) -> Mapping[PodKey, int]:
+    return {pod: count for pod, count in counted.items() if count > MOST_SERIES}
 
 
 class _Login(requests.auth.AuthBase):
@@ -178,6 +200,13 @@ class _BodyLimit:
         self._settings = settings
 
     def __call__(self, response: requests.Response, **_: object) -> None:
+        encoding = response.headers.get("Content-Encoding", "").strip().lower()
+        if encoding not in _ENCODINGS:
+            response.close()
+            raise AnswerMalformed(
+                f"the answer is compressed in a way that was not asked for: {_short(encoding)}",
+                action="Check what answers between the operator and Prometheus.",
+            )
         deadline = time.monotonic() + self._settings.timeout_seconds
         body = bytearray()
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from outrider.api.drafting import MAX_K
 from outrider.telemetry import names
+from outrider.tuning.limits import LARGEST_BATCH
+
+MOST_SERIES = 10_000
+"""Series of one pod that are read. An engine that was in all of 9 batch bins has about 630."""
+
+MOST_SAMPLES = 200_000
+"""Samples of one pod that are read at a time: 630 series over 50 s, scraped every second, are 31,500."""
 
 
 class PodKey(NamedTuple):
@@ -35,6 +44,17 @@ class CellSeries(NamedTuple):
     position: int | None = None  # of the draft, counted from 0; None where the counter has none
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A source has something about a pod, and it is of no use."""
+
+    detail: str  # plain, for a sentence that begins with the pod
+
+
+class LabelError(ValueError):
+    """Labels that no engine writes: no numbers, or far beyond any K and batch."""
+
+
 SeriesKey = str | CellSeries
 
 PodSeries = Mapping[SeriesKey, tuple[Sample, ...]]
@@ -44,6 +64,8 @@ vLLM's own go by their name, with a `position` label by ``name{position}``.
 Several engines in one pod are summed (gauges of a ratio: the largest).
 """
 
+PodMetrics = PodSeries | Unreadable
+
 Samples = dict[float, float]
 """Value by time."""
 
@@ -52,12 +74,18 @@ _OF_CELLS = frozenset({*names.CELL_SUMS, *names.CELL_POSITIONS})
 
 
 def series_key(name: str, labels: Mapping[str, str]) -> SeriesKey | None:
-    """Where a series belongs; None for one that is not used."""
+    """Where a series belongs; None for one that is not used.
+
+    Raises:
+        LabelError: the labels of a series that is used are wrong.
+    """
     if labels.get("source", names.LOCAL_COMPUTE) != names.LOCAL_COMPUTE:
         return None
     if name in _OF_CELLS:
         return _cell_series(name, labels)
-    return f"{name}{{{labels['position']}}}" if "position" in labels else name
+    if name == names.ACCEPTED_PER_POSITION:
+        return names.per_position(_position(labels))
+    return name
 
 
 def pod_series(rows: Iterable[tuple[SeriesKey, Samples]]) -> PodSeries:
@@ -80,16 +108,27 @@ def _stood_still(engines: Sequence[Samples], scrapes: int) -> bool:
     return all(len(samples) == scrapes and len(set(samples.values())) == 1 for samples in engines)
 
 
-def _cell_series(name: str, labels: Mapping[str, str]) -> CellSeries | None:
-    k, position = labels.get("k", ""), labels.get("position")
-    low = labels.get("batch", "").rstrip("+").partition("-")[0]
-    if not low.isdigit() or not (k == names.MIXED or k.isdigit()):
-        return None
-    if (position is not None) != (name in names.CELL_POSITIONS) or not (position or "0").isdigit():
-        return None
+def _cell_series(name: str, labels: Mapping[str, str]) -> CellSeries:
+    batch, k = labels.get("batch", ""), labels.get("k", "")
+    if ("position" in labels) != (name in names.CELL_POSITIONS):
+        raise LabelError("a position where there is none, or none where there is one")
     return CellSeries(
-        name, int(low), None if k == names.MIXED else int(k), None if position is None else int(position)
+        name,
+        _number("batch", batch.removesuffix("+").partition("-")[0], LARGEST_BATCH),
+        None if k == names.MIXED else _number("k", k, MAX_K),
+        _position(labels) if name in names.CELL_POSITIONS else None,
     )
+
+
+def _position(labels: Mapping[str, str]) -> int:
+    return _number("position", labels.get("position", ""), MAX_K - 1)
+
+
+def _number(label: str, text: str, largest: int) -> int:
+    # Only ASCII digits: others pass `isdigit`, and not all of them `int`.
+    if text.isascii() and text.isdigit() and len(text) <= len(str(largest)) and int(text) <= largest:
+        return int(text)
+    raise LabelError(f"{label}={text[:20]!a} is no number up to {largest}")
 
 
 def _combined(key: SeriesKey, engines: Sequence[Samples]) -> tuple[Sample, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from outrider.api.reasons import MetricsReason
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey, PodMetrics
 
 
 class MetricsError(Exception):
@@ -50,10 +50,11 @@ class AnswerTooLarge(AnswerMalformed):
 class MetricsSource(Protocol):
     """Where measurements come from. One call serves all models."""
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
         """Raw samples of the last `lookback_seconds` of every engine pod.
 
-        A pod that the source does not know is absent.
+        A pod that the source does not know is absent, and one whose metrics are of no use is
+        `Unreadable`; neither says anything about the others.
 
         Raises:
             MetricsError: nothing could be read; never any other error.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count, pairwise, takewhile
+from itertools import pairwise, takewhile
 
+from outrider.api.drafting import MAX_K
 from outrider.telemetry import names
 from outrider.telemetry.cells import cell_deltas, cells_of, check_totals, plugin_times
 from outrider.telemetry.deltas import NoWindow, delta
-from outrider.telemetry.series import PodKey, PodSeries, Sample
+from outrider.telemetry.series import PodKey, PodSeries, Sample, Unreadable
+from outrider.tuning.limits import LARGEST_COUNT
 from outrider.tuning.window import Gap, GapReason, Window
 
 _SLACK = 0.02  # relative; a scrape may fall between the updates of two counters
@@ -16,7 +18,12 @@ _SLACK_COUNT = 2.0  # the same for small counts
 
 
 def build_window(
-    pod: PodKey, series: PodSeries | None, *, since: float, until: float, max_age_seconds: float
+    pod: PodKey,
+    series: PodSeries | Unreadable | None,
+    *,
+    since: float,
+    until: float,
+    max_age_seconds: float,
 ) -> Window | Gap:
     """Sums of one pod's counters between the first sample >= `since` and the last one <= `until`.
 
@@ -24,6 +31,8 @@ def build_window(
         before, so that sums add up, and not earlier than the confirmation of the table in force.
     max_age_seconds: how far the newest sample may lie before `until`.
     """
+    if isinstance(series, Unreadable):
+        return Gap(str(pod), GapReason.UNREADABLE, series.detail)
     try:
         return _window(pod, series or {}, since, until, max_age_seconds)
     except NoWindow as gap:
@@ -66,8 +75,8 @@ def _window(pod: PodKey, series: PodSeries, since: float, until: float, max_age_
         accepted_tokens=sums.get(names.ACCEPTED_TOKENS, 0.0),
         accepted_per_position=tuple(sums[name] for name in _positions_of(series)),
         prefill_tokens=sums.get(names.PROMPT_TOKENS, 0.0),
-        requests_waiting=_last(series.get(names.REQUESTS_WAITING, ()), times),
-        kv_usage_ratio=_last(series.get(names.KV_USAGE, ()), times),
+        requests_waiting=_gauge(series, names.REQUESTS_WAITING, times, most=LARGEST_COUNT),
+        kv_usage_ratio=_gauge(series, names.KV_USAGE, times, most=1.0),
         batch_low=min(batches, default=None),
         batch_high=max(batches, default=None),
         cells=cells_of(cells),
@@ -75,7 +84,7 @@ def _window(pod: PodKey, series: PodSeries, since: float, until: float, max_age_
 
 
 def _positions_of(series: PodSeries) -> list[str]:
-    return list(takewhile(series.__contains__, map(names.per_position, count())))
+    return list(takewhile(series.__contains__, map(names.per_position, range(MAX_K))))
 
 
 def _counters_of(series: PodSeries) -> list[str]:
@@ -127,5 +136,8 @@ def _batches(counters: Mapping[str, Mapping[float, float]], times: Sequence[floa
     ]
 
 
-def _last(samples: Sequence[Sample], times: Sequence[float]) -> float | None:
-    return next((s.value for s in reversed(samples) if times[0] <= s.at <= times[-1]), None)
+def _gauge(series: PodSeries, name: str, times: Sequence[float], *, most: float) -> float | None:
+    """The last value inside the window; None without one, or where it cannot be true."""
+    inside = (s.value for s in reversed(series.get(name, ())) if times[0] <= s.at <= times[-1])
+    last = next(inside, None)
+    return last if last is not None and 0 <= last <= most else None

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+REQUESTS_WAITING = "vllm:num_requests_waiting"
+KV_USAGE = "vllm:kv_cache_usage_perc"
+"""The gauges that guardrails ask for, as their sentences name them."""
+
 
 class GapReason(StrEnum):
     """Why there is no window for a pod. A gap always means: hold."""
@@ -19,6 +23,8 @@ class GapReason(StrEnum):
     """Fewer than two samples since the table changed."""
     CONTRADICTORY = "Contradictory"
     """Not finite, negative, or sums that cannot belong together."""
+    UNREADABLE = "Unreadable"
+    """What the pod shows of itself cannot be read, or is too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,8 @@ class Window:
     accepted_tokens: float
     accepted_per_position: tuple[float, ...]
     prefill_tokens: float
-    requests_waiting: float | None  # gauge at the end of the window
-    kv_usage_ratio: float | None  # gauge at the end of the window, 0..1
+    requests_waiting: float | None  # gauge at the end of the window; None: not known, which is not 0
+    kv_usage_ratio: float | None  # gauge at the end of the window, 0..1; None: not known
     batch_low: float | None  # smallest mean batch size between two neighbouring samples
     batch_high: float | None  # largest; far from `batch_low` when the load changed inside the window
     cells: tuple[Cell, ...] = ()  # empty where the engine counts no steps of its own; else they rule

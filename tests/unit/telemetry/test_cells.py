@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.telemetry import names
-from outrider.telemetry.series import CellSeries, PodKey, PodSeries, Sample, pod_series, series_key
+from outrider.telemetry.series import (
+    CellSeries,
+    LabelError,
+    PodKey,
+    PodSeries,
+    Sample,
+    pod_series,
+    series_key,
+)
 from outrider.telemetry.windows import build_window
 from outrider.tuning.window import Cell, Gap, GapReason, Window
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
@@ -166,12 +174,6 @@ def test_few_steps_are_not_judged() -> None:
             {"batch": "2-3", "k": "5", "position": "4"},
             CellSeries(names.CELL_DRAFTED, 2, 5, 4),
         ),
-        (names.CELL_STEPS, {"batch": "many", "k": "3"}, None),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "three"}, None),
-        (names.CELL_STEPS, {"k": "3"}, None),
-        (names.CELL_STEPS, {"batch": "7-12"}, None),
-        (names.CELL_DRAFTED, {"batch": "7-12", "k": "3"}, None),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "3", "position": "0"}, None),
         (names.PROMPT_TOKENS, {"source": "local_cache_hit"}, None),
         (names.PROMPT_TOKENS, {"source": "local_compute"}, names.PROMPT_TOKENS),
         (names.ACCEPTED_PER_POSITION, {"position": "2"}, names.per_position(2)),
@@ -180,6 +182,36 @@ def test_few_steps_are_not_judged() -> None:
 )
 def test_labels_name_the_series(name: str, labels: dict[str, str], key: object) -> None:
     assert series_key(name, labels) == key
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        (names.CELL_STEPS, {"batch": "many", "k": "3"}),
+        (names.CELL_STEPS, {"batch": "7-12", "k": "three"}),
+        (names.CELL_STEPS, {"k": "3"}),
+        (names.CELL_STEPS, {"batch": "7-12"}),
+        (names.CELL_STEPS, {"batch": "7-12", "k": "3", "position": "0"}),
+        (names.CELL_STEPS, {"batch": "²", "k": "3"}),
+        (names.CELL_STEPS, {"batch": "7-12", "k": "²"}),
+        (names.CELL_STEPS, {"batch": "7-12", "k": "٣"}),
+        (names.CELL_STEPS, {"batch": "7-12", "k": "33"}),
+        (names.CELL_STEPS, {"batch": "7-12", "k": "1000000000"}),
+        (names.CELL_STEPS, {"batch": "7-12", "k": "9" * 5000}),
+        (names.CELL_STEPS, {"batch": "9" * 5000, "k": "3"}),
+        (names.CELL_STEPS, {"batch": str(2**20 + 1), "k": "3"}),
+        (names.CELL_DRAFTED, {"batch": "7-12", "k": "3"}),
+        (names.CELL_DRAFTED, {"batch": "7-12", "k": "3", "position": "32"}),
+        (names.ACCEPTED_PER_POSITION, {}),
+        (names.ACCEPTED_PER_POSITION, {"position": "²"}),
+        (names.ACCEPTED_PER_POSITION, {"position": "32"}),
+        (names.ACCEPTED_PER_POSITION, {"position": "9" * 5000}),
+    ],
+    ids=range(19),
+)
+def test_labels_that_no_engine_writes_are_refused(name: str, labels: dict[str, str]) -> None:
+    with pytest.raises(LabelError):
+        series_key(name, labels)
 
 
 def test_cells_of_several_engines_are_added_and_one_that_starts_later_counts_from_zero() -> None:

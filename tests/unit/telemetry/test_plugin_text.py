@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.telemetry import names
-from outrider.telemetry.pod_scrape import read_text
+from outrider.telemetry.page import read_text
 from outrider.telemetry.series import CellSeries, SeriesKey, pod_series
 from outrider.telemetry.windows import build_window
 from outrider.tuning.policy import Policy

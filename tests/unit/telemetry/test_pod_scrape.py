@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import httpx
 import pytest
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from outrider.api.reasons import MetricsReason
 from outrider.telemetry import names
-from outrider.telemetry.pod_scrape import PodScrapeSource, Reading, ScrapeSettings, Target, read_text
-from outrider.telemetry.series import CellSeries, PodKey, Sample
+from outrider.telemetry.page import Reading, read_text
+from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Target
+from outrider.telemetry.series import CellSeries, PodKey, PodMetrics, Sample, Unreadable
 from outrider.telemetry.source import EnginesUnreachable
 from outrider.telemetry.windows import build_window
 from outrider.tuning.window import Window
@@ -47,7 +48,16 @@ class Engines:
 def text(steps: float = 0, *, plugin: bool = True) -> Answer:
     run = PluginCounters().ran(steps=steps) if plugin else None
     body = exposition(Counters().ran(steps=steps), run)
-    return lambda _: httpx.Response(200, content=body)
+    return page(body)
+
+
+def page(body: bytes, status: int = 200, **headers: str) -> Answer:
+    """Not read before the source asks for it, as on the wire."""
+    return lambda _: httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
+
+
+def usable(found: Mapping[PodKey, PodMetrics]) -> set[PodKey]:
+    return {pod for pod, metrics in found.items() if not isinstance(metrics, Unreadable)}
 
 
 def failing(_: httpx.Request) -> httpx.Response:
@@ -89,7 +99,7 @@ async def test_what_is_kept_of_a_pod_is_bounded() -> None:
         for _ in range(100):
             engines.now += 1
             series = (await source.fetch(1e6))[A]
-    assert len(series[names.ENGINE_STEPS]) == 32
+    assert len(series[names.ENGINE_STEPS]) == 8
 
 
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
@@ -103,7 +113,8 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
 async def test_a_pod_that_does_not_answer_does_not_hold_up_the_others() -> None:
     engines = Engines(a=failing, b=text())
     async with engines.source() as source:
-        assert set(await source.fetch(60)) == {B}
+        found = await source.fetch(60)
+    assert (found[A], usable(found)) == (Unreadable("refused"), {B})
 
 
 async def test_a_pod_that_falls_silent_keeps_its_old_samples_which_grow_stale() -> None:
@@ -132,23 +143,24 @@ async def test_without_pods_there_is_nothing_to_ask() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda _: httpx.Response(500),
-        lambda _: httpx.Response(404, content=b"not found"),
-        lambda _: httpx.Response(200, content=b"x" * 100_000),
-        lambda _: httpx.Response(
-            200, content=gzip.compress(b"x" * 10_000_000), headers={"Content-Encoding": "gzip"}
-        ),
-        lambda _: httpx.Response(200, content=b"\xff\xfe"),
-        lambda _: httpx.Response(200, content=b'vllm:generation_tokens_total{engine="0"} many\n'),
-        lambda _: httpx.Response(200, content=b'vllm:generation_tokens_total{engine="0\n'),
-        lambda _: httpx.Response(200, content=b"not gzip", headers={"Content-Encoding": "gzip"}),
+        page(b"", 500),
+        page(b"not found", 404),
+        page(b"", 302, Location="http://elsewhere/metrics"),
+        page(b"x" * 100_000),
+        page(b"\xff\xfe"),
+        page(b'vllm:generation_tokens_total{engine="0"} many\n'),
+        page(b'vllm:generation_tokens_total{engine="0\n'),
+        page(b'vllm:generation_tokens_total{ ="0"} 1\n'),
+        page(gzip.compress(exposition(Counters())), **{"Content-Encoding": "gzip"}),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 async def test_an_answer_that_cannot_be_used_is_no_sample(answer: Answer) -> None:
     engines = Engines(a=answer, b=text())
     async with engines.source(max_response_bytes=50_000) as source:
-        assert set(await source.fetch(60)) == {B}
+        found = await source.fetch(60)
+    assert isinstance(found[A], Unreadable)
+    assert usable(found) == {B}
 
 
 async def test_no_more_pods_are_asked_at_once_than_allowed() -> None:

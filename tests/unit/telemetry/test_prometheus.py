@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
@@ -15,10 +14,12 @@ import pytest
 
 from outrider.api.reasons import MetricsReason
 from outrider.telemetry import names
-from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource, partition, query
-from outrider.telemetry.series import PodKey, Sample
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+from outrider.telemetry.promql import partition, query
+from outrider.telemetry.series import PodKey, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
 from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering
+from tests.unit.telemetry.fleet_server import FleetServer, selects
 
 POD = PodKey("default", "a")
 
@@ -62,46 +63,36 @@ async def test_asks_once_for_all_models() -> None:
     assert "generation_tokens_total|inter_token_latency_seconds_count" in query
 
 
+def a_fleet(endings: str) -> FleetServer:
+    """Pods with so many rows that an answer holds two of them."""
+    return FleetServer({PodKey("default", f"m-{end}"): 30 for end in endings})
+
+
+TWO_PODS = len(an_answer(*[a_row(pod="m-b")] * 75))
+
+
 async def test_a_fleet_that_is_too_large_for_one_answer_is_asked_for_in_parts() -> None:
-    asked = []
-
-    def handle(request: BaseHTTPRequestHandler) -> None:
-        query = parse_qs(urlsplit(request.path).query)["query"][0]
-        asked.append(query)
-        rows = [a_row(pod=f"m-{end}") for end in "bcd0" if selects(query, f"m-{end}")]
-        answering(an_answer(*(rows * (1 if ",pod" in query else 100))))(request)
-
-    with a_server(handle) as url:
-        source = a_source(url, max_response_bytes=5000)
+    server = a_fleet("bcd0")
+    with a_server(server) as url:
+        source = a_source(url, max_response_bytes=TWO_PODS)
         first, again = await source.fetch(60), await source.fetch(60)
-    assert set(first) == set(again) == {PodKey("default", f"m-{end}") for end in "bcd0"}
-    assert len(asked) == 1 + 3 + 3
-
-
-def selects(query: str, pod: str) -> bool:
-    """Whether the matcher on `pod` takes this name, as Prometheus' anchored expressions do."""
-    found = re.search(r'pod(=~|!~)"([^"]*)"', query)
-    return found is None or (re.fullmatch(found[2], pod) is not None) == (found[1] == "=~")
+    assert set(first) == set(again) == set(server.rows)
+    assert (len(server.asked) - server.counted, server.counted) == (1 + 3 + 3, 1)
 
 
 @pytest.mark.parametrize("parts", [1, 3, 8])
 @pytest.mark.parametrize("pod", ["m-7f9-xk2bq", "m-7f9-xk2b9", "m-0", "m-11", "m-a", "m.x"])
 def test_each_pod_is_in_exactly_one_part(parts: int, pod: str) -> None:
-    assert sum(selects(query(60, matcher), pod) for matcher in partition(parts)) == 1
+    assert sum(selects(query(60, matcher), PodKey("default", pod)) for matcher in partition(parts)) == 1
 
 
 async def test_a_fleet_that_fits_into_the_smallest_parts_only_costs_a_dozen_queries_at_most() -> None:
-    asked = []
-
-    def handle(request: BaseHTTPRequestHandler) -> None:
-        asked.append(parse_qs(urlsplit(request.path).query)["query"][0])
-        answering(an_answer(*[a_row()] * (1 if asked[-1] in smallest else 100)))(request)
-
-    smallest = [query(60, matcher) for matcher in partition(8)]
-    with a_server(handle) as url:
-        assert POD in await a_source(url, max_response_bytes=5000).fetch(60)
-    assert asked[-8:] == smallest
-    assert len(asked) <= 12
+    server = a_fleet("bcdfghj0")
+    with a_server(server) as url:
+        found = await a_source(url, max_response_bytes=TWO_PODS).fetch(60)
+    assert set(found) == set(server.rows)
+    assert not any(isinstance(metrics, Unreadable) for metrics in found.values())
+    assert len(server.asked) <= 12
 
 
 async def test_a_fleet_that_does_not_fit_into_the_smallest_parts_is_an_error() -> None:
@@ -111,9 +102,10 @@ async def test_a_fleet_that_does_not_fit_into_the_smallest_parts_is_an_error() -
 
 async def test_answers_that_are_each_in_time_are_not_waited_for_without_end() -> None:
     def handle(request: BaseHTTPRequestHandler) -> None:
-        smallest = parse_qs(urlsplit(request.path).query)["query"][0] in slow
-        time.sleep(0.3 if smallest else 0)
-        answering(an_answer(*[a_row()] * (1 if smallest else 100)))(request)
+        asked = parse_qs(urlsplit(request.path).query)["query"][0]
+        time.sleep(0.3 if asked in slow else 0)
+        fits = asked in slow or asked.startswith("count")
+        answering(an_answer(*[a_row()] * (1 if fits else 100)))(request)
 
     slow = [query(60, matcher) for matcher in partition(8)]
     error = await error_of(handle, max_response_bytes=5000, timeout_seconds=0.5)

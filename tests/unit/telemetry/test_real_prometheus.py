@@ -30,6 +30,8 @@ CONFIG = """
 global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
 scrape_configs:
 - job_name: engines
+  sample_limit: 20000
+  body_size_limit: 8MB
   static_configs:
   - targets: ["{target}"]
     labels: {{namespace: default, pod: tiny-0, outrider_dev_model: tiny}}

@@ -1,0 +1,45 @@
+"""What is wrong with the metrics of single pods, and who is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outrider.telemetry import names
+from outrider.telemetry.series import PodKey
+
+log = logging.getLogger(__name__)
+
+_LONGEST = 200  # characters of a problem that somebody else wrote
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Series of one pod that were left out, since they cannot be read."""
+
+    count: int = 0
+    first: str = ""
+    of_vllm: bool = False  # one was vLLM's own: the sums that are left may be wrong
+
+    def add(self, name: str, problem: str) -> None:
+        """One more."""
+        self.count += 1
+        self.first = self.first or f"{name}: {problem}"[:_LONGEST]
+        self.of_vllm = self.of_vllm or name not in names.PLUGIN
+
+    def __str__(self) -> str:
+        return f"{self.count} series cannot be read, the first: {self.first}"
+
+
+class Complaints:
+    """Logs what is wrong with a pod when it begins, and not again at every tick."""
+
+    def __init__(self) -> None:
+        self._told: frozenset[PodKey] = frozenset()
+
+    def tell(self, problems: Mapping[PodKey, object]) -> None:
+        """All that is wrong at this tick, by pod."""
+        for pod in sorted(problems.keys() - self._told):
+            log.warning("metrics of %s: %s", pod, problems[pod])
+        self._told = frozenset(problems)

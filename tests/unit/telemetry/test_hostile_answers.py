@@ -1,0 +1,191 @@
+"""What one pod shows must not blind the tuner to the others, by way of Prometheus."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import tracemalloc
+
+import pytest
+
+from outrider.telemetry import names
+from outrider.telemetry.answer import Answer, read_answer
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+from outrider.telemetry.promql import around, query
+from outrider.telemetry.series import MOST_SAMPLES, MOST_SERIES, PodKey, PodMetrics, Sample, Unreadable
+from outrider.telemetry.source import AnswerMalformed, AnswerTooLarge
+from outrider.telemetry.windows import build_window
+from outrider.tuning.window import Gap, GapReason
+from tests.unit.telemetry.factories import a_row, a_server, answering
+from tests.unit.telemetry.fleet_server import FleetServer, selects
+
+A, B = PodKey("default", "a"), PodKey("default", "b")
+HEALTHY = (a_row(pod="b"), a_row(names.KV_USAGE, pod="b"))
+WELL = read_answer(list(HEALTHY)).pods[B]
+
+NATIVE = {"histograms": [[1.0, {"count": "3", "sum": "4"}]]}
+
+
+def a_bad_row(name: str = names.CELL_STEPS, **parts: object) -> dict[str, object]:
+    """Of pod a."""
+    return {"metric": a_row(name)["metric"], **parts}
+
+
+def found_with(*rows: dict[str, object]) -> Answer:
+    answer = read_answer([*rows, *HEALTHY])
+    assert answer.pods[B] == WELL
+    return answer
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        a_bad_row(**NATIVE),
+        a_bad_row(values=[[1.0, "many"]]),
+        a_bad_row(values=[[1.0]]),
+        a_bad_row(values=5),
+        a_bad_row(),
+        a_row(names.CELL_STEPS, batch="7-12", k="²"),
+        a_row(names.CELL_STEPS, batch="7-12", k="1000000000"),
+        a_row(names.CELL_STEPS, batch="9" * 5000, k="3"),
+    ],
+    ids=range(8),
+)
+def test_a_row_of_the_plugin_that_cannot_be_read_is_skipped_and_told(row: dict[str, object]) -> None:
+    answer = found_with(row, a_row())
+    assert answer.pods[A] == {names.GENERATED_TOKENS: (Sample(1.0, 1.0), Sample(2.0, 2.0))}
+    told = str(answer.skipped[A])
+    assert told.startswith(f"1 series cannot be read, the first: {names.CELL_STEPS}: ")
+    assert len(told) < 300
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        a_bad_row(names.REQUEST_STEPS, **NATIVE),
+        a_bad_row(names.KV_USAGE, values=[[1.0, "many"]]),
+        a_row(names.ACCEPTED_PER_POSITION, position="²"),
+    ],
+    ids=range(3),
+)
+def test_a_pod_whose_own_counters_cannot_be_read_is_a_gap_that_names_them(row: dict[str, object]) -> None:
+    found = found_with(row, a_row()).pods[A]
+    gap = build_window(A, found, since=0, until=2, max_age_seconds=5)
+    assert isinstance(gap, Gap)
+    assert gap.reason is GapReason.UNREADABLE
+    assert "1 series cannot be read, the first: vllm:" in gap.detail
+
+
+def test_a_row_without_labels_is_nobodys() -> None:
+    assert found_with({"metric": 5}, {}, {"metric": {"pod": "a"}, "values": []}).pods.keys() == {B}
+
+
+def test_a_pod_with_too_many_series_is_a_gap_and_the_others_go_on() -> None:
+    rows = [a_row(names.CELL_STEPS, batch=str(low), k="0") for low in range(1, MOST_SERIES + 2)]
+    assert found_with(*rows).pods[A] == Unreadable(
+        f"{MOST_SERIES + 1} series, at most {MOST_SERIES} are read"
+    )
+    assert not isinstance(found_with(*rows[:-1]).pods[A], Unreadable)
+
+
+def test_a_pod_with_too_many_samples_is_a_gap_and_the_others_go_on() -> None:
+    often = a_row(values=[[at, "1"] for at in range(MOST_SAMPLES + 1)])
+    found = found_with(often).pods[A]
+    assert isinstance(found, Unreadable)
+    assert f"{MOST_SAMPLES + 1} samples" in found.detail
+
+
+EVIL, NAMESAKE = PodKey("evil", "m-x"), PodKey("default", "m-x")
+NEIGHBOUR, OTHER = PodKey("evil", "m-y"), PodKey("default", "m-z")
+LIMIT = 20_000  # bytes, for some 100 rows
+
+
+async def fetch(source: PrometheusSource) -> tuple[set[PodKey], dict[PodKey, PodMetrics]]:
+    """The pods that can be measured, and the others."""
+    found = await source.fetch(60)
+    useless = {pod: metrics for pod, metrics in found.items() if isinstance(metrics, Unreadable)}
+    return set(found) - set(useless), dict(useless)
+
+
+async def test_a_pod_that_makes_the_answer_too_large_is_shut_out_by_name_and_named() -> None:
+    server = FleetServer({EVIL: 1000, NAMESAKE: 1, NEIGHBOUR: 1, OTHER: 1}, series={EVIL: 1_000_000})
+    with a_server(server) as url:
+        source = PrometheusSource(PrometheusSettings(url, max_response_bytes=LIMIT))
+        usable, useless = await fetch(source)
+        assert usable == {NAMESAKE, NEIGHBOUR, OTHER}
+        assert useless == {EVIL: Unreadable(f"1000000 series, at most {MOST_SERIES} are read")}
+        assert (len(server.asked), server.counted) == (1 + 1 + 2, 1)
+
+
+async def test_a_pod_that_is_shut_out_comes_back_when_it_has_fewer_series() -> None:
+    server = FleetServer({EVIL: 1000, OTHER: 1}, series={EVIL: 1_000_000})
+    with a_server(server) as url:
+        source = PrometheusSource(PrometheusSettings(url, max_response_bytes=LIMIT))
+        await source.fetch(60)
+        usable, useless = await fetch(source)
+        assert (usable, set(useless), server.counted) == ({OTHER}, {EVIL}, 2)
+        server.rows, server.series = {EVIL: 1, OTHER: 1}, {}
+        for _ in range(2):
+            assert await fetch(source) == ({EVIL, OTHER}, {})
+        assert server.counted == 3
+
+
+async def test_where_nobody_has_too_many_series_only_one_part_is_blind() -> None:
+    pods = [PodKey("default", f"m-{end}") for end in "bcdfghj0"]
+    server = FleetServer({**dict.fromkeys(pods, 1), pods[0]: 1000}, series={pods[0]: 900})
+    with a_server(server) as url:
+        source = PrometheusSource(PrometheusSettings(url, max_response_bytes=LIMIT))
+        for _ in range(2):
+            usable, useless = await fetch(source)
+            assert usable == set(pods[1:])
+            assert useless == {pods[0]: Unreadable(f"the answer is larger than {LIMIT} bytes")}
+
+
+async def test_nobody_is_counted_while_answers_fit() -> None:
+    server = FleetServer({A: 1, B: 1})
+    with a_server(server) as url:
+        await PrometheusSource(PrometheusSettings(url)).fetch(60)
+    assert (len(server.asked), server.counted) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "pod", [EVIL, NAMESAKE, NEIGHBOUR, OTHER, PodKey("evil2", "m-x"), PodKey("e", "m.x")]
+)
+@pytest.mark.parametrize("shut_out", [[], [EVIL], [EVIL, OTHER], [PodKey("e", 'm"x')]], ids=range(4))
+def test_all_but_those_shut_out_are_in_exactly_one_query(shut_out: list[PodKey], pod: PodKey) -> None:
+    asked = sum(selects(query(60, others), pod) for others in around(shut_out))
+    assert asked == (pod not in shut_out)
+
+
+async def test_a_pod_is_complained_of_when_it_begins_and_not_at_every_tick(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = FleetServer({EVIL: 1000, OTHER: 1}, series={EVIL: 1_000_000})
+    with a_server(server) as url, caplog.at_level(logging.WARNING, "outrider"):
+        source = PrometheusSource(PrometheusSettings(url, max_response_bytes=LIMIT))
+        for _ in range(3):
+            await source.fetch(60)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"metrics of evil/m-x: 1000000 series, at most {MOST_SERIES} are read"
+    ]
+
+
+async def test_an_answer_in_layers_of_compression_is_refused() -> None:
+    body = gzip.compress(gzip.compress(b"{}"))
+    stacked = answering(body, headers={"Content-Encoding": "gzip, gzip"})
+    with a_server(stacked) as url, pytest.raises(AnswerMalformed, match="compressed"):
+        await PrometheusSource(PrometheusSettings(url)).fetch(60)
+
+
+async def test_what_is_unpacked_of_a_compressed_answer_is_bounded() -> None:
+    bomb = gzip.compress(b" " * 100_000_000)
+    with a_server(answering(bomb, headers={"Content-Encoding": "gzip"})) as url:
+        source = PrometheusSource(PrometheusSettings(url, max_response_bytes=1_000_000))
+        tracemalloc.start()
+        try:
+            with pytest.raises(AnswerTooLarge):
+                await source.fetch(60)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 5_000_000

@@ -1,0 +1,175 @@
+"""A pod may answer anything; asking it costs no more than was allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+import pytest
+
+from outrider.engine.client import EngineAddress, EngineClient
+from outrider.engine.errors import EngineProtocolError
+from outrider.telemetry.pod_scrape import PodScrapeSource, Target
+from outrider.telemetry.series import PodKey
+from outrider.telemetry.source import EnginesUnreachable
+from outrider.transport import AnswerRefused, PodAnswer, ask_pod, pod_http
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+Pod = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(pod: Pod, heard: bytearray | None = None) -> AsyncIterator[str]:
+    """A pod that writes what it likes after each request; the URL."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                request = await reader.readuntil(b"\r\n\r\n")
+                if heard is not None:
+                    heard.extend(request)
+                await pod(writer)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def saying(*headers: bytes, body: bytes = b"") -> Pod:
+    async def pod(writer: asyncio.StreamWriter) -> None:
+        lines = [*headers, b"Content-Length: %d" % len(body)]
+        writer.write(HEAD + b"\r\n".join(lines) + b"\r\n\r\n" + body)
+
+    return pod
+
+
+def without_end(start: bytes, again: bytes) -> Pod:
+    async def pod(writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        while True:
+            writer.write(again * 1000)
+            await writer.drain()
+
+    return pod
+
+
+async def asked(url: str, *, most_bytes: int = 1000) -> PodAnswer:
+    async with pod_http() as http, asyncio.timeout(0.5):
+        return await ask_pod(http, "GET", url, most_bytes=most_bytes)
+
+
+async def test_any_status_is_an_answer() -> None:
+    async def pod(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nbusy")
+
+    async with serving(pod) as url:
+        assert await asked(url) == PodAnswer(503, b"busy")
+
+
+async def test_a_pod_is_asked_not_to_compress() -> None:
+    heard = bytearray()
+    async with serving(saying(), heard) as url:
+        await asked(url)
+    assert b"Accept-Encoding: identity" in heard
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"br", b"gzip, gzip", b"x-unheard-of"])
+async def test_an_answer_that_is_compressed_all_the_same_is_refused(encoding: bytes) -> None:
+    async with serving(saying(b"Content-Encoding: " + encoding, body=b"x")) as url:
+        with pytest.raises(AnswerRefused, match="compressed"):
+            await asked(url)
+
+
+async def test_identity_is_no_compression() -> None:
+    async with serving(saying(b"Content-Encoding: identity", body=b"x")) as url:
+        assert (await asked(url)).content == b"x"
+
+
+@pytest.mark.parametrize("size", [1000, 1001])
+async def test_an_answer_is_read_up_to_the_limit(size: int) -> None:
+    async with serving(saying(body=b"x" * size)) as url:
+        if size <= 1000:
+            assert len((await asked(url)).content) == size
+        else:
+            with pytest.raises(AnswerRefused, match="larger than 1000 bytes"):
+                await asked(url)
+
+
+async def test_an_answer_without_end_is_left_at_the_limit() -> None:
+    endless = without_end(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\n")
+    async with serving(endless) as url:
+        with pytest.raises(AnswerRefused, match="larger than 1000 bytes"):
+            await asked(url)
+
+
+async def test_headers_without_end_are_no_answer() -> None:
+    async with serving(without_end(HEAD, b"X-More: and more\r\n")) as url:
+        with pytest.raises(httpx.TransportError):
+            await asked(url)
+
+
+async def test_interim_answers_without_end_are_left_when_the_time_is_up() -> None:
+    async with serving(without_end(b"", b"HTTP/1.1 100 Continue\r\n\r\n")) as url:
+        with pytest.raises(TimeoutError):
+            await asked(url)
+
+
+async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    heard = bytearray()
+    async with serving(saying(), heard) as elsewhere:
+
+        async def pod(writer: asyncio.StreamWriter) -> None:
+            writer.write(
+                b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % elsewhere.encode()
+            )
+
+        async with serving(pod) as url:
+            assert (await asked(url)).status == 302
+    assert not heard
+
+
+async def test_cookies_of_a_pod_are_not_kept() -> None:
+    heard = bytearray()
+    async with serving(saying(b"Set-Cookie: spam=" + b"x" * 4000), heard) as url, pod_http() as http:
+        for _ in range(2):
+            await ask_pod(http, "GET", url, most_bytes=1000)
+        assert not http.cookies
+    assert b"spam" not in heard
+
+
+BOMB = gzip.compress(gzip.compress(bytes(50_000_000)))
+"""A hundred and some bytes that unpack to 50 MB."""
+
+
+@pytest.fixture
+def peak_bytes() -> Iterator[Callable[[], int]]:
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+async def test_a_bomb_costs_the_client_of_the_control_api_nothing(peak_bytes: Callable[[], int]) -> None:
+    client = EngineClient(timeout_seconds=5)
+    async with serving(saying(b"Content-Encoding: gzip, gzip", body=BOMB)) as url:
+        with pytest.raises(EngineProtocolError, match="compressed"):
+            await client.state(EngineAddress(url, "token"))
+    await client.aclose()
+    assert peak_bytes() < 5_000_000
+
+
+async def test_a_bomb_costs_a_scrape_nothing(peak_bytes: Callable[[], int]) -> None:
+    async with (
+        serving(saying(b"Content-Encoding: gzip, gzip", body=BOMB)) as url,
+        PodScrapeSource(lambda: [Target(PodKey("default", "a"), url)]) as source,
+    ):
+        with pytest.raises(EnginesUnreachable, match="compressed"):
+            await source.fetch(60)
+    assert peak_bytes() < 5_000_000
