@@ -38,8 +38,14 @@ class Capacity:
         budget = self.max_num_batched_tokens
         if budget is None:
             return self.max_num_seqs
-        fits = (b for b in range(self.max_num_seqs, 0, -1) if b * (1 + table.k_at(b)) <= budget)
-        return next(fits, 1)
+        fits, low = 1, 1
+        for tier in table.tiers:
+            high = self.max_num_seqs if tier.max_batch_size is None else tier.max_batch_size
+            largest = min(high, self.max_num_seqs, budget // (1 + tier.num_speculative_tokens))
+            if largest >= low:
+                fits = largest
+            low = high + 1
+        return fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +59,25 @@ class Demand:
 def demand(
     observations: Sequence[Observation], *, replicas: int, table: Schedule, capacity: Capacity
 ) -> Demand | None:
-    """From the windows of one tick; a pod without one counts like the others. None without any.
+    """From the windows of one tick; a pod without one, or without its gauges, counts like the others.
 
     replicas: ready pods.
+    None where no pod tells: an autoscaler must not take silence for an idle model.
     """
-    windows = [seen for seen in observations if isinstance(seen, Window)]
-    if not windows or replicas < 1:
-        return None
     limit = capacity.at(table)
-    mean = sum(_saturation(window, limit) for window in windows) / len(windows)
+    told = [_saturation(seen, limit) for seen in observations if isinstance(seen, Window)]
+    known = [saturation for saturation in told if saturation is not None]
+    if not known or replicas < 1:
+        return None
+    mean = sum(known) / len(known)
     # Rounding must not turn a sum that is just full into one more replica.
     return Demand(max(1, ceil(round(mean * replicas / FULL, 6))), mean)
 
 
-def _saturation(window: Window, limit: int) -> float:
+def _saturation(window: Window, limit: int) -> float | None:
+    if window.requests_waiting is None or window.kv_usage_ratio is None:
+        return None
     running = window.batch_size or 0.0
-    wanted = running + (window.requests_waiting or 0.0)
-    by_kv = (window.kv_usage_ratio or 0.0) * wanted / running if running > 0 else 0.0
+    wanted = running + window.requests_waiting
+    by_kv = window.kv_usage_ratio * wanted / running if running > 0 else 0.0
     return max(wanted / limit, by_kv)

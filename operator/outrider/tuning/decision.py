@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
+from pydantic import Field
+
+from outrider.api.drafting import MAX_K
 from outrider.api.schedule import Schedule
 from outrider.tuning.belief import Belief
+from outrider.tuning.limits import Count, Seconds, Whole, Words
 from outrider.tuning.state import TunerState
 from outrider.tuning.tax import Tax
 
@@ -25,7 +30,7 @@ class DecisionReason(StrEnum):
     """Why. Stable: users and dashboards may rely on them."""
 
     METRICS_GAP = "MetricsGap"
-    """Hold: a pod has no usable measurement."""
+    """Hold: a pod has no usable measurement, or lacks a gauge without which K must not rise."""
     NO_TRAFFIC = "NoTraffic"
     """Hold: no tokens were generated."""
     MIXED_WINDOW = "MixedWindow"
@@ -78,22 +83,22 @@ class DecisionReason(StrEnum):
 class Estimate:
     """Goodput of one K at one batch size."""
 
-    num_speculative_tokens: int
-    goodput: float  # tokens per second of engine time, at the batch size of `BinEstimates`
-    standard_error: float  # tokens per second
-    seconds: float  # engine time behind it, after forgetting
+    num_speculative_tokens: Whole
+    goodput: Count  # tokens per second of engine time, at the batch size of `BinEstimates`
+    standard_error: Count  # tokens per second
+    seconds: Seconds  # engine time behind it, after forgetting
 
 
 @dataclass(frozen=True, slots=True)
 class BinEstimates:
     """All measured K of one batch bin."""
 
-    label: str  # "5-8"
-    low: int  # smallest batch size of the bin
-    high: int | None  # largest; None: open
-    batch_size: float  # where the estimates are given
+    label: Words  # "5-8"
+    low: Whole  # smallest batch size of the bin
+    high: Whole | None  # largest; None: open
+    batch_size: Count  # where the estimates are given
     settled: bool  # calibration is over
-    estimates: tuple[Estimate, ...]
+    estimates: Annotated[tuple[Estimate, ...], Field(max_length=MAX_K + 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from outrider.tuning.decision import DecisionReason
 from outrider.tuning.readings import Readings
 from outrider.tuning.view import View
-from outrider.tuning.window import Gap, Observation
+from outrider.tuning.window import KV_USAGE, REQUESTS_WAITING, Gap, Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,12 @@ def acceptance_floor(step: Step) -> Veto | None:
 @_in(STEP)
 def kv_pressure(step: Step) -> Veto | None:
     """Never raise K while the KV cache is full: longer drafts need more slots."""
+    if step.k <= step.view.bin_state.k:
+        return None
     usage = step.view.kv_usage_ratio
-    if step.k <= step.view.bin_state.k or usage < step.view.policy.kv_usage_limit:
+    if usage is None:
+        return _unknown(KV_USAGE, "K does not rise")
+    if usage < step.view.policy.kv_usage_limit:
         return None
     return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full, K does not rise")
 
@@ -159,17 +163,23 @@ def launched(step: Step) -> Veto | None:
 @_in(TRYING)
 def queue(view: View) -> Veto | None:
     """Nothing is tried while requests wait for a place."""
-    if view.waiting <= 0:
+    waiting = view.waiting
+    if waiting is None:
+        return _unknown(REQUESTS_WAITING, "nothing is tried")
+    if waiting <= 0:
         return None
-    return Veto(DecisionReason.QUEUE, f"{view.waiting:.0f} requests wait, nothing is tried")
+    return Veto(DecisionReason.QUEUE, f"{waiting:.0f} requests wait, nothing is tried")
 
 
 @_in(TRYING)
 def kv_full(view: View) -> Veto | None:
     """Nothing is tried while the KV cache is full."""
-    if view.kv_usage_ratio < view.policy.kv_usage_limit:
+    usage = view.kv_usage_ratio
+    if usage is None:
+        return _unknown(KV_USAGE, "nothing is tried")
+    if usage < view.policy.kv_usage_limit:
         return None
-    return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * view.kv_usage_ratio:.0f} % full")
+    return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full")
 
 
 @_in(TRYING)
@@ -187,6 +197,11 @@ def collapse(view: View) -> Veto | None:
     if view.state.collapsed < 2:
         return None
     return Veto(DecisionReason.ACCEPTANCE_COLLAPSED, "acceptance is far below its history; check the outputs")
+
+
+def _unknown(gauge: str, consequence: str) -> Veto:
+    """What nobody measures may be at its worst."""
+    return Veto(DecisionReason.METRICS_GAP, f"not every pod shows {gauge}, {consequence}")
 
 
 _Seen = TypeVar("_Seen")

@@ -58,14 +58,16 @@ class View:
         return bool(self.bare.rows) and self.tax.deviation > self.policy.canary_deviation
 
     @property
-    def waiting(self) -> float:
-        """Requests that wait for a place, over all pods."""
-        return sum(w.requests_waiting or 0.0 for w in self.windows)
+    def waiting(self) -> float | None:
+        """Requests that wait for a place, over all pods; None while one does not tell."""
+        told = [w.requests_waiting for w in self.windows if w.requests_waiting is not None]
+        return sum(told) if len(told) == len(self.windows) else None
 
     @property
-    def kv_usage_ratio(self) -> float:
-        """Of the fullest pod, 0..1."""
-        return max((w.kv_usage_ratio or 0.0 for w in self.windows), default=0.0)
+    def kv_usage_ratio(self) -> float | None:
+        """Of the fullest pod, 0..1; None while one does not tell."""
+        told = [w.kv_usage_ratio for w in self.windows if w.kv_usage_ratio is not None]
+        return max(told, default=0.0) if len(told) == len(self.windows) else None
 
     def with_state(self, state: TunerState) -> View:
         """The same with another state."""

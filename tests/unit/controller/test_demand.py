@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from outrider.api.schedule import Schedule
+from outrider.api.schedule import Schedule, Tier
 from outrider.controller.demand import Capacity, Demand, demand
 from outrider.controller.demand_metrics import DemandMetrics
 from outrider.tuning.window import Gap, GapReason, Observation, Window
@@ -96,7 +96,30 @@ def test_without_any_window_nothing_is_said() -> None:
 
 
 def test_an_idle_model_keeps_one_replica() -> None:
-    assert needs(a_window(batch=0, waiting=None, kv=None), replicas=3) == Demand(1, 0.0)
+    assert needs(a_window(batch=0), replicas=3) == Demand(1, 0.0)
+
+
+@pytest.mark.parametrize("window", [a_window(waiting=None), a_window(kv=None)], ids=["waiting", "kv"])
+def test_a_pod_that_does_not_show_a_gauge_counts_like_the_others_and_not_as_idle(window: Window) -> None:
+    assert demand([window], replicas=1, table=K0, capacity=HUNDRED) is None
+    assert needs(a_window(batch=80), window, replicas=2) == Demand(2, 0.8)
+
+
+TABLES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 8)), max_size=4, unique_by=lambda row: row[0])
+
+
+@given(TABLES, st.integers(0, 8), st.integers(1, 60), st.integers(1, 200))
+def test_the_largest_batch_that_fits_is_found_without_trying_each(
+    rows: list[tuple[int, int]], last: int, largest: int, budget: int
+) -> None:
+    table = Schedule((*(Tier(limit, k) for limit, k in sorted(rows)), Tier(None, last)))
+    fits = [b for b in range(1, largest + 1) if b * (1 + table.k_at(b)) <= budget]
+    assert Capacity(largest, budget).at(table) == max(fits, default=1)
+
+
+@pytest.mark.timeout(60)  # for a walk over every batch, which would take minutes
+def test_a_batch_limit_of_a_billion_is_no_walk_over_a_billion() -> None:
+    assert Capacity(10**9, max_num_batched_tokens=8).at(Schedule.parse("8:3,*:0")) == 2
 
 
 @given(st.floats(0.1, 500), st.floats(0, 500), st.floats(0, 1), st.integers(1, 20))
