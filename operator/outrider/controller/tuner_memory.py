@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.tuning.decision import BinEstimates
+from outrider.tuning.limits import Words
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.state import TunerState
-from outrider.tuning.stored import StateError, from_wire, to_wire
+from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,11 @@ class _Stored(BaseModel):
     state: JsonValue
 
 
+_MOST_BINS = 64
+"""Twice as many as a batch of 2^31 would need."""
+
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
-_ESTIMATES = TypeAdapter(dict[str, BinEstimates])
+_ESTIMATES = TypeAdapter(Annotated[dict[Words, BinEstimates], Field(max_length=_MOST_BINS)])
 _RELAUNCHES = TypeAdapter(RelaunchState)
 
 
@@ -68,7 +73,7 @@ def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
     """The inverse, for a model as it is now; None when the user has changed what the state rests on.
 
     Raises:
-        StateError: corrupt, or written by another version or for other candidates.
+        StateError: corrupt, too large, or written by another version or for other candidates.
     """
     stored = _read(text)
     if (stored.mode, stored.static) != (model.mode, model.static.to_wire()):
@@ -105,6 +110,9 @@ def _relaunches(stored: _Stored) -> RelaunchState:
 
 
 def _read(text: str) -> _Stored:
+    # Before anything is parsed: whoever may edit the object decides on the rest of its size.
+    if len(text) > LARGEST_BYTES:
+        raise StateError(f"{len(text)} characters, at most {LARGEST_BYTES} are read")
     try:
         return _Stored.model_validate_json(text)
     except ValidationError as error:

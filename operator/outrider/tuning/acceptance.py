@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from outrider.api.drafting import MAX_K
+from outrider.tuning.limits import Count
 from outrider.tuning.policy import Policy
 from outrider.tuning.readings import Reading
 
@@ -17,12 +21,15 @@ _PRIOR_COUNT = 4.0
 """A position that nobody drafted is taken to accept like the one before, with the weight of a few drafts."""
 
 
+_PerPosition = Annotated[tuple[Count, ...], Field(max_length=MAX_K)]
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Per position: drafts that got so far (`tried`), and those accepted there too. Older ones count less."""
 
-    tried: tuple[float, ...] = ()
-    accepted: tuple[float, ...] = ()
+    tried: _PerPosition = ()
+    accepted: _PerPosition = ()
     shifted: bool = False  # the newest readings tell of other text than before
 
     def rates(self, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

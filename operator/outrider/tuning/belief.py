@@ -13,6 +13,9 @@ from outrider.tuning.readings import Reading, Readings
 from outrider.tuning.state import TunerState
 from outrider.tuning.surface import Array, Point, predict
 
+_AT_ONCE = 256
+"""Readings that are compared at a time, since a covariance takes memory with the square of them."""
+
 
 @dataclass(frozen=True)
 class Belief:
@@ -98,16 +101,17 @@ def residuals(
     state: TunerState, rows: Sequence[Reading], policy: Policy, now: float
 ) -> list[tuple[float, float, float]]:
     """Per reading: log step time over what is known of it, and the variances of the known and the reading."""
-    if not rows:
-        return []
     noise = state.noise(policy)
-    points = [Point.of(row) for row in rows]
-    means, covariance = predict(state.known, points, policy, noise=noise, now=now)
-    known = np.diag(covariance)
-    return [
-        (log(r.step_seconds) - float(m), max(float(v), 0.0), noise**2 * 10.0 / r.seconds)
-        for r, m, v in zip(rows, means, known, strict=True)
-    ]
+    found = []
+    for first in range(0, len(rows), _AT_ONCE):
+        part = rows[first : first + _AT_ONCE]
+        points = [Point.of(row) for row in part]
+        means, covariance = predict(state.known, points, policy, noise=noise, now=now)
+        found += [
+            (log(r.step_seconds) - float(m), max(float(v), 0.0), noise**2 * 10.0 / r.seconds)
+            for r, m, v in zip(part, means, np.diag(covariance), strict=True)
+        ]
+    return found
 
 
 def _batch_size(index: int, state: TunerState, readings: Readings, policy: Policy) -> float:

@@ -10,11 +10,8 @@ from outrider.tuning.belief import Belief, residuals
 from outrider.tuning.policy import Policy
 from outrider.tuning.readings import Reading, Readings
 from outrider.tuning.state import BinState, Drift, Pace, TunerState
-from outrider.tuning.surface import Known
+from outrider.tuning.surface import MOST_KNOWN, Known
 from outrider.tuning.tax import Sample, Tax
-
-_MOST_KNOWN = 96
-"""Cells that are remembered; the least measured go first."""
 
 _SURPRISE = 0.15
 """Standard error of a log step time above which a reading surprises nobody."""
@@ -136,9 +133,9 @@ def _remember(state: TunerState, rows: tuple[Reading, ...], policy: Policy, now:
         pace = state.pods[row.pod].mean if row.pod in state.pods else 0.0
         new = Known.of(row, pace)
         known[new.key] = known[new.key].plus(new, policy) if new.key in known else new
-    if len(known) > _MOST_KNOWN:
+    if len(known) > MOST_KNOWN:
         heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, policy))
-        known = {k.key: k for k in heaviest[:_MOST_KNOWN]}
+        known = {k.key: k for k in heaviest[:MOST_KNOWN]}
     return tuple(sorted(known.values(), key=lambda k: (k.bin, k.k, -1 if k.octave is None else k.octave)))
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log1p, log2
+from operator import add
 
 from outrider.api.schedule import Schedule
+from outrider.tuning.limits import LARGEST_BATCH
 from outrider.tuning.policy import Policy
 from outrider.tuning.window import Cell, Window
+
+_SHORTEST_STEP, _LONGEST_STEP = 1e-6, 3600.0
+"""Seconds. No engine is faster, and none that slow is worth tuning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,30 @@ class Reading:
     drafted: tuple[float, ...]  # per position
     accepted: tuple[float, ...]
     at: float  # unix seconds
+
+    def plus(self, other: Reading) -> Reading:
+        """Both together, of the same pod, bin, K and time."""
+        context = other.context_tokens
+        return replace(
+            self,
+            steps=self.steps + other.steps,
+            seconds=self.seconds + other.seconds,
+            requests=self.requests + other.requests,
+            tokens=self.tokens + other.tokens,
+            prefill_tokens=self.prefill_tokens + other.prefill_tokens,
+            context_tokens=None if context is None else (self.context_tokens or 0.0) + context,
+            drafted=tuple(map(add, self.drafted, other.drafted)),
+            accepted=tuple(map(add, self.accepted, other.accepted)),
+        )
+
+    @property
+    def plausible(self) -> bool:
+        """Whether an engine can have done it; the law takes logarithms of it."""
+        return (
+            self.seconds >= _SHORTEST_STEP
+            and _SHORTEST_STEP <= self.step_seconds <= _LONGEST_STEP
+            and 0.5 <= self.batch_size <= LARGEST_BATCH
+        )
 
     @property
     def step_seconds(self) -> float:
@@ -90,14 +119,26 @@ def read(windows: Iterable[Window], in_force: Schedule, policy: Policy) -> Readi
     for window in windows:
         if window.cells:
             exact = True
-            rows += (_of_cell(window, cell, policy) for cell in window.cells if _usable(cell, policy))
+            rows += _of_cells(window, policy)
         elif window.batch_size is not None and window.engine_seconds > 0:
             k = in_force.k_at(max(1, round(window.batch_size)))
-            if k in policy.candidates and not _straddles(window, policy) and _ran_with(window, k, policy):
-                rows.append(_of_window(window, k, policy))
+            row = _of_window(window, k, policy)
+            if k in policy.candidates and row.plausible and _is_of_one_k(window, k, policy):
+                rows.append(row)
             else:
                 mixed += 1
     return Readings(tuple(rows), mixed, exact)
+
+
+def _of_cells(window: Window, policy: Policy) -> list[Reading]:
+    """One per batch bin and K, into however many bins the engine divides its batches."""
+    found: dict[tuple[int, int], Reading] = {}
+    for cell in window.cells:
+        if _usable(cell, policy):
+            row = _of_cell(window, cell, policy)
+            key = row.bin, row.k
+            found[key] = found[key].plus(row) if key in found else row
+    return [row for row in found.values() if row.plausible]
 
 
 def _usable(cell: Cell, policy: Policy) -> bool:
@@ -138,6 +179,10 @@ def _of_window(window: Window, k: int, policy: Policy) -> Reading:
         accepted=window.accepted_per_position[:k],
         at=window.ended_at,
     )
+
+
+def _is_of_one_k(window: Window, k: int, policy: Policy) -> bool:
+    return not _straddles(window, policy) and _ran_with(window, k, policy)
 
 
 def _straddles(window: Window, policy: Policy) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from outrider.api.launch import Launch, LaunchOrder
+from outrider.tuning.limits import UnixSeconds, Whole, Words
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A launch that failed or was slower; not tried again before its time."""
 
-    launch: str  # as `Launch` writes it
-    until: float  # unix seconds
+    launch: Words  # as `Launch` writes it
+    until: UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +25,16 @@ class RelaunchState:
 
     order: LaunchOrder = field(default_factory=LaunchOrder)
     before: Launch = field(default_factory=Launch)  # of the replicas, before the last relaunch
-    started_at: float | None = None  # unix seconds of the last relaunch of the replicas
-    done_at: float | None = None  # when all pods ran it; None while it is under way
-    taken_back: str = ""  # why the last relaunch goes back to an earlier launch; "" where it does not
+    started_at: UnixSeconds | None = None  # of the last relaunch of the replicas
+    done_at: UnixSeconds | None = None  # when all pods ran it; None while it is under way
+    taken_back: Words = ""  # why the last relaunch goes back to an earlier launch; "" where it does not
     gain_told: bool = True  # of the last relaunch
-    strikes: int = 0  # relaunches in a row that failed or came to nothing
-    refused: tuple[Refused, ...] = ()
-    wish: str | None = None  # the launch that looks better, as `Launch` writes it
-    wished_at: float | None = None  # unix seconds since when it does so without a break
-    canary_at: float | None = None  # unix seconds when the last canary was ordered
-    canary_ready_at: float | None = None  # unix seconds from which on it served
+    strikes: Whole = 0  # relaunches in a row that failed or came to nothing
+    refused: Annotated[tuple[Refused, ...], Field(max_length=64)] = ()
+    wish: Words | None = None  # the launch that looks better, as `Launch` writes it
+    wished_at: UnixSeconds | None = None  # since when it does so without a break
+    canary_at: UnixSeconds | None = None  # when the last canary was ordered
+    canary_ready_at: UnixSeconds | None = None  # from which on it served
 
     @property
     def under_way(self) -> bool:

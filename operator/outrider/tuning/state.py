@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import exp, log
+from typing import Annotated
+
+from pydantic import Field
 
 from outrider.api.schedule import Schedule, Tier
 from outrider.tuning.acceptance import Profile
+from outrider.tuning.limits import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
 from outrider.tuning.policy import Policy
-from outrider.tuning.surface import Known
+from outrider.tuning.surface import MOST_KNOWN, Known
 from outrider.tuning.tax import Tax
 
 _LOG_OF_SQUARED_NORMAL = -1.27
@@ -24,11 +28,11 @@ _NOISE_RATE = 0.004
 class Trial:
     """One K in one bin, in force on all pods for a short while: for engines that cannot probe."""
 
-    bin: int
-    k: int
-    started_at: float  # unix seconds
-    heard_at: float  # unix seconds of its newest measurement, or of its start
-    seconds: float = 0.0  # engine time measured
+    bin: Whole
+    k: Whole
+    started_at: UnixSeconds
+    heard_at: UnixSeconds  # of its newest measurement, or of its start
+    seconds: Seconds = 0.0  # engine time measured
 
     def starved(self, policy: Policy, now: float) -> bool:
         """Whether nobody measured it for too long."""
@@ -39,18 +43,20 @@ class Trial:
 class BinState:
     """What is chosen for one batch bin."""
 
-    k: int  # in force outside of trials
+    k: Whole  # in force outside of trials
     decided: bool = False  # k was chosen; otherwise it is the static table's, row by row
     visited: bool = False  # engines were here; otherwise k is a guess from other bins
-    settled_at: float | None = None  # unix seconds of the last choice; None while it is calibrated
-    credit: float = 0.0  # seconds of calibration left
-    replaced: int | None = None  # the K before the last change, to roll back to
-    changed_at: float | None = None  # unix seconds
-    switches: float = 0.0  # changes up to the last one, older ones counting less
+    settled_at: UnixSeconds | None = None  # of the last choice; None while it is calibrated
+    credit: Seconds = 0.0  # of calibration left
+    replaced: Whole | None = None  # the K before the last change, to roll back to
+    changed_at: UnixSeconds | None = None
+    switches: Count = 0.0  # changes up to the last one, older ones counting less
 
     def recent_switches(self, now: float) -> float:
         """Changes of the last hour, older ones counting less."""
-        return 0.0 if self.changed_at is None else self.switches * exp(-(now - self.changed_at) / 3600.0)
+        if self.changed_at is None:
+            return 0.0
+        return self.switches * exp(-max(0.0, now - self.changed_at) / 3600.0)
 
     def changed_to(self, k: int, now: float, *, settled: bool) -> BinState:
         """Another K is chosen."""
@@ -73,8 +79,8 @@ class BinState:
 class Drift:
     """Two-sided CUSUM of standardised residuals. Source: Page 1954."""
 
-    up: float = 0.0
-    down: float = 0.0
+    up: Count = 0.0
+    down: Count = 0.0
 
     def after(self, residual: float, policy: Policy) -> Drift:
         """One more residual, in standard deviations."""
@@ -92,9 +98,9 @@ class Drift:
 class Ledger:
     """What tuning gained against the static table, and how often K was 0; averages that forget."""
 
-    gain: float = 0.0  # relative
-    k0_duty: float = 0.0  # 0..1
-    weight: float = 0.0  # 0..1: how much of the time to judge by has been seen
+    gain: Gain = 0.0
+    k0_duty: Share = 0.0
+    weight: Share = 0.0  # how much of the time to judge by has been seen
 
     def after(self, gain: float, *, k0: float, seconds: float, policy: Policy) -> Ledger:
         """`seconds` more of it; `k0`: share of them with K=0."""
@@ -110,8 +116,8 @@ class Ledger:
 class Pace:
     """Log of a pod's step time over that of an average pod, and the variance of that guess."""
 
-    mean: float = 0.0
-    variance: float = 0.09
+    mean: Log = 0.0
+    variance: Variance = 0.09
 
     def after(self, residual: float, variance: float) -> Pace:
         """One more measurement (Kalman)."""
@@ -129,21 +135,21 @@ class TunerState:
     candidates: tuple[int, ...]  # of the policy that it was made under
     edges: tuple[int, ...]  # of that policy's batch bins
     bins: Mapping[int, BinState] = field(default_factory=dict)  # by index
-    known: tuple[Known, ...] = ()
+    known: Annotated[tuple[Known, ...], Field(max_length=MOST_KNOWN)] = ()
     profile: Profile = field(default_factory=Profile)
     pods: Mapping[str, Pace] = field(default_factory=dict)  # by name; empty for a single pod
     trial: Trial | None = None
-    at: float | None = None  # unix seconds of the last tick
-    ticks: int = 0
-    probe_credit: float = 0.0  # seconds
-    loss: float = 0.0  # expected cost of recent slices against no speculation, seconds
-    log_noise: float = 0.0  # log of the noise found over the policy's
+    at: UnixSeconds | None = None  # of the last tick
+    ticks: Whole = 0
+    probe_credit: Seconds = 0.0
+    loss: Seconds = 0.0  # expected cost of recent slices against no speculation
+    log_noise: Log = 0.0  # log of the noise found over the policy's
     drift: Drift = field(default_factory=Drift)
     ledger: Ledger = field(default_factory=Ledger)
-    pinned_until: float | None = None  # unix seconds; the static table holds so long
-    first_accepted: float = 0.0  # drafts whose first token was accepted, over the whole history
-    first_drafted: float = 0.0
-    collapsed: int = 0  # neighbouring ticks with first-position acceptance far below that history
+    pinned_until: UnixSeconds | None = None  # the static table holds so long
+    first_accepted: Count = 0.0  # drafts whose first token was accepted, over the whole history
+    first_drafted: Count = 0.0
+    collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
     tax: Tax | None = None  # of K=0; None until a launch without drafter was measured
 
     @classmethod

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from outrider.api.drafting import MAX_K
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 
@@ -14,6 +15,10 @@ VERSION = 3
 """Of the stored form. Raise it when a field changes its meaning, and add to `_UPGRADES`."""
 
 LARGEST_BYTES = 64 * 1024
+
+_MOST_ROWS = 64
+"""Of a table: the user's 16 and one per batch bin."""
+_LARGEST_EDGE = 2**31
 
 
 class StateError(ValueError):
@@ -59,7 +64,22 @@ def from_wire(data: object, policy: Policy) -> TunerState:
     named |= {b.replaced for b in state.bins.values() if b.replaced is not None}
     if not named | ({state.trial.k} if state.trial else set()) <= set(policy.candidates):
         raise StateError("a K that is no candidate")
+    _require_sound(state)
     return state
+
+
+def _require_sound(state: TunerState) -> None:
+    """What the law itself would never have written."""
+    if len({known.key for known in state.known}) < len(state.known):
+        raise StateError("the same cell twice")
+    for tier in (*state.static.tiers, *state.schedule.tiers):
+        if not tier.num_speculative_tokens <= MAX_K or not (tier.max_batch_size or 0) <= _LARGEST_EDGE:
+            raise StateError("a table with numbers beyond any engine")
+    if max(len(state.static.tiers), len(state.schedule.tiers)) > _MOST_ROWS:
+        raise StateError(f"a table with more than {_MOST_ROWS} rows")
+    tried, accepted = state.profile.tried, state.profile.accepted
+    if len(tried) != len(accepted) or any(hits > count for count, hits in zip(tried, accepted, strict=True)):
+        raise StateError("more accepted than drafted")
 
 
 def _upgraded(data: object) -> object:

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log, log2
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from outrider.tuning.limits import Log, Seconds, UnixSeconds, Whole
 from outrider.tuning.policy import Policy
 from outrider.tuning.readings import Reading
 
 Array = NDArray[np.float64]
+
+MOST_KNOWN = 96
+"""Cells that are remembered; the least measured go first. The surface takes time with the cube of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +33,15 @@ class Known:
     All of them are what the surface is linear in, so that a mean lies on it where its parts do.
     """
 
-    bin: int
-    k: int
-    octave: int | None
-    seconds: float  # engine time; older counts less
-    log_step: float  # log of the mean step time, of a pod of average pace
-    log_batch: float  # log2
-    log_context: float | None  # log2
-    log_prompts: float  # log of the tokens of a step over those that are no prompt
-    at: float  # unix seconds of the newest
+    bin: Whole
+    k: Whole
+    octave: Annotated[int, Field(ge=-60, le=60)] | None
+    seconds: Seconds  # engine time; older counts less
+    log_step: Log  # log of the mean step time, of a pod of average pace
+    log_batch: Log  # log2
+    log_context: Log | None  # log2
+    log_prompts: Log  # log of the tokens of a step over those that are no prompt
+    at: UnixSeconds  # of the newest
 
     @property
     def key(self) -> tuple[int, int, int | None]:

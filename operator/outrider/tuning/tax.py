@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log1p, sqrt
 
+from outrider.tuning.limits import Log, UnixSeconds, Variance
 from outrider.tuning.policy import Policy
 
 
@@ -22,9 +23,9 @@ class Sample:
 class Tax:
     """Log of the step time with K=0 beside a drafter over that of a launch without one."""
 
-    mean: float
-    variance: float
-    measured_at: float | None = None  # unix seconds of the newest measurement; None: a prior
+    mean: Log
+    variance: Variance
+    measured_at: UnixSeconds | None = None  # of the newest measurement; None: a prior
 
     @classmethod
     def prior(cls, policy: Policy) -> Tax:
