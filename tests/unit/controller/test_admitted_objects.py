@@ -20,7 +20,7 @@ from outrider.controller.store import Key, Store
 from outrider.controller.store_fleet import StoreFleet
 from outrider.plan import PlanSettings
 from outrider.plan.names import MODEL_LABEL
-from tests.unit.api.from_schema import admitted, anything, deep, odd_texts, scalars, schema_of
+from tests.unit.api.from_schema import admitted, anything, deep, odd_numbers, odd_texts, scalars, schema_of
 from tests.unit.controller.factories import NOW, a_launch_order, a_raw_model, a_raw_pod
 from tests.unit.controller.quiet_cluster import QuietCluster
 
@@ -35,16 +35,11 @@ annotations = st.fixed_dictionaries({}, optional={PAUSED: texts, OVERRIDE: texts
 metadata = st.fixed_dictionaries(
     {"annotations": annotations}, optional={"labels": st.just({MODEL_LABEL: "other"})}
 )
-flags = st.sampled_from(
-    [
-        "max-num-seqs",
-        "max_num_seqs",
-        "max-num-batched-tokens",
-        "shutdown-timeout",
-        "dtype",
-        "é",
-        "compilation-config",
-    ]
+numeric = st.sampled_from(
+    ["max-num-seqs", "max-num-batched-tokens", "max_num_batched_tokens", "shutdown-timeout"]
+)
+flags = st.dictionaries(numeric, odd_numbers, max_size=1) | st.dictionaries(
+    numeric | st.text(max_size=3), scalars | st.lists(scalars, max_size=2), max_size=2
 )
 containers = st.fixed_dictionaries(
     {"name": st.just("engine") | scalars},
@@ -68,7 +63,7 @@ objects_that_reach_the_plan = st.builds(
     lambda args, overlay, about: _object(
         {**a_raw_model()["spec"], "engine": {"image": "e:1", "args": args}, "podTemplate": overlay}, {}, about
     ),
-    st.dictionaries(flags, scalars | st.lists(scalars, max_size=2), max_size=3),
+    flags,
     st.fixed_dictionaries({}, optional={"spec": overlays}),
     metadata,
 )
