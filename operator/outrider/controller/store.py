@@ -286,8 +286,9 @@ def _is_config_map_of(kind: str, metadata: Metadata, name: Callable[[str], str])
 
 
 def _name_in(raw: JsonObject) -> str:
-    metadata = raw.get("metadata") or {}
-    return f"{raw.get('kind', 'object')} {metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    metadata = raw.get("metadata")
+    name = f"{metadata.get('namespace')}/{metadata.get('name')}" if isinstance(metadata, dict) else "nameless"
+    return f"{raw.get('kind', 'object')} {name}"
 
 
 def _told(error: Exception) -> str:

@@ -163,7 +163,8 @@ def test_a_pod_that_cannot_be_read_is_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [a_pod_that_nobody_can_read(), {}, {"metadata": None}, {"metadata": {"name": 3}}]
+    "odd",
+    [a_pod_that_nobody_can_read(), {}, {"metadata": None}, {"metadata": {"name": 3}}, {"metadata": "m"}],
 )
 def test_a_full_read_takes_all_that_can_be_read(odd: dict[str, object]) -> None:
     shelf = a_shelf()
