@@ -7,7 +7,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint cluster generate golden bench clean clean-cache
+.PHONY: help demo test lint cluster generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ golden: ## Write the golden manifests and traces again; read the diff
 	@$(UP) --until workspace
 	$(RUN) python -m tests.unit.plan.golden --write
 	$(RUN) python -m tests.unit.tuning.golden --write
+
+mutants: ## Change the safety files in small ways; do tests notice? Result in out/mutants. ARGS="--only law"
+	@$(UP) --until workspace
+	$(RUN) python -m tests.mutants $(ARGS)
 
 bench: bench-tuning ## Run the benchmarks; results in out/bench
 

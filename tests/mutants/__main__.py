@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,10 +20,9 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from cosmic_ray.mutating import use_mutation
-from cosmic_ray.testing import run_tests
-from cosmic_ray.work_item import TestOutcome
 
 from tests.mutants.operators import operators
+from tests.mutants.runner import passes
 from tests.mutants.sample import Mutant, sample
 from tests.mutants.targets import TARGETS
 
@@ -60,10 +57,11 @@ def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="outrider-mutants-") as folder:
         copies = [_copy(Path(folder) / str(index)) for index in range(options.jobs)]
-        limits = _in_copies(copies, files, _limit)
+        tests = sorted({TARGETS[file] for file in files})
+        limits = dict(zip(tests, _in_copies(copies, tests, _limit), strict=True))
         jobs = [
-            (file, mutant, limit)
-            for file, limit in zip(files, limits, strict=True)
+            (file, mutant, limits[TARGETS[file]])
+            for file in files
             for mutant in sample(_read(file), options.count, f"{options.seed} {file}")
         ]
         print(f"{len(jobs)} mutants of {len(files)} files", flush=True)
@@ -137,15 +135,16 @@ def _in_copies(
         return list(pool.map(alone, jobs))
 
 
-def _limit(copy: Path, file: str) -> float:
+def _limit(copy: Path, tests: str) -> float:
     """Seconds after which a test run has failed: thrice what it takes when nothing is changed."""
     began = time.monotonic()
-    run = subprocess.run(["sh", "-c", _command(copy, file)], capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        raise SystemExit(
-            f"the tests of {file} fail without a mutant:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
-        )
+    if not passes(copy, tests, log=_log(copy)):
+        raise SystemExit(f"{tests} fail without a mutant:\n{_log(copy).read_text(encoding='utf-8')[-2000:]}")
     return 3 * (time.monotonic() - began) + 20
+
+
+def _log(copy: Path) -> Path:
+    return copy.with_suffix(".log")
 
 
 def _try(copy: Path, file: str, mutant: Mutant, limit: float) -> Outcome:
@@ -153,8 +152,7 @@ def _try(copy: Path, file: str, mutant: Mutant, limit: float) -> Outcome:
     with use_mutation(copy / file, operators()[mutant.operator], mutant.occurrence) as (before, after):
         if after is None:
             raise SystemExit(f"{mutant} is none of {file}")
-        outcome, _ = run_tests(_command(copy, file), limit)
-    caught = outcome is not TestOutcome.SURVIVED
+        caught = not passes(copy, TARGETS[file], log=_log(copy), limit=limit)
     lines = unified_diff(before.splitlines(), after.splitlines(), file, file, n=1, lineterm="")
     difference = "\n".join(lines)
     seconds = time.monotonic() - began
@@ -165,13 +163,6 @@ def _try(copy: Path, file: str, mutant: Mutant, limit: float) -> Outcome:
     if not caught:
         print(difference, flush=True)
     return Outcome(file, mutant, caught, difference)
-
-
-def _command(copy: Path, file: str) -> str:
-    """The tests of a file in a copy, whose packages go before the installed ones."""
-    packages = os.pathsep.join(str(copy / package) for package in ("operator", "engine_image"))
-    options = "-x -q -p no:cacheprovider --hypothesis-seed=0"
-    return f"env -C {copy} PYTHONPATH={packages} {sys.executable} -m pytest {options} {TARGETS[file]}"
 
 
 def _read(file: str) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_LAW = "tests/unit/tuning/test_guarded.py tests/unit/tuning/test_golden.py tests/unit/tuning/test_law.py"
+_LAW = " ".join(
+    f"tests/unit/tuning/test_{name}.py"
+    for name in ("guarded", "golden", "guardrails", "state", "choose", "explore", "stored", "law")
+)
 _LEADING = "tests/unit/cluster tests/unit/controller -k 'lease or leader or process'"
 _PUSHING = "tests/unit/engine/test_actuation.py tests/unit/tuning_loop"
 _WINDOWS = "tests/unit/telemetry/test_windows.py tests/unit/telemetry/test_cells.py"
@@ -12,12 +15,10 @@ _PLUGIN = "tests/unit/engine_plugin"
 
 TARGETS: Mapping[str, str] = {
     "operator/outrider/tuning/law.py": _LAW,
-    "operator/outrider/tuning/guardrails.py": f"tests/unit/tuning/test_guardrails.py {_LAW}",
-    "operator/outrider/tuning/trying.py": f"tests/unit/tuning/test_explore.py {_LAW}",
+    "operator/outrider/tuning/guardrails.py": _LAW,
+    "operator/outrider/tuning/trying.py": _LAW,
     "operator/outrider/tuning/choose.py": _LAW,
-    "operator/outrider/tuning/state.py": (
-        f"tests/unit/tuning/test_state.py tests/unit/tuning/test_stored.py {_LAW}"
-    ),
+    "operator/outrider/tuning/state.py": _LAW,
     "operator/outrider/tuning/stored.py": "tests/unit/tuning/test_stored.py",
     "operator/outrider/controller/launching.py": (
         "tests/unit/tuning_loop/test_relaunches.py tests/unit/controller/test_launch_desk.py"
