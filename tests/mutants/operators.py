@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import parso
@@ -60,12 +61,17 @@ class NotCalled(Operator):
 OWN: Mapping[str, Operator] = {"NeverHolds": NeverHolds(), "NotCalled": NotCalled()}
 
 
+_ORDER = "(Eq|NotEq|Lt|LtE|Gt|GtE)"
+_IDLE = re.compile(f"_BitOr_|_(Is|IsNot)_{_ORDER}$|_{_ORDER}_(Is|IsNot)$")
+"""A `|` nearly always stands in an annotation, which nobody evaluates. Between identity and order: None and
+enums are what they equal, and have no order."""
+
+
 def operators() -> dict[str, Operator]:
-    """By name. Without those that need names of variables, and without a `|` that is another operator:
-    most of them stand in annotations, which nobody evaluates."""
-    known = OperatorProvider()
-    plain = {name: known[name]() for name in known if not known[name].arguments() and "_BitOr_" not in name}
-    return {**plain, **OWN}
+    """By name, without those that need names of variables and those that tell nothing of the tests."""
+    every = OperatorProvider()
+    known = {name: every[name] for name in every if not _IDLE.search(name)}
+    return {**{name: operator() for name, operator in known.items() if not operator.arguments()}, **OWN}
 
 
 def _conditions(node: NodeOrLeaf) -> Iterator[NodeOrLeaf]:
