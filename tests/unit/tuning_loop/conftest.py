@@ -11,6 +11,7 @@ from outrider.engine.client import EngineClient
 
 @pytest.fixture
 async def engines() -> AsyncIterator[EngineClient]:
-    client = EngineClient(timeout_seconds=0.5)
+    # Long enough for a busy machine; only tests of silent engines wait for it.
+    client = EngineClient(timeout_seconds=3)
     yield client
     await client.aclose()
