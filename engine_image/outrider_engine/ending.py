@@ -8,14 +8,20 @@ error of its own; they are sent away here instead, as something to try again.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from outrider_engine.asgi import App, Message, Receive, Scope, Send
 
 RETRY_AFTER_SECONDS = 1
+SETTLE_SECONDS = 2.0
+"""Within which a request that was taken has reached the engine core."""
 READINESS = ("/health", b"readiness")
 """Path and query of the readiness probe. A server without this middleware answers it by its health."""
 
+_POLL_SECONDS = 0.05
 _READING = ("GET", "HEAD")
 _CLOSE = (b"connection", b"close")
 _UNAVAILABLE = json.dumps(
@@ -39,6 +45,7 @@ class Ending:
     def __init__(self, drain_file: Path | None) -> None:
         self._drain_file = drain_file
         self._stopped = False
+        self._under_way = 0
 
     @property
     def stopped(self) -> bool:
@@ -50,9 +57,29 @@ class Ending:
         """Whether clients are to go elsewhere."""
         return self._stopped or (self._drain_file is not None and self._drain_file.exists())
 
-    def stop(self) -> None:
-        """From here on no new request can be served."""
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """A request that was taken is under way during the block."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    def stop(
+        self, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """From here on no new request is served; returns when the engine may end.
+
+        Those that were taken come first: the core of an engine that ends answers a request that reaches it
+        with an empty completion. Blocks, so it is not for the event loop of a server that goes on.
+        """
+        if self._stopped:
+            return
         self._stopped = True
+        deadline = clock() + SETTLE_SECONDS
+        while self._under_way and clock() < deadline:
+            sleep(_POLL_SECONDS)
 
     def forget_drain(self) -> None:
         """Undo the drain of an earlier container of this pod: the file outlives it."""
@@ -75,7 +102,8 @@ class EndingMiddleware:
         if self._refuses(scope):
             return await answer.refuse()
         try:
-            await self._app(scope, receive, answer.send)
+            with self._ending.request():
+                await self._app(scope, receive, answer.send)
         except Exception:
             # Whatever a request meets in an engine that ends, sending it again is what helps.
             if answer.begun or not self._ending.stopped:

@@ -70,8 +70,8 @@ class ControlApi:
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
-            self._ending.stop()
             loop.call_soon_threadsafe(close_connections, state)
+            self._ending.stop()
 
         self._ending.forget_drain()
         self._engines.on_shutdown(stop)

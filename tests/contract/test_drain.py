@@ -49,11 +49,12 @@ class End:
     """What happened after SIGTERM.
 
     long: how the streams ended that were under way.
-    late: what requests on new connections got, one after the other, until none was taken.
+    late: what requests on new connections got, one after the other, until none was taken, and how the
+        answers of those that got one ended.
     """
 
     long: list[str]
-    late: list[httpx.Response]
+    late: list[tuple[httpx.Response, str]]
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +92,17 @@ def drain(ending: Engine, plugin: Path, drain_file: Path) -> Drain:
 @pytest.fixture(scope="module")
 def end(ending: Engine, drain: Drain) -> End:  # noqa: ARG001 - order
     """SIGTERM after the drain, with streams under way."""
-    with ThreadPoolExecutor(LONG_STREAMS) as pool:
+    with ThreadPoolExecutor(LONG_STREAMS + CLIENTS) as pool:
         streams = [pool.submit(ask_for_long, ending) for _ in range(LONG_STREAMS)]
         until(lambda: ending.counter("vllm:num_requests_running") == LONG_STREAMS)
+        late = [pool.submit(ask_until_none_is_taken, ending, streams=n % 2 == 0) for n in range(CLIENTS)]
+        answered = ending.counter("vllm:request_success_total")
+        until(lambda: ending.counter("vllm:request_success_total") >= answered + CLIENTS)
         ending.process.send_signal(signal.SIGTERM)
-        late = list(ask_until_none_is_taken(ending))
         ending.process.wait(END_SECONDS)
-        return End([stream.result() for stream in streams], late)
+        return End(
+            [stream.result() for stream in streams], [answer for client in late for answer in client.result()]
+        )
 
 
 def test_the_drain_of_an_earlier_container_is_over(drain: Drain) -> None:
@@ -123,14 +128,17 @@ def test_streams_that_are_under_way_at_the_end_arrive_whole(end: End) -> None:
 
 
 def test_what_comes_after_the_end_began_is_to_be_sent_again(end: End) -> None:
-    statuses = Counter(answer.status_code for answer in end.late)
+    statuses = Counter(response.status_code for response, _ in end.late)
     print("late requests got", dict(statuses))
-    refused = [answer for answer in end.late if answer.status_code == 503]
-    assert statuses.keys() <= {200, 503}
-    assert refused
-    assert {(answer.headers["retry-after"], answer.headers["connection"]) for answer in refused} == {
+    refused = [response for response, _ in end.late if response.status_code == 503]
+    assert statuses.keys() == {200, 503}
+    assert {(response.headers["retry-after"], response.headers["connection"]) for response in refused} == {
         ("1", "close")
     }
+
+
+def test_a_request_that_is_taken_as_the_end_begins_is_answered_whole(end: End) -> None:
+    assert {finish for response, finish in end.late if response.status_code == 200} == {"length of 1"}
 
 
 def ask_until_sent_away(engine: Engine, *, streams: bool) -> list[str]:
@@ -149,14 +157,14 @@ def ask_for_long(engine: Engine) -> str:
         return ask(client, LONG_TOKENS, streams=True)[1]
 
 
-def ask_until_none_is_taken(engine: Engine) -> Iterator[httpx.Response]:
-    body = completion_body(1, "late")
+def ask_until_none_is_taken(engine: Engine, *, streams: bool) -> list[tuple[httpx.Response, str]]:
+    answers = []
     while True:
         try:
             with engine.client() as client:
-                yield client.post("/v1/completions", json=body)
+                answers.append(ask(client, 1, streams=streams))
         except httpx.TransportError:
-            return
+            return answers
 
 
 def ask(client: httpx.Client, tokens: int, *, streams: bool) -> tuple[httpx.Response, str]:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from outrider_engine.asgi import Message, Receive, Scope, Send
-from outrider_engine.ending import Ending, EndingMiddleware
+from outrider_engine.ending import SETTLE_SECONDS, Ending, EndingMiddleware
 from outrider_engine.server import close_connections
 
 
@@ -58,6 +58,11 @@ def drain_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def ending(drain_file: Path) -> Ending:
     return Ending(drain_file)
+
+
+def stop(ending: Ending) -> None:
+    """As vLLM's end does, without the wait."""
+    seconds_to_stop(ending)
 
 
 async def nothing() -> Message:
@@ -118,7 +123,7 @@ async def test_a_container_that_starts_anew_does_not_drain(ending: Ending, drain
 
 async def test_a_request_to_an_ending_engine_is_to_be_sent_again(ending: Ending) -> None:
     app = FakeApp()
-    ending.stop()
+    stop(ending)
     answer = await ask(app, ending)
     assert (answer.status, answer.headers[b"retry-after"], answer.closes) == (503, b"1", True)
     assert int(answer.headers[b"content-length"]) == len(answer.body)
@@ -127,7 +132,7 @@ async def test_a_request_to_an_ending_engine_is_to_be_sent_again(ending: Ending)
 
 @pytest.mark.parametrize("path", ["/health", "/metrics"])
 async def test_an_ending_engine_still_tells_of_itself(ending: Ending, path: str) -> None:
-    ending.stop()
+    stop(ending)
     answer = await ask(FakeApp(), ending, path, "GET")
     assert (answer.status, answer.closes) == (200, True)
 
@@ -136,10 +141,61 @@ async def test_an_ending_engine_still_tells_of_itself(ending: Ending, path: str)
 async def test_a_request_that_meets_the_end_before_its_answer_is_to_be_sent_again(
     ending: Ending, app: FakeApp
 ) -> None:
-    app.when_asked = ending.stop
+    app.when_asked = lambda: stop(ending)
     answer = await ask(app, ending)
     assert (answer.status, answer.headers[b"retry-after"], answer.closes) == (503, b"1", True)
     assert b"one" not in answer.body
+
+
+def seconds_to_stop(ending: Ending, when: Callable[[float], None] = lambda _: None) -> float:
+    """What the engine's end waits, on a clock that only a sleep moves. when: called with each time."""
+    now = [100.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        when(now[0] - 100.0)
+
+    ending.stop(clock=lambda: now[0], sleep=sleep)
+    return now[0] - 100.0
+
+
+def test_an_idle_engine_ends_at_once(ending: Ending) -> None:
+    assert seconds_to_stop(ending) == 0
+
+
+def test_the_end_waits_until_requests_that_were_taken_have_reached_the_engine(ending: Ending) -> None:
+    with ending.request():
+        assert seconds_to_stop(ending) == pytest.approx(SETTLE_SECONDS, abs=0.1)
+        assert seconds_to_stop(ending) == 0
+
+
+def test_the_end_waits_no_longer_than_requests_are_under_way(ending: Ending) -> None:
+    request = ending.request()
+    request.__enter__()
+    left: list[float] = []
+
+    def leave(passed: float) -> None:
+        if passed > 0.5 and not left:
+            left.append(passed)
+            request.__exit__(None, None, None)
+
+    assert seconds_to_stop(ending, leave) == pytest.approx(0.5, abs=0.1)
+
+
+async def test_no_new_request_is_taken_while_the_end_waits(ending: Ending) -> None:
+    seen: list[bool] = []
+    with ending.request():
+        seconds_to_stop(ending, lambda _: seen.append(ending.stopped))
+    assert seen
+    assert all(seen)
+
+
+async def test_a_request_is_under_way_until_its_answer_is_sent_or_failed(ending: Ending) -> None:
+    with pytest.raises(RuntimeError):
+        await ask(FakeApp(fails_within=True), ending)
+    waited: list[float] = []
+    await ask(FakeApp(when_asked=lambda: waited.append(seconds_to_stop(ending))), ending)
+    assert waited == [pytest.approx(SETTLE_SECONDS, abs=0.1)]
 
 
 async def test_an_answer_that_began_before_the_end_arrives_whole(ending: Ending) -> None:
@@ -147,7 +203,7 @@ async def test_an_answer_that_began_before_the_end_arrives_whole(ending: Ending)
 
     async def send(message: Message) -> None:
         chunks.append(message)
-        ending.stop()
+        stop(ending)
 
     scope = {"type": "http", "method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
     await EndingMiddleware(FakeApp(), ending=ending)(scope, nothing, send)
@@ -163,12 +219,12 @@ async def test_a_fault_of_an_engine_that_does_not_end_stays_a_fault(ending: Endi
 
 async def test_a_fault_within_an_answer_stays_a_fault_when_the_engine_ends(ending: Ending) -> None:
     with pytest.raises(RuntimeError, match="the engine died"):
-        await ask(FakeApp(fails_within=True, when_asked=ending.stop), ending)
+        await ask(FakeApp(fails_within=True, when_asked=lambda: stop(ending)), ending)
 
 
 async def test_a_websocket_is_left_alone(ending: Ending) -> None:
     app, ended = FakeApp(), []
-    ending.stop()
+    stop(ending)
 
     async def send(message: Message) -> None:
         ended.append(message)
