@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -251,17 +252,20 @@ async def test_a_leader_has_not_lost_while_it_renews() -> None:
             each.cancel()
 
 
-async def test_a_leader_that_finds_another_holder_has_lost_and_never_takes_the_lease_again() -> None:
+@pytest.mark.parametrize("holder", ["another", None])
+async def test_a_leader_that_finds_another_holder_or_none_has_lost_and_never_takes_the_lease_again(
+    holder: str | None,
+) -> None:
     server = LeaseServer()
     async with a_lease_server(server) as api:
         leadership, task = await elect(api)
-        server.edit(holderIdentity="another")
+        server.edit(holderIdentity=holder)
         async with asyncio.timeout(30):
             await leadership.lost()
             await task
         with pytest.raises(NotLeader):
             leadership.check()
-    assert server.spec["holderIdentity"] == "another"
+    assert server.spec["holderIdentity"] == holder
 
 
 async def test_a_leader_whose_requests_hang_may_not_write_once_the_lease_could_be_anothers(
@@ -279,6 +283,18 @@ async def test_a_leader_whose_requests_hang_may_not_write_once_the_lease_could_b
         with pytest.raises(NotLeader):
             leadership.check()
         await task
+
+
+async def test_a_leader_that_slept_for_longer_than_its_lease_may_not_write_though_it_has_not_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_lease_server(LeaseServer()) as api:
+        leadership, task = await elect(api)
+        awake_at = time.monotonic() + term_lock.LEASE_SECONDS + 1
+        monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=lambda: awake_at))
+        with pytest.raises(NotLeader):
+            leadership.check()
+        task.cancel()
 
 
 async def test_no_request_lasts_longer_than_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,9 +174,9 @@ async def test_a_leader_without_rival_takes_the_lease_again_when_the_api_server_
         await until(lambda: operator.loops)
         before = term(operator)
         server.refuse = lambda asked: 503 if "/leases" in asked.path else None
-        await until(lambda: operator.served.value("leases_lost_total") == 1)
+        await until(lambda: operator.served.value("leases_lost_total"))
         server.heal()
-        await until(lambda: len(operator.loops) == 2)
+        await until(lambda: len(operator.loops) > 1)
 
         assert term(operator) > before
 
