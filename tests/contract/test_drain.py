@@ -97,8 +97,10 @@ def end(ending: Engine, drain: Drain) -> End:  # noqa: ARG001 - order
         until(lambda: ending.counter("vllm:num_requests_running") == LONG_STREAMS)
         late = [pool.submit(ask_until_none_is_taken, ending, streams=n % 2 == 0) for n in range(CLIENTS)]
         answered = ending.counter("vllm:request_success_total")
-        until(lambda: ending.counter("vllm:request_success_total") >= answered + CLIENTS)
-        ending.process.send_signal(signal.SIGTERM)
+        try:
+            until(lambda: ending.counter("vllm:request_success_total") >= answered + CLIENTS)
+        finally:
+            ending.process.send_signal(signal.SIGTERM)
         ending.process.wait(END_SECONDS)
         return End(
             [stream.result() for stream in streams], [answer for client in late for answer in client.result()]
