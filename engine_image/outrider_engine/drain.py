@@ -1,6 +1,6 @@
 """Lets an engine's clients go elsewhere before it ends: what its container runs before SIGTERM.
 
-``python -m outrider_engine.drain --port 8000 --at-least 5 --at-most 30``
+``python -m outrider_engine.drain --port 8000 --at-least 5 --at-most 80``
 
 A Service steers new connections only, so a client that keeps one open comes back to a pod that ends.
 The API servers look for the drain file and answer with ``Connection: close`` while it is there.

@@ -61,8 +61,8 @@ _READINESS = "/health?readiness"
 _FORGET_SECONDS = 5
 """Endpoints forget a stopping pod within this time; until then new connections come."""
 _DRAIN_SECONDS = 30
-"""At most: until then a stopping pod waits for its clients to go elsewhere. A client does so at its next
-request, and vLLM closes a connection that is idle for 5 s, so only longer answers are left."""
+"""At most, beside the time of requests that run long: until then a stopping pod waits for its clients to
+go elsewhere. A client does so with its next answer, and vLLM closes a connection that is idle for 5 s."""
 _STOCK_DRAIN_SECONDS = 15
 """Always: a stock engine cannot send clients away. Those whose connections are idle for 5 s in a row,
 or no older than 10 s, have left by then."""
@@ -184,7 +184,10 @@ def _pre_stop(launch: EngineLaunch) -> Json:
     """What comes before SIGTERM, at which vLLM stops taking requests at once."""
     if launch.stock:
         return {"sleep": {"seconds": _STOCK_DRAIN_SECONDS}}
-    limits = {"port": launch.spec.engine.port, "at-least": _FORGET_SECONDS, "at-most": _DRAIN_SECONDS}
+    # Requests have their time before SIGTERM, too: only until then does the next one on the same
+    # connection get an answer, and with it the word to go elsewhere.
+    at_most = _DRAIN_SECONDS + vllm.shutdown_timeout(launch.spec.engine.args)
+    limits = {"port": launch.spec.engine.port, "at-least": _FORGET_SECONDS, "at-most": at_most}
     flags = [word for flag, value in limits.items() for word in (f"--{flag}", str(value))]
     return {"exec": {"command": [*_DRAIN, *flags]}}
 

@@ -184,19 +184,20 @@ def test_a_flag_of_the_user_replaces_a_default() -> None:
 
 @pytest.mark.parametrize("args", [{}, {"shutdown-timeout": 300}, {"shutdown-timeout": 0}])
 def test_requests_may_end_before_a_stopping_pod_is_killed(args: dict[str, object]) -> None:
-    """Beyond their time the pod's grace covers the drain before SIGTERM, and the engine's end."""
+    """The drain before SIGTERM gives them their time; beyond it the grace covers the engine's end."""
     found = a_plan(a_model(engine={"args": args}))
     command = engine_container(found)["lifecycle"]["preStop"]["exec"]["command"]
     drain = int(command[command.index("--at-most") + 1])
     grace = pod_spec(found)["terminationGracePeriodSeconds"]
-    assert grace - drain - int(flag(found, "--shutdown-timeout") or 0) == 10
+    assert drain - int(flag(found, "--shutdown-timeout") or 0) == 30
+    assert grace - drain == 10
 
 
 def test_a_stopping_pod_drains_the_port_that_it_serves_on() -> None:
     found = engine_container(a_plan(a_model(engine={"port": 9000})))
     command = found["lifecycle"]["preStop"]["exec"]["command"]
     assert command[:3] == ["python3", "-m", "outrider_engine.drain"]
-    assert command[3:] == ["--port", "9000", "--at-least", "5", "--at-most", "30"]
+    assert command[3:] == ["--port", "9000", "--at-least", "5", "--at-most", "80"]
 
 
 def test_a_draining_pod_fails_its_readiness_and_no_other_probe() -> None:
