@@ -195,6 +195,7 @@ async def test_an_order_that_could_not_be_stored_is_given_again(engines: EngineC
     assert found is not None
     assert "the API server is away" in found["message"]
     assert world.orders == [LaunchOrder(BARE)]
+    assert happened(world) == [EventReason.RELAUNCHED]
 
 
 @pytest.mark.parametrize(
