@@ -114,6 +114,27 @@ def packed(encoding: str) -> Callable[[httpx.Request], httpx.Response]:
     return lambda _: httpx.Response(200, headers={"Content-Encoding": encoding}, stream=stream)
 
 
+@pytest.mark.parametrize(
+    "raised",
+    [
+        httpx.TooManyRedirects("x"),
+        httpx.StreamClosed(),
+        UnicodeDecodeError("ascii", b"\xff", 0, 1, "x"),
+        TypeError("x"),
+        LookupError("unknown encoding: x"),
+        RecursionError(),
+    ],
+    ids=lambda raised: type(raised).__name__,
+)
+async def test_whatever_http_raises_over_an_answer_is_a_protocol_error(raised: Exception) -> None:
+    def stumbles(_: httpx.Request) -> httpx.Response:
+        raise raised
+
+    client = EngineClient(timeout_seconds=5, transport=httpx.MockTransport(stumbles))
+    with pytest.raises(EngineProtocolError, match=f"unreadable answer: {type(raised).__name__}"):
+        await client.state(EngineAddress("http://engine", "token"))
+
+
 async def test_a_closed_port_is_unreachable(client: EngineClient) -> None:
     async with serving(FakeEngine()) as [pod]:
         address = pod.address

@@ -128,6 +128,18 @@ async def test_a_pod_that_refuses_is_a_warning_that_names_it_and_its_return_is_n
     ]
 
 
+async def test_a_table_that_comes_by_a_relaunch_is_told_with_the_relaunch_alone(
+    engines: EngineClient, law: Deciding
+) -> None:
+    law([(Kind.EXPLOIT, 1), (Kind.HOLD, 1)])
+    async with serving(FakeEngine()) as pods:
+        model = replace(a_model(*pods), relaunching=Relaunching(actuation=Actuation.ROLLOUT))
+        world = World([model])
+        await ticks(world, engines, 2)
+    assert EventReason.RETUNED not in [reason for reason, _, _ in told(world)]
+    assert EventReason.WOULD_RETUNE not in [reason for reason, _, _ in told(world)]
+
+
 async def test_pods_that_wait_for_their_rolling_restart_are_no_failure(engines: EngineClient) -> None:
     async with serving(FakeEngine()) as [pod]:
         other = replace(pod, launch=Launch(schedule=Schedule.constant(5)))
