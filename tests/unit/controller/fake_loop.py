@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from outrider.controller.epochs import Epochs
 from outrider.controller.fleet import Fleet
 from outrider.controller.own_metrics import OwnMetrics
 
@@ -18,8 +19,11 @@ class FakeLoop:
     clings: asyncio.Event | None
     """Until it is set, a loop does not end though it was told to."""
 
-    def __init__(self, *, fleet: Fleet, term: Callable[[], int], metrics: OwnMetrics, **_: Any) -> None:
+    def __init__(
+        self, *, fleet: Fleet, epochs: Epochs, term: Callable[[], int], metrics: OwnMetrics, **_: Any
+    ) -> None:
         self._fleet = fleet
+        self.epochs = epochs
         self.term = term
         self.metrics = metrics
         self.began_at = asyncio.get_running_loop().time()

@@ -213,6 +213,18 @@ async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_count
         assert second.began_at - first.began_at >= 0.05
 
 
+async def test_a_tuning_loop_goes_on_with_the_epochs_of_the_one_before(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
+    loops.fails.append(RuntimeError("a defect"))
+    async with a_server() as server, a_reign(server, loops):
+        await until(lambda: len(loops.made) == 2)
+
+        first, second = loops.made
+        assert second.epochs is first.epochs
+
+
 async def test_models_are_reconciled_while_the_tuning_loop_waits_to_be_started_again(
     loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
