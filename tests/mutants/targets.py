@@ -36,7 +36,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/telemetry/cells.py": _WINDOWS,
     "operator/outrider/telemetry/deltas.py": _WINDOWS,
     "operator/outrider/telemetry/windows.py": _WINDOWS,
-    "operator/outrider/api/schedule.py": "tests/unit/api tests/unit/engine_plugin/test_bins.py",
+    "operator/outrider/api/schedule.py": "tests/unit/api/test_schedule.py tests/unit/api",
     "engine_image/outrider_engine/control.py": f"{_PLUGIN}/test_control.py {_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/core.py": f"{_PLUGIN}/test_core.py {_PLUGIN}/test_engines.py",
     "engine_image/outrider_engine/table.py": f"{_PLUGIN}/test_table.py {_PLUGIN}/test_request.py",

@@ -1,4 +1,4 @@
-"""A table on the wire: read, or refused with the row that is wrong."""
+"""The table: which K a batch gets, its wire form, and the batch bins around it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,87 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Schedule, Tier, bin_low, bin_of, geometric_bins
+
+STEPS = Schedule((Tier(8, 3), Tier(32, 1), Tier(None, 0)))
+
 
 ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
 NUMBERS = st.integers(-1, 12) | st.just(10**9) | st.just(10**5_000) | ODD
 ROWS = st.fixed_dictionaries({"numSpeculativeTokens": NUMBERS}, optional={"maxBatchSize": NUMBERS})
 WIRES = st.recursive(ODD, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner))
-
-
 TABLES = st.builds(
     lambda limits, ks: Schedule(tuple(map(Tier, [*sorted(limits), None], ks))),
     st.sets(st.integers(1, 10**9 - 1), max_size=4),
     st.lists(st.integers(0, 10**9 - 1), min_size=5, max_size=5),
 )
+
+
+def a_wire(*rows: tuple[object, object]) -> list[dict[str, object]]:
+    return [{"maxBatchSize": limit, "numSpeculativeTokens": k} for limit, k in rows]
+
+
+@pytest.mark.parametrize(("batch", "k"), [(1, 3), (8, 3), (8.5, 1), (9, 1), (32, 1), (33, 0), (10_000, 0)])
+def test_a_batch_gets_the_k_of_the_first_row_that_reaches_it(batch: float, k: int) -> None:
+    assert STEPS.k_at(batch) == k
+
+
+def test_a_constant_table_has_one_k_for_all() -> None:
+    assert Schedule.constant(3) == Schedule((Tier(None, 3),))
+
+
+def test_the_values_of_a_table_are_every_k_that_it_names() -> None:
+    assert STEPS.values() == {0, 1, 3}
+
+
+def test_rows_with_the_same_k_become_one() -> None:
+    table = Schedule((Tier(4, 3), Tier(8, 3), Tier(32, 0), Tier(None, 0)))
+    assert table.merged() == Schedule((Tier(8, 3), Tier(None, 0)))
+    assert STEPS.merged() == STEPS
+
+
+def test_the_wire_form_reads_back_as_the_same_table() -> None:
+    wire = STEPS.to_wire()
+    assert wire[-1] == {"numSpeculativeTokens": 0}
+    assert Schedule.from_wire(wire) == STEPS
+
+
+def test_the_smallest_table_that_is_allowed() -> None:
+    assert Schedule.from_wire(a_wire((1, 0), (None, 0))).k_at(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("tiers", "complaint"),
+    [
+        ((), "at least one"),
+        ((Tier(8, 3),), "row 0: the last row must leave out maxBatchSize"),
+        ((Tier(8, 3), Tier(8, 1), Tier(None, 0)), "row 1"),
+        ((Tier(None, 3), Tier(None, 1)), "row 0"),
+        ((Tier(0, 3), Tier(None, 0)), "row 0: maxBatchSize must be at least 1"),
+        ((Tier(8, -1), Tier(None, 0)), "row 0: numSpeculativeTokens must not be negative"),
+        ((Tier(8, 0), Tier(None, -1)), "row 1: numSpeculativeTokens must not be negative"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_with_its_row(tiers: tuple[Tier, ...], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Schedule(tiers)
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        (a_wire((True, 3), (None, 0)), "row 0: maxBatchSize must be a whole number"),
+        (a_wire((8.0, 3), (None, 0)), "row 0: maxBatchSize must be a whole number"),
+        (a_wire((8, 3), (None, True)), "row 1: numSpeculativeTokens must be a whole number"),
+        (a_wire((8, 3), (None, "0")), "row 1: numSpeculativeTokens must be a whole number"),
+        ([{"maxBatchSize": 8}], "row 0: numSpeculativeTokens must be a whole number"),
+    ],
+)
+def test_what_is_no_whole_number_is_refused_with_its_row(
+    rows: list[dict[str, object]], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Schedule.from_wire(rows)
 
 
 @settings(max_examples=60)
@@ -43,7 +111,6 @@ def test_a_table_is_read_back(table: Schedule) -> None:
         ("8:3", "a schedule is a list of rows"),
         ({"numSpeculativeTokens": 3}, "a schedule is a list of rows"),
         ([3], "row 0 must have the fields"),
-        ([{"numSpeculativeTokens": True}], "row 0: numSpeculativeTokens must be a whole number"),
         ([{"numSpeculativeTokens": 10**9}], "row 0: numSpeculativeTokens must be a whole number"),
         (
             [{"maxBatchSize": "8", "numSpeculativeTokens": 3}],
@@ -55,3 +122,26 @@ def test_a_table_is_read_back(table: Schedule) -> None:
 def test_what_is_no_table_is_refused_in_words(rows: object, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Schedule.from_wire(rows)
+
+
+# Bins
+
+
+def test_bins_double_around_powers_of_two() -> None:
+    assert geometric_bins(1) == (1,)
+    assert geometric_bins(2) == geometric_bins(3) == (1, 3)
+    assert geometric_bins(4) == (1, 3, 6)
+    assert geometric_bins(64) == (1, 3, 6, 12, 24, 48, 96)
+
+
+@given(st.integers(1, 1024), st.integers(1, 2000))
+def test_every_batch_lies_in_its_bin_and_the_last_bin_is_open(max_num_seqs: int, batch: int) -> None:
+    edges = geometric_bins(max_num_seqs)
+    index = bin_of(batch, edges)
+    assert bin_low(index, edges) <= batch
+    assert batch <= edges[index] or index == len(edges) - 1
+
+
+def test_a_mean_batch_is_rounded_to_the_requests_that_engines_count() -> None:
+    edges = geometric_bins(64)
+    assert [bin_of(batch, edges) for batch in (0.4, 1.4, 1.6, 6.4, 6.6)] == [0, 0, 1, 2, 3]

@@ -15,7 +15,7 @@ from outrider.api.schedule import Schedule, Tier
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Structural
 from outrider.tuning.law import decide
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import Ledger, TunerState
+from outrider.tuning.state import BinState, Ledger, Trial, TunerState
 from outrider.tuning.stored import from_wire, to_wire
 from outrider.tuning.window import Gap, GapReason, Observation, Window
 from tests.unit.tuning.factories import (
@@ -189,6 +189,41 @@ def test_a_trial_takes_a_whole_tick_of_the_time_for_calibration() -> None:
     assert (first.kind, second.kind) == (Kind.EXPLORE, Kind.EXPLORE)
     left = [d.state.bins[POLICY.bin_of(8.0)].credit for d in (first, second)]
     assert left == [POLICY.calibration_seconds - 10.0, POLICY.calibration_seconds - 10.0 - 7.0]
+
+
+def a_last_trial(*, at: float) -> TunerState:
+    """K 5 is on trial at batch 8, where K 0 is settled; K 3 is settled at batch 1. No time is left."""
+    mine, other = POLICY.bin_of(8.0), POLICY.bin_of(1.0)
+    chosen = BinState(0, decided=True, visited=True, settled_at=0.0)
+    state = a_settled(8.0).state.with_bin(mine, chosen).with_bin(other, replace(chosen, k=3))
+    trial = Trial(mine, 5, started_at=at, heard_at=at)
+    return replace(state, trial=trial, probe_credit=0.0).composed(POLICY, at)
+
+
+def test_a_trial_that_was_no_better_is_taken_back() -> None:
+    state = a_last_trial(at=100.0)
+    decision = tick(state, a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0)
+    assert (chosen(decision), decision.state.trial) == (0, None)
+    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.PROBE_LOST)
+    assert decision.sentence.startswith("batch 7-12: K 5 is not better, ")
+
+
+def test_a_trial_whose_load_is_gone_is_taken_back() -> None:
+    state = a_last_trial(at=100.0)
+    decision = tick(state, a_window(batch=1.0, goodput=true_goodput(1.0, 3), ended_at=105.0), at=105.0)
+    assert (chosen(decision), decision.state.trial) == (0, None)
+    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.LOAD_MOVED)
+    assert decision.sentence == "batch 1: the load left batch 7-12, trial of K 5 ends"
+
+
+def test_a_loss_budget_that_is_used_up_is_so_for_all_pods() -> None:
+    pods = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/b")]
+    used_up = POLICY.loss_budget * POLICY.loss_seconds
+    fresh, poor = (run(replace(a_start(3), loss=loss), *pods, ticks=1)[0].probe for loss in (0.0, used_up))
+    assert fresh is not None
+    assert poor is not None
+    assert {s.num_speculative_tokens for s in fresh.slices} > {s.num_speculative_tokens for s in poor.slices}
+    assert {s.num_speculative_tokens for s in poor.slices} == {0}
 
 
 def test_a_trial_that_nobody_measures_is_given_up() -> None:
