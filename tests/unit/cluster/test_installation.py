@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.cluster.installation import (
@@ -27,7 +27,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(claims)
 def test_a_claim_reads_back_from_a_lease_as_it_was_written(claim: Claim) -> None:
     read = Installation.read(a_raw_lease(annotations=claim.annotations()))
@@ -75,7 +74,6 @@ def test_a_lease_that_claims_nothing_is_no_installation() -> None:
     assert Installation.read(a_raw_lease(annotations={})) is None
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime"]), json_values)
 def test_no_lease_raises(field: str, value: Any) -> None:
     read = Installation.read(a_raw_lease(**{field: value}))

@@ -109,7 +109,7 @@ def check(odd: dict[str, Any], launch: str, order: str) -> None:
     assert told.get("Degraded", {"reason": ""})["reason"] not in ("ReconcileFailed", "NotTuned")
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(odd=whole_objects, launch=texts, order=texts)
 def test_whatever_the_schema_admits_is_carried_out_or_told_and_the_other_model_goes_on(
     odd: dict[str, Any], launch: str, order: str
@@ -117,7 +117,7 @@ def test_whatever_the_schema_admits_is_carried_out_or_told_and_the_other_model_g
     check(odd, launch, order)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(odd=objects_that_reach_the_plan, launch=texts, order=texts)
 def test_whatever_flags_and_overlays_say_is_carried_out_or_told_and_the_other_model_goes_on(
     odd: dict[str, Any], launch: str, order: str

@@ -46,7 +46,7 @@ async def test_an_event_names_the_model_the_reason_and_how_severe_it_is(
 
 
 async def test_a_note_is_cut_to_what_the_api_server_takes() -> None:
-    assert len(written(await tell(answer({}), note="x" * 5_000))["note"]) == 1024
+    assert len(written(await tell(answer({}), note="x" * 5_000))["note"].encode()) == 1024
 
 
 async def test_an_event_that_is_refused_is_lost_and_nothing_else() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from outrider.cluster.installation import Installation
@@ -28,7 +28,6 @@ def views(present: list[Installation]) -> list[Territory]:
     return [territory(own, [other for other in present if other != own]) for own in present]
 
 
-@settings(deadline=None)
 @given(installations, st.sampled_from(["x", "y"]))
 def test_of_all_operators_that_watch_a_namespace_exactly_one_manages_it(
     present: list[Installation], namespace: str
@@ -39,7 +38,6 @@ def test_of_all_operators_that_watch_a_namespace_exactly_one_manages_it(
     assert sum(view.ruler(namespace) is None for view in watching) == 1
 
 
-@settings(deadline=None)
 @given(installations, st.sampled_from(["x", "y"]))
 def test_those_who_stand_by_agree_with_the_one_that_manages(
     present: list[Installation], namespace: str

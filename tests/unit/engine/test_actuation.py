@@ -18,7 +18,7 @@ from tests.unit.engine.fake_engine import FakeEngine, serving
 
 @pytest.fixture
 async def engines() -> AsyncIterator[EngineClient]:
-    client = EngineClient(timeout_seconds=0.5)
+    client = EngineClient(timeout_seconds=3.0)
     yield client
     await client.aclose()
 

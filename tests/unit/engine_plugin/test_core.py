@@ -133,7 +133,7 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestModel.settings = settings(max_examples=60, stateful_step_count=25)
 
 
 def test_the_static_table_replaces_the_launch_table_at_once() -> None:

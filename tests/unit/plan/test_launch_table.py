@@ -26,7 +26,7 @@ def test_more_lengths_than_batch_sizes_are_refused() -> None:
         launch_table((0, 1, 2), 2)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(lengths=draft_lengths, spare=st.integers(0, 500))
 def test_every_length_is_named_once_and_the_table_covers_every_batch_size(
     lengths: list[int], spare: int
@@ -37,7 +37,7 @@ def test_every_length_is_named_once_and_the_table_covers_every_batch_size(
     assert [size for first, last, _ in table for size in range(first, last + 1)] == list(range(1, limit + 1))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(lengths=draft_lengths, spare=st.integers(0, 500))
 def test_the_largest_length_is_the_widest(lengths: list[int], spare: int) -> None:
     table = launch_table(lengths, len(lengths) + spare)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
@@ -166,7 +166,6 @@ def test_a_stock_engine_can_be_launched_without_drafter() -> None:
     assert environment(result)["VLLM_PLUGINS"] == ""
 
 
-@settings(deadline=None)
 @given(schedule=schedules, size=st.integers(1, 256))
 def test_a_stock_engine_drafts_what_the_table_says_at_every_batch_size(schedule: Schedule, size: int) -> None:
     found = [k for first, last, k in stock_table(schedule, 256) if first <= size <= last]

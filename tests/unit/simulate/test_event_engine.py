@@ -37,7 +37,7 @@ def ran(*phases: Traffic, k: int = 1, seed: int = 0, seconds: float = 60.0, **op
     return engine
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), k=st.sampled_from(KS), rate=st.floats(0.2, 4.0))
 def test_open_requests_are_all_served_and_every_token_is_counted_once(seed: int, k: int, rate: float) -> None:
     trace = Trace((opened(rate, seconds=20.0),), seed=seed)
@@ -50,7 +50,7 @@ def test_open_requests_are_all_served_and_every_token_is_counted_once(seed: int,
     assert engine.kv_tokens == pytest.approx(0, abs=1e-3)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), k=st.sampled_from(KS), streams=st.integers(1, 40))
 def test_the_cells_add_up_to_the_stock_counters(seed: int, k: int, streams: int) -> None:
     counters = ran(closed(streams, seconds=20.0), k=k, seed=seed, seconds=20.0).counters
@@ -63,7 +63,7 @@ def test_the_cells_add_up_to_the_stock_counters(seed: int, k: int, streams: int)
     assert {key[1] for key in counters.cells} == {k}
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), k=st.sampled_from((1, 3)))
 def test_generated_tokens_are_steps_first_tokens_and_accepted_ones_less_what_lies_behind_ends(
     seed: int, k: int

@@ -149,7 +149,6 @@ def test_the_healthy_pod_alone_has_a_window_with_cells() -> None:
     assert ALONE.cells
 
 
-@settings(deadline=None)
 @given(st.lists(rows(), max_size=8), st.booleans(), st.randoms(use_true_random=False))
 def test_hostile_rows_in_an_answer_of_prometheus(hostile: list[object], beside: bool, order: object) -> None:
     """beside: the hostile pod has an engine as well, among whose rows the odd ones lie."""
@@ -201,7 +200,7 @@ def responses(draw: st.DrawFn, ran: str) -> httpx.Response:
     return httpx.Response(status, headers={**headers, **draw(ENCODED)}, stream=stream(draw(pages(ran))))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(responses(RAN[0]), responses(RAN[1]))
 def test_a_hostile_page_beside_a_healthy_one(first: httpx.Response, second: httpx.Response) -> None:
     found = asyncio.run(scraped(first, second))
@@ -209,7 +208,6 @@ def test_a_hostile_page_beside_a_healthy_one(first: httpx.Response, second: http
     require_bounded(found.get(HOSTILE))
 
 
-@settings(deadline=None)
 @given(pages(RAN[0]), st.lists(lines()))
 def test_a_page_is_read_or_refused_whole(page: str, more: list[str]) -> None:
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.controller.tuner_memory import read_estimates, read_knowledge
@@ -132,7 +132,6 @@ def numbers(part: object) -> Iterator[tuple[object, object]]:
 EXTREMES = [0, -1, 1, 61, 99.0, 1e6, 1e9, 1e10, 1e11, 1e300, -1e300, 2**53, 1e-300]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_whatever_is_written_into_a_state_it_is_refused_or_the_law_goes_on_with_it(
     data: st.DataObject,

@@ -372,7 +372,7 @@ def after(history: Sequence[Sequence[Observation]], start: TunerState | None = N
 
 
 @given(HISTORIES, STATICS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_only_candidates_are_ever_wanted(history: list[list[Observation]], static: Schedule) -> None:
     for decision in after(history, TunerState.start(static, POLICY)):
         probed = {s.num_speculative_tokens for s in decision.probe.slices} if decision.probe else set()
@@ -380,7 +380,7 @@ def test_only_candidates_are_ever_wanted(history: list[list[Observation]], stati
 
 
 @given(HISTORIES, STATICS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_holding_means_that_the_table_stays(history: list[list[Observation]], static: Schedule) -> None:
     for decision in after(history, TunerState.start(static, POLICY)):
         assert not (decision.kind is Kind.HOLD and decision.changed)
@@ -388,7 +388,7 @@ def test_holding_means_that_the_table_stays(history: list[list[Observation]], st
 
 
 @given(HISTORIES, st.lists(st.sampled_from(GapReason), min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_gaps_never_change_the_table(history: list[list[Observation]], reasons: list[GapReason]) -> None:
     decisions = after(history)
     state = decisions[-1].state if decisions else a_start()
@@ -399,13 +399,13 @@ def test_gaps_never_change_the_table(history: list[list[Observation]], reasons: 
 
 
 @given(st.lists(st.tuples(windows("default/a"), windows("default/b"), windows("default/c")), max_size=8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_order_of_pods_does_not_matter(history: list[tuple[Window, Window, Window]]) -> None:
     assert after(history) == after([seen[::-1] for seen in history])
 
 
 @given(HISTORIES, HISTORIES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_stored_and_continued_equals_continued(
     first: list[list[Observation]], second: list[list[Observation]]
 ) -> None:
@@ -420,7 +420,7 @@ RESTLESS = a_policy(min_gain=0.0, confidence_sigmas=0.0, drift_threshold=1e9, sw
 
 
 @given(st.lists(st.floats(400, 700), min_size=40, max_size=40))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_whatever_the_noise_settled_changes_keep_their_distance(goodputs: list[float]) -> None:
     state, changes = a_settled(8.0).state, list[float]()
     for i, goodput in enumerate(goodputs, 1):

@@ -347,7 +347,7 @@ SIGHTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SIGHTS)
 def test_two_relaunches_are_never_within_the_interval_except_going_back(
     sights: list[tuple[Decision | None, int, bool]],

@@ -7,7 +7,7 @@ from math import exp, log, log1p, log2
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.tuning.surface import Known, Point, predict
@@ -111,7 +111,6 @@ def test_a_longer_context_is_expected_to_be_slower() -> None:
         max_size=20,
     )
 )
-@settings(deadline=None)
 def test_more_measurements_never_make_anything_less_certain(known: list[Known]) -> None:
     points = (a_point(k=0), a_point(k=5), a_point(batch=1.0))
     _, before = predict(known[:-1], points, POLICY, noise=0.05, now=0.0)

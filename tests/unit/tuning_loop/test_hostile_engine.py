@@ -33,7 +33,7 @@ async def answer_of(client: EngineClient, engine: HostileEngine) -> EngineState 
         return error
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(ANSWERS, min_size=1, max_size=10))
 async def test_every_answer_is_a_state_or_an_error_of_the_client(answers: list[Answer]) -> None:
     client = EngineClient(timeout_seconds=TIMEOUT_SECONDS)
@@ -102,7 +102,7 @@ async def a_fleet(world: World) -> AsyncIterator[Fleet]:
     await engines.aclose()
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.lists(ANSWERS, min_size=1, max_size=10))
 async def test_a_healthy_model_is_tuned_on_after_every_answer_of_a_hostile_engine(
     answers: list[Answer],
