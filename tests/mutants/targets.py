@@ -10,7 +10,7 @@ _LAW = " ".join(
 )
 _LEADING = "tests/unit/cluster tests/unit/controller -k 'lease or leader or process'"
 _PUSHING = "tests/unit/engine/test_actuation.py tests/unit/tuning_loop"
-_WINDOWS = "tests/unit/telemetry/test_windows.py tests/unit/telemetry/test_cells.py"
+_WINDOWS = " ".join(f"tests/unit/telemetry/test_{name}.py" for name in ("deltas", "windows", "cells"))
 _PLUGIN = "tests/unit/engine_plugin"
 
 TARGETS: Mapping[str, str] = {
@@ -39,6 +39,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/api/schedule.py": "tests/unit/api/test_schedule.py tests/unit/api",
     "engine_image/outrider_engine/control.py": f"{_PLUGIN}/test_control.py {_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/core.py": f"{_PLUGIN}/test_core.py {_PLUGIN}/test_engines.py",
+    "engine_image/outrider_engine/lookup.py": f"{_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/table.py": f"{_PLUGIN}/test_table.py {_PLUGIN}/test_request.py",
     "engine_image/outrider_engine/probe.py": f"{_PLUGIN}/test_probe.py {_PLUGIN}/test_core.py",
 }

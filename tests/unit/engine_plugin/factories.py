@@ -103,11 +103,13 @@ def a_control(
     read_static: Callable[[], Table | None] = lambda: STATIC,
     facts: EngineFacts | None = None,
     counted: bool = True,
+    measuring: bool = True,
 ) -> EngineCoreControl:
     return EngineCoreControl(
         scheduler,
         facts or some_facts(),
         read_static=read_static,
         meter=Meter(MAX_NUM_SEQS, max(CANDIDATES)) if counted else None,
+        measuring=measuring,
         clock=clock or FakeClock(),
     )

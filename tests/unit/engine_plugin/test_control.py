@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from outrider_engine.control import (
     LONGEST_LEASE_SECONDS,
     Control,
+    Limits,
     Push,
     Source,
     accept,
@@ -85,6 +86,10 @@ def test_only_launched_values_are_ever_in_force(history: list[tuple[Push, float]
     control, now = after(history)
     table = accepted(control, push, now=now).pushed_table
     assert table is None or table.values() <= some_limits().captured
+
+
+def test_a_k_that_failed_its_self_test_is_not_usable() -> None:
+    assert Limits(16, frozenset({0, 1, 3}), failed=frozenset({3})).usable == {0, 1}
 
 
 def test_nothing_pushed_is_static() -> None:

@@ -484,6 +484,17 @@ def test_counting_is_paused_and_taken_up_again() -> None:
     assert control.measure(enabled=True)["measuring"]
 
 
+def test_counting_can_begin_switched_off() -> None:
+    control = a_control(FakeScheduler(), measuring=False)
+    assert (control.meter, control.state()["measuring"]) == (None, False)
+    assert control.measure(enabled=True)["measuring"]
+    assert control.meter is not None
+
+
+def test_what_cannot_be_counted_is_not_said_to_be() -> None:
+    assert not a_control(FakeScheduler(), counted=False).state()["measuring"]
+
+
 def test_what_cannot_be_counted_cannot_be_switched_on() -> None:
     control = a_control(FakeScheduler(), counted=False)
     with pytest.raises(Refusal):

@@ -174,3 +174,9 @@ def test_a_malformed_probe_is_refused_by_name(body: object, named: str) -> None:
         parse_probe(body)
     assert refused.value.reason is Reason.MALFORMED
     assert named in refused.value.message
+
+
+def test_the_largest_probe_that_is_documented_is_taken() -> None:
+    slices = [{"numSpeculativeTokens": 1, "seconds": 60}] * 32
+    probe = parse_probe(a_body(id="x" * 128, slices=slices, deadlineSeconds=600))
+    assert (len(probe.slices), probe.slices[0].seconds, probe.deadline_seconds) == (32, 60, 600)

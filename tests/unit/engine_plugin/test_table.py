@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -11,9 +13,11 @@ from outrider_engine.table import (
     Row,
     Table,
     captured_values,
+    number_up_to,
     parse_table,
     read_back,
     require_captured,
+    whole_number,
 )
 from tests.unit.engine_plugin.factories import LAUNCHED, a_table
 
@@ -149,3 +153,27 @@ def test_a_k_that_was_not_launched_is_refused_even_in_a_row_that_no_batch_reache
         require_captured(a_table((8, 3), (1000, 4)).values(), captured_values(LAUNCHED))
     assert refused.value.reason is Reason.NOT_CAPTURED
     assert "4" in refused.value.message
+
+
+@pytest.mark.parametrize("value", [0.001, 1, 60, 60.0])
+def test_a_number_within_its_limits_is_taken(value: float) -> None:
+    assert number_up_to(value, "seconds", 60.0) == value
+
+
+@pytest.mark.parametrize("value", [0, -0.5, 60.001, nan, inf, -inf, True, "1", None, 10**400])
+def test_a_number_beyond_its_limits_is_malformed(value: object) -> None:
+    with pytest.raises(Refusal, match="seconds must") as refusal:
+        number_up_to(value, "seconds", 60.0)
+    assert refusal.value.reason is Reason.MALFORMED
+
+
+@pytest.mark.parametrize("value", [1, 2**53 - 1])
+def test_a_whole_number_within_its_limits_is_taken(value: int) -> None:
+    assert whole_number(value, "term", at_least=1) == value
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**53, 1.0, True, "1", None])
+def test_a_whole_number_beyond_its_limits_is_malformed(value: object) -> None:
+    with pytest.raises(Refusal, match="term must") as refusal:
+        whole_number(value, "term", at_least=1)
+    assert refusal.value.reason is Reason.MALFORMED

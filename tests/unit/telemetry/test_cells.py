@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.telemetry import names
+from outrider.telemetry.cells import check_totals
 from outrider.telemetry.series import (
     CellSeries,
     LabelError,
@@ -242,3 +243,8 @@ def test_cells_of_neighbouring_windows_add_up(runs: list[tuple[int, int]], data:
         added[cell.num_speculative_tokens] = added.get(cell.num_speculative_tokens, 0.0) + cell.steps
     whole = {c.num_speculative_tokens: c.steps for c in good(window(series, until=last)).cells}
     assert added == whole
+
+
+def test_a_counter_that_neither_the_plugin_nor_vllm_has_contradicts_nothing() -> None:
+    deltas = {CellSeries(names.CELL_STEPS, 7, 0): 10.0, CellSeries(names.CELL_EMITTED, 7, 0): 80.0}
+    check_totals(deltas, {names.ENGINE_STEPS: 10.0, names.GENERATED_TOKENS: 80.0})
