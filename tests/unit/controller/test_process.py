@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -219,6 +220,11 @@ async def test_a_reign_that_does_not_end_does_not_give_its_lease_back(
         assert server.lease("a")["spec"].get("holderIdentity")
 
 
+async def nowhere() -> AbstractAsyncContextManager[None]:
+    """A connection to no API server."""
+    return nullcontext()
+
+
 async def test_a_stuck_process_ends_with_an_error_though_asyncio_would_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -227,14 +233,7 @@ async def test_a_stuck_process_ends_with_an_error_though_asyncio_would_wait(
     async def stuck(*_: object) -> None:
         raise Stuck("leader did not end")
 
-    @asynccontextmanager
-    async def nowhere() -> AsyncIterator[None]:
-        yield
-
-    async def connect() -> AbstractAsyncContextManager[None]:
-        return nowhere()
-
-    monkeypatch.setattr(process, "connect", connect)
+    monkeypatch.setattr(process, "connect", nowhere)
     monkeypatch.setattr(process, "operate", stuck)
     monkeypatch.setattr(os, "_exit", codes.append)
     await run_operator(Settings())
@@ -393,3 +392,18 @@ async def test_an_installation_that_cannot_see_the_others_comes_first(
 
             assert "no right to look for other operators" in caplog.text
             assert term(blind) > before
+
+
+async def test_an_operator_reads_json_as_deep_as_the_api_server_holds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[object] = []
+
+    async def reads_deep_json(*_: object) -> None:
+        read.append(json.loads("[" * 9_900 + "]" * 9_900))
+
+    monkeypatch.setattr(process, "connect", nowhere)
+    monkeypatch.setattr(process, "operate", reads_deep_json)
+    await run_operator(Settings())
+
+    assert len(read) == 1
