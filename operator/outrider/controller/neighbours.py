@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 3.0
 _MARGIN_SECONDS = 60
 """A term is a time of creation plus changes of leader: this far above the time of day there is none."""
+_FARTHEST_SECONDS = 365 * 86_400
+"""A term further ahead than this was made up. Above it no later leader could have a larger one."""
 
 
 class Neighbourhood(Protocol):
@@ -109,7 +111,8 @@ class Neighbours:
         view = territory(own, self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC)))
         # Engines refuse a term below one that they have seen: later, only who comes first can have pushed.
         rivals = [other for other in others if own.claim.overlaps(other.claim)]
-        feared = [other.term for other in rivals if not self._looked or other.precedes(own)]
+        believable = [other for other in rivals if other.term < time.time() + _FARTHEST_SECONDS]
+        feared = [other.term for other in believable if not self._looked or other.precedes(own)]
         self._outbid = max(self._outbid, *feared, 0)
         await self._leadership.publish(claim, above=self._outbid)
         self._settle(view)

@@ -68,6 +68,7 @@ class Sightings:
     def _changed_at(self, each: Installation, at: float, now: datetime) -> float:
         before = self._changed.get(each.namespace)
         if before is None:
-            return at if now < each.renewed + each.lasts else float("-inf")
+            # A sum could lie beyond the calendar.
+            return at if now - each.renewed < each.lasts else float("-inf")
         same = (before[0].holder, before[0].renewed) == (each.holder, each.renewed)
         return before[1] if same else at

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from outrider.cluster import lease, term_lock
+from outrider.cluster.installation import TERM_ANNOTATION, Claim
 from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
 from outrider.controller import leader, neighbours, process
 from outrider.controller.process import Stuck, operate, run_operator
 from outrider.controller.settings import Settings
 from outrider.controller.watch import ClusterWatch
+from tests.unit.cluster.installations import a_raw_lease
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
@@ -378,6 +381,16 @@ async def test_a_lease_of_somebody_who_may_not_manage_models_stops_nobody(start:
                 await until(lambda: operator.tunes == ["m"])
 
                 assert operator.served.value("neighbours", role="manages") == 0
+
+
+async def test_a_term_that_was_made_up_keeps_nobody_from_leading_and_is_not_outbid(start: Start) -> None:
+    made_up = {**Claim(account="outrider").annotations(), TERM_ANNOTATION: "9" * 15}
+    async with a_cluster_of(a_raw_model()) as server:
+        server.add(LEASES, a_raw_lease("x", annotations=made_up))
+        async with start(server, "a") as operator:
+            await until(lambda: operator.tunes == ["m"])
+
+            assert term(operator) < time.time() + 3600
 
 
 async def test_an_installation_that_cannot_see_the_others_comes_first(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -93,6 +94,14 @@ def test_a_lease_of_a_host_whose_clock_is_ahead_runs_out_all_the_same() -> None:
 
     assert alive(sightings, an_installation(renewed=10_000), at=0) == ["a"]
     assert alive(sightings, an_installation(renewed=10_000), at=16) == []
+
+
+def test_a_lease_that_was_renewed_at_the_end_of_the_calendar_is_alive_until_it_runs_out() -> None:
+    sightings = Sightings()
+    forged = replace(an_installation(), renewed=datetime.max.replace(tzinfo=UTC))
+
+    assert alive(sightings, forged, at=0) == ["a"]
+    assert alive(sightings, forged, at=16) == []
 
 
 def test_a_lease_that_was_given_back_is_dead_at_once() -> None:
