@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from outrider.cluster.objects import Metadata, Pod, Terminated, launch_failure
+from outrider.cluster.objects import (
+    ContainerState,
+    ContainerStatus,
+    Deployment,
+    Metadata,
+    Pod,
+    Terminated,
+    launch_failure,
+)
 
 
 def test_reads_what_the_launcher_left() -> None:
@@ -42,3 +50,44 @@ def test_a_ready_pod_that_is_being_deleted_is_not_ready() -> None:
 @pytest.mark.parametrize(("text", "version"), [("7", 7), ("", 0), ("²", 0), ("9" * 5_000, 0)])
 def test_a_version_that_is_no_number_is_older_than_any(text: str, version: int) -> None:
     assert Metadata.model_validate({"name": "m", "resourceVersion": text}).version == version
+
+
+def test_a_deployment_of_which_nothing_is_known_yet_wants_one_replica_and_has_none() -> None:
+    deployment = Deployment.model_validate({"metadata": {"name": "a"}})
+
+    assert deployment.spec.replicas == 1
+    assert set(deployment.status.model_dump(exclude={"conditions"}).values()) == {0}
+
+
+def test_what_was_read_is_not_changed_afterwards() -> None:
+    pod = Pod.model_validate({"metadata": {"name": "a"}})
+
+    with pytest.raises(ValueError, match="frozen"):
+        pod.metadata.name = "b"  # type: ignore[misc]
+
+
+def test_a_container_that_runs_again_still_tells_of_its_last_end() -> None:
+    before, now = Terminated(exit_code=1), Terminated(exit_code=2)
+    again = ContainerStatus(name="engine", last_state=ContainerState(terminated=before))
+    ended = ContainerStatus(
+        name="engine", state=ContainerState(terminated=now), last_state=ContainerState(terminated=before)
+    )
+
+    assert (again.last_end, ended.last_end) == (before, now)
+    assert ContainerStatus(name="engine").last_end is None
+
+
+def test_a_port_is_found_by_the_names_of_its_container_and_its_own() -> None:
+    ports = [{"name": "http", "containerPort": 8000}, {"name": "debug", "containerPort": 9000}]
+    pod = Pod.model_validate(
+        {
+            "metadata": {"name": "a"},
+            "spec": {
+                "containers": [{"name": "proxy", "ports": [ports[1]]}, {"name": "engine", "ports": ports}]
+            },
+        }
+    )
+
+    assert pod.port("engine", "http") == 8000
+    assert pod.port("proxy", "http") is None
+    assert pod.port("sidecar", "http") is None

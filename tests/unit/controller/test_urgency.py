@@ -36,3 +36,7 @@ def test_a_pod_that_comes_up_cannot_wait() -> None:
 def test_a_pod_that_stays_up_or_goes_down_can_wait() -> None:
     assert not cannot_wait(a_pod(ready=True), a_pod(ready=True))
     assert not cannot_wait(a_pod(ready=True), a_pod(ready=False))
+
+
+def test_a_model_that_is_new_can_wait() -> None:
+    assert not cannot_wait(None, a_model())
