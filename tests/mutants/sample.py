@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,8 +60,15 @@ def _is_python(mutant: Mutant, code: str) -> bool:
 
 
 def _is_idle(node: NodeOrLeaf, operator: str) -> bool:
-    """The words of a message, and how a dataclass is made: no behaviour hangs on them."""
+    """The words of a message, and how a class or its methods are made: no behaviour hangs on them."""
     if node.search_ancestor("fstring") is not None:
         return True
+    statement = node.search_ancestor("expr_stmt")
+    if statement is not None and statement.get_code().strip().startswith("model_config"):
+        return True
     decorator = node if node.type == "decorator" else node.search_ancestor("decorator")
-    return decorator is not None and (operator != "RemoveDecorator" or "dataclass" in decorator.get_code())
+    if decorator is None:
+        return False
+    return (
+        operator != "RemoveDecorator" or re.search("dataclass|classmethod", decorator.get_code()) is not None
+    )

@@ -39,8 +39,16 @@ def test_annotations_and_the_words_of_messages_stay() -> None:
     assert {mutant.line for mutant in mutants(GUARD)} == {2, 4, 6}
 
 
-def test_how_a_dataclass_is_made_stays() -> None:
-    assert list(mutants("@dataclass(frozen=True)\nclass A:\n    b: int\n")) == []
+@pytest.mark.parametrize(
+    "code",
+    [
+        "@dataclass(frozen=True)\nclass A:\n    b: int\n",
+        "class A(BaseModel):\n    model_config = ConfigDict(frozen=True)\n",
+        "class A:\n    @classmethod\n    def b(cls): ...\n",
+    ],
+)
+def test_how_a_class_is_made_stays(code: str) -> None:
+    assert list(mutants(code)) == []
 
 
 def test_no_two_mutants_of_a_sample_are_at_one_place() -> None:
