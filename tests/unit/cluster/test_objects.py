@@ -55,7 +55,7 @@ def test_a_version_that_is_no_number_is_older_than_any(text: str, version: int) 
 def test_a_deployment_of_which_nothing_is_known_yet_wants_one_replica_and_has_none() -> None:
     deployment = Deployment.model_validate({"metadata": {"name": "a"}})
 
-    assert deployment.spec.replicas == 1
+    assert (deployment.spec.replicas, deployment.metadata.generation) == (1, 0)
     assert set(deployment.status.model_dump(exclude={"conditions"}).values()) == {0}
 
 
@@ -77,6 +77,16 @@ def test_a_container_that_runs_again_still_tells_of_its_last_end() -> None:
     assert ContainerStatus(name="engine").last_end is None
 
 
+def test_the_status_of_a_container_is_found_by_its_name() -> None:
+    names = ("sidecar", "engine", "a-helper")
+    pod = Pod.model_validate(
+        {"metadata": {"name": "a"}, "status": {"containerStatuses": [{"name": name} for name in names]}}
+    )
+
+    assert [getattr(pod.container(name), "name", None) for name in names] == list(names)
+    assert pod.container("other") is None
+
+
 def test_a_port_is_found_by_the_names_of_its_container_and_its_own() -> None:
     ports = [{"name": "http", "containerPort": 8000}, {"name": "debug", "containerPort": 9000}]
     pod = Pod.model_validate(
@@ -88,6 +98,6 @@ def test_a_port_is_found_by_the_names_of_its_container_and_its_own() -> None:
         }
     )
 
-    assert pod.port("engine", "http") == 8000
+    assert (pod.port("engine", "http"), pod.port("engine", "debug")) == (8000, 9000)
     assert pod.port("proxy", "http") is None
     assert pod.port("sidecar", "http") is None
