@@ -23,7 +23,11 @@ DEFAULT_MAX_NUM_SEQS = 256
 """vLLM's default depends on the GPU; the launch table needs a number that is known here."""
 
 GPU_MEMORY_UTILIZATION = 0.94
-"""Share of GPU memory that vLLM may take; leaves room for a drafter's activations."""
+"""Share of GPU memory that vLLM may take, as the guides give it for a drafter on one GPU.
+
+vLLM's own default is 0.92: this one leaves less room for other users of the GPU and more for the KV cache,
+out of which a drafter's own layers take a part. From source, never run on a GPU.
+"""
 
 SHUTDOWN_TIMEOUT = 50
 """Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
