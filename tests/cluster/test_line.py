@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ OPPOSITE_IN_ONE_LINE = "3:0,*:5"
 
 TUNED_SECONDS = 150.0
 """Reading 32 prompts for the first time takes most of a minute where the processor is slow."""
+
+LOOKS = 25
+"""At the table, one a second, under the load that it was made for."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +135,13 @@ async def test_tuning_lowers_k_for_many_streams(line: Line) -> None:
 
 
 async def test_the_lower_k_stays_under_the_load_that_it_was_chosen_for(line: Line) -> None:
-    sent = await line.send(streams=32, seconds=25)
-    assert sent.failed == 0
-    assert k(32) < 5
+    kept: list[bool] = []
+    async with line.sender.holding(streams=32) as came_to:
+        for _ in range(LOOKS):
+            kept.append(await asyncio.to_thread(k, 32) < 5)
+            await asyncio.sleep(1.0)
+    assert came_to[0].failed == 0
+    assert sum(kept) > 0.8 * LOOKS, "a trial of K=5 is a few seconds, a table that goes back is more"
 
 
 async def test_decisions_say_why_in_numbers(line: Line) -> None:  # noqa: ARG001
