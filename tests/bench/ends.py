@@ -11,6 +11,7 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,9 +35,31 @@ def main(
     output: Annotated[Path, typer.Option(help="The result.")] = OUTPUT,
 ) -> None:
     """Count the requests that clients lose when the pods of a model with two replicas end."""
-    began = datetime.now(UTC)
-    ends = asyncio.run(_ends(count))
+    ends = asyncio.run(_ends(count, output))
     lost = sum(len(end.asked.failed) for end in ends)
+    print(f"{lost} requests lost in {count} ends; written: {output}")
+    raise typer.Exit(1 if lost else 0)
+
+
+async def _ends(count: int, output: Path) -> list[End]:
+    manifest = read_example()
+    manifest["spec"]["replicas"] = 2
+    manifest["spec"]["resources"]["requests"]["cpu"] = "100m"
+    manifest["spec"]["speculation"]["tuning"] = {"mode": "Off"}
+    began, ends = datetime.now(UTC), list[End]()
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        async with sending_to(NAME):
+            while len(ends) < count:
+                _wait_for_both()
+                ends.append(end_one(NAME))
+                print(f"{len(ends)}: {ends[-1]}", flush=True)
+                _write(output, began, ends)
+    return ends
+
+
+def _write(output: Path, began: datetime, ends: Sequence[End]) -> None:
+    """After every end, so that a run that is broken off keeps what it saw."""
     found = {
         "command": shlex.join(["python", "-m", "tests.bench.ends", *sys.argv[1:]]),
         "date": began.isoformat(timespec="seconds"),
@@ -44,28 +67,10 @@ def main(
         "streams": STREAMS,
         "ends": [asdict(end) for end in ends],
         "requests": sum(sum(end.asked.requests.values()) for end in ends),
-        "lost": lost,
+        "lost": sum(len(end.asked.failed) for end in ends),
     }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(f"{lost} of {found['requests']} requests lost in {count} ends; written: {output}")
-    raise typer.Exit(1 if lost else 0)
-
-
-async def _ends(count: int) -> list[End]:
-    manifest = read_example()
-    manifest["spec"]["replicas"] = 2
-    manifest["spec"]["resources"]["requests"]["cpu"] = "100m"
-    manifest["spec"]["speculation"]["tuning"] = {"mode": "Off"}
-    ends = []
-    with deploying() as deploy:
-        deploy(manifest, NAME)
-        async with sending_to(NAME):
-            for number in range(1, count + 1):
-                _wait_for_both()
-                ends.append(end_one(NAME))
-                print(f"{number}: {ends[-1]}", flush=True)
-    return ends
 
 
 def _wait_for_both() -> None:
