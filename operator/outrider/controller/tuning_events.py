@@ -54,7 +54,7 @@ def _of_decision(outcome: TickOutcome) -> Iterator[Event]:
     decision = outcome.decision
     if outcome.relaunches_tables:
         return
-    if decision is not None and decision.changed and decision.kind in (Kind.EXPLOIT, Kind.ROLL_BACK):
+    if decision is not None and decision.changed and decision.kind is not Kind.HOLD:
         acts = outcome.wanted != outcome.before
         yield Event(EventReason.RETUNED if acts else EventReason.WOULD_RETUNE, decision.sentence)
 

@@ -31,7 +31,13 @@ _ACCEPTANCE_SPAN_SECONDS = 60.0
 _SPEC = "spec"
 """Stands in a record for the launch that the spec alone asks for."""
 
-_CHOICES = (DecisionReason.BETTER_K, DecisionReason.CALIBRATED)
+_CHOICES = (
+    DecisionReason.BETTER_K,
+    DecisionReason.LIKELY_BETTER,
+    DecisionReason.SMALLER_K,
+    DecisionReason.WITHIN_LIMIT,
+    DecisionReason.CALIBRATED,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from outrider.tuning.belief import Belief
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import BinState, TunerState
+from outrider.tuning.state import BinState, TunerState, room
 
 
 def usable(belief: Belief, policy: Policy) -> tuple[int, ...]:
@@ -78,9 +78,11 @@ def follow(
 def _guess(
     state: TunerState, index: int, belief: Belief, measured: frozenset[int], policy: Policy
 ) -> TunerState:
+    """A larger batch than any so far, or one between: for its first burst, never more than the user gave."""
     given = policy.allowed(state.schedule.k_at(policy.bins[index]))
     k = state.bins[index].k if index in state.bins else given
-    among = [c for c in usable(belief, policy) if c in measured]
+    most = room(state.static, index, policy)
+    among = [c for c in usable(belief, policy) if c in measured and c <= most]
     safest = belief.safest(among, 1.0) if among else k
     if safest != k:
         gain, error = belief.gain(safest, k)

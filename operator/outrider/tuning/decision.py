@@ -65,10 +65,18 @@ class DecisionReason(StrEnum):
     """Explore: a rare look at another K."""
     BETTER_K = "BetterK"
     """Exploit: the measured gain is beyond min_gain and noise."""
+    LIKELY_BETTER = "LikelyBetter"
+    """Exploit: a larger K is likely better, but not beyond noise; the batch size is not settled."""
+    SMALLER_K = "SmallerK"
+    """Exploit: a smaller K is no slower as far as is known; the batch size is not settled."""
+    WITHIN_LIMIT = "WithinLimit"
+    """Exploit: the K before breaks the latency limit."""
     CALIBRATED = "Calibrated"
     """Exploit: nothing is left to learn, or the time is up; the K in force stays."""
     FOLLOWS = "Follows"
     """Exploit: what was learnt here changes the K of other batch sizes."""
+    UNPINNED = "Unpinned"
+    """Exploit: the static table had its time, what was chosen rules again."""
     PROBE_LOST = "ProbeLost"
     """Roll back: the K on trial is not better."""
     WORSE_THAN_BEFORE = "WorseThanBefore"
@@ -183,6 +191,7 @@ class Wish:
     state: TunerState
     gain: float | None = None  # relative, expected
     probe: Probe | None = None
+    explained: frozenset[int] = frozenset()  # bins whose rows the sentence explains in other words
 
 
 @dataclass(frozen=True, slots=True)

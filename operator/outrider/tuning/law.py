@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import expm1
 
 from outrider.api.schedule import Schedule
-from outrider.tuning import choose, guardrails
+from outrider.tuning import choose, guardrails, words
 from outrider.tuning.belief import beliefs
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Wish
 from outrider.tuning.idle import launched_without
@@ -73,7 +73,7 @@ def decide(
         wish = _blind(learnt, veto or guardrails.NOTHING_SEEN, policy, now)
     else:
         wish = _wish(view.with_state(choose.follow(learnt, view.beliefs, view.bin, policy, now)))
-    return report(wish, view, before=state.schedule, windows=windows, policy=policy, now=now)
+    return report(wish, view, before=state.schedule, windows=windows, policy=policy)
 
 
 def _in_order(observations: Sequence[Observation]) -> list[Observation]:
@@ -86,7 +86,13 @@ def _blind(state: TunerState, veto: guardrails.Veto, policy: Policy, now: float)
     if trial is None or not trial.starved(policy, now):
         return Wish(Kind.HOLD, veto.reason, veto.sentence, state)
     sentence = f"trial of K {trial.k} given up after {now - trial.heard_at:.0f} s: {veto.sentence}"
-    return Wish(Kind.ROLL_BACK, DecisionReason.TRIAL_STARVED, sentence, replace(state, trial=None))
+    return Wish(
+        Kind.ROLL_BACK,
+        DecisionReason.TRIAL_STARVED,
+        sentence,
+        replace(state, trial=None),
+        explained=frozenset({trial.bin}),
+    )
 
 
 def _wish(view: View) -> Wish:
@@ -123,11 +129,11 @@ def _choose(view: View) -> Wish:
     settled = bin_state.settled_at is not None
     changed = bin_state.changed_to(k, view.now, settled=settled)
     state = view.state.with_bin(view.bin, replace(changed, replaced=None) if back is not None else changed)
-    gain = expm1(belief.gain(k, bin_state.k)[0])
-    sentence = view.comparison(bin_state.k, k)
+    sentence = view.say(words.change(belief, bin_state.k, k, view.policy))
     if back is not None:
         return Wish(Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE, sentence, state)
-    return Wish(Kind.EXPLOIT, DecisionReason.BETTER_K, sentence, state, gain)
+    gain = expm1(belief.gain(k, bin_state.k)[0])
+    return Wish(Kind.EXPLOIT, words.reason(belief, bin_state.k, k, view.policy), sentence, state, gain)
 
 
 def _pinned(view: View) -> Wish | None:
@@ -135,18 +141,24 @@ def _pinned(view: View) -> Wish | None:
     state, policy, ledger = view.state, view.policy, view.state.ledger
     if (left := state.pinned_seconds(view.now)) > 0:
         return view.hold(DecisionReason.PINNED, f"the static table stays for {left:.0f} s")
+    everywhere = frozenset(view.beliefs)
+    if state.pinned:
+        sentence = view.say("the static table stayed long enough, what was chosen rules again")
+        unpinned = replace(state, pinned_until=None)
+        return Wish(Kind.EXPLOIT, DecisionReason.UNPINNED, sentence, unpinned, explained=everywhere)
     if ledger.weight < 0.5 or ledger.gain >= -policy.ledger_loss * ledger.weight:
         return None
     pinned = replace(state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.ledger_seconds)
-    words = view.say(f"the static table was {-100 * ledger.gain / ledger.weight:.0f} % better, it stays")
-    return Wish(Kind.ROLL_BACK, DecisionReason.PINNED, words, pinned)
+    sentence = view.say(f"the static table was {-100 * ledger.gain / ledger.weight:.0f} % better, it stays")
+    return Wish(Kind.ROLL_BACK, DecisionReason.PINNED, sentence, pinned, explained=everywhere)
 
 
 def _ended(view: View, trial: Trial, tried: Wish) -> Wish:
     """A trial is over and nothing follows."""
+    tried = replace(tried, kind=Kind.ROLL_BACK, explained=frozenset({trial.bin}))
     if trial.bin != view.bin:
         sentence = view.say(f"the load left batch {view.policy.label(trial.bin)}, trial of K {trial.k} ends")
-        return replace(tried, kind=Kind.ROLL_BACK, reason=DecisionReason.LOAD_MOVED, sentence=sentence)
+        return replace(tried, reason=DecisionReason.LOAD_MOVED, sentence=sentence)
     k = view.bin_state.k
     sentence = view.say(f"K {trial.k} is not better, {view.rate(trial.k)} vs {view.rate(k)}")
-    return replace(tried, kind=Kind.ROLL_BACK, reason=DecisionReason.PROBE_LOST, sentence=sentence)
+    return replace(tried, reason=DecisionReason.PROBE_LOST, sentence=sentence)

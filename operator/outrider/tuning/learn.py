@@ -26,7 +26,7 @@ def learn(state: TunerState, readings: Readings, policy: Policy, now: float) -> 
     state = _visit(state, readings, policy)
     state = _compare(state, readings, policy, now)
     state = replace(state, known=_remember(state, readings.rows, policy, now))
-    return _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy)
+    return _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy, now)
 
 
 def keep_ledger(
@@ -71,7 +71,7 @@ def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) ->
 def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
     for index in sorted({r.bin for r in readings.rows}):
         bin_state = state.bins.get(index)
-        if bin_state is None or not bin_state.decided:
+        if bin_state is None or not bin_state.chosen:
             given = policy.allowed(state.schedule.k_at(max(1, round(readings.batch_size(index)))))
             bin_state = replace(bin_state or BinState(k=given), k=given)
         if not bin_state.visited:
@@ -99,16 +99,16 @@ def _compare(state: TunerState, readings: Readings, policy: Policy, now: float) 
         return replace(state, pods=_centred(paces))
     drift = state.drift.after(score / sqrt(weight), policy)
     state = replace(state, drift=drift, pods=_centred(paces))
-    return _changed(state, policy) if drift.found(policy) else state
+    return _changed(state, policy, now) if drift.found(policy) else state
 
 
-def _changed(state: TunerState, policy: Policy) -> TunerState:
+def _changed(state: TunerState, policy: Policy, now: float) -> TunerState:
     """The engines are not what they were: step times count little, every choice is open.
 
     It may have been noise, too; so the next alarm needs a little more.
     """
     known = tuple(replace(k, seconds=k.seconds * policy.drift_keep) for k in state.known)
-    state = replace(state, known=known, drift=Drift(), pinned_until=None).noisier()
+    state = replace(state, known=known, drift=Drift()).pin_over(now).noisier()
     return state.all_unsettled(policy.recalibration_seconds)
 
 
@@ -149,12 +149,14 @@ def _follow_trial(state: TunerState, readings: Readings, now: float) -> TunerSta
     return replace(state, trial=replace(trial, heard_at=now, seconds=trial.seconds + heard))
 
 
-def _follow_acceptance(state: TunerState, readings: Readings, seconds: float, policy: Policy) -> TunerState:
+def _follow_acceptance(
+    state: TunerState, readings: Readings, seconds: float, policy: Policy, now: float
+) -> TunerState:
     """First-position acceptance does not depend on K, so its history spans all tables."""
     profile = state.profile.after(readings.rows, seconds, policy)
     state = replace(state, profile=profile)
     if profile.shifted:
-        state = replace(state.all_unsettled(policy.recalibration_seconds), pinned_until=None)
+        state = state.all_unsettled(policy.recalibration_seconds).pin_over(now)
     with_drafts = [r for r in readings.rows if r.drafted and r.drafted[0] > 0]
     drafted = sum(r.drafted[0] for r in with_drafts)
     if drafted <= 0:

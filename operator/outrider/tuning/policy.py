@@ -172,10 +172,7 @@ class Policy:
 
     def label(self, index: int) -> str:
         """A bin as people write it: ``1``, ``7-12``, ``25+``."""
-        low, high = self.limits(index)
-        if high is None:
-            return f"{low}+"
-        return str(low) if low == high else f"{low}-{high}"
+        return span(*self.limits(index))
 
     def observing(self) -> Policy:
         """The same without any trial, for mode Observe."""
@@ -188,3 +185,10 @@ class Policy:
     def allowed(self, k: int) -> int:
         """The largest candidate <= k; the smallest one if there is none."""
         return max((c for c in self.candidates if c <= k), default=self.candidates[0])
+
+
+def span(low: int, high: int | None) -> str:
+    """Batch sizes as people write them: ``1``, ``7-12``, ``25+``. high: None where it is open."""
+    if high is None:
+        return f"{low}+"
+    return str(low) if low == high else f"{low}-{high}"

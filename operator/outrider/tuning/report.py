@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from math import exp, expm1, sqrt
 
 from outrider.api.schedule import Schedule
+from outrider.tuning.belief import Belief
 from outrider.tuning.decision import (
     Acceptance,
     BinEstimates,
@@ -22,21 +23,21 @@ from outrider.tuning.decision import (
     Wish,
 )
 from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
 from outrider.tuning.view import View
 from outrider.tuning.window import Window
+from outrider.tuning.words import changed_rows
 
 _MEASURED_SECONDS = 1.0
 """Engine time, after forgetting, from which on a K counts as measured."""
 
 
 def report(
-    wish: Wish, view: View | None, *, before: Schedule, windows: Sequence[Window], policy: Policy, now: float
+    wish: Wish, view: View | None, *, before: Schedule, windows: Sequence[Window], policy: Policy
 ) -> Decision:
     """The decision that carries out a wish. `view`: None without measurements."""
-    state = wish.state.composed(policy, now)
-    if wish.kind is Kind.HOLD and state.schedule != before:
-        sentence = f"table {before} -> {state.schedule}: other batch sizes follow what was learnt"
-        wish = replace(wish, kind=Kind.EXPLOIT, reason=DecisionReason.FOLLOWS, sentence=sentence)
+    state = wish.state.composed(policy)
+    wish = _explaining(wish, before, state, {} if view is None else view.beliefs, policy)
     view = view.with_state(state) if view is not None else None
     batch_size = view.belief.batch_size if view is not None else None
     return Decision(
@@ -58,6 +59,19 @@ def report(
         structural=Structural.KEEP if view is None else _structural(view),
         outlook=None if view is None else _outlook(view),
     )
+
+
+def _explaining(
+    wish: Wish, before: Schedule, state: TunerState, beliefs: Mapping[int, Belief], policy: Policy
+) -> Wish:
+    """With every row that changed, where the wish does not say so itself."""
+    changed = changed_rows(before, state, beliefs, policy, but=wish.explained)
+    rows = "; ".join(row for row in changed if row != wish.sentence)
+    if not rows:
+        return wish
+    if wish.kind is Kind.HOLD or (wish.kind is Kind.EXPLORE and wish.probe is not None):
+        return replace(wish, kind=Kind.EXPLOIT, reason=DecisionReason.FOLLOWS, sentence=rows)
+    return replace(wish, sentence=f"{wish.sentence}; {rows}")
 
 
 def pooled_acceptance(windows: Sequence[Window]) -> Acceptance | None:

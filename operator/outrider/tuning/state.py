@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, log
+from math import exp, inf, log
 from typing import Annotated
 
 from pydantic import Field
@@ -43,7 +43,7 @@ class Trial:
 class BinState:
     """What is chosen for one batch bin."""
 
-    k: Whole  # in force outside of trials
+    k: Whole  # in force outside of trials; where it is a guess, at most
     decided: bool = False  # k was chosen; otherwise it is the static table's, row by row
     visited: bool = False  # engines were here; otherwise k is a guess from other bins
     settled_at: UnixSeconds | None = None  # of the last choice; None while it is calibrated
@@ -51,6 +51,11 @@ class BinState:
     replaced: Whole | None = None  # the K before the last change, to roll back to
     changed_at: UnixSeconds | None = None
     switches: Count = 0.0  # changes up to the last one, older ones counting less
+
+    @property
+    def chosen(self) -> bool:
+        """Engines were here, and k was chosen."""
+        return self.decided and self.visited
 
     def recent_switches(self, now: float) -> float:
         """Changes of the last hour, older ones counting less."""
@@ -73,6 +78,9 @@ class BinState:
     def unsettled(self, credit: float) -> BinState:
         """To be chosen anew, with this much time for it."""
         return replace(self, settled_at=None, credit=max(self.credit, credit), replaced=None)
+
+
+_NO_CHOICE = BinState(k=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +173,24 @@ class TunerState:
         """Every bin is to be chosen anew."""
         return replace(self, bins={index: b.unsettled(credit) for index, b in self.bins.items()})
 
+    @property
+    def pinned(self) -> bool:
+        """The static table holds until a decision ends that."""
+        return self.pinned_until is not None
+
     def pinned_seconds(self, now: float) -> float:
-        """How long the static table still holds; 0 when it is not pinned."""
+        """How long the static table has to hold still."""
         return 0.0 if self.pinned_until is None else max(0.0, self.pinned_until - now)
 
-    def composed(self, policy: Policy, now: float) -> TunerState:
+    def pin_over(self, now: float) -> TunerState:
+        """What pinned the static table holds no longer; the next decision with measurements may end it."""
+        return replace(self, pinned_until=None if self.pinned_until is None else min(self.pinned_until, now))
+
+    def composed(self, policy: Policy) -> TunerState:
         """The wanted table follows bins and trial."""
-        pinned = self.pinned_seconds(now) > 0
-        chosen = {} if pinned else {index: b.k for index, b in self.bins.items() if b.decided}
-        return replace(self, schedule=compose(self.static, chosen, None if pinned else self.trial, policy))
+        if self.pinned:
+            return replace(self, schedule=compose(self.static, {}, None, policy))
+        return replace(self, schedule=compose(self.static, self.bins, self.trial, policy))
 
     def noise(self, policy: Policy) -> float:
         """Relative standard deviation of the mean step time of ten seconds, as found here."""
@@ -191,24 +208,47 @@ class TunerState:
         return replace(self, log_noise=min(max(self.log_noise + more, -0.7), 1.4))
 
 
-def compose(static: Schedule, chosen: Mapping[int, int], trial: Trial | None, policy: Policy) -> Schedule:
-    """The table for chosen K per bin, and a trial on top.
-
-    A bin without a choice keeps the static table, but never more than was chosen for the
-    nearest smaller bin: a larger batch leaves less room for drafts.
-    """
-
-    def k_at(batch_size: int) -> int:
-        index = policy.bin_of(batch_size)
-        if trial is not None and trial.bin == index:
-            return trial.k
-        if index in chosen:
-            return chosen[index]
-        given = policy.allowed(static.k_at(batch_size))
-        smaller = [i for i in chosen if i < index]
-        return min(given, chosen[max(smaller)]) if smaller else given
-
+def compose(static: Schedule, bins: Mapping[int, BinState], trial: Trial | None, policy: Policy) -> Schedule:
+    """The table for what was chosen per bin, and a trial on top."""
     edges = {tier.max_batch_size for tier in static.tiers if tier.max_batch_size is not None}
     uppers = sorted(edges.union(policy.bins[:-1]))
-    beyond = max([*uppers, policy.max_num_seqs]) + 1
-    return Schedule((*(Tier(upper, k_at(upper)) for upper in uppers), Tier(None, k_at(beyond)))).merged()
+    batch_sizes = (*uppers, max([*uppers, policy.max_num_seqs]) + 1)
+    on_trial = (
+        trial.k if trial is not None and trial.bin == policy.bin_of(batch_size) else k
+        for batch_size, k in zip(batch_sizes, _rows(static, bins, batch_sizes, policy), strict=True)
+    )
+    return Schedule(tuple(map(Tier, (*uppers, None), on_trial))).merged()
+
+
+def room(static: Schedule, index: int, policy: Policy) -> int:
+    """The smallest K that the static table has in a bin: the largest that may be guessed for it."""
+    low, high = policy.limits(index)
+    top = inf if high is None else high
+    edges = (tier.max_batch_size for tier in static.tiers if tier.max_batch_size is not None)
+    return min(
+        policy.allowed(static.k_at(each)) for each in (low, *(e for e in edges if low <= e <= top), top)
+    )
+
+
+def _rows(
+    static: Schedule, bins: Mapping[int, BinState], batch_sizes: Sequence[int], policy: Policy
+) -> Iterator[int]:
+    """K for rising batch sizes.
+
+    Where engines were, their choice. The first burst into any other bin must do no harm, so that bin gets
+    no more than the static table has there; and once something smaller was chosen no more than the row
+    below, since a larger batch leaves less room for drafts.
+    """
+    below: int | None = None
+    for batch_size in batch_sizes:
+        index = policy.bin_of(batch_size)
+        choice = bins.get(index, _NO_CHOICE)
+        if choice.chosen:
+            k = choice.k
+        else:
+            guess = min(choice.k, room(static, index, policy)) if choice.decided else None
+            k = policy.allowed(static.k_at(batch_size)) if guess is None else guess
+            k = k if below is None else min(k, below)
+        if choice.decided or below is not None:
+            below = k
+        yield k

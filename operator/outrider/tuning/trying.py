@@ -34,7 +34,9 @@ def attempt(view: View) -> Wish:
     if view.readings.exact:
         return Wish(Kind.EXPLORE, reason, view.say(words), state, probe=_probe(view, ks, length))
     trial = Trial(view.bin, ks[0], started_at=view.now, heard_at=view.now)
-    return Wish(Kind.EXPLORE, reason, view.say(words), replace(state, trial=trial))
+    return Wish(
+        Kind.EXPLORE, reason, view.say(words), replace(state, trial=trial), explained=frozenset({view.bin})
+    )
 
 
 def _nothing(view: View, *, credit_left: bool, saturated: bool) -> Wish:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import expm1
 
 from outrider.tuning.belief import Belief
 from outrider.tuning.decision import DecisionReason, Kind, Wish
@@ -89,9 +88,3 @@ class View:
     def rate(self, k: int) -> str:
         """For instance ``566 tok/s``."""
         return f"{self.belief.goodput(k):.0f} tok/s"
-
-    def comparison(self, old: int, new: int) -> str:
-        """For instance ``batch 7-12: K 3 -> 1, 566 vs 506 tok/s (+12 % ± 3 %)``."""
-        gain, error = self.belief.gain(new, old)
-        rates = f"{self.belief.goodput(new):.0f} vs {self.belief.goodput(old):.0f} tok/s"
-        return self.say(f"K {old} -> {new}, {rates} ({100 * expm1(gain):+.0f} % ± {100 * error:.0f} %)")

@@ -60,7 +60,7 @@ def with_k(k: int, *, batch: float, acceptance: float = 0.6, **changes: float) -
     """`settled`, but with another K than the best in force; since long ago, if nothing else is said."""
     chosen = replace(BinState(k, decided=True, visited=True, settled_at=0.0), **changes)  # type: ignore[arg-type]
     state = settled(batch=batch, acceptance=acceptance)
-    return state.with_bin(a_policy().bin_of(batch), chosen).composed(a_policy(), NOW)
+    return state.with_bin(a_policy().bin_of(batch), chosen).composed(a_policy())
 
 
 def seen(engine: Engine, state: TunerState, **changes: float) -> tuple[Window]:

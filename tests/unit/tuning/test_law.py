@@ -95,7 +95,7 @@ def test_a_k_that_turns_out_slower_goes_back_at_once() -> None:
     state = a_settled(32.0).state
     index = POLICY.bin_of(32.0)
     changed = replace(state.bins[index].changed_to(5, 100.0, settled=True), replaced=1)
-    state = state.with_bin(index, changed).composed(POLICY, 100.0)
+    state = state.with_bin(index, changed).composed(POLICY)
     decision = run(state, Engine(32.0), ticks=1, at=100.0)[0]
     assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE)
     assert chosen(decision, 32.0) == 1
@@ -197,7 +197,7 @@ def a_last_trial(*, at: float) -> TunerState:
     chosen = BinState(0, decided=True, visited=True, settled_at=0.0)
     state = a_settled(8.0).state.with_bin(mine, chosen).with_bin(other, replace(chosen, k=3))
     trial = Trial(mine, 5, started_at=at, heard_at=at)
-    return replace(state, trial=trial, probe_credit=0.0).composed(POLICY, at)
+    return replace(state, trial=trial, probe_credit=0.0).composed(POLICY)
 
 
 def test_a_trial_that_was_no_better_is_taken_back() -> None:

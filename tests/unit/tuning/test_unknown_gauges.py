@@ -66,7 +66,7 @@ def test_k_does_not_rise_while_the_usage_of_the_kv_cache_is_not_known() -> None:
     best = state.bins[POLICY.bin_of(4.0)].k
     at = (state.at or 0.0) + 5.0
     low = replace(state.bins[POLICY.bin_of(4.0)], k=0, settled_at=None, changed_at=None, replaced=None)
-    lowered = state.with_bin(POLICY.bin_of(4.0), low).composed(POLICY, at)
+    lowered = state.with_bin(POLICY.bin_of(4.0), low).composed(POLICY)
 
     def next_k(engine: Engine) -> Decision:
         return decide([engine.window(None, lowered, seconds=5.0, at=at)], lowered, policy=POLICY, now=at)

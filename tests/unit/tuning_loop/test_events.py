@@ -74,8 +74,21 @@ async def test_a_better_table_and_the_way_back_are_told_in_the_words_of_the_deci
     ]
 
 
-async def test_a_table_on_trial_and_one_that_stays_are_not_told(engines: EngineClient, law: Deciding) -> None:
-    law([(Kind.EXPLORE, 1), (Kind.HOLD, 3), (Kind.EXPLOIT, 3)])
+async def test_a_calibration_that_changes_the_table_is_told_as_any_other_change(
+    engines: EngineClient, law: Deciding
+) -> None:
+    law([(Kind.EXPLORE, 1), (Kind.EXPLORE, 1), (Kind.ROLL_BACK, 3)])
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods)])
+        await ticks(world, engines, 3)
+    assert told(world) == [
+        (EventReason.RETUNED, "Normal", "Explore: K is 1."),
+        (EventReason.RETUNED, "Normal", "RollBack: K is 3."),
+    ]
+
+
+async def test_a_table_that_stays_is_not_told(engines: EngineClient, law: Deciding) -> None:
+    law([(Kind.EXPLORE, 3), (Kind.HOLD, 3), (Kind.EXPLOIT, 3)])
     async with serving(FakeEngine()) as pods:
         world = World([a_model(*pods)])
         await ticks(world, engines, 3)

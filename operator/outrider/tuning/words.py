@@ -1,0 +1,79 @@
+"""The words for a change of the table: which rows, by what numbers, and the true reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from itertools import groupby
+from math import expm1
+
+from outrider.api.schedule import Schedule
+from outrider.tuning.belief import Belief
+from outrider.tuning.choose import usable
+from outrider.tuning.decision import DecisionReason
+from outrider.tuning.policy import Policy, span
+from outrider.tuning.state import TunerState
+
+_WHY = {
+    DecisionReason.BETTER_K: "",
+    DecisionReason.LIKELY_BETTER: ": likely better, not sure yet",
+    DecisionReason.SMALLER_K: ": no slower as far as is known, and fewer drafts",
+    DecisionReason.WITHIN_LIMIT: ": the K before breaks the latency limit",
+}
+
+
+def reason(belief: Belief, old: int, new: int, policy: Policy) -> DecisionReason:
+    """Why `new` takes over. Better is what would do for a settled K, too; other changes say what they are."""
+    if old not in usable(belief, policy):
+        return DecisionReason.WITHIN_LIMIT
+    gain, error = belief.gain(new, old)
+    if gain > max(policy.min_gain, policy.confidence_sigmas * error):
+        return DecisionReason.BETTER_K
+    return DecisionReason.SMALLER_K if new < old else DecisionReason.LIKELY_BETTER
+
+
+def change(belief: Belief, old: int, new: int, policy: Policy) -> str:
+    """For instance ``K 3 -> 1, 566 vs 506 tok/s (+12 % ± 3 %)``, and why where the numbers do not tell."""
+    gain, error = belief.gain(new, old)
+    rates = f"{belief.goodput(new):.0f} vs {belief.goodput(old):.0f} tok/s"
+    why = _WHY[reason(belief, old, new, policy)] if gain >= 0 else ""
+    return f"K {old} -> {new}, {rates} ({100 * expm1(gain):+.0f} % ± {100 * error:.0f} %){why}"
+
+
+def changed_rows(
+    before: Schedule,
+    state: TunerState,
+    beliefs: Mapping[int, Belief],
+    policy: Policy,
+    *,
+    but: Set[int],
+) -> Iterator[str]:
+    """A phrase for each stretch of batch sizes whose K in the table of `state` is not that of `before`.
+
+    but: bins that are explained already.
+    """
+
+    def row(batch_size: int) -> tuple[int, int, int | None, bool]:
+        index = policy.bin_of(batch_size)
+        chosen = index in state.bins and state.bins[index].chosen
+        k = state.schedule.k_at(batch_size)
+        return before.k_at(batch_size), k, index if chosen else None, index in but
+
+    tiers = (*before.tiers, *state.schedule.tiers)
+    edges = {tier.max_batch_size for tier in tiers if tier.max_batch_size is not None}
+    uppers = sorted(edges.union(policy.bins))
+    beyond = uppers[-1] + 1
+    low = 1
+    for (old, new, index, explained), stretch in groupby((*uppers, beyond), key=row):
+        high = list(stretch)[-1]
+        if old != new and not explained:
+            open_ended = high == beyond
+            yield f"batch {span(low, None if open_ended else high)}: {_row(old, new, index, beliefs, policy)}"
+        low = high + 1
+
+
+def _row(old: int, new: int, index: int | None, beliefs: Mapping[int, Belief], policy: Policy) -> str:
+    """index: of the bin where it was chosen; None where nothing was chosen yet."""
+    if index is None:
+        return f"K {old} -> {new}, guessed from other batch sizes"
+    belief = beliefs.get(index)
+    return f"K {old} -> {new}" if belief is None else change(belief, old, new, policy)

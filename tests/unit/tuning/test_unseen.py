@@ -1,0 +1,163 @@
+"""Batch sizes where engines never were: the first burst into them must do no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import assume, given, settings, target
+from hypothesis import strategies as st
+
+from outrider.api.schedule import Schedule
+from outrider.tuning.belief import Belief
+from outrider.tuning.choose import follow, seen
+from outrider.tuning.decision import Decision
+from outrider.tuning.state import BinState, TunerState
+from outrider.tuning.surface import Known
+from outrider.tuning.window import Observation
+from tests.unit.tuning.factories import CANDIDATES, Engine, a_policy, run
+from tests.unit.tuning.test_law import HISTORIES, after
+
+POLICY = a_policy()
+NOW = 1000.0
+BATCH_SIZES = range(1, POLICY.bins[-1] + 2)
+
+HAND = Schedule.parse("8:3,32:1,*:0")
+LONG_DRAFTS_PAY: Mapping[int, tuple[float, ...]] = {
+    1: (86, 150, 190, 220, 260),
+    4: (315, 500, 640, 740, 900),
+    8: (551, 800, 900, 950, 1000),
+    16: (813, 900, 800, 700, 600),
+    32: (977, 900, 800, 683, 582),
+}
+"""Tokens per second as in `factories.CODE`: at two streams the longest drafts are far ahead."""
+
+
+def tables() -> st.SearchStrategy[Schedule]:
+    edges = st.lists(st.integers(1, 80), max_size=4, unique=True).map(sorted)
+    lengths = st.lists(st.sampled_from(CANDIDATES), min_size=5, max_size=5)
+    return st.builds(
+        lambda uppers, ks: Schedule.parse(
+            ",".join(f"{upper}:{k}" for upper, k in zip((*uppers, "*"), ks, strict=False))
+        ),
+        edges,
+        lengths,
+    )
+
+
+CHOICES = st.builds(
+    BinState,
+    k=st.sampled_from(CANDIDATES),
+    decided=st.just(value=True),
+    visited=st.booleans(),
+    settled_at=st.sampled_from((None, 0.0)),
+)
+STATES = st.builds(
+    lambda static, bins, ks: replace(
+        TunerState.start(static, POLICY),
+        bins=bins,
+        known=tuple(Known(0, k, None, 1.0, -3.0, 0.0, None, 0.0, 0.0) for k in sorted(ks)),
+    ).composed(POLICY),
+    tables(),
+    st.dictionaries(st.integers(0, len(POLICY.bins) - 1), CHOICES, max_size=4),
+    st.sets(st.sampled_from(CANDIDATES), min_size=1),
+)
+
+
+@st.composite
+def beliefs(draw: st.DrawFn) -> Mapping[int, Belief]:
+    """Of every bin, each for itself."""
+    size = len(CANDIDATES)
+    log_goodputs = st.lists(st.floats(-2, 2), min_size=size, max_size=size)
+    return {
+        index: Belief(
+            CANDIDATES,
+            8.0,
+            np.array(draw(log_goodputs)),
+            np.eye(size) * draw(st.floats(0, 0.5)) ** 2,
+            np.full(size, -4.0),
+        )
+        for index in range(len(POLICY.bins))
+    }
+
+
+def visited(state: TunerState, batch_size: int) -> bool:
+    found = state.bins.get(POLICY.bin_of(batch_size))
+    return found is not None and found.visited
+
+
+def tied(state: TunerState, batch_size: int) -> bool:
+    """Whether something was chosen for a smaller batch."""
+    index = POLICY.bin_of(batch_size)
+    return any(other < index and found.decided for other, found in state.bins.items())
+
+
+def most(state: TunerState, batch_size: int) -> int:
+    """What a batch size that nobody saw may get."""
+    given = POLICY.allowed(state.static.k_at(batch_size))
+    return min(given, state.schedule.k_at(batch_size - 1)) if tied(state, batch_size) else given
+
+
+def unseen(state: TunerState) -> list[int]:
+    return [batch_size for batch_size in BATCH_SIZES if not visited(state, batch_size)]
+
+
+def assert_careful(state: TunerState) -> None:
+    for batch_size in unseen(state):
+        assert state.schedule.k_at(batch_size) <= most(state, batch_size)
+
+
+@given(STATES, beliefs())
+@settings(max_examples=100)
+def test_whatever_is_believed_an_unseen_batch_size_gets_no_more_than_its_neighbour_and_the_static_table(
+    state: TunerState, believed: Mapping[int, Belief]
+) -> None:
+    after = follow(state, believed, 0, POLICY, NOW).composed(POLICY)
+    promised = [
+        believed[POLICY.bin_of(batch_size)].safest(sorted(seen(state)), 1.0) - most(after, batch_size)
+        for batch_size in unseen(after)
+    ]
+    assume(max(promised, default=0) > 0)
+    target(float(max(promised)))
+    assert_careful(after)
+
+
+@given(HISTORIES, tables())
+@settings(max_examples=40)
+def test_whatever_was_measured_an_unseen_batch_size_gets_no_more_than_its_neighbour_and_the_static_table(
+    history: list[list[Observation]], static: Schedule
+) -> None:
+    states = [decision.state for decision in after(history, TunerState.start(static, POLICY))]
+    assume(any(choice.decided and not choice.visited for state in states for choice in state.bins.values()))
+    for state in states:
+        assert_careful(replace(state, trial=None).composed(POLICY))
+
+
+def two_streams(static: Schedule) -> Decision:
+    """After 40 s."""
+    engine = Engine(2.0, table=LONG_DRAFTS_PAY)
+    return run(TunerState.start(static, POLICY), engine, ticks=8)[-1]
+
+
+def test_two_streams_for_40_s_leave_larger_batches_at_what_the_static_table_says() -> None:
+    table = two_streams(HAND).schedule
+    assert table.k_at(2) == 5
+    assert [table.k_at(batch_size) for batch_size in (4, 16, 40, 64)] == [3, 1, 0, 0]
+
+
+def test_a_batch_size_that_is_seen_for_the_first_time_begins_with_the_k_that_ran_there() -> None:
+    """And not with a guess that the table kept down."""
+    smaller = BinState(1, decided=True, visited=True)
+    state = TunerState.start(Schedule.constant(3), POLICY).with_bin(3, smaller)
+    state = state.with_bin(4, BinState(3, decided=True)).composed(POLICY)
+    assert state.schedule.k_at(16) == 1
+    met = run(state, Engine(16.0), ticks=1)[0].state
+    assert (met.bins[4].k, met.bins[4].visited) == (1, True)
+    assert met.schedule.k_at(16) == 1
+
+
+def test_a_guess_may_be_less_than_the_static_table() -> None:
+    """For a static table that is wrong for large batches the first burst is spared."""
+    state = run(TunerState.start(Schedule.constant(5), POLICY), Engine(16.0), ticks=20)[-1].state
+    assert state.schedule.k_at(60) < 5
