@@ -1,9 +1,10 @@
 """Leader election on a Lease, and the term that fences every push.
 
-The library elects; two things are added. Changes of holder are counted, and the term is that
-count on top of the Lease's time of creation: a newer leader always has a larger one, even when
-somebody deleted the Lease in between, since leaders change more slowly than once a second. And
-whoever has led and lost never leads again: another reign takes a new candidate.
+The library elects; two things are added. Each reign has a term: one more than the one before, and
+never below the time of day at which the reign began. So a newer leader always has a larger one, also
+after a time without elections, or when somebody deleted the Lease in between, since leaders change
+more slowly than once a second. And whoever has led and lost never leads again: another reign takes a
+new candidate.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import socket
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubernetes.aio.client import ApiClient
@@ -41,14 +43,21 @@ class LeaseName:
 class Leadership:
     """One candidate, for one reign. Its identity is new, so each reign has a larger term.
 
-    claim: what the Lease tells other installations.
+    claim: what the Lease tells other installations. clock: unix seconds.
     """
 
-    def __init__(self, api: ApiClient, lease: LeaseName, *, claim: Claim | None = None) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        lease: LeaseName,
+        *,
+        claim: Claim | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.lease = lease
         self.claim = claim or Claim()
-        self._lock = TermLock(lease.name, lease.namespace, self.identity, api, self.claim)
+        self._lock = TermLock(lease.name, lease.namespace, self.identity, api, self.claim, clock=clock)
         self._elected = asyncio.Event()
         self._lost = asyncio.Event()
 
@@ -94,6 +103,11 @@ class Leadership:
         self.claim = claim
         await self._lock.publish(claim, above=above)
 
+    def saw(self, holder: str) -> None:
+        """Take note of who holds the Lease: another one's name ends this reign at once."""
+        if holder != self.identity:
+            self._lost.set()
+
     def check(self) -> None:
         """Raise `NotLeader` unless the Lease certainly still holds, even after a long pause."""
         renewed_at = self._lock.renewed_at
@@ -115,7 +129,8 @@ class Leadership:
 class Sole:
     """Stands in for `Leadership` where leader election is off: always leads.
 
-    The term is the start time in unix seconds, so a restarted operator has a larger one.
+    The term is the start time in unix seconds, so a restarted operator has a larger one, and so has
+    whoever is elected later.
     """
 
     def __init__(self, started_at: float) -> None:

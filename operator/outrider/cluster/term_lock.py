@@ -1,15 +1,18 @@
 """The Lease as a lock of the election library: it carries the term and tells what its holder watches.
 
 A renewal is one request: the answer to the last one says which version it may replace. A request
-that hangs counts as a failed one, and none lasts longer than the Lease itself.
+that hangs counts as a failed one, and none lasts longer than the Lease itself. A renewal that meets
+another version of the Lease looks at once whose it is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, ApiException, V1Lease, V1LeaseSpec, V1ObjectMeta
@@ -28,14 +31,29 @@ class Deposed(Exception):
     """Another one holds the Lease."""
 
 
+class _Changed(Exception):
+    """The Lease is not the version that was to be replaced."""
+
+
 class TermLock(LeaseLock):
     """One candidate's hold on the Lease; it serves for one reign.
 
     term: 0 before the election. renewed_at, answered_at: of the monotonic clock, None for never.
+    clock: unix seconds; no term is below the time at which its reign began.
     """
 
-    def __init__(self, name: str, namespace: str, identity: str, api: ApiClient, claim: Claim) -> None:
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        identity: str,
+        api: ApiClient,
+        claim: Claim,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__(name, namespace, identity, api)
+        self._clock = clock
         self.term = 0
         self.renewed_at: float | None = None
         self.answered_at: float | None = None
@@ -72,21 +90,27 @@ class TermLock(LeaseLock):
 
     async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
         """Make the Lease; False where that failed."""
-        metadata = V1ObjectMeta(name=name, annotations=self._claim.annotations())
+        term = max(self.term, self._least_term, int(self._clock()))
+        metadata = V1ObjectMeta(name=name, annotations=self._annotations(term))
         lease = V1Lease(metadata=metadata, spec=self._renewed(V1LeaseSpec(), election_record))
         # The library's own create passes a flag that its generated client refuses (37.0.2).
         return await self._hold(self.api_instance.create_namespaced_lease(namespace, lease))
 
     async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
-        """Take or renew the Lease; False where that failed."""
+        """Take or renew the Lease; False where that failed.
+
+        Raises:
+            Deposed: another one holds the Lease that this one held.
+        """
         lease = self.lease_reference
         if lease is None or lease.metadata is None or lease.spec is None:
             return False
         taken, before = not self._held(), _term(lease)
         lease.spec = self._renewed(lease.spec, updated_record)
-        term = max(_term(lease), before + taken, self._least_term)
+        began = int(self._clock()) if taken else 0
+        term = max(_term(lease), before + taken, self._least_term, began)
         kept = lease.metadata.annotations or {}
-        lease.metadata.annotations = {**kept, **self._claim.annotations(), TERM_ANNOTATION: str(term)}
+        lease.metadata.annotations = {**kept, **self._annotations(term)}
         return await self._hold(self.api_instance.replace_namespaced_lease(name, namespace, lease))
 
     async def release(self) -> None:
@@ -99,7 +123,13 @@ class TermLock(LeaseLock):
         lease = self.lease_reference
         if found and lease is not None and lease.spec is not None and self._held():
             lease.spec.holder_identity = None
-            await self._answer(self.api_instance.replace_namespaced_lease(self.name, self.namespace, lease))
+            with suppress(_Changed):
+                await self._answer(
+                    self.api_instance.replace_namespaced_lease(self.name, self.namespace, lease)
+                )
+
+    def _annotations(self, term: int) -> dict[str, str]:
+        return {**self._claim.annotations(), TERM_ANNOTATION: str(term)}
 
     def _renewed(self, before: V1LeaseSpec, record: LeaderElectionRecord) -> V1LeaseSpec:
         # The record's times are of the machine's time zone, and the library writes them as if of UTC.
@@ -115,10 +145,16 @@ class TermLock(LeaseLock):
 
     async def _hold(self, request: Awaitable[V1Lease]) -> bool:
         asked_at, claim = time.monotonic(), self._claim
-        lease = await self._answer(request)
-        self._current = lease is not None
+        self._current = False
+        try:
+            lease = await self._answer(request)
+        except _Changed:
+            if self.term:
+                await self.get(self.name, self.namespace)
+            return False
         if lease is None:
             return False
+        self._current = True
         async with self._written:
             self.lease_reference, self._published = lease, claim
             self.term, self.renewed_at = _term(lease), asked_at
@@ -129,7 +165,11 @@ class TermLock(LeaseLock):
         try:
             async with asyncio.timeout(self._patience()):
                 lease = await request
-        except (ApiException, aiohttp.ClientError, TimeoutError, OSError):
+        except ApiException as error:
+            if error.status == HTTPStatus.CONFLICT:
+                raise _Changed from error
+            return None
+        except (aiohttp.ClientError, TimeoutError, OSError):
             return None
         self.answered_at = time.monotonic()
         return lease

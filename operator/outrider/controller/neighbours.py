@@ -123,6 +123,8 @@ class Neighbours:
         listed = [found for raw in raws if (found := Installation.read(raw)) is not None]
         home = self._leadership.lease.namespace
         own = next((each for each in listed if each.namespace == home), None)
+        if own is not None and own.holder:
+            self._leadership.saw(own.holder)
         if own is None or own.holder != self._leadership.identity:
             raise _NotListed("the list does not show this leader's own Lease as it was written")
         others = [each for each in listed if each.namespace != home]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
 
 from outrider.cluster import lease, term_lock
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, NotLeader, Sole
+from outrider.cluster.term_lock import Deposed, TermLock
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -103,8 +106,11 @@ async def a_lease_server(server: LeaseServer) -> AsyncIterator[ApiClient]:
         await runner.cleanup()
 
 
-async def elect(api: ApiClient, *, claim: Claim | None = None) -> tuple[Leadership, asyncio.Task[None]]:
-    leadership = Leadership(api, LeaseName("default"), claim=claim)
+async def elect(
+    api: ApiClient, *, claim: Claim | None = None, now: datetime = CREATED
+) -> tuple[Leadership, asyncio.Task[None]]:
+    """now: what the clock of the elected one says, for ever."""
+    leadership = Leadership(api, LeaseName("default"), claim=claim, clock=now.timestamp)
     task = asyncio.create_task(leadership.run())
     async with asyncio.timeout(10):
         await leadership.elected()
@@ -145,6 +151,51 @@ async def test_terms_rise_over_a_deleted_lease() -> None:
         successor, task = await elect(api)
         task.cancel()
     assert successor.term > max(terms)
+
+
+async def test_whoever_is_elected_after_an_operator_without_election_has_a_larger_term() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        first, task = await elect(api)
+        task.cancel()
+        await first.release()
+        sole = Sole(started_at=(CREATED + timedelta(days=3)).timestamp())
+        later, task = await elect(api, now=CREATED + timedelta(days=3, seconds=1))
+        task.cancel()
+    assert first.term < sole.term < later.term
+
+
+async def test_the_first_one_elected_after_an_operator_without_election_has_a_larger_term() -> None:
+    # The API server's clock is behind.
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        sole = Sole(started_at=(CREATED + timedelta(days=3)).timestamp())
+        later, task = await elect(api, now=CREATED + timedelta(days=3, seconds=1))
+        task.cancel()
+    assert later.term > sole.term
+
+
+async def test_a_term_rises_though_the_clock_is_behind() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        first, task = await elect(api, now=CREATED + timedelta(days=3))
+        task.cancel()
+        await first.release()
+        second, task = await elect(api, now=CREATED)
+        task.cancel()
+    assert second.term == first.term + 1
+
+
+async def test_a_renewal_leaves_the_term_as_it_is() -> None:
+    server, times = LeaseServer(), itertools.count(CREATED.timestamp())
+    async with a_lease_server(server) as api:
+        leadership = Leadership(api, LeaseName("default"), clock=lambda: next(times))
+        task = asyncio.create_task(leadership.run())
+        await leadership.elected()
+        before = leadership.term
+        await server.until(lambda: server.log.count("PUT") >= 2)
+        task.cancel()
+    assert leadership.term == before
 
 
 async def test_a_released_lease_has_no_holder() -> None:
@@ -266,6 +317,41 @@ async def test_a_leader_that_finds_another_holder_or_none_has_lost_and_never_tak
         with pytest.raises(NotLeader):
             leadership.check()
     assert server.spec["holderIdentity"] == holder
+
+
+@pytest.mark.parametrize("holder", ["another", None])
+async def test_a_renewal_that_another_write_has_overtaken_looks_at_once_whose_the_lease_is(
+    holder: str | None,
+) -> None:
+    server, record = LeaseServer(), LeaderElectionRecord("me", "15", None, None)
+    async with a_lease_server(server) as api:
+        lock = TermLock("outrider", "default", "me", api, Claim())
+        await lock.get("outrider", "default")
+        assert await lock.create("outrider", "default", record)
+        server.edit(holderIdentity=holder)
+        with pytest.raises(Deposed):
+            await lock.update("outrider", "default", record)
+
+
+async def test_a_renewal_that_met_another_annotation_is_no_loss() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        server.edit()
+        await server.until(lambda: server.log[-2:] == ["GET", "PUT"])
+        leadership.check()
+        task.cancel()
+
+
+async def test_a_leader_that_saw_anothers_name_may_not_write_from_then_on() -> None:
+    async with a_lease_server(LeaseServer()) as api:
+        leadership, task = await elect(api)
+        leadership.saw(leadership.identity)
+        leadership.check()
+        leadership.saw("another")
+        with pytest.raises(NotLeader):
+            leadership.check()
+        task.cancel()
 
 
 async def test_a_leader_whose_requests_hang_may_not_write_once_the_lease_could_be_anothers(

@@ -185,6 +185,23 @@ async def test_a_leader_without_rival_takes_the_lease_again_when_the_api_server_
         assert term(operator) > before
 
 
+async def test_a_leader_that_finds_anothers_name_among_the_leases_stops_before_it_renews(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lease, term_lock):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 3600)
+    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 3000)
+    monkeypatch.setattr(lease, "RETRY_SECONDS", 2000)
+    async with a_cluster_server() as server, start(server) as operator:
+        renewal = f"PUT {LEASES.path('a', 'outrider')}"
+        await until(lambda: operator.loops and server.asked.count(renewal) == 1)
+        depose(server)
+        await until(lambda: operator.served.value("leases_lost_total") == 1)
+
+        assert [loop.ended for loop in operator.loops] == [True]
+        assert server.asked.count(renewal) == 1
+
+
 async def test_nothing_of_an_old_reign_goes_on(start: Start) -> None:
     async with a_cluster_of(a_raw_model()) as server, start(server) as operator:
         await until(lambda: operator.tunes)
