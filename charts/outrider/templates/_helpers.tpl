@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "outrider.rules" -}}
 - apiGroups: [outrider.dev]
   resources: [speculativemodels]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [outrider.dev]
   resources: [speculativemodels/status]
   verbs: [patch]
@@ -42,12 +42,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [outrider.dev]
   resources: [speculativemodels/finalizers]
   verbs: [update]
+# To delete: the canary, when it has served its purpose.
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
+# Never deleted by the operator: they go with their model, by garbage collection.
 - apiGroups: [""]
   resources: [services, configmaps, serviceaccounts]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 # Only by name: the operator never lists Secrets.
 - apiGroups: [""]
   resources: [secrets]

@@ -14,8 +14,8 @@ from outrider.cluster.errors import Conflict
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
 from outrider.cluster.prune import unwanted
-from outrider.cluster.resources import SECRETS, JsonObject, resource_of
-from outrider.controller.store import Key, Store, StoredChild, is_tuners
+from outrider.cluster.resources import DEPLOYMENTS, SECRETS, JsonObject, resource_of
+from outrider.controller.store import Key, Store, StoredChild
 from outrider.plan.names import TOKEN_FILE, control_secret
 
 _TOKEN_BYTES = 32
@@ -53,12 +53,14 @@ class Children:
             await self._apply_one(stamped(manifest), stored)
 
     async def prune(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
-        """Delete the model's own children that the plan does not name any more."""
-        stored = self._store.children_of(Key(owner.namespace, owner.name))
-        known = [entry.child for entry in stored if not is_tuners(entry.child.kind, entry.metadata)]
-        for child in unwanted(known, wanted, owner):
-            resource = resource_of({"apiVersion": child.api_version, "kind": child.kind})
-            await self._cluster.delete(resource, owner.namespace, child.metadata.name, uid=child.metadata.uid)
+        """Delete the model's own Deployments that the plan does not name any more.
+
+        The other children are the same for every spec, and the operator has no right to delete them.
+        """
+        stored = self._store.children[DEPLOYMENTS].of_model(Key(owner.namespace, owner.name))
+        for child in unwanted([entry.child for entry in stored], wanted, owner):
+            metadata = child.metadata
+            await self._cluster.delete(DEPLOYMENTS, owner.namespace, metadata.name, uid=metadata.uid)
 
     async def _live(self, owner: Owner, manifest: JsonObject) -> StoredChild | None:
         resource, name = resource_of(manifest), str(manifest["metadata"]["name"])

@@ -252,10 +252,6 @@ class Store:
             return self.models
         return self.pods if resource == PODS else self.children[resource]
 
-    def children_of(self, model: Key) -> list[StoredChild]:
-        """All watched children with the label of this model."""
-        return [child for shelf in self.children.values() for child in shelf.of_model(model)]
-
     def pods_of(self, model: Key) -> tuple[Pod, ...]:
         """All pods of a model, by name."""
         return tuple(stored.pod for stored in self.pods.of_model(model))
@@ -273,16 +269,7 @@ def launch_config_map(model: str) -> str:
 
 def is_tuner_state(kind: str, metadata: Metadata) -> bool:
     """Whether this is what the tuner knows, in which reconcile has no interest."""
-    return _is_config_map_of(kind, metadata, state_config_map)
-
-
-def is_tuners(kind: str, metadata: Metadata) -> bool:
-    """Whether the tuner keeps this object, so that reconcile must not delete it."""
-    return is_tuner_state(kind, metadata) or _is_config_map_of(kind, metadata, launch_config_map)
-
-
-def _is_config_map_of(kind: str, metadata: Metadata, name: Callable[[str], str]) -> bool:
-    return kind == CONFIG_MAPS.kind and metadata.name == name(model_of(metadata).name)
+    return kind == CONFIG_MAPS.kind and metadata.name == state_config_map(model_of(metadata).name)
 
 
 def _name_in(raw: JsonObject) -> str:

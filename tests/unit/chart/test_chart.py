@@ -131,15 +131,45 @@ def test_refuses_values_that_do_not_fit_together(values: tuple[str, ...], compla
 def test_may_do_what_the_operator_does_and_nothing_else() -> None:
     granted = {(group, resource): verbs for group, resource, verbs in rules(of_kind("ClusterRole", render()))}
 
-    child = frozenset({"get", "list", "watch", "create", "patch", "delete"})
-    assert granted == {(resource.group, resource.plural): child for resource in WATCHED_CHILDREN} | {
-        ("outrider.dev", "speculativemodels"): frozenset({"get", "list", "watch"}),
+    assert granted == {
+        # Watched. Who reads one by name is `outrider explain`, with the rights of its user.
+        ("outrider.dev", "speculativemodels"): frozenset({"list", "watch"}),
         ("outrider.dev", "speculativemodels/status"): frozenset({"patch"}),
+        # An owner reference that blocks deletion needs it where that is enforced.
         ("outrider.dev", "speculativemodels/finalizers"): frozenset({"update"}),
+        # Server-side apply takes patch and create; a canary is deleted.
+        ("apps", "deployments"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        # The rest goes with its model, by garbage collection.
+        ("", "services"): frozenset({"get", "list", "watch", "create", "patch"}),
+        ("", "configmaps"): frozenset({"get", "list", "watch", "create", "patch"}),
+        ("", "serviceaccounts"): frozenset({"get", "list", "watch", "create", "patch"}),
+        # By name only: what is of no concern is not read.
         ("", "secrets"): frozenset({"get", "create", "patch"}),
         ("", "pods"): frozenset({"list", "watch"}),
         ("events.k8s.io", "events"): frozenset({"create"}),
     }
+
+
+@needs_helm
+def test_every_kind_of_child_can_be_kept() -> None:
+    granted = {(group, resource): verbs for group, resource, verbs in rules(of_kind("ClusterRole", render()))}
+
+    kept = {"get", "list", "watch", "create", "patch"}
+    assert all(granted[child.group, child.plural] >= kept for child in WATCHED_CHILDREN)
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("election", "strategy"),
+    [
+        ("true", {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}),
+        ("false", {"type": "Recreate"}),
+    ],
+)
+def test_two_pods_overlap_only_where_they_elect_a_leader(election: str, strategy: dict[str, Any]) -> None:
+    deployment = of_kind("Deployment", render(f"leaderElection={election}"))
+
+    assert deployment["spec"]["strategy"] == strategy
 
 
 @needs_helm

@@ -9,7 +9,7 @@ import pytest
 
 from outrider.cluster.errors import Conflict, NameTaken
 from outrider.cluster.ownership import Owner
-from outrider.cluster.resources import CONFIG_MAPS
+from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.children import Children
 from outrider.controller.cluster_state import ClusterStateShelf
 from outrider.controller.fleet import TunedModel
@@ -125,13 +125,16 @@ async def test_what_a_deleted_model_left_is_waited_for() -> None:
     assert [line.split()[0] for line in server.asked] == ["GET"]
 
 
-async def test_reconcile_does_not_prune_it() -> None:
+async def test_reconcile_prunes_deployments_and_nothing_else() -> None:
     store = Store()
     store.children[CONFIG_MAPS].put(a_config_map())
     store.children[CONFIG_MAPS].put(a_config_map("m-old"))
+    store.children[DEPLOYMENTS].put(
+        {**a_config_map("m-canary"), "apiVersion": "apps/v1", "kind": "Deployment"}
+    )
     async with a_cluster(answer({})) as (cluster, server):
         await Children(cluster, store).prune(Owner("default", "m", MODEL.uid), [])
-    assert server.asked == ["DELETE /api/v1/namespaces/default/configmaps/m-old"]
+    assert server.asked == ["DELETE /apis/apps/v1/namespaces/default/deployments/m-canary"]
 
 
 def written(body: str) -> Any:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, PODS
-from outrider.controller.store import Key, Shelf, Store, StoredModel, StoredPod, is_tuners
+from outrider.controller.store import Key, Shelf, Store, StoredModel, StoredPod
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod
@@ -146,8 +146,8 @@ def test_a_child_belongs_to_its_owner_whatever_its_labels_say() -> None:
         order["metadata"]["labels"] = labels
         store.children[CONFIG_MAPS].put(order)
 
-        assert [child.metadata.name for child in store.children_of(MODEL)] == ["m-launch"]
-        assert is_tuners("ConfigMap", metadata(order))
+        found = store.children[CONFIG_MAPS].of_model(MODEL)
+        assert [child.metadata.name for child in found] == ["m-launch"]
 
 
 def a_pod_that_nobody_can_read() -> dict[str, object]:
