@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,17 @@ HELM = shutil.which("helm") or shutil.which("helm", path=CACHE / "bin")
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed; `make cluster` builds it")
 
 
-def render(*values: str) -> list[dict[str, Any]]:
+def render(*values: str, flags: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The objects of the chart. values: as for ``helm --set``."""
-    result = helm(*values)
+    result = helm(*values, flags=flags)
     assert result.returncode == 0, result.stderr
     return [document for document in yaml.safe_load_all(result.stdout) if document]
 
 
-def helm(*values: str) -> subprocess.CompletedProcess[str]:
+def helm(*values: str, flags: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     assert HELM is not None
     settings = [argument for value in values for argument in ("--set", value)]
-    command = [HELM, "template", "outrider", str(CHART), "--namespace", "outrider-system", *settings]
+    command = [HELM, "template", "outrider", str(CHART), "--namespace", "outrider-system", *settings, *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -103,6 +103,8 @@ def test_the_schema_knows_every_value() -> None:
         "metrics.source=prometheus",
         "tuning.scaleSettle=-1",
         "image.tagg=x",
+        "admissionPolicy.enabled=sometimes",
+        "admissionPolicy.podLabels={a b}",
     ],
 )
 def test_refuses_a_wrong_value(value: str) -> None:
@@ -148,6 +150,95 @@ def test_may_do_what_the_operator_does_and_nothing_else() -> None:
         ("", "pods"): frozenset({"list", "watch"}),
         ("events.k8s.io", "events"): frozenset({"create"}),
     }
+
+
+POLICY = "ValidatingAdmissionPolicy"
+HAS_POLICIES = ("--api-versions", f"admissionregistration.k8s.io/v1/{POLICY}")
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("enabled", "flags", "there"),
+    [
+        ("auto", HAS_POLICIES, True),
+        ("auto", (), False),
+        ("true", (), True),
+        ("false", HAS_POLICIES, False),
+    ],
+)
+def test_a_policy_for_models_comes_where_the_cluster_has_policies_or_as_said(
+    enabled: str, flags: tuple[str, ...], there: bool
+) -> None:
+    documents = render(f"admissionPolicy.enabled={enabled}", flags=flags)
+
+    kinds = {document["kind"] for document in documents}
+    assert kinds & {POLICY, f"{POLICY}Binding"} == ({POLICY, f"{POLICY}Binding"} if there else set())
+
+
+def policy(*values: str) -> dict[str, Any]:
+    return of_kind(POLICY, render("admissionPolicy.enabled=true", *values))["spec"]
+
+
+@needs_helm
+def test_the_policy_asks_whether_the_user_may_create_deployments_there() -> None:
+    asked = policy()["validations"][0]
+
+    assert asked["expression"] == (
+        "authorizer.group('apps').resource('deployments').namespace(request.namespace)"
+        ".check('create').allowed()"
+    )
+    assert "ask for a role with it" in asked["messageExpression"]
+
+
+@needs_helm
+def test_the_policy_is_about_models_and_not_about_their_status_or_scale() -> None:
+    (rule,) = policy()["matchConstraints"]["resourceRules"]
+
+    assert rule["resources"] == ["speculativemodels"]
+    assert rule["operations"] == ["CREATE", "UPDATE"]
+
+
+@needs_helm
+def test_the_policy_lets_pass_what_changes_no_pod() -> None:
+    (condition,) = policy()["matchConditions"]
+
+    assert condition["expression"] == "request.operation == 'CREATE' || object.spec != oldObject.spec"
+
+
+@needs_helm
+def test_the_policy_holds_in_the_watched_namespaces() -> None:
+    assert "namespaceSelector" not in policy()["matchConstraints"]
+    (watched,) = policy("watchNamespaces={a,b}")["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+
+    assert watched == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+
+
+@needs_helm
+def test_every_policy_is_bound_and_denies() -> None:
+    documents = render("admissionPolicy.enabled=true")
+    binding = of_kind(f"{POLICY}Binding", documents)
+
+    assert binding["spec"] == {
+        "policyName": of_kind(POLICY, documents)["metadata"]["name"],
+        "validationActions": ["Deny"],
+    }
+
+
+@needs_helm
+def test_labels_of_pods_are_named_in_a_value() -> None:
+    (found,) = policy("admissionPolicy.podLabels={team,billing.example/}")["variables"]
+
+    assert '["team","billing.example/"]' in found["expression"]
+
+
+@needs_helm
+def test_pod_templates_are_restricted_only_when_asked() -> None:
+    told = " ".join(rule.get("message", "") for rule in policy()["validations"])
+    asked = policy("admissionPolicy.restrictPodTemplate=true")["validations"]
+
+    assert "restricted" not in told
+    assert len(asked) > len(policy()["validations"])
+    assert all("Pod Security restricted" in rule["message"] for rule in asked[2:])
 
 
 @needs_helm
