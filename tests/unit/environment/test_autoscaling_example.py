@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 from outrider.controller.demand import Demand
 from outrider.controller.demand_metrics import DemandMetrics
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "autoscaling"
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples" / "autoscaling"
 
 
 def read(name: str) -> dict[str, Any]:
@@ -20,10 +21,32 @@ def read(name: str) -> dict[str, Any]:
 
 
 def written() -> dict[str, set[str]]:
-    """Label names by metric."""
+    """Label names by metric, as they arrive where the target has a label `namespace` of its own."""
     registry = CollectorRegistry()
     DemandMetrics(registry).show("prod", "qwen3", Demand(2, 1.5), now=0)
-    return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    return {each.name: {_arrived(label) for label in each.labels} for each in samples}
+
+
+def _arrived(label: str) -> str:
+    return "exported_namespace" if label == "namespace" else label
+
+
+def operators_job() -> dict[str, Any]:
+    """How the local cluster's Prometheus scrapes the operator."""
+    manifests = yaml.safe_load_all(
+        (ROOT / "tests" / "environment" / "prometheus" / "prometheus.yaml").read_text()
+    )
+    files = next(manifest["data"] for manifest in manifests if manifest["kind"] == "ConfigMap")
+    jobs = yaml.safe_load(files["prometheus.yml"])["scrape_configs"]
+    job: dict[str, Any] = next(job for job in jobs if "operator" in job["job_name"])
+    return job
+
+
+def adapter_rule() -> dict[str, Any]:
+    (rule,) = yaml.safe_load(read("adapter-rules.yaml")["data"]["config.yaml"])["externalRules"]
+    found: dict[str, Any] = rule
+    return found
 
 
 def test_the_autoscaler_selects_by_a_label_of_the_metric() -> None:
@@ -32,10 +55,21 @@ def test_the_autoscaler_selects_by_a_label_of_the_metric() -> None:
 
 
 def test_the_adapter_serves_the_metric_by_its_namespace() -> None:
-    (rule,) = yaml.safe_load(read("adapter-rules.yaml")["data"]["config.yaml"])["externalRules"]
+    rule = adapter_rule()
     metric = read("hpa.yaml")["spec"]["metrics"][0]["external"]["metric"]["name"]
     assert f'__name__="{metric}"' in rule["seriesQuery"]
     assert rule["resources"]["overrides"].keys() <= written()[metric]
+
+
+def test_only_what_the_operators_own_job_scraped_counts() -> None:
+    (trigger,) = read("keda.yaml")["spec"]["triggers"]
+    rule, job = adapter_rule(), operators_job()
+
+    (namespace,) = job["kubernetes_sd_configs"][0]["namespaces"]["names"]
+    for query in (rule["seriesQuery"], rule["metricsQuery"], trigger["metadata"]["query"]):
+        assert f'job="{job["job_name"]}"' in query
+        assert f'namespace="{namespace}"' in query.replace("exported_namespace", "")
+    assert "honor_labels" not in job
 
 
 def test_the_adapter_s_values_name_the_rules() -> None:
