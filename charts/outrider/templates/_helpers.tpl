@@ -30,6 +30,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default (include "outrider.fullname" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
+{{/* Whether there is one: empty for no. */}}
+{{- define "outrider.admissionPolicy" -}}
+{{- $enabled := .Values.admissionPolicy.enabled | toString -}}
+{{- $there := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
+{{- if or (eq $enabled "true") (and (eq $enabled "auto") $there) }}yes{{ end -}}
+{{- end -}}
+
 {{/* What the operator really does; tests/unit/chart compares it with the client's requests. */}}
 {{- define "outrider.rules" -}}
 - apiGroups: [outrider.dev]
