@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,9 @@ from outrider_engine.table import Table, require_captured
 logger = logging.getLogger("vllm.outrider")
 
 Clock = Callable[[], float]
+
+_MOST_PROBES_KNOWN = 10_000
+"""Under one table; a day of probes without a pause."""
 
 
 class EngineCoreControl:
@@ -56,6 +60,8 @@ class EngineCoreControl:
         self._measuring = measuring and meter is not None
         self._control = Control()
         self._probe: Probe | None = None
+        # Under the fence in force. A request that was overheard must not run its probe again.
+        self._probes_run: deque[str] = deque(maxlen=_MOST_PROBES_KNOWN)
         self._self_test = SelfTest()
 
     @property
@@ -108,6 +114,7 @@ class EngineCoreControl:
         self._control = accept(before, push, limits=self._table.limits, now=self._clock())
         if before.last_push is None or before.last_push.fence != push.fence:
             self._end_probe(ProbeReason.SUPERSEDED)
+            self._probes_run.clear()
         self._install()
         return self.state()
 
@@ -121,7 +128,7 @@ class EngineCoreControl:
         self.before_schedule()
         require_in_force(self._control, request.fence)
         known, limits = self._probe, self._table.limits
-        if known is not None and (known.request.fence, known.request.id) == (request.fence, request.id):
+        if request.id in self._probes_run:
             return self.state()
         if known is not None and known.running:
             raise Refusal(Reason.PROBE_RUNNING, f"the probe {known.request.id} runs")
@@ -131,6 +138,7 @@ class EngineCoreControl:
         if self.meter is None:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "steps are not counted, so a probe would not end")
         self._probe = start(request, self._clock())
+        self._probes_run.append(request.id)
         self._install()
         return self.state()
 

@@ -21,15 +21,16 @@ from outrider_engine.exposition import MetricsMiddleware
 from outrider_engine.probe import parse_probe
 from outrider_engine.readiness import self_test
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
-from outrider_engine.request import parse_json, parse_measuring, read_body, require_token
+from outrider_engine.request import parse_json, parse_measuring, read_signed
 from outrider_engine.scrape import Scrape
 from outrider_engine.server import close_connections
+from outrider_engine.signature import SCHEME, Gate
 
-TOKEN_FILE_VARIABLE = "OUTRIDER_TOKEN_FILE"
 SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
 SELF_TEST_FILE_VARIABLE = "OUTRIDER_SELF_TEST_FILE"
 
-Answer = Callable[[Request], Awaitable[object]]
+Answer = Callable[[bytes], Awaitable[object]]
+"""What a route answers to a body."""
 
 
 class ControlApi:
@@ -39,7 +40,7 @@ class ControlApi:
     required_tasks = ("generate",)
 
     def __init__(self) -> None:
-        self._token_file = _path(TOKEN_FILE_VARIABLE)
+        self._gate = Gate.of(os.environ)
         self._ending = Ending(_path(DRAIN_FILE_VARIABLE))
         self._engines = EngineCores(None)
         self._scrape = Scrape(self._engines)
@@ -53,7 +54,8 @@ class ControlApi:
             ("/outrider/v1/probe", "POST", self._post_probe),
             ("/outrider/v1/measuring", "PUT", self._put_measuring),
         ):
-            app.add_api_route(path, self._guarded(answer), methods=[method], include_in_schema=False)
+            route = self._guarded(method, path, answer)
+            app.add_api_route(path, route, methods=[method], include_in_schema=False)
         app.add_middleware(MetricsMiddleware, text=lambda: self._scrape.text())
         app.add_middleware(EndingMiddleware, ending=self._ending)
 
@@ -76,35 +78,38 @@ class ControlApi:
         self._ending.forget_drain()
         self._engines.on_shutdown(stop)
 
-    def _guarded(self, answer: Answer) -> Callable[[Request], Awaitable[JSONResponse]]:
-        """A route that asks for the token and tells a refusal with its reason."""
+    def _guarded(
+        self, method: str, path: str, answer: Answer
+    ) -> Callable[[Request], Awaitable[JSONResponse]]:
+        """A route that asks for a signature and tells a refusal with its reason."""
 
         async def route(request: Request) -> JSONResponse:
+            given = request.headers.get("authorization")
             try:
-                require_token(request.headers.get("authorization"), self._token_file)
-                return JSONResponse(await answer(request))
+                # The route's own path is signed: what the client wrote may be escaped or have a query.
+                body = await read_signed(
+                    request.stream(), self._gate, method=method, path=path, authorization=given
+                )
+                return JSONResponse(await answer(body))
             except Refusal as refusal:
                 return _refused(refusal)
 
         return route
 
-    async def _get_state(self, request: Request) -> object:  # noqa: ARG002
+    async def _get_state(self, body: bytes) -> object:  # noqa: ARG002
         return await self._engines.state()
 
-    async def _get_counters(self, request: Request) -> object:  # noqa: ARG002
+    async def _get_counters(self, body: bytes) -> object:  # noqa: ARG002
         return {"engines": await self._scrape.measurements()}
 
-    async def _put_schedule(self, request: Request) -> object:
-        push = parse_push(parse_json(await read_body(request.stream())))
-        return await self._engines.put(push.to_wire())
+    async def _put_schedule(self, body: bytes) -> object:
+        return await self._engines.put(parse_push(parse_json(body)).to_wire())
 
-    async def _post_probe(self, request: Request) -> object:
-        probe = parse_probe(parse_json(await read_body(request.stream())))
-        return await self._engines.probe(probe.to_wire())
+    async def _post_probe(self, body: bytes) -> object:
+        return await self._engines.probe(parse_probe(parse_json(body)).to_wire())
 
-    async def _put_measuring(self, request: Request) -> object:
-        enabled = parse_measuring(parse_json(await read_body(request.stream())))
-        return await self._engines.measure({"enabled": enabled})
+    async def _put_measuring(self, body: bytes) -> object:
+        return await self._engines.measure({"enabled": parse_measuring(parse_json(body))})
 
 
 def create() -> ControlApi:
@@ -118,7 +123,7 @@ def _path(variable: str) -> Path | None:
 
 
 def _refused(refusal: Refusal) -> JSONResponse:
-    headers = {"WWW-Authenticate": "Bearer"} if refusal.reason is Reason.UNAUTHORIZED else None
+    headers = {"WWW-Authenticate": SCHEME} if refusal.reason is Reason.UNAUTHORIZED else None
     return JSONResponse(
         {"error": refusal.to_wire()}, status_code=HTTP_STATUS[refusal.reason], headers=headers
     )

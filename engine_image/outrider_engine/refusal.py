@@ -9,7 +9,7 @@ class Reason(StrEnum):
     """Stable reasons of the control API."""
 
     UNAUTHORIZED = "Unauthorized"
-    """No bearer token, or not the one in the token file."""
+    """Not signed, or not by the operator for this request to this pod."""
     STALE_EPOCH = "StaleEpoch"
     """(term, epoch) is older than the last accepted push, or the same with another table; for a probe,
     not that of the pushed table in force."""

@@ -1,33 +1,31 @@
-"""What a request to the control API must carry: the token, a body of bounded size, JSON."""
+"""What a request to the control API must carry: a signature, a body of bounded size, JSON."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.signature import Gate, read_signature
 from outrider_engine.table import require_keys
 
 LARGEST_BODY_BYTES = 64 * 1024
 
 
-def require_token(authorization: str | None, token_file: Path | None) -> None:
-    """Refuse a request without the token of this moment; the file may rotate at any time.
+async def read_signed(
+    chunks: AsyncIterator[bytes], gate: Gate, *, method: str, path: str, authorization: str | None
+) -> bytes:
+    """The whole body of a request that ``gate`` admits.
+
+    Without a header that can be a signature the body is not even read.
 
     Raises:
-        Refusal: `Reason.UNAUTHORIZED`.
+        Refusal: `Reason.UNAUTHORIZED` or `Reason.TOO_LARGE`.
     """
-    expected = _read_token(token_file)
-    scheme, _, given = (authorization or "").partition(" ")
-    # Digests have one length, so the comparison tells nothing about the token's own.
-    equal = hmac.compare_digest(_digest(given.strip().encode()), _digest(expected))
-    if not expected:
-        raise Refusal(Reason.UNAUTHORIZED, "the engine has no token, so it takes no request")
-    if scheme.lower() != "bearer" or not equal:
-        raise Refusal(Reason.UNAUTHORIZED, "the bearer token is missing or wrong")
+    signature = read_signature(authorization)
+    body = await read_body(chunks)
+    gate.admit(signature, method=method, path=path, body=body)
+    return body
 
 
 async def read_body(chunks: AsyncIterator[bytes], *, limit: int = LARGEST_BODY_BYTES) -> bytes:
@@ -67,16 +65,3 @@ def parse_measuring(value: object) -> bool:
     if not isinstance(enabled, bool):
         raise Refusal(Reason.MALFORMED, "enabled must be true or false")
     return enabled
-
-
-def _read_token(token_file: Path | None) -> bytes:
-    if token_file is None:
-        return b""
-    try:
-        return token_file.read_bytes().strip()
-    except OSError:
-        return b""
-
-
-def _digest(token: bytes) -> bytes:
-    return hashlib.sha256(token).digest()

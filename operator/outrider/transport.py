@@ -56,11 +56,12 @@ async def ask_pod(
     url: str,
     *,
     most_bytes: int,
-    headers: Mapping[str, str] | None = None,
+    auth: httpx.Auth | None = None,
     body: Mapping[str, object] | None = None,
 ) -> PodAnswer:
     """One request of `pod_http`, whatever the status of its answer. The caller bounds the time.
 
+    auth: what signs the request.
     body: sent as JSON.
 
     Raises:
@@ -68,7 +69,7 @@ async def ask_pod(
         httpx.TransportError: no whole answer.
     """
     content = bytearray()
-    async with http.stream(method, url, json=body, headers=headers) as response:
+    async with http.stream(method, url, json=body, auth=auth) as response:
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in _PLAIN:
             raise AnswerRefused(f"the answer is compressed ({encoding[:40]}), which was not asked for")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Mapping
@@ -11,17 +12,21 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from tests.cluster.kubectl import KubectlError, Object, condition, kubectl, list_objects
+from outrider.engine.signing import SigningKey
+from tests.cluster.kubectl import KubectlError, Object, condition, get, kubectl, list_objects
 
+STATE, SCHEDULE = "/outrider/v1/state", "/outrider/v1/schedule"
 _TOKENS = "vllm:generation_tokens_total"
 _READ = ("outrider:", _TOKENS, "vllm:num_requests_running")
-_ASK_STATE = """
-import os, urllib.request
-token = open(os.environ["OUTRIDER_TOKEN_FILE"]).read().strip()
-request = urllib.request.Request(
-    "http://127.0.0.1:8000/outrider/v1/state", headers={"Authorization": f"Bearer {token}"}
-)
-print(urllib.request.urlopen(request, timeout=10).read().decode())
+_ASK = """
+import sys, urllib.error, urllib.request
+method, path, authorization, body = sys.argv[1:]
+url, headers = "http://127.0.0.1:8000" + path, {"Authorization": authorization}
+request = urllib.request.Request(url, method=method, data=body.encode(), headers=headers)
+try:
+    print(urllib.request.urlopen(request, timeout=10).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.read().decode())
 """
 _SIGNAL_ENGINE_CORE = """
 import os, pathlib, signal, sys
@@ -90,8 +95,27 @@ def tokens(pod: str) -> float:
 
 def state(pod: str) -> dict[str, Any]:
     """The answer of the engine's own control API."""
-    answer: dict[str, Any] = json.loads(_run_in(pod, _ASK_STATE))
+    return ask(pod, signed_for=pod, method="GET", path=STATE)
+
+
+def ask(
+    pod: str, *, signed_for: str, method: str, path: str, body: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """The answer, or the refusal, of one pod to what the operator would sign for a pod of its model."""
+    content = "" if body is None else json.dumps(body)
+    metadata = _pod(signed_for)["metadata"]
+    authorization = signing_key(metadata["labels"]["outrider.dev/model"]).authorization(
+        method=method, path=path, pod_uid=metadata["uid"], body=content.encode()
+    )
+    answer: dict[str, Any] = json.loads(_run_in(pod, _ASK, method, path, authorization, content))
     return answer
+
+
+def signing_key(model: str) -> SigningKey:
+    """The operator's key for the engines of a model."""
+    secret = get("secret", f"{model}-control")
+    assert secret is not None, f"{model} has no Secret with a key"
+    return SigningKey.read(base64.b64decode(secret["data"]["private-key"]))
 
 
 def signal_engine_core(pod: str, signal: str) -> None:
@@ -122,6 +146,12 @@ def _samples(pod: str) -> list[Sample]:
     text = kubectl("get", "--raw", path, "--request-timeout=5s")
     lines = "\n".join([line for line in text.splitlines() if line.startswith(_READ)] + [""])
     return [sample for family in text_string_to_metric_families(lines) for sample in family.samples]
+
+
+def _pod(name: str) -> Object:
+    pod = get("pod", name)
+    assert pod is not None, f"no pod {name}"
+    return pod
 
 
 def _run_in(pod: str, script: str, *arguments: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 
 from engine_image.build import UV
+from outrider.engine.signing import Signed, SigningKey
 
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
 PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
@@ -27,6 +28,8 @@ MODELS = CACHE / "models"
 PLUGIN_SOURCE = Path(__file__).parents[2] / "engine_image"
 
 SERVED_NAME = "tiny"
+KEY = SigningKey.generate()
+POD_UID = "0f6a3c1e-2b5d-4c8e-9a70-d1e2f3a4b5c6"
 CANDIDATES = (0, 1, 2, 3, 5)
 MAX_NUM_SEQS = 16
 STATIC_TABLE = [{"maxBatchSize": 8, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
@@ -52,7 +55,6 @@ class Launch:
     candidates: Sequence[int] = CANDIDATES
     flags: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    token: str = "the-secret-of-this-run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +64,14 @@ class Engine:
     url: str
     process: subprocess.Popen[bytes]
     """What the container runs: the launcher, which becomes the API server."""
-    token_file: Path
+    public_key_file: Path
     log_file: Path
     first_state: Mapping[str, object]
     """The state as it was before anything was pushed."""
 
     def client(self) -> httpx.Client:
-        """A client with the right token."""
-        token = self.token_file.read_text()
-        return httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=REQUEST_SECONDS,
-            trust_env=False,
-        )
+        """A client that signs as the operator does."""
+        return signing_client(self.url)
 
     def state(self) -> dict[str, object]:
         """`GET /outrider/v1/state`."""
@@ -105,6 +101,11 @@ class Engine:
         if not values:
             raise AssertionError(f"the engine exports no {name}")
         return sum(float(value) for value in values)
+
+
+def signing_client(url: str, *, key: SigningKey = KEY, pod_uid: str = POD_UID) -> httpx.Client:
+    """A client whose requests are signed with a key for a pod; by default so that the engine takes them."""
+    return httpx.Client(base_url=url, auth=Signed(key, pod_uid), timeout=REQUEST_SECONDS, trust_env=False)
 
 
 def completion_body(max_tokens: int, prompt: str, *, stream: bool = False) -> dict[str, object]:
@@ -186,8 +187,8 @@ def install_plugin(folder: Path) -> Path:
 def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> Iterator[Engine]:
     """Start an engine, wait until it is healthy, and end it with its children."""
     launch = launch or Launch()
-    token_file, schedule_file, log_file = folder / "token", folder / "schedule.json", folder / "engine.log"
-    token_file.write_text(launch.token)
+    key_file, schedule_file, log_file = folder / "key.pub", folder / "schedule.json", folder / "engine.log"
+    key_file.write_text(KEY.public_pem)
     schedule_file.write_text(json.dumps(STATIC_TABLE))
     port = _free_port()
     flags = server_flags(
@@ -195,7 +196,8 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
     )
     variables = environment(
         plugin,
-        OUTRIDER_TOKEN_FILE=str(token_file),
+        OUTRIDER_PUBLIC_KEY_FILE=str(key_file),
+        OUTRIDER_POD_UID=POD_UID,
         OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file),
         **launch.variables,
     )
@@ -210,11 +212,9 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_until_healthy(process, url, log_file)
-        headers = {"Authorization": f"Bearer {launch.token}"}
-        first = httpx.get(
-            f"{url}/outrider/v1/state", headers=headers, timeout=REQUEST_SECONDS, trust_env=False
-        )
-        yield Engine(url, process, token_file, log_file, first.json())
+        with signing_client(url) as client:
+            first = client.get("/outrider/v1/state")
+        yield Engine(url, process, key_file, log_file, first.json())
     finally:
         end(process)
 

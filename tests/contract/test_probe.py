@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract.engine import Engine
+from tests.contract.engine import Engine, signing_client
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import run_streams, scrape, wait_until
 
@@ -119,17 +119,24 @@ def test_a_refused_probe_changes_nothing(
     assert {name for name in after if after[name] != before[name]} <= {"leaseRemainingSeconds"}
 
 
-def test_a_probe_without_the_token_is_refused(engine: Engine) -> None:
+def test_a_probe_that_is_not_signed_is_refused(engine: Engine) -> None:
     answer = httpx.post(f"{engine.url}/outrider/v1/probe", json={}, trust_env=False)
     assert answer.status_code == 401
 
 
-def test_no_token_reaches_the_log_of_a_probe(engine: Engine, term: int) -> None:
-    headers = {"Authorization": "Bearer a-wrong-secret"}
+def test_a_probe_that_was_signed_for_a_sibling_is_refused(engine: Engine, term: int) -> None:
     body = a_probe(term, "p", {"numSpeculativeTokens": 1, "steps": 1})
-    answer = httpx.post(f"{engine.url}/outrider/v1/probe", json=body, headers=headers, trust_env=False)
-    assert answer.status_code == 401
+    with signing_client(engine.url, pod_uid="uid-of-a-sibling") as client:
+        assert client.post("/outrider/v1/probe", json=body).status_code == 401
     assert post(engine, body).status_code == 409
-    log = engine.log_file.read_text(errors="replace")
-    assert "/outrider/v1/probe" in log
-    assert "secret" not in log
+
+
+def test_a_probe_that_ran_is_not_run_again_by_the_same_request(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
+    slices = {"numSpeculativeTokens": 0, "steps": 5}
+    first, second = (a_probe(term, name, slices, deadlineSeconds=0.5) for name in ("first", "second"))
+    for body in (first, second):
+        assert post(engine, body).json()["probe"]["running"]
+        wait_until(lambda: not probe_of(engine)["running"], "the probe outlived its deadline")
+    answer = post(engine, first).json()["probe"]
+    assert (answer["id"], answer["running"]) == ("second", False)

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.engine import CANDIDATES, MAX_NUM_SEQS, Engine
+from outrider.engine.signing import Signed, SigningKey
+from tests.contract.engine import CANDIDATES, KEY, MAX_NUM_SEQS, POD_UID, Engine
 from tests.contract.factories import Rows, a_push
 from tests.contract.load import WHOLE, busy
 
@@ -88,7 +89,7 @@ KINDS = (
     "malformed",
     "garbage",
     "oversized",
-    "wrong token",
+    "wrong signature",
 )
 steps = st.builds(
     Step,
@@ -107,7 +108,7 @@ def expected_and_request(step: Step, model: Model) -> tuple[str, dict[str, objec
     )
     renewed = model.last | {"leaseSeconds": step.lease_seconds}
     match step.kind:
-        case "new table" | "wrong token":
+        case "new table" | "wrong signature":
             return ("200" if step.kind == "new table" else "401 Unauthorized"), push
         case "renewal":
             return "200", renewed
@@ -161,8 +162,8 @@ def send(client: httpx.Client, step: Step, model: Model) -> None:
     if step.kind == "new table" and isinstance(body, dict):
         model.epoch, model.table = model.epoch + step.ahead, step.table
         model.accepted.append(in_force(body))
-    headers = {"Authorization": "Bearer wrong"} if step.kind == "wrong token" else {}
-    answer = client.put(SCHEDULE, content=content, headers=headers)
+    key = SigningKey.generate() if step.kind == "wrong signature" else KEY
+    answer = client.put(SCHEDULE, content=content, auth=Signed(key, POD_UID))
     assert told(answer) == expected, f"{step.kind}: {content[:300]!r}"
     if answer.is_success:
         assert in_force(answer.json()) == model.accepted[-1]

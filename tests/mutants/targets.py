@@ -37,6 +37,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/controller/outbox.py": "tests/unit/tuning_loop",
     "operator/outrider/transport.py": "tests/unit/transport tests/unit/engine",
     "operator/outrider/engine/client.py": "tests/unit/engine",
+    "operator/outrider/engine/signing.py": "tests/unit/engine tests/unit/engine_plugin/test_signature.py",
     "operator/outrider/engine/state.py": "tests/unit/engine",
     "operator/outrider/telemetry/cells.py": _WINDOWS,
     "operator/outrider/telemetry/deltas.py": _WINDOWS,
@@ -45,6 +46,7 @@ TARGETS: Mapping[str, str] = {
     "engine_image/outrider_engine/control.py": f"{_PLUGIN}/test_control.py {_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/core.py": f"{_PLUGIN}/test_core.py {_PLUGIN}/test_engines.py",
     "engine_image/outrider_engine/lookup.py": f"{_PLUGIN}/test_core.py",
+    "engine_image/outrider_engine/signature.py": f"{_PLUGIN}/test_signature.py",
     "engine_image/outrider_engine/table.py": f"{_PLUGIN}/test_table.py {_PLUGIN}/test_request.py",
     "engine_image/outrider_engine/probe.py": f"{_PLUGIN}/test_probe.py {_PLUGIN}/test_core.py",
 }

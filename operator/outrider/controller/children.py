@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import re
-import secrets
 from collections.abc import Sequence
 
 from outrider.cluster.client import ClusterClient
@@ -16,10 +13,8 @@ from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ow
 from outrider.cluster.prune import unwanted
 from outrider.cluster.resources import DEPLOYMENTS, SECRETS, JsonObject, resource_of
 from outrider.controller.store import Key, Store, StoredChild
-from outrider.plan.names import TOKEN_FILE, control_secret
-
-_TOKEN_BYTES = 32
-_TOKEN = re.compile(r"[!-~]{32,512}")
+from outrider.engine.signing import SigningKey
+from outrider.plan.names import PRIVATE_KEY, control_secret
 
 
 class Children:
@@ -30,13 +25,13 @@ class Children:
         self._store = store
         self._manager = manager
 
-    async def control_token(self, owner: Owner) -> str:
-        """The token in the model's Secret, or a new one that the next `apply` will put there."""
+    async def signing_key(self, owner: Owner) -> SigningKey:
+        """The key in the model's Secret, or a new one that the next `apply` will put there."""
         live = await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
-        token = _token_in(live) if live is not None else None
-        if token is None or ownership(Child.model_validate(live), owner) is not Ownership.OURS:
-            return secrets.token_urlsafe(_TOKEN_BYTES)
-        return token
+        key = _key_in(live) if live is not None else None
+        if key is None or ownership(Child.model_validate(live), owner) is not Ownership.OURS:
+            return SigningKey.generate()
+        return key
 
     async def apply(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
         """Apply every child that differs from what is live.
@@ -98,10 +93,9 @@ def _check_owner(stored: StoredChild | None, owner: Owner) -> None:
             return
 
 
-def _token_in(secret: JsonObject) -> str | None:
-    """The token, if it is one that an HTTP header can carry; another one is replaced like a missing one."""
+def _key_in(secret: JsonObject) -> SigningKey | None:
+    """None where there is no readable one; it is replaced like a missing one."""
     try:
-        token = base64.b64decode((secret.get("data") or {})[TOKEN_FILE], validate=True).decode("ascii")
-    except (KeyError, binascii.Error, UnicodeDecodeError):
+        return SigningKey.read(base64.b64decode((secret.get("data") or {})[PRIVATE_KEY], validate=True))
+    except (KeyError, ValueError):
         return None
-    return token if _TOKEN.fullmatch(token) else None

@@ -24,7 +24,7 @@ from outrider.controller.readiness import Trouble, Verdict, Workload, blocked, j
 from outrider.controller.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
-from outrider.plan import Plan, PlanSettings, Role, Serving, plan, revision
+from outrider.plan import ControlKeys, Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _LOOK_AGAIN_SECONDS = 30.0
 _TOLD_FROM = 3
 """A failure that passes is not worth a condition."""
 _FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
-_NO_TOKEN = ""
+_NO_KEYS = ControlKeys(private="", public="")
 """Enough for a plan of which only the revisions are looked at."""
 
 
@@ -72,7 +72,7 @@ class Reconciler:
         """
         stored = self._store.models.get(key)
         if stored is None or stored.metadata.deletion_timestamp is not None:
-            self._store.tokens.pop(key, None)
+            self._store.keys.pop(key, None)
             self._failures.pop(key, None)
             return None
         try:
@@ -103,9 +103,10 @@ class Reconciler:
             return self._blocked(key, Trouble(DegradedReason.INVALID_SPEC, stored.problem or "unreadable"))
         owner = _owner(key, stored)
         try:
-            token = await self._children.control_token(owner)
+            signing_key = await self._children.signing_key(owner)
+            keys = ControlKeys(private=signing_key.private_pem, public=signing_key.public_pem)
             order, trouble = self._order(owner)
-            wanted = self._plan(key, stored.model, token, order)
+            wanted = self._plan(key, stored.model, keys, order)
             if wanted.problems:
                 return self._blocked(key, Trouble(*wanted.problems[0]))
             try:
@@ -116,20 +117,20 @@ class Reconciler:
                 # The replicas do not depend on the canary; where it is their own name that is taken,
                 # this fails again.
                 trouble = Trouble(DegradedReason.NAME_TAKEN, f"No canary: {error.message}")
-                wanted = self._plan(key, stored.model, token, replace(order, canary=False))
+                wanted = self._plan(key, stored.model, keys, replace(order, canary=False))
                 await self._children.apply(owner, wanted.children)
             await self._children.prune(owner, wanted.children)
         except NameTaken as error:
             return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
         except Refused as error:
             return self._blocked(key, Trouble(DegradedReason.APPLY_REFUSED, error.message), 60.0)
-        self._store.tokens[key] = token
+        self._store.keys[key] = signing_key
         trouble = trouble or self._not_tuned(stored)
         return self._progress(key, stored.model, wanted, besides=trouble)
 
-    def _plan(self, key: Key, model: SpeculativeModel, token: str, order: LaunchOrder) -> Plan:
+    def _plan(self, key: Key, model: SpeculativeModel, keys: ControlKeys, order: LaunchOrder) -> Plan:
         serving = self._serving(key, model)
-        return plan(model, settings=self._settings, control_token=token, order=order, serving=serving)
+        return plan(model, settings=self._settings, keys=keys, order=order, serving=serving)
 
     def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
         try:
@@ -150,7 +151,7 @@ class Reconciler:
         if stored.model is None or not isinstance(error, ClusterError):
             return self._blocked(key, trouble)
         order, _ = self._order(_owner(key, stored))
-        wanted = self._plan(key, stored.model, _NO_TOKEN, order)
+        wanted = self._plan(key, stored.model, _NO_KEYS, order)
         return self._progress(key, stored.model, wanted, above=trouble)
 
     def _progress(

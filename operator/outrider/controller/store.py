@@ -15,6 +15,7 @@ from outrider.api.status import Status
 from outrider.api.text import shortened
 from outrider.cluster.objects import Child, Metadata, Pod
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
+from outrider.engine.signing import SigningKey
 from outrider.plan.names import MODEL_LABEL
 
 log = logging.getLogger(__name__)
@@ -232,7 +233,7 @@ class Shelf(Generic[EntryT]):
 
 
 class Store:
-    """All that is watched, and the control tokens that reconcile has read.
+    """All that is watched, and the keys of control APIs that reconcile has read.
 
     left_out: called for every object that could not be read.
     """
@@ -244,7 +245,7 @@ class Store:
         self.children = {
             resource: Shelf(StoredChild.read, left_out=left_out) for resource in WATCHED_CHILDREN
         }
-        self.tokens: dict[Key, str] = {}
+        self.keys: dict[Key, SigningKey] = {}
 
     def shelf(self, resource: Resource) -> Shelf[StoredModel] | Shelf[StoredPod] | Shelf[StoredChild]:
         """Where objects of a kind are kept."""

@@ -11,7 +11,6 @@ from outrider.api.methods import TRAITS, Drafting
 from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import EventReason
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Pod
@@ -22,6 +21,7 @@ from outrider.controller.launch_desk import read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.controller.tuner_objects import owner_of
 from outrider.engine.client import EngineAddress
+from outrider.engine.signing import SigningKey
 from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
 from outrider.plan.runtimes.vllm import max_num_batched_tokens, max_num_seqs
 from outrider.tuning.policy import Policy
@@ -68,12 +68,12 @@ class StoreFleet:
         if model is None or stored.metadata.deletion_timestamp is not None:
             return None
         spec = model.spec
-        token = self._store.tokens.get(key_of(stored.metadata))
-        # Without a token this process has not reconciled the model yet: nothing it could say would be true.
-        if not spec.live or token is None:
+        key = self._store.keys.get(key_of(stored.metadata))
+        # Without a key this process has not reconciled the model yet: nothing it could say would be true.
+        if not spec.live or key is None:
             return None
         policy = _policy(spec)
-        engines = self._engine_pods(key_of(stored.metadata), _token_of(spec, token))
+        engines = self._engine_pods(key_of(stored.metadata), key)
         return TunedModel(
             namespace=stored.metadata.namespace,
             name=stored.metadata.name,
@@ -96,10 +96,10 @@ class StoreFleet:
             stored_order=self._order(stored),
         )
 
-    def _engine_pods(self, key: Key, token: str) -> list[tuple[EnginePod, bool]]:
+    def _engine_pods(self, model: Key, key: SigningKey) -> list[tuple[EnginePod, bool]]:
         """Those that stay, and whether they are ready."""
-        staying = (pod for pod in self._store.pods_of(key) if pod.metadata.deletion_timestamp is None)
-        addresses = ((pod, _address(pod, token)) for pod in staying)
+        staying = (pod for pod in self._store.pods_of(model) if pod.metadata.deletion_timestamp is None)
+        addresses = ((pod, _address(pod, key)) for pod in staying)
         return [(_engine_pod(pod, address), pod.ready) for pod, address in addresses if address is not None]
 
     def _order(self, stored: StoredModel) -> LaunchOrder:
@@ -154,11 +154,6 @@ def _relaunching(spec: Spec) -> Relaunching:
     )
 
 
-def _token_of(spec: Spec, token: str) -> str:
-    """A stock engine has no control API, and gets no token to see."""
-    return "" if spec.speculation.tuning.actuation is Actuation.ROLLOUT else token
-
-
 def _launch_of(pod: Pod) -> Launch:
     try:
         return Launch.of_pod(pod.metadata.annotations)
@@ -166,9 +161,9 @@ def _launch_of(pod: Pod) -> Launch:
         return Launch()  # written by hand
 
 
-def _address(pod: Pod, token: str) -> EngineAddress | None:
+def _address(pod: Pod, key: SigningKey) -> EngineAddress | None:
     port = pod.port(CONTAINER, PORT_NAME)
     if not pod.status.ip or port is None:
         return None
     host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
-    return EngineAddress(f"http://{host}:{port}", token)
+    return EngineAddress(f"http://{host}:{port}", pod.metadata.uid, key)

@@ -16,8 +16,10 @@ from outrider.engine.errors import (
     LiveTuningImpossible,
     ProbeRunning,
     PushRefused,
+    SignatureRefused,
     StaleTerm,
 )
+from outrider.engine.signing import Signed, SigningKey
 from outrider.engine.state import EngineState, Sentence, Word
 from outrider.transport import AnswerRefused, ask_pod, pod_http
 from outrider.tuning.decision import Probe
@@ -38,13 +40,15 @@ _UNREADABLE = (httpx.HTTPError, httpx.StreamError, ValueError, TypeError, Lookup
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """Where one engine listens. ``url`` has no path; the token is kept out of every repr."""
+    """Where one engine listens, and what its requests are signed with and for.
+
+    url: without a path.
+    pod_uid: an engine takes only what was signed for its own pod.
+    """
 
     url: str
-    token: str
-
-    def __repr__(self) -> str:
-        return f"EngineAddress({self.url!r})"
+    pod_uid: str
+    key: SigningKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +150,8 @@ class EngineClient:
             refusal = _refusal(answer)
         except TimeoutError as error:
             raise EngineUnreachable(f"timeout: no whole answer within {self._timeout:g} s") from error
-        except _UNWRITABLE:
-            # The error is not told further: it may hold the token.
-            raise EngineProtocolError("HTTP cannot carry the token, or the address of the pod") from None
+        except _UNWRITABLE as error:
+            raise EngineProtocolError("HTTP cannot carry the address or the UID of the pod") from error
         except httpx.TransportError as error:
             raise EngineUnreachable(_words(error)) from error
         except _UNREADABLE as error:
@@ -158,14 +161,13 @@ class EngineClient:
     async def _answer(
         self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
     ) -> _Answer:
-        headers = {"Authorization": f"Bearer {engine.token}"}
         try:
             answer = await ask_pod(
                 self._http,
                 method,
                 engine.url + path,
                 most_bytes=_MAX_ANSWER_BYTES,
-                headers=headers,
+                auth=Signed(engine.key, engine.pod_uid),
                 body=body,
             )
         except AnswerRefused as error:
@@ -212,6 +214,7 @@ def _refusal(answer: _Answer) -> Exception:
     if detail.reason == ProbeRunning.__name__:
         return ProbeRunning(detail.reason, detail.message)
     kinds: dict[int, type[PushRefused]] = {
+        httpx.codes.UNAUTHORIZED: SignatureRefused,
         httpx.codes.CONFLICT: StaleTerm,
         httpx.codes.SERVICE_UNAVAILABLE: LiveTuningImpossible,
     }

@@ -7,10 +7,16 @@ EngineError
 └── PushRefused           the engine said no; nothing changed
     ├── StaleTerm         a newer operator or epoch is in force
     ├── ProbeRunning      another probe is under way
+    ├── SignatureRefused  not taken for the operator's, or by a plugin that knows no signatures
     └── LiveTuningImpossible
 """
 
 from __future__ import annotations
+
+_KEY_ADVICE = (
+    "a pod takes a new key within two minutes; where this stays, its image has another version of the "
+    "plugin, or it reads another key than the model's"
+)
 
 
 class EngineError(Exception):
@@ -24,7 +30,7 @@ class EngineUnreachable(EngineError):
 class EngineProtocolError(EngineError):
     """The answer is not of the control contract: an engine without the plugin, or another version.
 
-    Or the request cannot be written: a token or an address that HTTP cannot carry.
+    Or the request cannot be written: an address or a UID that HTTP cannot carry.
     """
 
 
@@ -49,6 +55,13 @@ class StaleTerm(PushRefused):
 
 class ProbeRunning(PushRefused):
     """The engine runs one probe at a time, and another one is not over yet."""
+
+
+class SignatureRefused(PushRefused):
+    """The engine does not know this operator's key; or its plugin asks for something else."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(reason, f"{message}; {_KEY_ADVICE}")
 
 
 class LiveTuningImpossible(PushRefused):

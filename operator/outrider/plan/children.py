@@ -10,14 +10,16 @@ from pydantic import JsonValue
 
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
+from outrider.plan.control_keys import ControlKeys
 from outrider.plan.names import (
     CANARY,
     PORT_NAME,
+    PRIVATE_KEY,
+    PUBLIC_KEY_FILE,
     REVISION_LABEL,
     ROLE_LABEL,
     SCHEDULE_FILE,
     SERVICE_PORT,
-    TOKEN_FILE,
     canary_deployment,
     control_secret,
     labels,
@@ -35,18 +37,18 @@ def service_account(model: SpeculativeModel) -> Manifest:
     return {**head, "automountServiceAccountToken": False}
 
 
-def config_map(model: SpeculativeModel) -> Manifest:
-    """The static table, which an engine reads when it starts."""
+def config_map(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
+    """What engines read: the static table when they start, the public key at each request."""
     head = _head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
     table = json.dumps(model.spec.static_schedule().to_wire(), separators=(",", ":"))
-    return {**head, "data": {SCHEDULE_FILE: table}}
+    return {**head, "data": {SCHEDULE_FILE: table, PUBLIC_KEY_FILE: keys.public}}
 
 
-def secret(model: SpeculativeModel, *, control_token: str) -> Manifest:
-    """The bearer token of the engines' control API."""
+def secret(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
+    """The private key with which requests to the engines' control API are signed."""
     head = _head(model, "v1", "Secret", control_secret(model.metadata.name))
-    token = base64.b64encode(control_token.encode()).decode()
-    return {**head, "type": "Opaque", "data": {TOKEN_FILE: token}}
+    private = base64.b64encode(keys.private.encode()).decode()
+    return {**head, "type": "Opaque", "data": {PRIVATE_KEY: private}}
 
 
 def service(model: SpeculativeModel) -> Manifest:

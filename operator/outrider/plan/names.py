@@ -16,8 +16,9 @@ SERVICE_PORT = 80
 
 SCHEDULE_FOLDER = "/etc/outrider/schedule"
 SCHEDULE_FILE = "schedule.json"
-CONTROL_FOLDER = "/etc/outrider/control"
-TOKEN_FILE = "token"
+PUBLIC_KEY_FILE = "control-key.pub"
+PRIVATE_KEY = "private-key"
+"""Key in the Secret of the control API. No pod mounts that."""
 HOME = "/home/outrider"
 
 
@@ -37,7 +38,7 @@ def selector(model: str) -> dict[str, str]:
 
 
 def schedule_config_map(model: str) -> str:
-    """Name of the ConfigMap with the static table."""
+    """Name of the ConfigMap with what engines read: the static table, and whose requests they take."""
     return f"{model}-schedule"
 
 
@@ -47,5 +48,5 @@ def canary_deployment(model: str) -> str:
 
 
 def control_secret(model: str) -> str:
-    """Name of the Secret with the token of the control API."""
+    """Name of the Secret with the private key of the control API."""
     return f"{model}-control"

@@ -12,6 +12,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.plan import children
 from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
+from outrider.plan.control_keys import ControlKeys
 from outrider.plan.engine_launch import Role, engine_launch
 from outrider.plan.methods import unsupported_reason
 from outrider.plan.overlay import Json
@@ -52,13 +53,13 @@ def plan(
     model: SpeculativeModel,
     *,
     settings: PlanSettings,
-    control_token: str,
+    keys: ControlKeys,
     order: LaunchOrder = _OWN_ORDER,
     serving: Serving = _NOTHING_SERVES,
 ) -> Plan:
     """The children of ``model``. Pure: equal arguments give equal plans.
 
-    ``control_token``: bearer token of the engines' control API, kept in the model's Secret.
+    ``keys``: of the engines' control API; the private one goes into the model's Secret and nowhere else.
     ``order``: what the tuner wants of the launch; what the spec does not allow is ignored.
     ``serving``: what takes traffic now; only a canary depends on it.
     """
@@ -79,8 +80,9 @@ def plan(
     replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
     manifests = (
         children.service_account(model),
-        children.config_map(model),
-        children.secret(model, control_token=control_token),
+        # The Secret first: a public key whose private one was not stored would serve nobody.
+        children.secret(model, keys=keys),
+        children.config_map(model, keys=keys),
         children.service(model),
         children.deployment(model, template=template, revision=own_revision, replicas=replicas),
     )

@@ -14,14 +14,12 @@ from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.names import (
     CANARY,
     CONTAINER,
-    CONTROL_FOLDER,
     HOME,
     PORT_NAME,
+    PUBLIC_KEY_FILE,
     ROLE_LABEL,
     SCHEDULE_FILE,
     SCHEDULE_FOLDER,
-    TOKEN_FILE,
-    control_secret,
     labels,
     schedule_config_map,
 )
@@ -32,13 +30,17 @@ from outrider.plan.settings import PlanSettings
 
 _PLUGIN_VARIABLES: Mapping[str, str] = {
     "OUTRIDER_STATIC_SCHEDULE_FILE": f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",
-    "OUTRIDER_TOKEN_FILE": f"{CONTROL_FOLDER}/{TOKEN_FILE}",
+    "OUTRIDER_PUBLIC_KEY_FILE": f"{SCHEDULE_FOLDER}/{PUBLIC_KEY_FILE}",
     # In the pod's own volume, which outlives a container that a drafter ended.
     "OUTRIDER_SELF_TEST_FILE": "/tmp/outrider-self-test.json",
     "OUTRIDER_DRAIN_FILE": "/tmp/outrider-drain",
 }
 
-OWNED_VARIABLES = frozenset({"VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", *_PLUGIN_VARIABLES})
+_POD_UID_VARIABLE = "OUTRIDER_POD_UID"
+
+OWNED_VARIABLES = frozenset(
+    {"VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", _POD_UID_VARIABLE, *_PLUGIN_VARIABLES}
+)
 """Another value would take the engine out of Outrider's control, or let it crash on a pushed table."""
 
 _WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
@@ -202,6 +204,10 @@ def _env(launch: EngineLaunch) -> list[JsonValue]:
         "USER": "outrider",
     }
     variables: list[JsonValue] = [{"name": name, "value": value} for name, value in plain.items()]
+    if not launch.stock:
+        # Requests are signed for one pod, by its UID, which no other pod ever has.
+        uid: Json = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.uid"}}
+        variables.append({"name": _POD_UID_VARIABLE, "valueFrom": uid})
     if spec.model.secret_ref is not None:
         variables.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": _key(spec.model.secret_ref)}})
     return variables
@@ -213,10 +219,7 @@ def _key(reference: SecretKey) -> Json:
 
 def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
     name = model.metadata.name
-    plugin: list[JsonValue] = [
-        {"name": "schedule", "configMap": {"name": schedule_config_map(name)}},
-        {"name": "control", "secret": {"secretName": control_secret(name)}},
-    ]
+    plugin: list[JsonValue] = [{"name": "schedule", "configMap": {"name": schedule_config_map(name)}}]
     fixed: list[JsonValue] = [
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
         {"name": "tmp", "emptyDir": {}},
@@ -230,10 +233,7 @@ def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
 
 
 def _volume_mounts(launch: EngineLaunch) -> list[JsonValue]:
-    plugin: list[JsonValue] = [
-        {"name": "schedule", "mountPath": SCHEDULE_FOLDER, "readOnly": True},
-        {"name": "control", "mountPath": CONTROL_FOLDER, "readOnly": True},
-    ]
+    plugin: list[JsonValue] = [{"name": "schedule", "mountPath": SCHEDULE_FOLDER, "readOnly": True}]
     fixed: list[JsonValue] = [
         {"name": "shm", "mountPath": "/dev/shm"},
         {"name": "tmp", "mountPath": "/tmp"},

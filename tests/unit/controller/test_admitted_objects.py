@@ -18,13 +18,14 @@ from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.reconcile import Reconciler
 from outrider.controller.store import Key, Store
 from outrider.controller.store_fleet import StoreFleet
+from outrider.engine.signing import SigningKey
 from outrider.plan import PlanSettings
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import admitted, anything, deep, odd_numbers, odd_texts, scalars, schema_of
 from tests.unit.controller.factories import NOW, a_launch_order, a_raw_model, a_raw_pod
 from tests.unit.controller.quiet_cluster import QuietCluster
 
-TOKEN = "t" * 43
+KEY = SigningKey.generate()
 ODD, HEALTHY = Key("default", "m"), Key("default", "healthy")
 
 texts = (
@@ -89,7 +90,7 @@ def a_store(odd: dict[str, Any], *, launch: str, order: str) -> tuple[Store, Qui
     store.pods.put(a_raw_pod("m-1", ready=True, launch=launch))
     store.pods.put(a_raw_pod("healthy-1", model="healthy", ready=True))
     store.children[CONFIG_MAPS].put(a_launch_order(order))
-    store.tokens = {ODD: TOKEN, HEALTHY: TOKEN}
+    store.keys = {ODD: KEY, HEALTHY: KEY}
     return store, QuietCluster(odd, healthy)
 
 

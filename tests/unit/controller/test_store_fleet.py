@@ -14,16 +14,17 @@ from outrider.controller import store_fleet
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store
 from outrider.controller.store_fleet import StoreFleet
+from outrider.engine.signing import SigningKey
 from outrider.tuning.relaunch import Relaunching
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod, ago
 
-TOKEN = "t" * 43
+KEY = SigningKey.generate()
 
 
 def tuned(
     model: dict[str, Any],
     *pods: dict[str, Any],
-    token: str | None = TOKEN,
+    key: SigningKey | None = KEY,
     order: dict[str, Any] | None = None,
 ) -> list[TunedModel]:
     store = Store()
@@ -32,8 +33,8 @@ def tuned(
         store.children[CONFIG_MAPS].put(order)
     for pod in pods:
         store.pods.put(pod)
-    if token is not None:
-        store.tokens[Key("default", "m")] = token
+    if key is not None:
+        store.keys[Key("default", "m")] = key
     return StoreFleet(store).tuned_models()
 
 
@@ -42,7 +43,7 @@ def both_tuned(odd: dict[str, Any]) -> list[TunedModel]:
     store = Store()
     store.models.put(odd)
     store.models.put(a_raw_model("b"))
-    store.tokens |= {Key("default", "a"): TOKEN, Key("default", "b"): TOKEN}
+    store.keys |= {Key("default", "a"): KEY, Key("default", "b"): KEY}
     return StoreFleet(store).tuned_models()
 
 
@@ -97,11 +98,21 @@ def test_a_pod_without_an_address_is_left_alone() -> None:
 
 
 def test_a_model_that_this_process_has_not_reconciled_is_left_alone() -> None:
-    assert tuned(a_raw_model(), a_raw_pod(ready=True), token=None) == []
+    assert tuned(a_raw_model(), a_raw_pod(ready=True), key=None) == []
 
 
-def test_the_token_is_in_no_text_of_a_model() -> None:
-    assert TOKEN not in repr(tuned(a_raw_model(), a_raw_pod(ready=True)))
+def test_the_private_key_is_in_no_text_of_a_model() -> None:
+    assert KEY.private_pem.splitlines()[1] not in repr(tuned(a_raw_model(), a_raw_pod(ready=True)))
+
+
+def test_a_pod_is_asked_by_what_is_signed_for_its_uid() -> None:
+    pods = (a_raw_pod("m-1", ready=True), a_raw_pod("m-2", ready=True))
+    (found,) = tuned(a_raw_model(), *pods)
+
+    assert [(pod.address.pod_uid, pod.address.key) for pod in found.pods] == [
+        (pod["metadata"]["uid"], KEY) for pod in pods
+    ]
+    assert len({pod.address.pod_uid for pod in found.pods}) == 2
 
 
 def test_a_method_whose_k_is_fixed_is_not_tuned() -> None:
@@ -151,7 +162,7 @@ def test_a_defect_that_one_model_brings_to_light_does_not_stop_the_other_models(
 def test_a_model_that_cannot_be_tuned_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store = Store()
     store.models.put(a_raw_model(engine={"image": "engine:1", "args": {"max-num-seqs": "many"}}))
-    store.tokens[Key("default", "m")] = TOKEN
+    store.keys[Key("default", "m")] = KEY
     fleet = StoreFleet(store)
     fleet.tuned_models()
     fleet.tuned_models()
@@ -230,12 +241,12 @@ def test_what_the_tuner_may_do_to_the_launch_is_in_the_spec() -> None:
     )
 
 
-def test_stock_engines_are_tuned_and_see_no_token() -> None:
+def test_stock_engines_are_tuned() -> None:
     model = a_raw_model(speculation=speculation(tuning={"actuation": "Rollout"}))
     (found,) = tuned(model, a_raw_pod(ready=True, launch="8:3,*:0"))
 
     (pod,) = found.pods
-    assert (pod.launch, pod.address.token) == (Launch(schedule=Schedule.parse("8:3,*:0")), "")
+    assert pod.launch == Launch(schedule=Schedule.parse("8:3,*:0"))
 
 
 def test_pods_tell_how_they_were_launched() -> None:

@@ -11,8 +11,13 @@ from aiohttp import web
 
 from outrider.controller.actuation import EnginePod
 from outrider.engine.client import EngineAddress
+from outrider.engine.signing import SigningKey
 
-TOKEN = "right-token"
+KEY = SigningKey.generate()
+
+
+def an_address(url: str = "http://engine", pod_uid: str = "uid-engine-0") -> EngineAddress:
+    return EngineAddress(url, pod_uid, KEY)
 
 
 @dataclass
@@ -35,14 +40,18 @@ class FakeEngine:
     puts: int = 0
     probes: bool = True  # False: a plugin from before there were probes and self-tests
     probe: dict[str, object] | None = None
-    metrics: str = ""  # the text of /metrics, which needs no token
+    metrics: str = ""  # the text of /metrics, which needs no signature
     posted: list[dict[str, object]] = field(default_factory=list)
     url: str = ""
     callers: set[object] = field(default_factory=set)  # the other ends of the connections so far
 
     @property
+    def pod_uid(self) -> str:
+        return f"uid-{self.name}"
+
+    @property
     def pod(self) -> EnginePod:
-        return EnginePod(self.name, EngineAddress(self.url, TOKEN))
+        return EnginePod(self.name, an_address(self.url, self.pod_uid))
 
     def state(self) -> dict[str, object]:
         return {
@@ -73,8 +82,8 @@ class FakeEngine:
             return web.Response(status=self.answer[0], text=self.answer[1])
         if request.path == "/metrics":
             return web.Response(text=self.metrics)
-        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
-            return _error(401, "Unauthorized")
+        if request.headers.get("Authorization") != await self._signed(request):
+            return _error(401, "Unauthorized", "not signed for this pod")
         if request.method == "PUT":
             self.puts += 1
             refusal = self._put(await request.json())
@@ -85,6 +94,11 @@ class FakeEngine:
             if refusal is not None:
                 return refusal
         return web.json_response(self.state())
+
+    async def _signed(self, request: web.Request) -> str:
+        """The only header that lets this request in; a signature of Ed25519 is no other tomorrow."""
+        body = await request.read()
+        return KEY.authorization(method=request.method, path=request.path, pod_uid=self.pod_uid, body=body)
 
     def _probe(self, body: dict[str, object]) -> web.Response | None:
         if not self.probes:

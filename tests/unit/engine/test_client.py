@@ -6,23 +6,25 @@ import gzip
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.engine.client import EngineAddress, EngineClient, ProbeOrder, Push
+from outrider.engine.client import EngineClient, ProbeOrder, Push
 from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
     LiveTuningImpossible,
     ProbeRunning,
     PushRefused,
+    SignatureRefused,
     StaleTerm,
 )
 from outrider.engine.state import ScheduleSource
 from outrider.tuning.decision import Probe, Slice
-from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.engine.fake_engine import KEY, FakeEngine, an_address, serving
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ async def test_an_answer_without_bounds_is_a_protocol_error(client: EngineClient
 async def test_a_compressed_answer_is_a_protocol_error_and_not_unpacked(encoding: str) -> None:
     client = EngineClient(timeout_seconds=0.5, transport=httpx.MockTransport(packed(encoding)))
     with pytest.raises(EngineProtocolError, match="compressed"):
-        await client.state(EngineAddress("http://engine", "token"))
+        await client.state(an_address())
 
 
 def packed(encoding: str) -> Callable[[httpx.Request], httpx.Response]:
@@ -132,7 +134,7 @@ async def test_whatever_http_raises_over_an_answer_is_a_protocol_error(raised: E
 
     client = EngineClient(timeout_seconds=5, transport=httpx.MockTransport(stumbles))
     with pytest.raises(EngineProtocolError, match=f"unreadable answer: {type(raised).__name__}"):
-        await client.state(EngineAddress("http://engine", "token"))
+        await client.state(an_address())
 
 
 async def test_a_closed_port_is_unreachable(client: EngineClient) -> None:
@@ -281,21 +283,16 @@ async def test_long_words_of_an_engine_are_cut_and_stay_in_one_line(client: Engi
         assert len(text) < 600
 
 
-@pytest.mark.parametrize("token", ["tökén", "to\nken", "\ud800ken"])
-async def test_a_token_that_http_cannot_carry_is_a_protocol_error_and_is_not_told(
-    client: EngineClient, token: str
-) -> None:
+async def test_a_uid_that_cannot_be_signed_is_a_protocol_error(client: EngineClient) -> None:
     async with serving(FakeEngine()) as [pod]:
-        with pytest.raises(EngineProtocolError) as failed:
-            await client.state(EngineAddress(pod.address.url, token))
-    assert token not in str(failed.value)
-    assert failed.value.__suppress_context__, "the cause holds the token, and would be logged"
+        with pytest.raises(EngineProtocolError, match="HTTP cannot carry"):
+            await client.state(replace(pod.address, pod_uid="\ud800"))
 
 
 @pytest.mark.parametrize("url", ["", "engine:8000", "ftp://engine", "http://[::1", "http://engine:port"])
 async def test_an_address_that_is_none_is_a_protocol_error(client: EngineClient, url: str) -> None:
     with pytest.raises(EngineProtocolError, match="HTTP cannot carry"):
-        await client.state(EngineAddress(url, "token"))
+        await client.state(an_address(url))
 
 
 async def test_the_self_test_names_the_k_that_failed(client: EngineClient) -> None:
@@ -311,5 +308,22 @@ async def test_a_plugin_without_a_self_test_failed_none(client: EngineClient) ->
     assert (state.self_test, state.failed_k) == (None, frozenset())
 
 
-def test_the_token_stays_out_of_the_repr() -> None:
-    assert "secret" not in repr(EngineAddress("http://engine", "secret"))
+async def test_an_engine_that_does_not_take_the_signature_is_its_own_error_and_says_what_to_do(
+    client: EngineClient,
+) -> None:
+    async with serving(FakeEngine("sibling")) as [pod]:
+        with pytest.raises(SignatureRefused, match="not signed for this pod; a pod takes a new key within"):
+            await client.push(replace(pod.address, pod_uid="uid-another"), a_push())
+
+
+async def test_a_plugin_that_wants_a_token_is_told_of_in_the_same_way(client: EngineClient) -> None:
+    answer = {"error": {"reason": "Unauthorized", "message": "the bearer token is missing or wrong"}}
+    async with serving(FakeEngine(answer=(401, json.dumps(answer)))) as [pod]:
+        with pytest.raises(SignatureRefused, match=r"bearer token.*another version of the plugin"):
+            await client.state(pod.address)
+
+
+def test_no_repr_tells_the_private_key() -> None:
+    secret = KEY.private_pem.splitlines()[1]
+    assert secret not in repr(an_address())
+    assert secret not in repr(KEY)

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from outrider_engine import core
 from outrider_engine.control import Fence
 from outrider_engine.measure import Step
 from outrider_engine.probe import Probe, ProbeRequest, Slice
@@ -374,6 +375,25 @@ def test_the_same_probe_is_answered_and_not_run_again() -> None:
     control.after_step(a_step(k=1))
     state = control.start_probe(a_probe(Slice(1, steps=1), low=1, high=None))
     assert (state["probe"]["running"], state["probe"]["results"][0]["steps"]) == (False, 1)
+
+
+def test_a_probe_before_the_last_one_is_not_run_again_either() -> None:
+    _, clock, control = probing(Slice(1, steps=1))
+    clock.advance(20)
+    control.start_probe(a_probe(name="p2"))
+    clock.advance(5)
+    assert control.start_probe(a_probe())["probe"]["id"] == "p2"
+
+
+def test_no_more_names_of_probes_are_kept_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "_MOST_PROBES_KNOWN", 2)
+    control = a_control(FakeScheduler(), clock=(clock := FakeClock()))
+    control.put(a_push(lease_seconds=1000))
+    for name in ("p1", "p2", "p3"):
+        control.start_probe(a_probe(name=name))
+        clock.advance(20)
+    assert not control.start_probe(a_probe(name="p2"))["probe"]["running"]  # type: ignore[index]
+    assert control.start_probe(a_probe(name="p1"))["probe"]["running"]  # type: ignore[index]
 
 
 def test_the_id_of_another_epoch_is_another_probe() -> None:

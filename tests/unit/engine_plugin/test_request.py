@@ -1,10 +1,9 @@
-"""The token, the size limit and the JSON of a request."""
+"""The size limit and the JSON of a request."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -12,55 +11,8 @@ from hypothesis import strategies as st
 
 from outrider_engine.control import Push, parse_push
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
-from outrider_engine.request import LARGEST_BODY_BYTES, parse_json, parse_measuring, read_body, require_token
+from outrider_engine.request import LARGEST_BODY_BYTES, parse_json, parse_measuring, read_body
 from tests.unit.engine_plugin.factories import a_push
-
-
-@pytest.fixture
-def token_file(tmp_path: Path) -> Path:
-    path = tmp_path / "token"
-    path.write_text("s3cret\n")
-    return path
-
-
-def refused(authorization: str | None, token_file: Path | None) -> Refusal:
-    with pytest.raises(Refusal) as refusal:
-        require_token(authorization, token_file)
-    assert refusal.value.reason is Reason.UNAUTHORIZED
-    return refusal.value
-
-
-@pytest.mark.parametrize("authorization", ["Bearer s3cret", "bearer s3cret"])
-def test_the_right_token_passes(token_file: Path, authorization: str) -> None:
-    require_token(authorization, token_file)
-
-
-@pytest.mark.parametrize(
-    "authorization",
-    [None, "", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cret2", "Basic s3cret", "s3cret"],
-)
-def test_any_other_header_is_refused(token_file: Path, authorization: str | None) -> None:
-    refused(authorization, token_file)
-
-
-def test_a_rotated_token_counts_at_once(token_file: Path) -> None:
-    token_file.write_text("new")
-    refused("Bearer s3cret", token_file)
-    require_token("Bearer new", token_file)
-
-
-@pytest.mark.parametrize("authorization", ["Bearer ", "Bearer", None])
-def test_an_engine_without_a_token_takes_no_request(tmp_path: Path, authorization: str | None) -> None:
-    empty = tmp_path / "empty"
-    empty.write_text("\n")
-    for path in (None, tmp_path / "missing", empty):
-        refused(authorization, path)
-
-
-def test_a_refusal_tells_no_token(token_file: Path) -> None:
-    message = str(refused("Bearer guess", token_file))
-    assert "s3cret" not in message
-    assert "guess" not in message
 
 
 async def in_chunks(body: bytes, size: int) -> AsyncIterator[bytes]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from outrider.api.resource import SpeculativeModel
-from outrider.plan import Plan, PlanSettings, plan
+from outrider.plan import ControlKeys, Plan, PlanSettings, plan
 
 Json = dict[str, object]
+
+KEYS = ControlKeys(private="a-private-key", public="a-public-key")
 
 CPU: Mapping[str, object] = {"limits": {"memory": "2Gi"}}
 
@@ -34,8 +36,10 @@ def a_model(
     )
 
 
-def a_plan(model: SpeculativeModel, *, settings: PlanSettings | None = None, token: str = "t") -> Plan:
-    return plan(model, settings=settings or PlanSettings(), control_token=token)
+def a_plan(
+    model: SpeculativeModel, *, settings: PlanSettings | None = None, keys: ControlKeys = KEYS
+) -> Plan:
+    return plan(model, settings=settings or PlanSettings(), keys=keys)
 
 
 def pod_spec(result: Plan) -> Json:

@@ -16,12 +16,12 @@ import yaml
 from outrider.api.launch import LaunchOrder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import PlanSettings, plan
+from tests.unit.plan.factories import KEYS
 
 FOLDER = Path(__file__).parent / "golden"
 SETTINGS = PlanSettings(
     engine_images={"0.32.0": "outrider/engine:0.32.0", "0.33.0": "outrider/engine:0.33.0"}
 )
-TOKEN = "a-token-for-tests"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -47,7 +47,7 @@ def expected(case: str) -> str:
 
 
 def planned(case: str) -> str:
-    result = plan(read_model(case), settings=SETTINGS, control_token=TOKEN, order=read_order(case))
+    result = plan(read_model(case), settings=SETTINGS, keys=KEYS, order=read_order(case))
     content = {
         "revision": result.revision,
         "problems": [{"reason": reason.value, "message": message} for reason, message in result.problems],

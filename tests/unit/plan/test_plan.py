@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
 from outrider.api.schedule import Schedule
-from outrider.plan import Plan, PlanSettings
+from outrider.plan import ControlKeys, Plan, PlanSettings
 from outrider.plan.names import REVISION_LABEL
 from outrider_engine.ending import READINESS
+from outrider_engine.signature import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from tests.unit.plan.factories import (
     CPU,
+    KEYS,
+    Json,
     a_model,
     a_plan,
     arguments,
@@ -127,19 +131,55 @@ def test_what_only_the_rollout_needs_does_not_change_the_revision(change: dict[s
     assert a_plan(a_model(**change)).revision == a_plan(a_model()).revision  # type: ignore[arg-type]
 
 
-def test_the_token_does_not_change_the_revision() -> None:
-    assert a_plan(a_model(), token="a").revision == a_plan(a_model(), token="b").revision
+def test_the_keys_do_not_change_the_revision() -> None:
+    other = ControlKeys(private="another", public="another")
+    assert a_plan(a_model(), keys=other).revision == a_plan(a_model()).revision
 
 
-def test_the_token_is_in_the_secret_alone() -> None:
-    result = a_plan(a_model(), token="top-secret")
-    encoded = base64.b64encode(b"top-secret").decode()
-    holders = [
-        child["kind"]
-        for child in result.children
-        if "top-secret" in yaml.safe_dump(child) or encoded in yaml.safe_dump(child)
-    ]
-    assert holders == ["Secret"]
+def test_the_private_key_is_in_the_secret_alone() -> None:
+    result = a_plan(a_model(), keys=ControlKeys(private="top-secret", public="for-all"))
+    assert holders(result, "top-secret") == ["Secret"]
+    assert holders(result, "for-all") == ["ConfigMap"]
+
+
+def holders(result: Plan, text: str) -> list[object]:
+    encoded = base64.b64encode(text.encode()).decode()
+    pages = ((child["kind"], yaml.safe_dump(child)) for child in result.children)
+    return [kind for kind, page in pages if text in page or encoded in page]
+
+
+def test_no_pod_mounts_the_secret_with_the_private_key() -> None:
+    result = a_plan(a_model())
+    secret, deployment = result.child("Secret"), result.child("Deployment")
+    assert secret is not None
+    assert deployment is not None
+    name = secret["metadata"]["name"]  # type: ignore[index]
+    assert name not in yaml.safe_dump(deployment)
+
+
+def test_the_private_key_is_stored_before_engines_learn_of_the_public_one() -> None:
+    kinds = [child["kind"] for child in a_plan(a_model()).children]
+    assert kinds.index("Secret") < kinds.index("ConfigMap")
+
+
+def test_an_engine_knows_the_public_key_and_the_uid_of_its_own_pod() -> None:
+    result = a_plan(a_model())
+    file = Path(environment(result)[PUBLIC_KEY_FILE_VARIABLE])
+    config_map = result.child("ConfigMap")
+    assert config_map is not None
+    assert config_map["data"][file.name] == KEYS.public  # type: ignore[index]
+    mounts: list[Json] = engine_container(result)["volumeMounts"]  # type: ignore[assignment]
+    assert {"name": "schedule", "mountPath": str(file.parent), "readOnly": True} in mounts
+    variables: list[Json] = engine_container(result)["env"]  # type: ignore[assignment]
+    uid = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.uid"}}
+    assert {"name": POD_UID_VARIABLE, "valueFrom": uid} in variables
+
+
+@pytest.mark.parametrize("name", [PUBLIC_KEY_FILE_VARIABLE, POD_UID_VARIABLE])
+def test_whose_requests_an_engine_takes_is_not_the_overlays_to_say(name: str) -> None:
+    container = {"name": "engine", "env": [{"name": name, "value": "another"}]}
+    result = a_plan(a_model(podTemplate={"spec": {"containers": [container]}}))
+    assert result.problems[0][1].endswith(f"{name} belongs to Outrider; leave it out")
 
 
 def test_pods_carry_the_revision() -> None:

@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 import pytest
 
-from outrider.engine.client import EngineAddress, EngineClient
+from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineProtocolError
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import EnginesUnreachable
 from outrider.transport import AnswerRefused, PodAnswer, ask_pod, pod_http
+from tests.unit.engine.fake_engine import an_address
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 Pod = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -160,7 +161,7 @@ async def test_a_bomb_costs_the_client_of_the_control_api_nothing(peak_bytes: Ca
     client = EngineClient(timeout_seconds=5)
     async with serving(saying(b"Content-Encoding: gzip, gzip", body=BOMB)) as url:
         with pytest.raises(EngineProtocolError, match="compressed"):
-            await client.state(EngineAddress(url, "token"))
+            await client.state(an_address(url))
     await client.aclose()
     assert peak_bytes() < 5_000_000
 

@@ -21,7 +21,7 @@ from outrider.controller.model_tuner import ModelTuner, Timing
 from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.state import EngineState
 from outrider.tuning.relaunch import Relaunching
-from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import NOW, World, a_model
 
 PUSH = Push(Schedule.constant(1), term=1, epoch=1, lease_seconds=60)
@@ -81,7 +81,7 @@ async def test_a_silent_pod_is_asked_once_at_a_time_and_holds_up_no_other() -> N
 
 class Stumbling(EngineClient):
     async def push(self, engine: EngineAddress, push: Push) -> EngineState:
-        if engine.token == "odd":
+        if engine.pod_uid == "odd":
             raise TypeError("a defect")
         return await super().push(engine, push)
 
@@ -90,7 +90,7 @@ async def test_a_defect_over_one_pod_ends_the_greeting_of_no_other() -> None:
     engine = FakeEngine()
     async with serving(engine) as [pod]:
         engines = Stumbling(timeout_seconds=5)
-        odd = EnginePod("odd", EngineAddress("http://odd", "odd"))
+        odd = EnginePod("odd", an_address("http://odd", "odd"))
         async with greeting(engines, [odd, pod]):
             await until_pushed(engine, 2)
         await engines.aclose()

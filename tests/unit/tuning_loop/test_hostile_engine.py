@@ -15,10 +15,10 @@ from outrider.api.speculation import TuningMode
 from outrider.controller import doorman, tuning_loop
 from outrider.controller.actuation import EnginePod
 from outrider.controller.tuning_loop import TuningLoop
-from outrider.engine.client import EngineAddress, EngineClient
+from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError
 from outrider.engine.state import EngineState
-from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import World, a_model
 from tests.unit.tuning_loop.hostile_engine import ANSWERS, Answer, HostileEngine, hostile
 from tests.unit.tuning_loop.test_doorman import PUSH
@@ -28,7 +28,7 @@ TIMEOUT_SECONDS = 0.2
 
 async def answer_of(client: EngineClient, engine: HostileEngine) -> EngineState | Exception:
     try:
-        return await client.push(EngineAddress(engine.url, "token"), PUSH)
+        return await client.push(an_address(engine.url), PUSH)
     except Exception as error:  # noqa: BLE001 - any at all is what the test looks for
         return error
 
@@ -88,7 +88,7 @@ class Fleet:
 async def a_fleet(world: World) -> AsyncIterator[Fleet]:
     engines, healthy = EngineClient(timeout_seconds=TIMEOUT_SECONDS), FakeEngine("healthy")
     async with hostile() as ready, hostile() as coming, serving(healthy) as [pod]:
-        first, second = (EnginePod("hostile", EngineAddress(each.url, "t")) for each in (ready, coming))
+        first, second = (EnginePod("hostile", an_address(each.url)) for each in (ready, coming))
         bad = replace(a_model(first, name="bad"), coming=(second,))
         world.models = [bad, a_model(pod, name="good", mode=TuningMode.OFF)]
         with world.loop(engines) as loop, restless():

@@ -1,0 +1,92 @@
+"""How the operator signs what it asks of an engine's control API.
+
+Every model has a key pair. The private key is in a Secret that no pod mounts; engines know the public key.
+The plugin's side of `signed_bytes` is `outrider_engine.signature`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import httpx
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+SCHEME = "Outrider-Ed25519"
+_KIND = "outrider-control-1"
+
+
+def signed_bytes(*, method: str, path: str, pod_uid: str, body: bytes) -> bytes:
+    """What a signature is over: netstrings, so that no two requests have the same bytes."""
+    fields = (_KIND, method, path, pod_uid, hashlib.sha256(body).hexdigest())
+    return b"".join(b"%d:%b," % (len(field), field) for field in (text.encode() for text in fields))
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """The private key of one model, kept out of every repr."""
+
+    _key: Ed25519PrivateKey = field(repr=False, compare=False)
+    public_pem: str = field(repr=False)
+
+    @classmethod
+    def generate(cls) -> SigningKey:
+        """A new one."""
+        return cls._of(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def read(cls, pem: bytes) -> SigningKey:
+        """The inverse of `private_pem`.
+
+        Raises:
+            ValueError: it is no private key of Ed25519, or needs a password.
+        """
+        try:
+            key = load_pem_private_key(pem, password=None)
+        except (TypeError, UnsupportedAlgorithm) as error:
+            raise ValueError(f"not a readable private key: {type(error).__name__}") from None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ValueError("not a private key of Ed25519")
+        return cls._of(key)
+
+    @classmethod
+    def _of(cls, key: Ed25519PrivateKey) -> SigningKey:
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return cls(key, public.decode())
+
+    @property
+    def private_pem(self) -> str:
+        """As the model's Secret holds it."""
+        return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+    def authorization(self, *, method: str, path: str, pod_uid: str, body: bytes) -> str:
+        """The header that lets one request pass at one pod."""
+        signature = self._key.sign(signed_bytes(method=method, path=path, pod_uid=pod_uid, body=body))
+        return f"{SCHEME} {base64.b64encode(signature).decode()}"
+
+
+class Signed(httpx.Auth):
+    """Signs each request for one pod as it goes out, over the very bytes of its body."""
+
+    requires_request_body = True
+
+    def __init__(self, key: SigningKey, pod_uid: str) -> None:
+        self._key = key
+        self._pod_uid = pod_uid
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """See `httpx.Auth`."""
+        request.headers["Authorization"] = self._key.authorization(
+            method=request.method, path=request.url.path, pod_uid=self._pod_uid, body=request.content
+        )
+        yield request
