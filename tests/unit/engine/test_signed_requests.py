@@ -178,6 +178,14 @@ async def test_a_replica_that_tells_all_it_knows_cannot_push_to_its_sibling(
     assert (await sibling.take(await overheard.push(PUSH)))["epoch"] == 17
 
 
+async def test_a_foreign_pod_with_the_models_labels_hears_nothing_that_a_replica_takes(
+    overheard: Overheard, pod: Pod
+) -> None:
+    overheard.pod_uid = "uid-of-a-foreign-pod"
+    for request in (await overheard.push(PUSH), await overheard.probe("3-1", PUSH), await overheard.read()):
+        assert await pod.refuses(request) is Reason.UNAUTHORIZED
+
+
 async def test_a_replayed_older_push_is_refused(overheard: Overheard, pod: Pod) -> None:
     older, newer = await overheard.push(PUSH), await overheard.push(NEWER)
     await pod.take(older)
