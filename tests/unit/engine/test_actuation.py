@@ -12,6 +12,7 @@ from outrider.controller.actuation import push_to_all
 from outrider.controller.settings import Settings
 from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.errors import StaleTerm
+from outrider.engine.signing import SigningKey
 from outrider.engine.state import EngineState
 from tests.unit.engine.fake_engine import FakeEngine, serving
 
@@ -39,6 +40,16 @@ async def test_a_refusing_pod_is_named_and_does_not_hold_up_the_others(engines: 
     assert isinstance(report.failed[0].error, StaleTerm)
     assert str(report).startswith("1/3 at epoch 17; b: StaleEpoch")
     assert "c: timeout" in str(report)
+
+
+async def test_a_pod_that_does_not_take_the_signature_is_named_with_what_to_do(engines: EngineClient) -> None:
+    async with serving(FakeEngine("a"), FakeEngine("b")) as [a, b]:
+        other = replace(b, address=replace(b.address, key=SigningKey.generate()))
+        report = await push_to_all(engines, [a, other], PUSH)
+    assert str(report).startswith(
+        "1/2 at epoch 17; b: Unauthorized: not signed for this pod; a pod takes a new"
+    )
+    assert not report.unreachable
 
 
 async def test_more_silent_pods_than_a_pool_has_connections_hold_up_no_other() -> None:
