@@ -25,7 +25,7 @@ PRINTER_COLUMNS: tuple[dict[str, object], ...] = (
     {"name": "Method", "type": "string", "jsonPath": ".spec.speculation.method"},
     {"name": "K table", "type": "string", "jsonPath": ".status.speculation.table"},
     {"name": "Acceptance", "type": "string", "jsonPath": ".status.speculation.acceptanceRate"},
-    {"name": "Speedup", "type": "string", "jsonPath": ".status.speculation.speedup.ratio"},
+    {"name": "Speedup", "type": "string", "jsonPath": ".status.speculation.speedup.summary"},
     {"name": "Replicas", "type": "integer", "jsonPath": ".status.readyReplicas"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     {

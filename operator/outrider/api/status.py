@@ -69,6 +69,8 @@ class Speedup(StatusModel):
     """Lower end of the 95 % interval."""
     high: Ratio | None = None
     """Upper end of the 95 % interval."""
+    summary: Annotated[str, room_for(32), Field(max_length=32)] | None = None
+    """The ratio and half of its interval in short; absent while that is too wide to be knowledge."""
     reference: SpeedupReference
     """What it is measured against."""
     measured_at: Timestamp
@@ -96,7 +98,7 @@ class SpeculationStatus(StatusModel):
     """Share of drafts whose first, second, … token was accepted, of those that are so long; of all drafts
     where the engine lacks the plugin."""
     speedup: Speedup | None = None
-    """Gain over K=0; absent until measured."""
+    """Gain over K=0; absent until measured, and while no replica serves."""
 
 
 class DecisionRecord(StatusModel):

@@ -90,7 +90,7 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
     state = replace(
         state,
         windows=windows,
-        speedup=_speedup(outcome.decision) or state.speedup,
+        speedup=(_speedup(outcome.decision) or state.speedup) if outcome.model.pods else None,
         decisions=_decisions(outcome, state.decisions),
     )
     acceptance = pooled_acceptance(windows)
@@ -241,6 +241,7 @@ def _speedup(decision: Decision | None) -> Speedup | None:
         ratio=measured.ratio,
         low=measured.low,
         high=measured.high,
+        summary=f"{measured.ratio:.2f} ±{(measured.high - measured.low) / 2:.2f}" if measured.known else None,
         reference=SpeedupReference(measured.reference.value),
         measured_at=_time(measured.measured_at),
     )

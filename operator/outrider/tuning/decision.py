@@ -151,6 +151,7 @@ class Speedup:
     high: float
     reference: Reference
     measured_at: float  # unix seconds of the oldest part: K=0 or the K in force, and with a canary the tax
+    known: bool = False  # the interval is narrow enough to be knowledge
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,8 @@ class Policy:
     """What a launch without drafter told of the tax loses half its weight in this time."""
     tax_measured_share: float = 0.8
     """The tax counts as measured once its deviation is below this share of `k0_tax_deviation`."""
+    speedup_known: float = 0.25
+    """Relative. A speedup counts as known once its 95 % interval reaches no further up than this."""
     untried: bool = False
     """Whether a K may be chosen that was never measured: for engines whose table changes with a restart
     only, where nothing else would ever try it."""

@@ -165,7 +165,8 @@ def _speedup(view: View) -> Speedup | None:
     at = measured if measured is not None else (_measured_at(view, k) or view.now)
     if measured is not None and tax.measured_at is not None and tax.measured(policy):
         reference, at = Reference.CANARY, min(measured, tax.measured_at)
-    return Speedup(exp(middle), exp(middle - width), exp(middle + width), reference, at)
+    known = expm1(width) <= policy.speedup_known
+    return Speedup(exp(middle), exp(middle - width), exp(middle + width), reference, at, known)
 
 
 def _outlook(view: View) -> Outlook:

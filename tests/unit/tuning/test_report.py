@@ -32,6 +32,23 @@ def test_a_tax_that_nobody_knows_makes_the_speedup_unsure() -> None:
     assert width(0.0) < width(0.1)
 
 
+def test_a_speedup_is_known_once_its_interval_is_narrow() -> None:
+    decisions = run(a_start(), Engine(32.0), ticks=20)
+    first, last = decisions[0].speedup, decisions[-1].speedup
+    assert first is not None
+    assert last is not None
+    assert (first.known, last.known) == (False, True)
+    for speedup in (first, last):
+        assert speedup.known == (speedup.high / speedup.ratio - 1 <= a_policy().speedup_known)
+
+
+def test_a_tax_that_nobody_knows_keeps_a_speedup_from_being_known() -> None:
+    policy = a_policy(k0_tax_deviation=0.15)
+    speedup = run(a_start(), Engine(32.0), ticks=20, policy=policy)[-1].speedup
+    assert speedup is not None
+    assert not speedup.known
+
+
 def test_a_speedup_says_when_k_0_was_never_measured_here() -> None:
     decision = run(a_start(), Engine(8.0), ticks=1)[0]
     assert decision.speedup is not None
