@@ -26,14 +26,9 @@ PRINTER_COLUMNS: tuple[dict[str, object], ...] = (
     {"name": "K table", "type": "string", "jsonPath": ".status.speculation.table"},
     {"name": "Acceptance", "type": "string", "jsonPath": ".status.speculation.acceptanceRate"},
     {"name": "Speedup", "type": "string", "jsonPath": ".status.speculation.speedup.summary"},
-    {"name": "Replicas", "type": "integer", "jsonPath": ".status.readyReplicas"},
+    {"name": "Replicas", "type": "string", "jsonPath": ".status.serving"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {
-        "name": "Reason",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].reason',
-        "priority": 1,
-    },
+    {"name": "Reason", "type": "string", "jsonPath": ".status.reason", "priority": 1},
 )
 
 

@@ -37,7 +37,8 @@ def render() -> str:
     columns = ", ".join(str(column["name"]) for column in PRINTER_COLUMNS if "priority" not in column)
     sections = [
         _HEAD,
-        f"`kubectl get` prints: {columns}; `-o wide` adds the reason of Ready.\n",
+        f"`kubectl get` prints: {columns}; `-o wide` adds the reason of Degraded, or of Ready where nothing is "
+        "wrong.\n",
         *(_section(path, schema) for path, schema in _objects("spec", structural_schema(Spec))),
         _engine_flags(),
         "## Admission rules\n\nThe API server refuses an object that breaks one of these, with this text:\n",

@@ -125,6 +125,10 @@ class Status(StatusModel):
 
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """Generation of the spec that this status is about."""
+    reason: Annotated[str, Field(max_length=128)] | None = None
+    """How the model is, in one word: the reason of Degraded, and that of Ready where nothing is wrong."""
+    serving: Annotated[str, Field(max_length=32)] | None = None
+    """Engine pods that serve, and how many the spec wants, such as 1/2."""
     replicas: Annotated[int, Field(ge=0)] | None = None
     """Engine pods that exist."""
     ready_replicas: Annotated[int, Field(ge=0)] | None = None

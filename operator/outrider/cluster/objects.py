@@ -155,6 +155,7 @@ class PodStatus(_View):
     ip: str = Field(default="", alias="podIP")
     conditions: tuple[StatusCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(_View):
@@ -177,6 +178,13 @@ class Pod(_View):
     def container(self, name: str) -> ContainerStatus | None:
         """Status of one container."""
         return next((c for c in self.status.container_statuses if c.name == name), None)
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Why its containers do not run yet, those that only prepare the pod first."""
+        statuses = self.status.init_container_statuses + self.status.container_statuses
+        states = (status.state.waiting for status in statuses)
+        return tuple(waiting for waiting in states if waiting is not None)
 
     def port(self, container: str, name: str) -> int | None:
         """The number of a named container port."""

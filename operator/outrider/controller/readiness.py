@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from outrider.api.conditions import ConditionStatus
 from outrider.api.reasons import ConditionType, ContestReason, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
-from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
+from outrider.cluster.objects import ContainerStatus, Deployment, Pod, StatusCondition, launch_failure
 from outrider.engine.last_words import missing_model
 from outrider.plan.names import CONTAINER
 
@@ -19,6 +19,7 @@ CRASHES = 2
 """Restarts after which a container that is not ready counts as crashing."""
 
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CREATE_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _LONGEST_DETAIL = 400
 
 
@@ -103,9 +104,18 @@ def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
             if message is not None:
                 detail = f"pod {pod.metadata.name}: {message}"
                 return Trouble(_CHECKS[check], shortened(detail, _LONGEST_DETAIL))
+    refusal = _creation_refused(workload)
+    if refusal is not None:
+        return Trouble(DegradedReason.PODS_NOT_CREATED, shortened(refusal, _LONGEST_DETAIL))
     if _deadline_exceeded(workload):
         return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
     return None
+
+
+def cause(verdicts: Sequence[Verdict]) -> str:
+    """The one word that says best how a model is: why it is degraded, and where it is not, its readiness."""
+    reasons = {verdict.type: verdict.reason for verdict in verdicts}
+    return reasons.get(ConditionType.DEGRADED, reasons[ConditionType.READY])
 
 
 def _ready(workload: Workload) -> Verdict:
@@ -138,12 +148,29 @@ def _deadline_exceeded(workload: Workload) -> bool:
 
 
 def _gave_up(deployment: Deployment) -> bool:
-    if deployment.status.observed_generation < deployment.metadata.generation:
-        return False
     return any(
         condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"
-        for condition in deployment.status.conditions
+        for condition in _present_conditions(deployment)
     )
+
+
+def _creation_refused(workload: Workload) -> str | None:
+    """What the API server said when it refused a pod that is still missing."""
+    if len(workload.current) >= workload.wanted:
+        return None
+    refusals = (
+        condition.message
+        for deployment in workload.deployments
+        for condition in _present_conditions(deployment)
+        if condition.type == "ReplicaFailure" and condition.holds and condition.reason == "FailedCreate"
+    )
+    return next(refusals, None)
+
+
+def _present_conditions(deployment: Deployment) -> Sequence[StatusCondition]:
+    """None of those that an older spec left behind."""
+    status = deployment.status
+    return () if status.observed_generation < deployment.metadata.generation else status.conditions
 
 
 def _what_is_missing(workload: Workload) -> str:
@@ -156,8 +183,7 @@ def _what_is_missing(workload: Workload) -> str:
 
 
 def _waits(pod: Pod) -> Sequence[str]:
-    states = (container.state.waiting for container in pod.status.container_statuses)
-    return [waiting.reason for waiting in states if waiting is not None and waiting.reason]
+    return [waiting.reason for waiting in pod.waiting if waiting.reason]
 
 
 def _model_not_found(pod: Pod, _: datetime) -> str | None:
@@ -172,11 +198,16 @@ def _model_not_found(pod: Pod, _: datetime) -> str | None:
 
 
 def _image_pull_failed(pod: Pod, _: datetime) -> str | None:
-    for container in pod.status.container_statuses:
-        waiting = container.state.waiting
-        if waiting is not None and waiting.reason in _PULL_FAILURES:
-            return waiting.message or waiting.reason
-    return None
+    return _waits_for(pod, _PULL_FAILURES)
+
+
+def _container_not_created(pod: Pod, _: datetime) -> str | None:
+    return _waits_for(pod, _CREATE_FAILURES)
+
+
+def _waits_for(pod: Pod, reasons: Collection[str]) -> str | None:
+    waits = (waiting for waiting in pod.waiting if waiting.reason in reasons)
+    return next((waiting.message or waiting.reason for waiting in waits), None)
 
 
 def _unschedulable(pod: Pod, _: datetime) -> str | None:
@@ -223,6 +254,7 @@ def _last_words(engine: ContainerStatus) -> str:
 _CHECKS: dict[Callable[[Pod, datetime], str | None], DegradedReason] = {
     _model_not_found: DegradedReason.MODEL_NOT_FOUND,
     _image_pull_failed: DegradedReason.IMAGE_PULL_FAILED,
+    _container_not_created: DegradedReason.CONTAINER_NOT_CREATED,
     _unschedulable: DegradedReason.UNSCHEDULABLE,
     _volume_not_ready: DegradedReason.VOLUME_NOT_READY,
     _engine_crashing: DegradedReason.ENGINE_CRASHING,

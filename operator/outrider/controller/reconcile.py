@@ -173,7 +173,8 @@ class Reconciler:
         )
         verdicts = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
-        return _report(key, workload, verdicts, _LOOK_AGAIN_SECONDS if waiting else None)
+        wanted_pods = model.spec.replicas
+        return _report(key, workload, verdicts, wanted_pods, _LOOK_AGAIN_SECONDS if waiting else None)
 
     def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
         ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
@@ -184,7 +185,9 @@ class Reconciler:
 
     def _blocked(self, key: Key, trouble: Trouble, look_again_seconds: float | None = None) -> Report:
         workload = Workload(wanted=0, deployments=(), pods=self._store.pods_of(key), current=(), of_spec=())
-        return _report(key, workload, blocked(trouble), look_again_seconds)
+        stored = self._store.models.get(key)
+        wanted = stored.model.spec.replicas if stored is not None and stored.model is not None else None
+        return _report(key, workload, blocked(trouble), wanted, look_again_seconds)
 
     def _deployments(self, key: Key, wanted: Plan) -> tuple[Deployment, ...]:
         names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
@@ -226,10 +229,15 @@ def _revision_of(model: SpeculativeModel, text: str, role: Role, settings: PlanS
 
 
 def _report(
-    key: Key, workload: Workload, verdicts: tuple[Verdict, ...], look_again_seconds: float | None
+    key: Key,
+    workload: Workload,
+    verdicts: tuple[Verdict, ...],
+    wanted: int | None,
+    look_again_seconds: float | None,
 ) -> Report:
     return Report(
         verdicts=verdicts,
+        wanted=wanted,
         replicas=len(workload.pods),
         ready_replicas=workload.ready,
         updated_replicas=len(workload.current),

@@ -13,7 +13,7 @@ from outrider.api.status import Status
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import MANAGER, Owner
-from outrider.controller.readiness import Verdict
+from outrider.controller.readiness import Verdict, cause
 from outrider.controller.store import Store, StoredModel
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,16 @@ _OWN_CONDITIONS = (
     ConditionType.DEGRADED,
     ConditionType.CONTESTED,
 )
+_OWN_FIELDS = (
+    "observedGeneration",
+    "reason",
+    "serving",
+    "replicas",
+    "readyReplicas",
+    "updatedReplicas",
+    "selector",
+    "url",
+)
 _WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
 
 
@@ -32,6 +42,7 @@ class Report:
     """What one pass found. look_again_seconds: when to look without being called, None for never."""
 
     verdicts: tuple[Verdict, ...]
+    wanted: int | None  # pods that the spec asks for; None where it cannot be read
     replicas: int
     ready_replicas: int
     updated_replicas: int
@@ -88,6 +99,8 @@ def status_part(report: Report, before: Status, *, generation: int, now: datetim
     ]
     part = Status(
         observed_generation=generation,
+        reason=cause(report.verdicts),
+        serving=None if report.wanted is None else f"{report.ready_replicas}/{report.wanted}",
         replicas=report.replicas,
         ready_replicas=report.ready_replicas,
         updated_replicas=report.updated_replicas,
@@ -138,8 +151,7 @@ def _true(condition: Condition | None) -> bool:
 
 def own_part(raw: dict[str, Any]) -> dict[str, object]:
     """What reconcile owns in a stored status, in the form and order of `status_part`."""
-    fields = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "selector", "url")
-    part: dict[str, object] = {name: raw[name] for name in fields if name in raw}
+    part: dict[str, object] = {name: raw[name] for name in _OWN_FIELDS if name in raw}
     own = {kind.value: index for index, kind in enumerate(_OWN_CONDITIONS)}
     conditions = [dict(entry) for entry in raw.get("conditions") or () if entry.get("type") in own]
     part["conditions"] = sorted(conditions, key=lambda entry: own[entry["type"]])

@@ -83,6 +83,13 @@ def test_printer_columns_are_those_of_the_design() -> None:
     assert columns == ["Ready", "Method", "K table", "Acceptance", "Speedup", "Replicas", "Age"]
 
 
+def test_the_columns_of_replicas_and_reason_are_told_by_status() -> None:
+    columns = {column["name"]: column["jsonPath"] for column in _version()["additionalPrinterColumns"]}  # type: ignore[attr-defined]
+    status = _child(_schema(), "properties", "status", "properties")
+    assert (columns["Replicas"], columns["Reason"]) == (".status.serving", ".status.reason")
+    assert {"serving", "reason"} <= status.keys()
+
+
 def test_has_the_subresources_status_and_scale() -> None:
     assert set(_child(_version(), "subresources")) == {"status", "scale"}
 

@@ -41,13 +41,17 @@ def a_raw_pod(
     leaving: bool = False,
     conditions: tuple[Any, ...] = (),
     waiting: tuple[str, str] | None = None,
+    preparing: tuple[str, str] | None = None,
     ended: tuple[int, str] | None = None,
     restarts: int = 0,
     ip: str = "10.0.0.7",
     launch: str | None = None,
     canary: bool = False,
 ) -> dict[str, Any]:
-    """waiting: reason and message. ended: exit code and termination message of the last end."""
+    """waiting, preparing: reason and message, of the engine and of an init container.
+
+    ended: exit code and termination message of the last end.
+    """
     state: dict[str, Any] = {"waiting": {"reason": waiting[0], "message": waiting[1]}} if waiting else {}
     last = {"terminated": {"exitCode": ended[0], "message": ended[1], "reason": "Error"}} if ended else {}
     readiness = a_condition("Ready", "True" if ready else "False")
@@ -69,6 +73,10 @@ def a_raw_pod(
             "containerStatuses": [
                 {"name": CONTAINER, "restartCount": restarts, "state": state, "lastState": last}
             ],
+            "initContainerStatuses": [
+                {"name": "init", "state": {"waiting": {"reason": reason, "message": message}}}
+                for reason, message in ([preparing] if preparing else [])
+            ],
         },
     }
 
@@ -78,16 +86,24 @@ def a_pod(name: str = "m-1", **what: Any) -> Pod:
 
 
 def a_workload(
-    *pods: Pod, wanted: int = 1, stuck: bool = False, generation: int = 1, of_spec: tuple[Pod, ...] = ()
+    *pods: Pod,
+    wanted: int = 1,
+    stuck: bool = False,
+    refused: str | None = None,
+    generation: int = 1,
+    of_spec: tuple[Pod, ...] = (),
 ) -> Workload:
     """stuck: the Deployment gave up on its progress deadline, at generation 1.
 
+    refused: what the API server said to the Deployment's last pod, at generation 1.
     of_spec: pods of the spec besides the current ones.
     """
     gave_up = a_condition("Progressing", "False", reason="ProgressDeadlineExceeded")
+    failure = a_condition("ReplicaFailure", reason="FailedCreate", message=refused or "")
+    conditions = [*([gave_up] if stuck else []), *([failure] if refused else [])]
     deployment = {
         "metadata": {"name": "m", "namespace": "default", "generation": generation},
-        "status": {"observedGeneration": 1, "conditions": [gave_up] if stuck else []},
+        "status": {"observedGeneration": 1, "conditions": conditions},
     }
     current = tuple(
         pod

@@ -9,6 +9,12 @@ from outrider.api.reasons import ConditionType, DegradedReason
 from outrider.controller.readiness import Trouble, Workload, blocked, find_trouble, judge
 from tests.unit.controller.factories import NOW, a_condition, a_pod, a_workload
 
+NO_KEY = "couldn't find key token in Secret default/hf"
+NO_ACCOUNT = 'pods "m-6f7c-" is forbidden: error looking up service account default/x: "x" not found'
+QUOTA = (
+    'pods "m-6f7c-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4'
+)
+
 NOT_FOUND = json.dumps({"reason": "ModelNotFound", "message": "no model at /models/x"})
 
 STOCK_NOT_FOUND = """\
@@ -108,6 +114,32 @@ TROUBLES = {
         DegradedReason.IMAGE_PULL_FAILED,
         "not found: engine:9",
     ),
+    "the image is missing at the first sight": Case(
+        a_workload(a_pod(waiting=("ErrImagePull", "not found: engine:9"))), DegradedReason.IMAGE_PULL_FAILED
+    ),
+    "the image of an init container cannot be pulled": Case(
+        a_workload(a_pod(waiting=("PodInitializing", ""), preparing=("ErrImagePull", "not found: fetch:9"))),
+        DegradedReason.IMAGE_PULL_FAILED,
+        "not found: fetch:9",
+    ),
+    "a Secret has no such key": Case(
+        a_workload(a_pod(waiting=("CreateContainerConfigError", NO_KEY))),
+        DegradedReason.CONTAINER_NOT_CREATED,
+        NO_KEY,
+    ),
+    "pods are refused for their service account": Case(
+        a_workload(refused=NO_ACCOUNT), DegradedReason.PODS_NOT_CREATED, NO_ACCOUNT
+    ),
+    "a quota leaves room for one of two pods": Case(
+        a_workload(a_pod(ready=True), wanted=2, refused=QUOTA), DegradedReason.PODS_NOT_CREATED, QUOTA
+    ),
+    "a pod beyond those that are wanted is not missed": Case(
+        a_workload(a_pod(ready=True), refused=QUOTA), None
+    ),
+    "pods of an older spec were refused": Case(a_workload(refused=QUOTA, generation=2), None),
+    "pods are refused until the rollout gave up": Case(
+        a_workload(refused=QUOTA, stuck=True), DegradedReason.PODS_NOT_CREATED, QUOTA
+    ),
     "no node has room": Case(
         a_workload(a_pod(conditions=unscheduled("0/1 nodes are available: 1 Insufficient cpu."))),
         DegradedReason.UNSCHEDULABLE,
@@ -137,9 +169,9 @@ TROUBLES = {
         a_workload(a_pod(ended=(1, '{"level": "error"'), restarts=1)), None
     ),
     "the rollout gave up": Case(
-        a_workload(a_pod(waiting=("CreateContainerConfigError", "")), stuck=True),
+        a_workload(a_pod(waiting=("ContainerCreating", "")), stuck=True),
         DegradedReason.DEADLINE_EXCEEDED,
-        "CreateContainerConfigError",
+        "ContainerCreating",
     ),
     "a rollout that gave up is forgotten when the next one begins": Case(
         a_workload(a_pod(), stuck=True, generation=2), None

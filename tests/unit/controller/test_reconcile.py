@@ -166,6 +166,25 @@ async def test_a_failure_that_cannot_be_told_is_still_the_one_that_is_raised(
             await place.passes()
 
 
+async def test_pods_that_the_api_server_refuses_are_told_in_its_words_and_by_an_event() -> None:
+    place = Place()
+    await place.passes()
+    deployment = place.cluster.objects[DEPLOYMENTS.path("default", "m")]
+    refusal = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no account x"}
+    seen = {
+        **deployment,
+        "metadata": {**deployment["metadata"], "resourceVersion": "5000"},
+        "status": {"conditions": [refusal]},
+    }
+    place.store.children[DEPLOYMENTS].put(seen)
+    await place.passes()
+
+    assert place.conditions["Degraded"] == "PodsNotCreated"
+    assert place.trouble == "no account x"
+    assert place.cluster.status["m"]["reason"] == "PodsNotCreated"
+    assert [event["note"] for event in place.cluster.events] == ["PodsNotCreated: no account x"]
+
+
 async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

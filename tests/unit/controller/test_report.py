@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -33,6 +34,7 @@ CONTESTED = (
 def a_report(verdicts: tuple[Verdict, ...] = SERVING) -> Report:
     return Report(
         verdicts=verdicts,
+        wanted=2,
         replicas=1,
         ready_replicas=1,
         updated_replicas=1,
@@ -62,6 +64,8 @@ def told(before: Status, verdicts: tuple[Verdict, ...]) -> list[EventReason]:
 def test_writes_nothing_of_the_tuning_loops_part() -> None:
     assert set(part(SERVING)) == {
         "observedGeneration",
+        "reason",
+        "serving",
         "replicas",
         "readyReplicas",
         "updatedReplicas",
@@ -72,10 +76,26 @@ def test_writes_nothing_of_the_tuning_loops_part() -> None:
 
 
 def test_writes_zero_replicas_rather_than_leaving_them_out() -> None:
-    report = a_report()
-    empty = Report(report.verdicts, 0, 0, 0, report.selector, report.url, None)
+    empty = replace(a_report(), wanted=0, replicas=0, ready_replicas=0, updated_replicas=0)
 
-    assert status_part(empty, Status(), generation=1, now=NOW)["replicas"] == 0
+    told = status_part(empty, Status(), generation=1, now=NOW)
+    assert (told["replicas"], told["serving"]) == (0, "0/0")
+
+
+def test_says_how_many_pods_of_those_that_are_wanted_serve() -> None:
+    assert part(SERVING)["serving"] == "1/2"
+
+
+def test_says_not_how_many_are_wanted_where_the_spec_cannot_be_read() -> None:
+    unreadable = replace(a_report(INVALID), wanted=None)
+
+    assert "serving" not in status_part(unreadable, Status(), generation=1, now=NOW)
+
+
+def test_the_one_word_for_a_model_is_the_cause_where_there_is_one() -> None:
+    words = {verdicts: part(verdicts)["reason"] for verdicts in (SERVING, STARTING, CRASHING, TAKEN)}
+
+    assert list(words.values()) == ["Serving", "RollingOut", "EngineCrashing", "NameTaken"]
 
 
 def test_the_same_report_later_is_the_same_status() -> None:
