@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    JsonValue,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -31,6 +40,42 @@ class Rule:
         """One entry of ``x-kubernetes-validations``."""
         wire = {"rule": self.cel, "message": self.message}
         return wire | {"fieldPath": self.field} if self.field else wire
+
+
+@dataclass(frozen=True, slots=True)
+class TextRule:
+    """A rule on a text by regular expressions, which Python and the API server read alike.
+
+    A text that begins as ``when`` says must match ``pattern`` as a whole; else ``message`` says what to do.
+    """
+
+    pattern: str
+    message: str
+    when: str = ""
+
+    def holds(self, text: str) -> bool:
+        """Whether the text is good."""
+        if re.match(self.when, text, re.ASCII) is None:
+            return True
+        return re.fullmatch(self.pattern, text, re.ASCII) is not None
+
+    def to_wire(self) -> dict[str, str]:
+        """One entry of ``x-kubernetes-validations``."""
+        cel = f"self.matches('^({self.pattern})$')"
+        return Rule(f"!self.matches('^{self.when}') || {cel}" if self.when else cel, self.message).to_wire()
+
+
+def text_rules(*rules: TextRule) -> tuple[AfterValidator, FieldInfo]:
+    """The rules of one text, for both sides; no pattern stands in the schema, which would be told instead."""
+
+    def check(text: str) -> str:
+        broken = next((rule for rule in rules if not rule.holds(text)), None)
+        if broken is not None:
+            raise ValueError(broken.message)
+        return text
+
+    wire: list[JsonValue] = [dict(rule.to_wire()) for rule in rules]
+    return AfterValidator(check), FieldInfo(json_schema_extra={"x-kubernetes-validations": wire})
 
 
 def rule(

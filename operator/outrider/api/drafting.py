@@ -30,14 +30,6 @@ class DrafterSource(ApiModel):
     for the methods draft_model and pard, where vLLM supports nothing else."""
 
     @rule(
-        "self.uri.startsWith('hf://') || self.uri.startsWith('pvc://') || self.uri.startsWith('file://')",
-        "spec.speculation.drafter.uri: s3:// and oci:// are not available yet; use hf://, pvc:// or file://",
-        field=".uri",
-    )
-    def _place_is_supported(self) -> bool:
-        return self.uri.startswith(("hf://", "pvc://", "file://"))
-
-    @rule(
         "!has(self.revision) || self.uri.startsWith('hf://')",
         "spec.speculation.drafter.revision applies to hf:// only; leave it out",
         field=".revision",

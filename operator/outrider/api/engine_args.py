@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, WithJsonSchema
 
 from outrider.api.base import Rule
+from outrider.api.text import shortened
 
 Scalar = bool | int | float | str
 
@@ -52,10 +54,23 @@ def spellings(flag: str) -> tuple[str, ...]:
 
 def _check(args: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
     for name in args:
+        _check_name(name)
         owner = _owned_flag(name)
         if owner is not None:
             raise ValueError(_message(name, OWNED_FLAGS[owner]))
     return args
+
+
+def _check_name(name: str) -> None:
+    """The API server cannot look at names that are not declared, so this becomes a condition."""
+    if _NAME.fullmatch(name):
+        return
+    shown, bare = shortened(name, 60), name.lstrip("-")
+    if _NAME.fullmatch(bare):
+        raise ValueError(f"spec.engine.args: write {shown} without leading dashes: {shortened(bare, 60)}")
+    raise ValueError(
+        f"spec.engine.args: {shown!r} is no flag: letters, digits, '-', '_' and '.', such as max-num-seqs"
+    )
 
 
 def _owned_flag(name: str) -> str | None:
@@ -98,5 +113,5 @@ _SCHEMA = {
     "x-kubernetes-validations": _wire_rules(),
 }
 
-FlagName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=128)]
-EngineArgs = Annotated[dict[FlagName, Scalar | list[Scalar]], AfterValidator(_check), WithJsonSchema(_SCHEMA)]
+_NAME = re.compile("[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
+EngineArgs = Annotated[dict[str, Scalar | list[Scalar]], AfterValidator(_check), WithJsonSchema(_SCHEMA)]

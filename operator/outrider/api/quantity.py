@@ -9,15 +9,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
-from outrider.api.base import Rule
+from outrider.api.base import Rule, TextRule, text_rules
 
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?$"
-URI_PATTERN = (
-    r"^((hf|s3|oci)://[A-Za-z0-9][A-Za-z0-9._:/-]*"
-    r"|pvc://[a-z0-9][a-z0-9.-]*(/[A-Za-z0-9._/-]*)?"
-    r"|file:///[A-Za-z0-9._/-]+)$"
-)
 
 LONGEST_DURATION = "8760h"
 """A year: longer than anything here takes, and within what clocks and the API server can count."""
@@ -54,8 +49,76 @@ Quantity = Annotated[
 ]
 """A Kubernetes resource quantity: ``1``, ``500m``, ``64Gi``."""
 
-Uri = Annotated[str, Field(pattern=URI_PATTERN, max_length=512)]
-"""Where a model lies: ``hf://org/name``, ``pvc://claim/path``, ``file:///path``, ``s3://…``, ``oci://…``."""
+_PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_PLACES = text_rules(
+    TextRule(
+        "(hf|pvc|file)://.*",
+        "write hf://organisation/name for a model of the Hugging Face hub, pvc://claim/path for one in a "
+        "PersistentVolumeClaim, or file:///path for one in the image; s3:// and oci:// are not available yet",
+    ),
+    TextRule(
+        f"hf://{_PART}/{_PART}",
+        "hf:// takes an organisation and a name, such as hf://Qwen/Qwen3-8B; a commit belongs into revision",
+        when="hf://",
+    ),
+    TextRule(
+        "pvc://[a-z0-9][a-z0-9.-]*(/[A-Za-z0-9._/-]*)?",
+        "pvc:// takes the name of a claim and a path in it, such as pvc://models/qwen3-8b",
+        when="pvc://",
+    ),
+    TextRule(
+        "file:///[A-Za-z0-9._/-]+",
+        "file:// takes an absolute path in the image, such as file:///models/qwen3-8b",
+        when="file://",
+    ),
+)
+
+Uri = Annotated[str, Field(max_length=512), *_PLACES]
+"""Where a model lies: ``hf://org/name``, ``pvc://claim/path`` or ``file:///path``."""
+
+Version = Annotated[
+    str,
+    Field(max_length=32),
+    *text_rules(
+        TextRule(
+            "[0-9]+[.][0-9]+[.][0-9]+[-+.a-z0-9]*",
+            "write three numbers, such as 0.33.0; the tag of an image belongs into spec.engine.image",
+        )
+    ),
+]
+"""A version of the engine."""
+
+MOST_PODS = 10_000
+
+_PODS_OR_SHARE = Rule(
+    f"type(self) == int ? self >= 0 && self <= {MOST_PODS} : string(self).matches('^[0-9]{{1,3}}%$')",
+    f"write a number of pods from 0 to {MOST_PODS}, or a percentage such as 25%",
+)
+
+
+def _pods_or_share(value: int | str) -> int | str:
+    if isinstance(value, int):
+        holds = 0 <= value <= MOST_PODS
+    else:
+        holds = re.fullmatch("[0-9]{1,3}%", value, re.ASCII) is not None
+    if not holds:
+        raise ValueError(_PODS_OR_SHARE.message)
+    return value
+
+
+IntOrPercent = Annotated[
+    int | str,
+    AfterValidator(_pods_or_share),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "maxLength": 16,
+            "x-kubernetes-int-or-string": True,
+            "x-kubernetes-validations": [_PODS_OR_SHARE.to_wire()],
+        }
+    ),
+]
+"""A number of pods, or a share of them: ``1``, ``25%``."""
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 

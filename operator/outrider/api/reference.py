@@ -37,8 +37,8 @@ def render() -> str:
     columns = ", ".join(str(column["name"]) for column in PRINTER_COLUMNS if "priority" not in column)
     sections = [
         _HEAD,
-        f"`kubectl get` prints: {columns}; `-o wide` adds the reason of Degraded, or of Ready where nothing is "
-        "wrong.\n",
+        f"`kubectl get` prints: {columns}; `-o wide` adds the reason of Degraded, or of Ready where nothing "
+        "is wrong.\n",
         *(_section(path, schema) for path, schema in _objects("spec", structural_schema(Spec))),
         _engine_flags(),
         "## Admission rules\n\nThe API server refuses an object that breaks one of these, with this text:\n",
@@ -122,9 +122,20 @@ def _engine_flags() -> str:
 
 def _messages() -> list[str]:
     """Every rule's text but those of engine flags, each once."""
-    schemas = [schema for _, schema in _objects("", structural_schema(SpeculativeModel))]
-    rules = [rule for schema in schemas for rule in _rules(schema)]
-    return list(dict.fromkeys(str(rule["message"]) for rule in rules))
+    objects = list(_objects("", structural_schema(SpeculativeModel)))
+    messages = [str(rule["message"]) for _, schema in objects for rule in _rules(schema)]
+    of_fields = [message for path, schema in objects for message in _messages_of_fields(path, schema)]
+    return list(dict.fromkeys([*messages, *of_fields]))
+
+
+def _messages_of_fields(path: str, schema: Schema) -> Iterator[str]:
+    """Rules on one text or number; the API server puts the field before such a message."""
+    properties = schema["properties"]
+    assert isinstance(properties, Mapping)
+    for name, child in properties.items():
+        if "properties" not in child:
+            for rule in _rules(child):
+                yield f"{path}.{name}: {rule['message']}".lstrip(".")
 
 
 def _rules(schema: Schema) -> Sequence[Schema]:

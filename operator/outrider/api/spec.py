@@ -12,11 +12,10 @@ from pydantic.fields import FieldInfo
 from outrider.api.base import ApiModel, rule
 from outrider.api.engine_args import EngineArgs
 from outrider.api.methods import Method
-from outrider.api.quantity import Duration, Quantity, Uri
+from outrider.api.quantity import MOST_PODS, Duration, IntOrPercent, Quantity, Uri, Version
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Speculation, TuningMode
 
-VERSION_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+([-+.a-z0-9]*)$"
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
@@ -44,14 +43,6 @@ class Model(ApiModel):
     """The Hugging Face token for hf:// models and drafters."""
 
     @rule(
-        "self.uri.startsWith('hf://') || self.uri.startsWith('pvc://') || self.uri.startsWith('file://')",
-        "spec.model.uri: s3:// and oci:// are not available yet; use hf://, pvc:// or file://",
-        field=".uri",
-    )
-    def _place_is_supported(self) -> bool:
-        return self.uri.startswith(("hf://", "pvc://", "file://"))
-
-    @rule(
         "!has(self.revision) || self.uri.startsWith('hf://')",
         "spec.model.revision applies to hf:// only; leave it out",
         field=".revision",
@@ -65,7 +56,7 @@ class Engine(ApiModel):
 
     runtime: Literal["vLLM"] = "vLLM"
     """The engine's kind."""
-    version: Annotated[str, Field(max_length=32, pattern=VERSION_PATTERN)] = "0.33.0"
+    version: Version = "0.33.0"
     """The engine's version. It decides which methods run, and the default image."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
     """Image with the engine and the Outrider plugin; with `tuning.actuation: Rollout` any image of the
@@ -107,19 +98,6 @@ class Resources(ApiModel):
     """Upper bounds, such as nvidia.com/gpu: 1."""
     requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
     """What the scheduler reserves."""
-
-
-IntOrPercent = Annotated[
-    Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^[0-9]{1,3}%$")],
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": r"^[0-9]{1,3}%$",
-            "maxLength": 4,
-            "x-kubernetes-int-or-string": True,
-        }
-    ),
-]
 
 
 class Rollout(ApiModel):
@@ -192,18 +170,59 @@ def _parts(whole: object) -> Collection[object]:
     return whole if isinstance(whole, list) else ()
 
 
+ENGINE = "engine"
+"""Name of the engine's container."""
+
+_CONTAINER_SCHEMA: JsonDict = {
+    "type": "object",
+    "description": "A partial Container.",
+    "properties": {
+        "name": {"type": "string", "maxLength": 63, "description": "The engine's is `engine`."},
+        "image": {
+            "type": "string",
+            "maxLength": 512,
+            "description": "Needed by every container but the engine.",
+        },
+    },
+    "x-kubernetes-preserve-unknown-fields": True,
+}
+# Rules see declared fields only; everything else of a pod is the API server's to check.
+_OVERLAY_SCHEMA: JsonDict = {
+    "type": "object",
+    "properties": {
+        "containers": {
+            "type": "array",
+            "maxItems": 64,
+            "description": "Changes of the engine's container, and containers beside it.",
+            "items": _CONTAINER_SCHEMA,
+        }
+    },
+    "x-kubernetes-preserve-unknown-fields": True,
+}
+
+
 class PodTemplate(ApiModel):
     """An overlay on the pod, merged as by a strategic-merge patch. The engine's container is `engine`."""
 
     metadata: TemplateMetadata | None = None
     """Labels and annotations of the pods."""
-    spec: Annotated[
-        dict[str, JsonValue],
-        BeforeValidator(_not_too_deep),
-        WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
-    ] = Field(default_factory=dict)
+    spec: Annotated[dict[str, JsonValue], BeforeValidator(_not_too_deep), WithJsonSchema(_OVERLAY_SCHEMA)] = (
+        Field(default_factory=dict)
+    )
     """A partial PodSpec. Lists merge by name (volumeMounts by mountPath, ports by containerPort);
     null deletes a field, `$patch: delete` a list entry."""
+
+    @rule(
+        "!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(container, "
+        f"has(container.image) || (has(container.name) && container.name == '{ENGINE}'))",
+        f"spec.podTemplate.spec.containers: the engine's container is named {ENGINE}; a container of another "
+        "name is one more beside it, and needs an image",
+        field=".spec",
+    )
+    def _other_containers_have_an_image(self) -> bool:
+        containers = self.spec.get("containers")
+        objects = [c for c in containers if isinstance(c, dict)] if isinstance(containers, list) else []
+        return all(c.get("image") is not None or c.get("name") == ENGINE for c in objects)
 
 
 def _stored_default(part: type[ApiModel]) -> FieldInfo:
@@ -230,7 +249,7 @@ class Spec(ApiModel):
     resources: Resources | None = None
     """Compute resources of the engine. Default: limits nvidia.com/gpu = tensor x pipeline x data.
     Given resources replace the default; without GPUs in them, none are used."""
-    replicas: Annotated[int, Field(ge=0, le=10_000)] = 1
+    replicas: Annotated[int, Field(ge=0, le=MOST_PODS)] = 1
     """Number of engine pods."""
     rollout: Annotated[Rollout, _stored_default(Rollout)] = Field(default_factory=Rollout)
     """How pods are replaced."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kubernetes.aio.config import ConfigException, list_kube_config_contexts
 from pydantic import ValidationError
 
+from outrider.api.complaint import complaint
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.client import ClusterClient, connect
 from outrider.cluster.errors import ClusterError, Unauthorized, Unavailable
@@ -73,9 +74,7 @@ async def read_model(
     try:
         return SpeculativeModel.of_stored(raw), _estimates(stored)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CannotRead(f"{namespace}/{name} cannot be read: {where}: {first['msg']}.") from error
+        raise CannotRead(f"{namespace}/{name} cannot be read: {complaint(error, raw)}.") from error
 
 
 def _estimates(stored: JsonObject | None) -> Mapping[str, BinEstimates]:

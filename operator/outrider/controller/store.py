@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
+from outrider.api.complaint import complaint
 from outrider.api.resource import SpeculativeModel
 from outrider.api.status import Status
 from outrider.api.text import shortened
@@ -19,6 +20,8 @@ from outrider.engine.signing import SigningKey
 from outrider.plan.names import MODEL_LABEL
 
 log = logging.getLogger(__name__)
+
+_UNREADABLE = "the object cannot be read; write it plainer. The operator's log has the cause"
 
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_SELECTOR = f"{MANAGED_LABEL}=outrider"
@@ -52,9 +55,10 @@ class StoredModel:
         try:
             model = SpeculativeModel.of_stored({**raw, "status": status})
         except ValidationError as error:
-            return cls(metadata, raw, status, None, _first_complaint(error))
+            return cls(metadata, raw, status, None, complaint(error, raw))
         except Exception as error:  # noqa: BLE001 - whatever is in one object, the others are read
-            return cls(metadata, raw, status, None, f"it cannot be read; write it plainer: {_told(error)}")
+            log.warning("cannot be read: %s: %s", _name_in(raw), _told(error))
+            return cls(metadata, raw, status, None, _UNREADABLE)
         return cls(metadata, raw, status, model, None)
 
 
@@ -64,12 +68,6 @@ def _readable_status(raw: JsonObject) -> Status:
     except ValidationError:
         # Written by hand or by another version; the next report replaces it.
         return Status()
-
-
-def _first_complaint(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,7 @@ def unsupported_reason(method: Method, version: str) -> str | None:
             f"vLLM {version} does not suit Outrider's plugin; set spec.engine.version to {oldest}.0 or newer"
         )
     if number > NEWEST_VERSION:
-        newest = version_text(NEWEST_VERSION)
-        remedy = f"set spec.engine.version to {newest} or older"
+        remedy = f"set spec.engine.version to {version_text(NEWEST_VERSION)}.0 or older"
         return f"vLLM {version} was not checked with Outrider's plugin; {remedy}"
     runner = ENGINE_METHODS[method].runner
     if runner is not None and response(method, runner, number) is Response.ABSENT:

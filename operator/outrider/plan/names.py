@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.api.resource import GROUP
+from outrider.api.spec import ENGINE
 
 MODEL_LABEL = f"{GROUP}/model"
 REVISION_LABEL = f"{GROUP}/revision"
@@ -10,7 +11,7 @@ ROLE_LABEL = f"{GROUP}/role"
 """On the pods of the canary; the others have none."""
 CANARY = "canary"
 
-CONTAINER = "engine"
+CONTAINER = ENGINE
 PORT_NAME = "http"
 SERVICE_PORT = 80
 

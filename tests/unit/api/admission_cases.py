@@ -93,10 +93,21 @@ MODELS = (
     _spec("no word on speculation", "spec.speculation", speculation=None),
     _spec("a path without scheme", "spec.model.uri", model={"uri": "/models/x"}),
     _spec("an unknown scheme", "spec.model.uri", model={"uri": "gs://bucket/x"}),
+    _spec("a bucket", "s3:// and oci:// are not available yet", model={"uri": "s3://bucket/x"}),
+    _spec("an artifact", "s3:// and oci:// are not available yet", model={"uri": "oci://registry/x:1"}),
     _spec(
-        "a bucket", "spec.model.uri: s3:// and oci:// are not available yet", model={"uri": "s3://bucket/x"}
+        "the address of a web page",
+        "write hf://organisation/name for a model of the Hugging Face hub",
+        model={"uri": "https://huggingface.co/Qwen/Qwen3-8B"},
     ),
-    _spec("an artifact", "spec.model.uri: s3:// and oci://", model={"uri": "oci://registry/x:1"}),
+    _spec("a bare name", "write hf://organisation/name", model={"uri": "Qwen/Qwen3-8B"}),
+    _spec("a name without organisation", "such as hf://Qwen/Qwen3-8B", model={"uri": "hf://Qwen3-8B"}),
+    _spec("a file of a model", "such as hf://Qwen/Qwen3-8B", model={"uri": "hf://Qwen/Qwen3-8B/x.bin"}),
+    _spec("a claim in capitals", "such as pvc://models/qwen3-8b", model={"uri": "pvc://Models/x"}),
+    _spec("a relative path", "such as file:///models/qwen3-8b", model={"uri": "file://models/x"}),
+    _spec(
+        "a name that goes on in another line", "write hf://", model={"uri": "https://a\nhf://Qwen/Qwen3-8B"}
+    ),
     _spec("a claim", model={"uri": "pvc://models/qwen"}),
     _spec("a whole claim", model={"uri": "pvc://models"}),
     _spec("a local folder", model={"uri": "file:///models/qwen"}),
@@ -155,7 +166,10 @@ METHODS = (
     _speculation(
         "a drafter for ngram", "spec.speculation.drafter is not used by this method", method="ngram"
     ),
-    _speculation("a drafter in a bucket", "spec.speculation.drafter.uri: s3://", drafter={"uri": "s3://b/d"}),
+    _speculation("a drafter in a bucket", "s3:// and oci:// are not", drafter={"uri": "s3://b/d"}),
+    _speculation(
+        "a bare name of a drafter", "write hf://organisation/name", drafter={"uri": "yuhuili/EAGLE"}
+    ),
     _speculation("a pinned drafter", drafter={"revision": "0a1b2c3"}),
     _speculation(
         "a revision of a local drafter",
@@ -363,7 +377,9 @@ LAUNCHES = (
 ENGINES = (
     _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
     _spec("a version", engine={"runtime": "vLLM", "version": "0.32.0", "image": "vllm:x", "port": 9000}),
-    _spec("a tag as version", "spec.engine.version", engine={"version": "latest"}),
+    _spec("a tag as version", "write three numbers, such as 0.33.0", engine={"version": "latest"}),
+    _spec("two numbers as version", "write three numbers, such as 0.33.0", engine={"version": "0.33"}),
+    _spec("a version of a build", engine={"version": "0.33.0.post1+cu129"}),
     _spec("a privileged port", "spec.engine.port", engine={"port": 80}),
     _args(
         "flags of all kinds", max__num__seqs=64, enforce__eager=True, dtype="bfloat16", middleware=["a", "b"]
@@ -432,6 +448,10 @@ SHAPES = (
         "maxSurge and maxUnavailable must not both be 0",
         rollout={"maxSurge": "0%", "maxUnavailable": "0%"},
     ),
+    _spec("a negative surge", "write a number of pods from 0 to 10000", rollout={"maxSurge": -1}),
+    _spec("a surge in words", "or a percentage such as 25%", rollout={"maxSurge": "one"}),
+    _spec("a huge surge", "write a number of pods from 0 to 10000", rollout={"maxSurge": 2**31}),
+    _spec("negative unavailability", "write a number of pods from 0", rollout={"maxUnavailable": -1}),
     _spec("a deadline without unit", "spec.rollout.progressDeadline", rollout={"progressDeadline": "20"}),
     _spec("a deadline of a year", rollout={"progressDeadline": "8760h"}),
     _spec("a deadline of two years", "a duration is at most 8760h", rollout={"progressDeadline": "17520h"}),
@@ -447,6 +467,20 @@ SHAPES = (
             "metadata": {"labels": {"team": "a"}, "annotations": {"x": "y"}},
             "spec": {"nodeSelector": {"gpu": "h100"}, "containers": [{"name": "engine", "env": []}]},
         },
+    ),
+    _spec(
+        "a container beside the engine",
+        podTemplate={"spec": {"containers": [{"name": "proxy", "image": "proxy:1", "env": []}]}},
+    ),
+    _spec(
+        "a misspelt name of the engine's container",
+        "spec.podTemplate.spec.containers: the engine's container is named engine",
+        podTemplate={"spec": {"containers": [{"name": "engine"}, {"name": "engin", "env": []}]}},
+    ),
+    _spec(
+        "a container without a name",
+        "spec.podTemplate.spec.containers: the engine's container is named engine",
+        podTemplate={"spec": {"containers": [{"env": []}]}},
     ),
     _spec(
         "an overlay on Outrider's labels",

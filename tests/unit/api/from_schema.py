@@ -100,11 +100,19 @@ def _texts(schema: Schema) -> st.SearchStrategy[str]:
     longest = schema.get("maxLength")
     if schema.get("format") == "date-time":
         return st.just("2026-01-01T12:00:00Z")
-    if "pattern" in schema:
-        texts = st.from_regex(re.compile(schema["pattern"], re.ASCII), fullmatch=True)
+    patterns = [schema["pattern"]] if "pattern" in schema else _patterns_of_rules(schema)
+    if patterns:
+        compiled = [re.compile(pattern, re.ASCII) for pattern in patterns]
+        texts = st.one_of(st.from_regex(pattern, fullmatch=True) for pattern in compiled)
         return texts.filter(lambda text: longest is None or len(text) <= longest)
     least = schema.get("minLength", 0)
     return st.text(min_size=least, max_size=min(longest or 20, least + 20))
+
+
+def _patterns_of_rules(schema: Schema) -> list[str]:
+    """Rules do not bind these strategies, but a text that breaks them is read no further."""
+    rules = [rule["rule"] for rule in schema.get("x-kubernetes-validations", ())]
+    return [pattern for rule in rules for pattern in re.findall(r"self\)?\.matches\('([^']+\$)'\)", rule)]
 
 
 def _integers(schema: Schema) -> st.SearchStrategy[int]:

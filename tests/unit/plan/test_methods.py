@@ -89,7 +89,7 @@ def test_an_engine_older_than_the_plugin_is_refused() -> None:
 def test_an_engine_that_nobody_checked_is_refused() -> None:
     reason = unsupported_reason(Method.NGRAM, "0.34.0")
     assert reason is not None
-    assert "set spec.engine.version to 0.33 or older" in reason
+    assert "set spec.engine.version to 0.33.0 or older" in reason
 
 
 @pytest.mark.parametrize(("text", "version"), [("0.33.0", (0, 33)), ("0.33.1rc2", (0, 33))])
