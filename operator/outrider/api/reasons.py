@@ -180,6 +180,8 @@ class TuningReason(StrEnum):
     """The annotation `outrider.dev/schedule-override` sets the table until it expires."""
     SETTLING = "ReplicasSettling"
     """The number of ready pods has just changed: hold until the load has spread."""
+    OVERRIDE_EXPIRED = "OverrideExpired"
+    """The annotations of an override are there, and its end has passed: they change nothing any more."""
     ANNOTATION_REFUSED = "AnnotationRefused"
     """An annotation cannot be used and changes nothing; the message says what to do."""
     INTERNAL_ERROR = "InternalError"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
+from outrider.controller.answers import Answers
 from outrider.controller.bystander import Bystander, OwnFleet, contest
 from outrider.controller.cluster_state import ClusterStateShelf
 from outrider.controller.epochs import Epochs
@@ -57,6 +58,7 @@ class Leader:
             self._store,
             settings=PlanSettings(engine_images=settings.engine_images),
             contest=lambda namespace: contest(neighbours.territory, namespace),
+            overtaken=self._somebody_changed,
         )
         self._bystander = Bystander(EventWriter(cluster), self._store, home=settings.lease_namespace)
         self._queue = WorkQueue[Key](self._reconcile, concurrency=settings.reconcile_concurrency)
@@ -68,7 +70,7 @@ class Leader:
             metrics=metrics,
             urgent=self._look_now,
         )
-        self._reporter = ClusterReporter(cluster, self._store)
+        self._reporter = ClusterReporter(cluster, Answers(self._store, self._somebody_changed))
         self._shelf = ClusterStateShelf(cluster, self._store)
         self._desk = ClusterLaunchDesk(cluster, self._store, self._queue.add)
         self._epochs = Epochs()
@@ -159,6 +161,10 @@ class Leader:
         finally:
             self._loop = None
             await engines.aclose()
+
+    def _somebody_changed(self, key: Key) -> None:
+        self._queue.add(key)
+        self._look_now()
 
     def _look_now(self) -> None:
         if self._loop is not None:

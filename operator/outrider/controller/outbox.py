@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 
+from outrider.api.reasons import ConditionType
 from outrider.cluster.errors import ClusterError
 from outrider.controller.fleet import Reporter, StateShelf, TunedModel
 from outrider.controller.state_keeper import StateKeeper
@@ -123,14 +124,21 @@ async def _attempt(what: str, model: TunedModel, writing: Awaitable[None]) -> No
 
 
 def _without_numbers(part: dict[str, object]) -> object:
-    """What makes a status worth writing at once: conditions, tables, decisions; not drifting measurements."""
+    """What makes a status worth writing at once: conditions, tables, decisions; not drifting measurements.
+
+    The message of TuningActive says what is wrong with an annotation, and somebody waits for it.
+    """
     if not part:
         return None
     conditions, speculation = part["conditions"], part["speculation"]
     assert isinstance(conditions, list)
     assert isinstance(speculation, dict)
     return (
-        [(c["type"], c["status"], c["reason"]) for c in conditions],
+        [(c["type"], c["status"], c["reason"], _words_for_a_person(c)) for c in conditions],
         [speculation.get(name) for name in ("state", "epoch", "table", "appliedReplicas")],
         part["decisions"],
     )
+
+
+def _words_for_a_person(condition: Mapping[str, object]) -> object:
+    return condition["message"] if condition["type"] == ConditionType.TUNING_ACTIVE else None

@@ -18,6 +18,7 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
+from outrider.controller.answers import Answers
 from outrider.controller.children import Children
 from outrider.controller.launch_desk import read_order
 from outrider.controller.readiness import Trouble, Verdict, Workload, blocked, judge
@@ -43,6 +44,7 @@ class Reconciler:
     There is no finalizer: children go with their owner by garbage collection.
     contest: what to say in the status of a namespace's models about other operators.
     now: wall clock, for conditions.
+    overtaken: see `Answers`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Reconciler:
         settings: PlanSettings,
         contest: Callable[[str], tuple[Verdict, ...]] = lambda _: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        overtaken: Callable[[Key], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._contest = contest
@@ -61,7 +64,7 @@ class Reconciler:
         self._children = Children(cluster, store)
         self._fleet = StoreFleet(store)
         self._failures: Counter[Key] = Counter()
-        self._reporter = StatusReporter(cluster, store, EventWriter(cluster))
+        self._reporter = StatusReporter(cluster, Answers(store, overtaken), EventWriter(cluster))
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; answers seconds until the next look, None where events suffice.

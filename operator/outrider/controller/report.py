@@ -13,8 +13,9 @@ from outrider.api.status import Status
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import MANAGER, Owner
+from outrider.controller.answers import Answers
 from outrider.controller.readiness import Verdict, cause
-from outrider.controller.store import Store, StoredModel
+from outrider.controller.store import StoredModel, key_of
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +55,9 @@ class Report:
 class StatusReporter:
     """Writes reports."""
 
-    def __init__(self, cluster: ClusterClient, store: Store, events: EventWriter) -> None:
+    def __init__(self, cluster: ClusterClient, answers: Answers, events: EventWriter) -> None:
         self._cluster = cluster
-        self._store = store
+        self._answers = answers
         self._events = events
 
     async def write(self, stored: StoredModel, report: Report, *, now: datetime) -> None:
@@ -71,7 +72,7 @@ class StatusReporter:
             return
         metadata = stored.metadata
         answer = await self._cluster.apply_status(metadata.namespace, metadata.name, after, manager=MANAGER)
-        self._store.models.put(answer)
+        self._answers.keep(answer, key_of(metadata))
         owner = Owner(metadata.namespace, metadata.name, metadata.uid)
         for reason, note in transitions(before, report.verdicts):
             warning = reason in _WARNINGS

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from outrider.api.annotations import Instructions
+from outrider.api.annotations import OVERRIDE_UNTIL, Instructions, Override
 from outrider.api.conditions import rfc3339
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
+
+_ACTIVE = (TuningReason.TUNING, TuningReason.ANNOTATION_REFUSED, TuningReason.OVERRIDE_EXPIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Standing:
     @property
     def active(self) -> bool:
         """The tuner decides."""
-        return self.reason in (TuningReason.TUNING, TuningReason.ANNOTATION_REFUSED)
+        return self.reason in _ACTIVE
 
 
 def standing(instructions: Instructions, *, now: float, settled_at: float) -> Standing:
@@ -31,10 +33,23 @@ def standing(instructions: Instructions, *, now: float, settled_at: float) -> St
     now: unix seconds. settled_at: unix seconds; earlier the load is still spreading.
     """
     found = _standing(instructions, now, settled_at)
-    if instructions.refused is None:
+    if instructions.refused is not None:
+        reason, note = TuningReason.ANNOTATION_REFUSED, f"Not used: {instructions.refused}"
+    elif (ended := _ended(instructions.override, now)) is not None:
+        reason, note = TuningReason.OVERRIDE_EXPIRED, ended
+    else:
         return found
-    reason = TuningReason.ANNOTATION_REFUSED if found.active else found.reason
-    return Standing(reason, f"{found.message} Not used: {instructions.refused}", found.table)
+    return Standing(reason if found.active else found.reason, f"{found.message} {note}", found.table)
+
+
+def _ended(override: Override | None, now: float) -> str | None:
+    """What to say of an override whose annotations are still there."""
+    if override is None or now < override.until.timestamp():
+        return None
+    return (
+        f"The override {override.schedule} is not used, since it ended at {rfc3339(override.until)}: remove "
+        f"its annotations, or set {OVERRIDE_UNTIL} to a time to come."
+    )
 
 
 def _standing(instructions: Instructions, now: float, settled_at: float) -> Standing:

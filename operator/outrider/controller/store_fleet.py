@@ -16,6 +16,7 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import TUNER_MANAGER, Owner
 from outrider.controller.actuation import EnginePod
+from outrider.controller.answers import Answers
 from outrider.controller.fleet import TunedModel
 from outrider.controller.launch_desk import read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
@@ -113,15 +114,15 @@ class StoreFleet:
 class ClusterReporter:
     """`Reporter` over the API server."""
 
-    def __init__(self, cluster: ClusterClient, store: Store) -> None:
+    def __init__(self, cluster: ClusterClient, answers: Answers) -> None:
         self._cluster = cluster
-        self._store = store
+        self._answers = answers
         self._events = EventWriter(cluster)
 
     async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
         """Write the tuning loop's part of status, and keep the answer."""
         answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
-        self._store.models.put(answer)
+        self._answers.keep(answer, Key(model.namespace, model.name))
 
     async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
         """Write one Event about the model."""

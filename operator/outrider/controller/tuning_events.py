@@ -19,6 +19,7 @@ _LOST_AND_BACK = {
 _BEGINS = {
     TuningReason.PAUSED: EventReason.PAUSED,
     TuningReason.OVERRIDDEN: EventReason.OVERRIDE_BEGAN,
+    TuningReason.OVERRIDE_EXPIRED: EventReason.OVERRIDE_ENDED,
     TuningReason.ANNOTATION_REFUSED: EventReason.ANNOTATION_REFUSED,
 }
 _ENDS = {
@@ -74,10 +75,12 @@ def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: Tick
     message = outcome.standing.message
     if was is now:
         return
-    if was in _ENDS:
-        yield Event(_ENDS[was], message)
-    if now in _BEGINS:
-        yield Event(_BEGINS[now], message, warning=now is TuningReason.ANNOTATION_REFUSED)
+    ended = _ENDS.get(was) if was is not None else None
+    began = _BEGINS.get(now) if now is not None else None
+    if ended is not None:
+        yield Event(ended, message)
+    if began is not None and began is not ended:
+        yield Event(began, message, warning=now is TuningReason.ANNOTATION_REFUSED)
 
 
 def _of_launch(outcome: TickOutcome) -> Iterator[Event]:

@@ -13,7 +13,8 @@ Json = dict[str, Any]
 class QuietCluster:
     """Stands in for `ClusterClient`.
 
-    fails: raised by every apply of a child. status: what was written last, by model.
+    fails: raised by every apply of a child. meanwhile: metadata that somebody sets before the next status
+    is written. status: what was written last, by model.
     """
 
     def __init__(self, *models: Json) -> None:
@@ -22,6 +23,7 @@ class QuietCluster:
         self.status_writes = 0
         self.events: list[Json] = []
         self.fails: Exception | None = None
+        self.meanwhile: Json = {}
         self._version = 1_000
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
@@ -48,7 +50,8 @@ class QuietCluster:
         self.status[name] = dict(status)
         self.status_writes += 1
         path = MODELS.path(namespace, name)
-        self.objects[path] = self._newer({**self.objects[path], "status": dict(status)})
+        metadata, self.meanwhile = {**self.objects[path]["metadata"], **self.meanwhile}, {}
+        self.objects[path] = self._newer({**self.objects[path], "metadata": metadata, "status": dict(status)})
         return self.objects[path]
 
     async def create(self, resource: Resource, manifest: Json) -> Json:  # noqa: ARG002

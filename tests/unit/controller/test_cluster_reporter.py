@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from outrider.api.reasons import EventReason
+from outrider.controller.answers import Answers
 from outrider.controller.store import Store
 from outrider.controller.store_fleet import ClusterReporter
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
@@ -16,7 +17,7 @@ from tests.unit.tuning_loop.factories import a_model
 
 async def tell(found: Answer, *, note: str = "K is 1.", warning: bool = False) -> ScriptedServer:
     async with a_cluster(found) as (cluster, server):
-        reporter = ClusterReporter(cluster, Store())
+        reporter = ClusterReporter(cluster, Answers(Store()))
         await reporter.event(a_model(), EventReason.RETUNED, note, warning=warning)
     return server
 

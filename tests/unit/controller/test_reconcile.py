@@ -14,7 +14,7 @@ from outrider.controller.reconcile import Reconciler
 from outrider.controller.store import Key, Store
 from outrider.plan import PlanSettings
 from outrider.plan.names import REVISION_LABEL
-from tests.unit.controller.factories import NOW, a_raw_model, a_raw_pod
+from tests.unit.controller.factories import NOW, a_condition, a_raw_model, a_raw_pod
 from tests.unit.controller.quiet_cluster import QuietCluster
 
 KEY = Key("default", "m")
@@ -29,6 +29,7 @@ class Place:
     """One model in a quiet cluster."""
 
     raw: dict[str, Any] = field(default_factory=a_raw_model)
+    overtaken: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store = Store()
@@ -39,6 +40,7 @@ class Place:
             self.store,
             settings=PlanSettings(),
             now=lambda: NOW,
+            overtaken=self.overtaken.append,
         )
 
     async def passes(self, times: int = 1) -> None:
@@ -170,7 +172,7 @@ async def test_pods_that_the_api_server_refuses_are_told_in_its_words_and_by_an_
     place = Place()
     await place.passes()
     deployment = place.cluster.objects[DEPLOYMENTS.path("default", "m")]
-    refusal = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no account x"}
+    refusal = a_condition("ReplicaFailure", reason="FailedCreate", message="no account x")
     seen = {
         **deployment,
         "metadata": {**deployment["metadata"], "resourceVersion": "5000"},
@@ -183,6 +185,22 @@ async def test_pods_that_the_api_server_refuses_are_told_in_its_words_and_by_an_
     assert place.trouble == "no account x"
     assert place.cluster.status["m"]["reason"] == "PodsNotCreated"
     assert [event["note"] for event in place.cluster.events] == ["PodsNotCreated: no account x"]
+
+
+async def test_a_change_that_came_with_the_answer_to_a_status_is_looked_at_at_once() -> None:
+    place = Place()
+    place.cluster.meanwhile = {"annotations": {"outrider.dev/paused": "true"}}
+    await place.passes()
+
+    assert place.overtaken == [KEY]
+
+
+async def test_an_answer_that_brings_nothing_but_the_status_wakes_nobody() -> None:
+    place = Place()
+    await place.passes()
+
+    assert place.cluster.status_writes == 1
+    assert place.overtaken == []
 
 
 async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_out(

@@ -46,6 +46,10 @@ def active(world: World) -> tuple[str, str] | None:
     return None if found is None else (found["status"], found["reason"])
 
 
+def message(world: World) -> str:
+    return (world.condition("TuningActive") or {"message": ""})["message"]
+
+
 def told(world: World) -> list[tuple[EventReason, str]]:
     """Events, but for those about the metrics that these tests have none of."""
     return [event for event in world.events if event[0] is not EventReason.METRICS_LOST]
@@ -104,18 +108,33 @@ async def test_an_override_ends_by_itself(engines: EngineClient, decisions: list
             await step(loop)
     assert (overridden, engine.schedule) == (K1, K3)
     assert len(decisions) == 1
-    assert active(world) == ("True", "Tuning")
+    assert active(world) == ("True", "OverrideExpired")
     assert told(world) == [(EventReason.OVERRIDE_BEGAN, "Normal"), (EventReason.OVERRIDE_ENDED, "Normal")]
 
 
-async def test_an_override_that_has_expired_already_changes_nothing(engines: EngineClient) -> None:
+async def test_an_override_that_has_expired_already_changes_nothing_and_is_told_of(
+    engines: EngineClient, decisions: list[Decision]
+) -> None:
     engine = FakeEngine()
     async with serving(engine) as pods:
         world = World([a_model(*pods, instructions=an_override(1, seconds=-1))])
         with world.loop(engines) as loop:
             await step(loop)
+            await step(loop)
     assert engine.schedule == K3
-    assert told(world) == []
+    assert len(decisions) == 2
+    assert active(world) == ("True", "OverrideExpired")
+    assert "The override *:1 is not used, since it ended at" in message(world)
+    assert told(world) == [(EventReason.OVERRIDE_ENDED, "Normal")]
+
+
+async def test_a_pause_beside_an_expired_override_holds_and_tells_of_both(engines: EngineClient) -> None:
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods, instructions=an_override(1, seconds=-1, paused=True))])
+        with world.loop(engines) as loop:
+            await step(loop)
+    assert active(world) == ("False", "Paused")
+    assert "is not used, since it ended at" in message(world)
 
 
 async def test_after_an_override_a_pause_holds_the_table_from_before_it(engines: EngineClient) -> None:
@@ -167,6 +186,23 @@ async def test_a_refused_annotation_says_what_to_do_and_changes_nothing(
     assert engine.schedule == K3
     assert len(decisions) == 2
     assert told(world) == [(EventReason.ANNOTATION_REFUSED, "Warning")]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_refused_annotation_that_is_gone_is_gone_from_status_at_once(
+    engines: EngineClient,
+    paused: bool,
+) -> None:
+    refused = Instructions(paused=paused, refused="schedule-override has no end.")
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods, instructions=refused)])
+        with world.loop(engines) as loop:
+            await step(loop)
+            before = message(world)
+            world.change(instructions=replace(refused, refused=None))
+            await step(loop)
+    assert "has no end" in before
+    assert "has no end" not in message(world)
 
 
 async def test_a_refused_annotation_is_told_in_mode_off_too(engines: EngineClient) -> None:
