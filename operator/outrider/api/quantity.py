@@ -7,23 +7,27 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from outrider.api.base import Rule, TextRule, text_rules
 
-DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
-QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?$"
+DURATION_PATTERN = "([0-9]+([.][0-9]+)?(ms|s|m|h))+"
+QUANTITY_PATTERN = "[0-9]+([.][0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
 
 LONGEST_DURATION = "8760h"
 """A year: longer than anything here takes, and within what clocks and the API server can count."""
 
 
+_FORM = TextRule(DURATION_PATTERN, "write a duration such as 30s, 20m or 1h30m")
 _BOUND = Rule(
-    f"duration(self) <= duration('{LONGEST_DURATION}')", f"a duration is at most {LONGEST_DURATION}"
+    f"!self.matches('^({DURATION_PATTERN})$') || duration(self) <= duration('{LONGEST_DURATION}')",
+    f"a duration is at most {LONGEST_DURATION}",
 )
 
 
-def _bounded(text: str) -> str:
+def _duration(text: str) -> str:
+    if not _FORM.holds(text):
+        raise ValueError(_FORM.message)
     if duration_seconds(text) > duration_seconds(LONGEST_DURATION):
         raise ValueError(_BOUND.message)
     return text
@@ -31,19 +35,36 @@ def _bounded(text: str) -> str:
 
 Duration = Annotated[
     str,
-    StringConstraints(pattern=DURATION_PATTERN, max_length=32),
-    AfterValidator(_bounded),
-    Field(json_schema_extra={"x-kubernetes-validations": [_BOUND.to_wire()]}),
+    Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [_FORM.to_wire(), _BOUND.to_wire()]}),
+    AfterValidator(_duration),
 ]
 """A span of time as Kubernetes writes it: ``30ms``, ``20m``, ``1h30m``."""
 
+_AMOUNT = Rule(
+    f"type(self) == int ? self >= 0 : string(self).matches('^({QUANTITY_PATTERN})$')",
+    "write a quantity such as 1, 500m or 64Gi",
+)
+
+
+def _quantity(value: int | str) -> int | str:
+    if isinstance(value, int):
+        holds = value >= 0
+    else:
+        holds = re.fullmatch(QUANTITY_PATTERN, value, re.ASCII) is not None
+    if not holds:
+        raise ValueError(_AMOUNT.message)
+    return value
+
+
 Quantity = Annotated[
-    int | Annotated[str, StringConstraints(pattern=QUANTITY_PATTERN, max_length=32)],
+    int | Annotated[str, Field(max_length=32)],
+    AfterValidator(_quantity),
     WithJsonSchema(
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": QUANTITY_PATTERN,
+            "maxLength": 32,
             "x-kubernetes-int-or-string": True,
+            "x-kubernetes-validations": [_AMOUNT.to_wire()],
         }
     ),
 ]

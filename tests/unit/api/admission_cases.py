@@ -309,7 +309,7 @@ LAUNCHES = (
     _tuning("rollouts that are only watched", actuation="Rollout", mode="Observe"),
     _tuning("rollouts at most every ten minutes", actuation="Rollout", relaunchInterval="10m"),
     _tuning("an unknown actuation", "spec.speculation.tuning.actuation", actuation="Restart"),
-    _tuning("an interval without unit", "spec.speculation.tuning.relaunchInterval", relaunchInterval="60"),
+    _tuning("an interval without unit", "write a duration such as 30s", relaunchInterval="60"),
     _tuning("a stock engine that keeps its table", actuation="Rollout", mode="Off"),
     _speculation(
         "a stock engine with a method whose K is fixed",
@@ -432,7 +432,8 @@ SHAPES = (
         speculation={"drafter": {"tensorParallelSize": 2}},
     ),
     _spec("CPU resources", resources={"limits": {"memory": "2Gi"}, "requests": {"cpu": "100m", "memory": 1}}),
-    _spec("a bad quantity", "spec.resources.limits", resources={"limits": {"memory": "much"}}),
+    _spec("a bad quantity", "write a quantity such as 1", resources={"limits": {"memory": "much"}}),
+    _spec("a negative quantity", "write a quantity such as 1", resources={"requests": {"cpu": -1}}),
     _spec("no replicas", replicas=0),
     _spec("negative replicas", "spec.replicas", replicas=-1),
     _spec(
@@ -452,7 +453,7 @@ SHAPES = (
     _spec("a surge in words", "or a percentage such as 25%", rollout={"maxSurge": "one"}),
     _spec("a huge surge", "write a number of pods from 0 to 10000", rollout={"maxSurge": 2**31}),
     _spec("negative unavailability", "write a number of pods from 0", rollout={"maxUnavailable": -1}),
-    _spec("a deadline without unit", "spec.rollout.progressDeadline", rollout={"progressDeadline": "20"}),
+    _spec("a deadline without unit", "write a duration such as 30s", rollout={"progressDeadline": "20"}),
     _spec("a deadline of a year", rollout={"progressDeadline": "8760h"}),
     _spec("a deadline of two years", "a duration is at most 8760h", rollout={"progressDeadline": "17520h"}),
     _spec("a cache", "spec.cache is not available yet", cache={"claim": "weights"}),
