@@ -87,7 +87,7 @@ class DegradedReason(StrEnum):
     VOLUME_NOT_READY = "VolumeNotReady"
     """A volume of the pod cannot be mounted."""
     ENGINE_CRASHING = "EngineCrashing"
-    """The engine process ends again and again."""
+    """The engine process ends again and again, or does not take its flags."""
     PODS_NOT_CREATED = "PodsNotCreated"
     """The API server refuses the pods (unknown service account, quota, admission)."""
     DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"

@@ -18,6 +18,9 @@ SETUP_PATIENCE = timedelta(seconds=90)
 CRASHES = 2
 """Restarts after which a container that is not ready counts as crashing."""
 
+USAGE_ERROR = 2
+"""Exit code of a program that does not take its flags, now or ever."""
+
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATE_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _LONGEST_DETAIL = 400
@@ -237,7 +240,11 @@ def _is_about_a_volume(message: str) -> bool:
 
 def _engine_crashing(pod: Pod, _: datetime) -> str | None:
     engine = pod.container(CONTAINER)
-    if engine is None or engine.restart_count < CRASHES or engine.last_end is None:
+    if engine is None or engine.last_end is None:
+        return None
+    if engine.last_end.exit_code == USAGE_ERROR:
+        return f"does not take its flags, exit code {_last_words(engine)}"
+    if engine.restart_count < CRASHES:
         return None
     return f"ended {engine.restart_count} times, last with exit code {_last_words(engine)}"
 

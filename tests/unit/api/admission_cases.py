@@ -37,17 +37,18 @@ class AdmissionCase:
     manifest: Json = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "manifest", _merge_patch(base_manifest(), self.patch))
+        object.__setattr__(self, "manifest", merge_patch(base_manifest(), self.patch))
 
 
-def _merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> Json:
+def merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> Json:
+    """A JSON merge patch; None deletes."""
     merged = dict(base)
     for key, value in patch.items():
         before = merged.get(key)
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
-            merged[key] = _merge_patch(before if isinstance(before, Mapping) else {}, value)
+            merged[key] = merge_patch(before if isinstance(before, Mapping) else {}, value)
         else:
             merged[key] = value
     return merged

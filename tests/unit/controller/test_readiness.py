@@ -161,6 +161,11 @@ TROUBLES = {
         DegradedReason.ENGINE_CRASHING,
         "exit code 1: RuntimeError: out of memory",
     ),
+    "an engine that does not know a flag will not learn it": Case(
+        a_workload(a_pod(ended=(2, "usage: ...\nerror: unrecognized arguments: --max-nun-seqs 8"))),
+        DegradedReason.ENGINE_CRASHING,
+        "exit code 2: error: unrecognized arguments: --max-nun-seqs 8",
+    ),
     "one end is no crash loop": Case(a_workload(a_pod(ended=(1, "boom"), restarts=1)), None),
     "an engine that crashed and serves again is no trouble": Case(
         a_workload(a_pod(ended=(1, "boom"), restarts=5, ready=True)), None
