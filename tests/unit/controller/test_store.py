@@ -182,8 +182,8 @@ def test_a_model_that_is_nested_without_end_is_kept_with_the_complaint(levels: i
     assert stored.problem.startswith("spec.podTemplate.spec: ")
 
 
-def test_a_model_that_no_reader_was_made_for_is_kept_with_what_went_wrong(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_model_that_no_reader_was_made_for_is_kept_and_the_log_says_what_went_wrong(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def defect(_: object) -> None:
         raise RecursionError("too deep")
@@ -192,4 +192,5 @@ def test_a_model_that_no_reader_was_made_for_is_kept_with_what_went_wrong(
     stored = StoredModel.read(a_raw_model())
 
     assert stored.model is None
-    assert "RecursionError: too deep" in str(stored.problem)
+    assert stored.problem == "the object cannot be read; write it plainer. The operator's log has the cause"
+    assert "default/m: RecursionError: too deep" in caplog.text
