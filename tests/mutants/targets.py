@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 _LAW = " ".join(
     f"tests/unit/tuning/test_{name}.py"
-    for name in ("guarded", "golden", "guardrails", "state", "choose", "explore", "stored", "law")
+    for name in (
+        "guarded",
+        "golden",
+        "guardrails",
+        "state",
+        "choose",
+        "explore",
+        "stored",
+        "unseen",
+        "words",
+        "law",
+    )
 )
 _LEADING = "tests/unit/cluster tests/unit/controller -k 'lease or leader or process'"
 _PUSHING = "tests/unit/engine/test_actuation.py tests/unit/tuning_loop"
