@@ -24,6 +24,7 @@ from outrider.plan.names import (
     schedule_config_map,
 )
 from outrider.plan.overlay import Json, merge
+from outrider.plan.owned_parts import keep_owned_parts
 from outrider.plan.resources import resources
 from outrider.plan.runtimes import vllm
 from outrider.plan.settings import PlanSettings
@@ -101,9 +102,9 @@ def pod_template(
     patch: Json = {"spec": overlay.spec}
     if overlay.metadata is not None:
         patch["metadata"] = overlay.metadata.model_dump(mode="json", by_alias=True)
-    _refuse_owned_fields(overlay.spec)
     try:
         merged = merge(planned, patch)
+        keep_owned_parts(planned, merged, variables=OWNED_VARIABLES)
     except ValueError as error:
         raise ValueError(f"spec.podTemplate: {error}") from error
     return _annotated(merged, launch)
@@ -244,21 +245,3 @@ def _volume_mounts(launch: EngineLaunch) -> list[JsonValue]:
         for index, claim in enumerate(claims(launch.spec))
     ]
     return (fixed if launch.stock else plugin + fixed) + weights
-
-
-def _refuse_owned_fields(overlay: Mapping[str, JsonValue]) -> None:
-    for container in _objects(overlay.get("containers")):
-        if container.get("name") != CONTAINER:
-            continue
-        if "args" in container:
-            raise ValueError("spec.podTemplate.spec.containers[engine].args: set spec.engine.args instead")
-        for variable in _objects(container.get("env")):
-            name = variable.get("name")
-            if isinstance(name, str) and name in OWNED_VARIABLES:
-                raise ValueError(
-                    f"spec.podTemplate.spec.containers[engine].env: {name} belongs to Outrider; leave it out"
-                )
-
-
-def _objects(value: JsonValue) -> list[Json]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

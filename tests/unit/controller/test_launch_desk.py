@@ -63,7 +63,7 @@ class Place:
         return found["spec"]["template"]
 
     def drafts(self) -> bool:
-        return "--speculative-config" in self.template()["spec"]["containers"][0]["args"]
+        return "speculative-config" in " ".join(self.template()["spec"]["containers"][0]["args"])
 
     def conditions(self) -> dict[str, str]:
         found = self.server.find(MODELS, "m")

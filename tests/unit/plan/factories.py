@@ -57,9 +57,9 @@ def arguments(result: Plan) -> list[str]:
 
 
 def flag(result: Plan, name: str) -> str | None:
-    """The value after a flag; None when the flag is absent."""
-    words = arguments(result)
-    return words[words.index(name) + 1] if name in words else None
+    """The value of a flag; None when the flag is absent."""
+    found = (word.partition("=") for word in arguments(result))
+    return next((value for flag, _, value in found if flag == name), None)
 
 
 def environment(result: Plan) -> dict[str, str]:

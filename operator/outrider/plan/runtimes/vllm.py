@@ -6,6 +6,7 @@ Flag names are those of ``vllm.entrypoints.openai.api_server``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from outrider.api.drafting import MAX_BATCH_SIZE
@@ -42,6 +43,9 @@ PLUGINS = "outrider,outrider_api"
 """Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
 NO_PLUGINS = ""
 """A stock engine, even where the image has the plugin."""
+
+_NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
+"""The only word with a dash in front that vLLM's parser takes for a value; at ``-0.5`` it goes astray."""
 
 _TENSOR_PARALLEL_DRAFTERS = (Method.DRAFT_MODEL, Method.PARD)
 
@@ -188,9 +192,27 @@ def _own(own: Mapping[str, Scalar | list[Scalar]], flag: str) -> Scalar | list[S
 
 
 def _words(flag: str, value: Scalar | list[Scalar]) -> list[str]:
-    if value is True:
-        return [f"--{flag}"]
-    if value is False:
-        return []
-    values = value if isinstance(value, list) else [value]
-    return [f"--{flag}", *(str(item) for item in values)]
+    """One word where vLLM's parser allows it, so that nothing in the value is read as another flag."""
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, str) and item.startswith("--"):
+            raise _like_a_flag(flag, item)
+    if "." in flag:  # A part of a flag that takes JSON.
+        return [f"--{flag}={value if isinstance(value, str) else json.dumps(value)}"]
+    if isinstance(value, bool):
+        return [f"--{flag}"] if value else []
+    if isinstance(value, list):
+        return [f"--{flag}", *(_item(flag, item) for item in value)]
+    return [f"--{flag}={value}"]
+
+
+def _item(flag: str, item: Scalar) -> str:
+    """A word of its own, which several values of one flag have to be."""
+    word = str(item)
+    if word.startswith("-") and not _NEGATIVE_NUMBER.fullmatch(word):
+        raise _like_a_flag(flag, word)
+    return word
+
+
+def _like_a_flag(flag: str, value: str) -> ValueError:
+    told = f"{shortened(value, 40)} would be read as a flag, and not as a value"
+    return ValueError(f"spec.engine.args.{flag}: {told}; write each flag under its own name")

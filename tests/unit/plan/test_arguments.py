@@ -1,0 +1,103 @@
+"""Values of engine flags stay values, whatever they look like."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from outrider.api.reasons import DegradedReason
+from outrider.plan import Plan
+from tests.unit.plan.factories import a_model, a_plan, arguments
+
+ONE, MANY, SWITCH = "seed", "allowed-origins", "enforce-eager"
+
+
+def planned(**args: object) -> Plan:
+    return a_plan(a_model(engine={"args": {name.replace("_", "-"): value for name, value in args.items()}}))
+
+
+def understood(result: Plan) -> argparse.Namespace:
+    """The planned words as argparse reads them, by which vLLM's parser does. Nothing may be left over."""
+    parser = argparse.ArgumentParser(exit_on_error=False, allow_abbrev=True)
+    planned_flags = ("model", "served-model-name", "port", "max-num-seqs", "gpu-memory-utilization")
+    for flag in (*planned_flags, "shutdown-timeout", "speculative-config", "api-key", ONE):
+        parser.add_argument(f"--{flag}")
+    parser.add_argument(f"--{MANY}", nargs="*")
+    parser.add_argument(f"--{SWITCH}", action="store_true")
+    return parser.parse_args(arguments(result))
+
+
+def refusal(result: Plan) -> str:
+    ((reason, message),) = result.problems
+    assert reason is DegradedReason.INVALID_SPEC
+    return message
+
+
+@pytest.mark.parametrize(
+    "value", ["--api-key", "--api-key=x", "--", ["0", "--api-key", "x"], ["--api-key=x"]]
+)
+def test_a_value_that_begins_like_a_flag_is_refused_by_its_flag(value: object) -> None:
+    message = refusal(planned(seed=value))
+    assert message.startswith("spec.engine.args.seed: --")
+    assert "write each flag under its own name" in message
+
+
+@pytest.mark.parametrize("item", ["-O3", "-", "-x y", "-0.5", -0.5, "-1e3", "-\n1"])
+def test_one_of_several_values_does_not_begin_with_a_dash_unless_it_is_a_whole_number(item: object) -> None:
+    assert "would be read as a flag" in refusal(planned(allowed_origins=["a", item]))
+
+
+def test_negative_whole_numbers_may_be_several() -> None:
+    assert understood(planned(allowed_origins=[-1, "-20", 3])).allowed_origins == ["-1", "-20", "3"]
+
+
+@pytest.mark.parametrize("value", [-1, "-1", -0.5, "-x", "-O3", "a=b", "a b", "", '{"a": "--b"}'])
+def test_a_single_value_is_read_as_it_was_written(value: object) -> None:
+    assert understood(planned(seed=value)).seed == str(value)
+
+
+def test_a_part_of_a_json_flag_is_one_word_whatever_its_type() -> None:
+    args = {"compilation-config.level": 3, "compilation-config.on": True, "compilation-config.sizes": [1, 2]}
+    words = arguments(a_plan(a_model(engine={"args": args})))
+    assert words[-3:] == [
+        "--compilation-config.level=3",
+        "--compilation-config.on=true",
+        "--compilation-config.sizes=[1, 2]",
+    ]
+
+
+texts = st.sampled_from(
+    ["--api-key", "--api-key=x", "-1", "-0.5", "-x", "--", "-", "a", "=b", "--seed"]
+) | st.text(max_size=8)
+scalars = st.integers(-5, 5) | st.floats(-2, 2) | texts
+
+
+@given(
+    one=scalars,
+    many=st.lists(scalars, min_size=1, max_size=3),
+    switch=st.booleans(),
+)
+def test_whatever_the_values_are_they_are_refused_or_read_as_what_they_are(
+    one: Any, many: list[Any], switch: bool
+) -> None:
+    result = a_plan(a_model(engine={"args": {ONE: one, MANY: many, SWITCH: switch}}))
+    if result.problems:
+        event("refused")
+        assert "would be read as a flag" in refusal(result)
+        assert any(str(value).startswith("-") for value in [one, *many])
+        return
+    event("planned")
+    read = understood(result)
+    assert (read.seed, read.allowed_origins, read.enforce_eager) == (
+        str(one),
+        [str(value) for value in many],
+        switch,
+    )
+    assert read.api_key is None
+    assert json.loads(read.speculative_config)["num_speculative_tokens"] == 5
+    assert read.port == "8000"
