@@ -56,7 +56,10 @@ class Leader:
         self._reconciler = Reconciler(
             cluster,
             self._store,
-            settings=PlanSettings(engine_images=settings.engine_images),
+            settings=PlanSettings(
+                engine_images=settings.engine_images,
+                image_pull_secrets=settings.engine_image_pull_secrets,
+            ),
             contest=lambda namespace: contest(neighbours.territory, namespace),
             overtaken=self._somebody_changed,
         )

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from outrider.cluster.installation import MOST_NAMESPACES
 
+SecretName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -73,6 +75,8 @@ class Settings(BaseModel):
     """Namespaces to work in, 100 at most. Default: all."""
     engine_images: dict[str, str] = Field(default_factory=dict)
     """Default image per engine version, as version=image."""
+    engine_image_pull_secrets: tuple[SecretName, ...] = ()
+    """Pull secrets of the engine pods. Each namespace with models needs Secrets of these names."""
     leader_election: LeaderElection = LeaderElection.ON
     """off: this is the only operator; it never waits."""
     lease_namespace: str = Field(default_factory=own_namespace)

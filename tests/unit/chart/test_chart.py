@@ -105,6 +105,7 @@ def test_the_schema_knows_every_value() -> None:
         "image.tagg=x",
         "admissionPolicy.enabled=sometimes",
         "admissionPolicy.podLabels={a b}",
+        "engineImagePullSecrets={Not a name}",
     ],
 )
 def test_refuses_a_wrong_value(value: str) -> None:
@@ -316,6 +317,7 @@ def test_sets_only_variables_that_the_operator_reads() -> None:
     documents = render(
         "watchNamespaces={a}",
         r"engineImages.0\.32\.0=engine:a",
+        "engineImagePullSecrets={registry}",
         "prometheus.tokenSecret.name=t",
         "prometheus.username=u",
         "prometheus.passwordSecret.name=p",
@@ -341,6 +343,16 @@ def test_engine_images_reach_the_operator_as_pairs() -> None:
     documents = render(r"engineImages.0\.32\.0=engine:a", r"engineImages.0\.33\.0=engine:b")
 
     assert environment(documents)["OUTRIDER_ENGINE_IMAGES"] == "0.32.0=engine:a 0.33.0=engine:b"
+
+
+@needs_helm
+def test_pull_secrets_of_engines_reach_the_operator_by_name() -> None:
+    documents = render("engineImagePullSecrets={registry,mirror}")
+
+    assert environment(documents)["OUTRIDER_ENGINE_IMAGE_PULL_SECRETS"] == "registry mirror"
+    assert "OUTRIDER_ENGINE_IMAGE_PULL_SECRETS" not in environment(render())
+    # The operator's own image has pull secrets of its own.
+    assert "imagePullSecrets" not in of_kind("Deployment", documents)["spec"]["template"]["spec"]
 
 
 @needs_helm

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.resources import EVENTS, MODELS, PODS
+from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS
 from outrider.controller import leader
 from outrider.controller.demand import Demand
 from outrider.controller.leader import Leader
@@ -85,12 +85,19 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> type[FakeLoop]:
 
 @asynccontextmanager
 async def a_reign(
-    server: ClusterServer, loops: type[FakeLoop], neighbours: Neighbourhood | None = None
+    server: ClusterServer,
+    loops: type[FakeLoop],
+    neighbours: Neighbourhood | None = None,
+    settings: Settings | None = None,
 ) -> AsyncIterator[Reign]:
     async with a_connection(server) as api:
         metrics = OwnMetrics()
         subject = Leader(
-            Settings(), ClusterClient(api), metrics, neighbours=neighbours or Alone(), term=lambda: 7
+            settings or Settings(),
+            ClusterClient(api),
+            metrics,
+            neighbours=neighbours or Alone(),
+            term=lambda: 7,
         )
         task = asyncio.create_task(subject.lead())
         try:
@@ -127,6 +134,15 @@ async def test_nothing_is_reconciled_or_tuned_before_everything_was_read(
                 server.heal()
                 await until(lambda: loops.made and loops.made[0].models == ["m"])
                 assert reign.leader.has_view
+
+
+async def test_the_pull_secrets_of_the_setting_are_those_of_the_engine_pods(loops: type[FakeLoop]) -> None:
+    settings = Settings(engine_image_pull_secrets=("registry",))
+    async with a_server() as server, a_reign(server, loops, settings=settings):
+        await until(lambda: server.find(DEPLOYMENTS, "m"))
+        deployment = server.find(DEPLOYMENTS, "m")
+    assert deployment is not None
+    assert deployment["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
 async def test_the_first_read_is_repeated_at_growing_distances(

@@ -35,6 +35,10 @@ def test_refuses_an_image_without_a_version() -> None:
     assert "'engine:a' is not of the form version=image" in refused(engine_images=["engine:a"])
 
 
+def test_refuses_a_pull_secret_that_cannot_be_a_secrets_name() -> None:
+    assert "engine_image_pull_secrets" in refused(engine_image_pull_secrets=["Not a name"])
+
+
 def test_refuses_a_lease_that_runs_out_between_two_ticks() -> None:
     assert "push_lease_seconds" in refused(push_lease_seconds=15, tuning_interval_seconds=10)
 
