@@ -9,6 +9,7 @@ from tests.cluster.kubectl import kubectl
 PAUSED = "outrider.dev/paused"
 OVERRIDE = "outrider.dev/schedule-override"
 OVERRIDE_UNTIL = "outrider.dev/schedule-override-until"
+FORGET = "outrider.dev/forget"
 
 
 def pause(name: str) -> None:
@@ -22,9 +23,14 @@ def override(name: str, table: str, *, seconds: float) -> None:
     _annotate(name, f"{OVERRIDE}={table}", f"{OVERRIDE_UNTIL}={until}")
 
 
+def forget(name: str, request: str) -> None:
+    """Ask for it, by this name."""
+    _annotate(name, f"{FORGET}={request}")
+
+
 def take_back(name: str) -> None:
     """Leave everything to the tuner again."""
-    _annotate(name, *(f"{annotation}-" for annotation in (PAUSED, OVERRIDE, OVERRIDE_UNTIL)))
+    _annotate(name, *(f"{annotation}-" for annotation in (PAUSED, OVERRIDE, OVERRIDE_UNTIL, FORGET)))
 
 
 def _annotate(name: str, *words: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cluster.annotations import override, pause, take_back
+from tests.cluster.annotations import forget, override, pause, take_back
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, wait_for
 from tests.cluster.models import deploying, model, read_example
 from tests.cluster.operator_pod import without_operator
@@ -80,13 +81,24 @@ def test_an_override_that_cannot_be_used_says_what_to_write() -> None:
     assert in_force(STATIC_TABLE)(refused)
 
 
-def test_what_the_tuner_knows_goes_with_the_model_and_comes_back_when_deleted() -> None:
+def test_what_the_tuner_knows_goes_with_the_model_and_is_forgotten_when_deleted() -> None:
     kept = wait_for("kept", state, lambda seen: seen is not None, seconds=60)
     assert kept is not None
     (owner,) = kept["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("SpeculativeModel", NAME)
     kubectl("delete", "configmap", f"{NAME}-tuner", "-n", "default")
-    wait_for("written again", state, lambda seen: seen is not None, seconds=60)
+    wait_for("told", look, forgotten(f"the ConfigMap {NAME}-tuner was deleted"), seconds=60)
+    wait_for("a new one", state, lambda seen: seen is not None, seconds=60)
+
+
+def test_a_request_to_forget_is_honoured_and_kept_with_what_is_learnt_since() -> None:
+    forget(NAME, "first")
+    wait_for("told", look, forgotten("outrider.dev/forget is 'first'"), seconds=TICKS)
+    wait_for("kept", state, honours("first"), seconds=60)
+    with without_operator():
+        pass
+    seen = wait_for("another operator tunes", look, in_force(STATIC_TABLE), seconds=60)
+    assert len([word for word in told_of(seen) if "'first'" in word]) == 1
 
 
 def test_a_state_that_cannot_be_used_is_told_and_the_table_stays() -> None:
@@ -101,6 +113,26 @@ def test_a_state_that_cannot_be_used_is_told_and_the_table_stays() -> None:
 def state() -> Object | None:
     """The ConfigMap with what the tuner knows."""
     return get("configmap", f"{NAME}-tuner")
+
+
+def honours(request: str) -> Callable[[Object | None], bool]:
+    """Whether the stored state was learnt since this request."""
+
+    def holds(seen: Object | None) -> bool:
+        return seen is not None and json.loads(seen["data"]["state.json"]).get("forgot") == request
+
+    return holds
+
+
+def told_of(seen: Object | None) -> list[str]:
+    """What the decisions say of being forgotten."""
+    decisions = ((seen or {}).get("status") or {}).get("decisions") or []
+    return [record["message"] for record in decisions if record["reason"] == "Forgotten"]
+
+
+def forgotten(why: str) -> Callable[[Object | None], bool]:
+    """Whether the newest decision to forget has this cause."""
+    return lambda seen: any(why in message for message in told_of(seen)[:1])
 
 
 def ignored() -> Object | None:

@@ -15,6 +15,10 @@ from outrider.api.text import shortened
 PAUSED = f"{GROUP}/paused"
 OVERRIDE = f"{GROUP}/schedule-override"
 OVERRIDE_UNTIL = f"{GROUP}/schedule-override-until"
+FORGET = f"{GROUP}/forget"
+
+LONGEST_REQUEST = 64
+"""Characters of the value of `FORGET`, which is kept with what was learnt since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Instructions:
 
     paused: bool = False
     override: Override | None = None
+    forget: str | None = None
+    """Names a request to forget what was learnt; another name is another request."""
     refused: str | None = None
     """What is wrong with one of them, and what to do."""
 
@@ -40,7 +46,7 @@ def read_instructions(
 ) -> Instructions:
     """Read the annotations of a model. candidates: the K that its engines captured."""
     complaints = []
-    paused, override = False, None
+    paused, override, forget = False, None, None
     try:
         paused = _paused(annotations)
     except ValueError as error:
@@ -49,7 +55,11 @@ def read_instructions(
         override = _override(annotations, candidates, actuation)
     except ValueError as error:
         complaints.append(str(error))
-    return Instructions(paused, override, " ".join(complaints) or None)
+    try:
+        forget = _forget(annotations)
+    except ValueError as error:
+        complaints.append(str(error))
+    return Instructions(paused, override, forget, " ".join(complaints) or None)
 
 
 def _paused(annotations: Mapping[str, str]) -> bool:
@@ -85,6 +95,15 @@ def _override(
         known = ", ".join(map(str, sorted(candidates)))
         raise ValueError(f"{OVERRIDE} has K={unknown[0]}, which the engines did not capture: use {known}.")
     return Override(schedule, _moment(until))
+
+
+def _forget(annotations: Mapping[str, str]) -> str | None:
+    value = annotations.get(FORGET)
+    if value is not None and len(value) > LONGEST_REQUEST:
+        raise ValueError(
+            f"{FORGET} has {len(value)} characters: write at most {LONGEST_REQUEST}, such as the time of now."
+        )
+    return value
 
 
 def _moment(text: str) -> datetime:

@@ -114,6 +114,8 @@ class DecisionRecord(StatusModel):
     """Stable word for the cause."""
     message: Annotated[str, room_for(1024), Field(max_length=1024)] = ""
     """One sentence with the numbers."""
+    would: bool | None = None
+    """Mode Observe: what Auto would have done. Nothing was changed."""
     expected_gain: Ratio | None = None
     """Expected goodput over goodput before; 1.10 is 10 % more."""
     measured_gain: Ratio | None = None

@@ -84,7 +84,8 @@ def _decisions(records: list[DecisionRecord], now: datetime) -> Iterator[Text]:
     for record in records:
         gains = (("expected", record.expected_gain), ("measured", record.measured_gain))
         told = "".join(f", {word} {_gain(ratio)}" for word, ratio in gains if ratio is not None)
-        yield Text(f"{_ago(record.time, now)}: {record.from_} -> {record.to}{told}")
+        would = "would change " if record.would else ""
+        yield Text(f"{_ago(record.time, now)}: {would}{record.from_} -> {record.to}{told}")
         yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
 
 

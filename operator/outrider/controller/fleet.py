@@ -99,6 +99,10 @@ class LaunchDesk(Protocol):
         ...
 
 
+class StateDeleted(Exception):
+    """Somebody deleted what the tuner kept."""
+
+
 class StateShelf(Protocol):
     """Where what a tuner knows survives a restart."""
 
@@ -115,6 +119,7 @@ class StateShelf(Protocol):
         """Store a text; where the same one is stored already, nothing happens.
 
         Raises:
+            StateDeleted: what was read or written last is gone; the next write stores anew.
             ClusterError: not stored.
         """
         ...

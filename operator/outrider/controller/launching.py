@@ -99,6 +99,10 @@ class LaunchOffice:
         self.state = verdict.state
         return LaunchOutcome(before, verdict)
 
+    def forget(self) -> None:
+        """What was learnt of launches; the order stands."""
+        self.state = replace(self.state, refused=(), strikes=0, wish=None, wished_at=None)
+
     async def _forget(self, model: TunedModel) -> None:
         """What was ordered before must not come back when relaunches are allowed again some day."""
         self.state = RelaunchState()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from outrider.api.annotations import FORGET
 from outrider.api.reasons import ConditionType, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
@@ -15,6 +16,7 @@ from outrider.controller.fleet import LaunchDesk, TunedModel
 from outrider.controller.launching import LaunchOffice, LaunchOutcome, LaunchReport, launched_table, runs
 from outrider.controller.probing import ProbeReport, start_probe
 from outrider.controller.standing import Standing, standing
+from outrider.controller.store import state_config_map
 from outrider.controller.tuner_memory import Knowledge, usable
 from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.series import PodKey, PodMetrics
@@ -61,12 +63,18 @@ class TickOutcome:
     probe: ProbeReport | None = None  # None where none was wanted
     launched: LaunchReport | None = None  # None where tables are pushed
     launch: LaunchOutcome | None = None  # None where the launch is none of the tuner's business
+    forgotten: str | None = None  # why everything learnt before was forgotten at this tick; None where not
 
     @property
     def without_drafter(self) -> bool:
         """Every ready pod was launched without a drafter."""
         pods = self.model.pods
         return bool(pods) and not any(pod.drafts for pod in pods)
+
+    @property
+    def observes(self) -> bool:
+        """Decisions are reported and not carried out."""
+        return self.model.mode is TuningMode.OBSERVE
 
     @property
     def relaunches_tables(self) -> bool:
@@ -145,6 +153,10 @@ class ModelTuner:
         self._ready: frozenset[str] = frozenset()
         self._settled_at = float("-inf")
         self._probes = 0
+        self._forgot = restored.forgot if restored else None
+        self._era = 0
+        self.deleted_era: int | None = None
+        """Of the knowledge that somebody deleted; where it is the present one, the next tick forgets it."""
 
     @property
     def measured_until(self) -> float | None:
@@ -173,6 +185,8 @@ class ModelTuner:
             self._estimates,
             self._pushed.failed_k,
             self._office.state,
+            self._forgot,
+            self._era,
         )
 
     async def tick(self, model: TunedModel, measured: Measured, *, term: int, now: float) -> TickOutcome:
@@ -181,11 +195,15 @@ class ModelTuner:
         sides = _Sides.of(model)
         observations, bare = self._observe(model, sides, measured, now)
         self._watch_replicas(model, now)
-        rule = standing(model.instructions, now=now, settled_at=self._settled_at)
+        rule = standing(model.instructions, mode=model.mode, now=now, settled_at=self._settled_at)
+        before = launched_table(model) if sides.rollout else self._pushed.wanted or state.schedule
+        forgotten = self._asked_to_forget(model)
+        if forgotten is not None:
+            state = self._forget(model, policy, rule, state)
         # While no pod with a drafter was measured yet, the others must not pass for the whole model.
         apart = bare if observations or not sides.drafting else ()
-        decision = self._decide(model, state, policy, observations, apart, now) if rule.active else None
-        before = launched_table(model) if sides.rollout else self._pushed.wanted or state.schedule
+        decides = rule.active and forgotten is None
+        decision = self._decide(model, state, policy, observations, apart, now) if decides else None
         wanted = launched_table(model) if sides.rollout else _wanted(model, rule, decision, state)
         push = None if sides.rollout else await self._pushed.push(sides.drafting, wanted, term=term)
         probe = await self._probe(model, decision, push, term)
@@ -205,7 +223,32 @@ class ModelTuner:
             probe=probe,
             launched=sides.report(wanted),
             launch=launch,
+            forgotten=forgotten,
         )
+
+    def _asked_to_forget(self, model: TunedModel) -> str | None:
+        """By whom, if anybody did since the last time; each request is honoured once."""
+        if model.mode is TuningMode.OFF:
+            return None
+        asked = model.instructions.forget
+        if asked is not None and asked != self._forgot:
+            self._forgot = asked
+            by = f"the annotation {FORGET} is {asked!r}"
+        elif self.deleted_era == self._era:
+            by = f"the ConfigMap {state_config_map(model.name)} was deleted"
+        else:
+            return None
+        return f"Forgotten on request: {by}. Tuning begins again from the static table {model.static}."
+
+    def _forget(self, model: TunedModel, policy: Policy, rule: Standing, known: TunerState) -> TunerState:
+        """As if the model were new; but a pause holds the table, and what engines say of themselves stays."""
+        state = TunerState.start(model.static, policy)
+        if rule.reason is TuningReason.PAUSED:
+            state = replace(state, schedule=known.schedule)
+        self._state, self._estimates = state, {}
+        self._office.forget()
+        self._era += 1
+        return state
 
     def _continue(self, model: TunedModel) -> tuple[TunerState, Policy]:
         """The state to decide from, afresh when the user changed what it rests on, and what to decide by."""
@@ -215,6 +258,8 @@ class ModelTuner:
             resumes = self._footing is None and model.mode is TuningMode.AUTO
             base = (_last_reported(model) if resumes else None) or model.static
             restored = self._restored.state if self._restored is not None else None
+            if self._state is None and restored is None:
+                self._forgot = model.instructions.forget  # nothing is known that it could be about
             self._state = restored or TunerState.start(base, policy)
             self._footing, self._restored = footing, None
         return self._state, model.relaunching.paced(policy)

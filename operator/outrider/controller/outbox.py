@@ -61,6 +61,11 @@ class Outbox:
         self._events.extend((model, event) for event in events)
         self._send_soon()
 
+    @property
+    def deleted_era(self) -> int | None:
+        """Of the knowledge that somebody deleted last."""
+        return self._keeper.deleted_era
+
     async def emptied(self) -> None:
         """Wait until everything is written or given up."""
         if self._sending is not None:

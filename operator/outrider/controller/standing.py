@@ -9,8 +9,14 @@ from outrider.api.annotations import OVERRIDE_UNTIL, Instructions, Override
 from outrider.api.conditions import rfc3339
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
 
-_ACTIVE = (TuningReason.TUNING, TuningReason.ANNOTATION_REFUSED, TuningReason.OVERRIDE_EXPIRED)
+_DECIDING = (
+    TuningReason.TUNING,
+    TuningReason.OBSERVING,
+    TuningReason.ANNOTATION_REFUSED,
+    TuningReason.OVERRIDE_EXPIRED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +30,15 @@ class Standing:
     @property
     def active(self) -> bool:
         """The tuner decides."""
-        return self.reason in _ACTIVE
+        return self.reason in _DECIDING
 
 
-def standing(instructions: Instructions, *, now: float, settled_at: float) -> Standing:
+def standing(instructions: Instructions, *, mode: TuningMode, now: float, settled_at: float) -> Standing:
     """A person's table comes first, then a pause, then the rest after a change of replicas.
 
     now: unix seconds. settled_at: unix seconds; earlier the load is still spreading.
     """
-    found = _standing(instructions, now, settled_at)
+    found = _standing(instructions, mode, now, settled_at)
     if instructions.refused is not None:
         reason, note = TuningReason.ANNOTATION_REFUSED, f"Not used: {instructions.refused}"
     elif (ended := _ended(instructions.override, now)) is not None:
@@ -52,7 +58,7 @@ def _ended(override: Override | None, now: float) -> str | None:
     )
 
 
-def _standing(instructions: Instructions, now: float, settled_at: float) -> Standing:
+def _standing(instructions: Instructions, mode: TuningMode, now: float, settled_at: float) -> Standing:
     override = instructions.override
     if override is not None and now < override.until.timestamp():
         message = f"The annotation sets the table {override.schedule} until {rfc3339(override.until)}."
@@ -63,4 +69,7 @@ def _standing(instructions: Instructions, now: float, settled_at: float) -> Stan
         until = rfc3339(datetime.fromtimestamp(settled_at, UTC))
         message = f"The ready pods changed: the table is held until {until}."
         return Standing(TuningReason.SETTLING, message)
+    if mode is TuningMode.OBSERVE:
+        message = "Mode Observe: decisions follow the measurements and are not carried out."
+        return Standing(TuningReason.OBSERVING, message)
     return Standing(TuningReason.TUNING, "Decisions follow the measurements.")

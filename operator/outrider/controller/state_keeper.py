@@ -6,12 +6,10 @@ import logging
 from collections.abc import Callable
 
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError, NameTaken, Refused
-from outrider.controller.fleet import StateShelf, TunedModel
+from outrider.controller.fleet import StateDeleted, StateShelf, TunedModel
 from outrider.controller.tuner_memory import Knowledge, write_knowledge
 from outrider.controller.tuning_events import Event
-from outrider.tuning.relaunch_state import RelaunchState
 from outrider.tuning.stored import LARGEST_BYTES
 
 log = logging.getLogger(__name__)
@@ -30,16 +28,24 @@ class StateKeeper:
         self._shelf = shelf
         self._tell = tell
         self._kept_at = float("-inf")
-        self._kept: tuple[Schedule, RelaunchState] | None = None
+        self._kept: object = None
         self._told: str | None = None
+        self.deleted_era: int | None = None
+        """Somebody deleted what was kept of it; nothing of it, or of an earlier one, is kept again."""
 
     async def keep(self, model: TunedModel, knowledge: Knowledge, *, now: float, stops: bool = False) -> None:
         """Write if it is time, if the table or an order changed, or at the end. now: unix seconds."""
-        rests_on = (knowledge.state.schedule, knowledge.relaunches)
+        era = knowledge.era
+        if self.deleted_era is not None and era <= self.deleted_era:
+            return
+        rests_on = (knowledge.state.schedule, knowledge.relaunches, knowledge.forgot, era)
         if not stops and rests_on == self._kept and now - self._kept_at < KEEP_SECONDS:
             return
         try:
             await self._write(model, write_knowledge(knowledge))
+        except StateDeleted:
+            self.deleted_era = era
+            return
         except ClusterError as error:
             log.warning("%s/%s: tuner state not written: %s", model.namespace, model.name, error)
             return  # the next report tries again

@@ -30,6 +30,8 @@ class Knowledge:
     estimates: Mapping[str, BinEstimates]
     failed_k: frozenset[int] = frozenset()  # by an engine's self-test; no candidates of the state
     relaunches: RelaunchState = field(default_factory=RelaunchState)
+    forgot: str | None = None  # the last request to forget that was honoured; all this was learnt since
+    era: int = 0  # how often this process forgot before; not stored
 
 
 class _Stored(BaseModel):
@@ -40,6 +42,7 @@ class _Stored(BaseModel):
     estimates: dict[str, JsonValue] = {}
     failed_k: frozenset[int] = frozenset()
     relaunches: JsonValue = None
+    forgot: str | None = None
     state: JsonValue
 
 
@@ -59,6 +62,7 @@ def write_knowledge(knowledge: Knowledge) -> str:
         estimates=_ESTIMATES.dump_python(dict(knowledge.estimates), mode="json"),
         failed_k=knowledge.failed_k,
         relaunches=_RELAUNCHES.dump_python(knowledge.relaunches, mode="json"),
+        forgot=knowledge.forgot,
         state=_JSON.validate_python(to_wire(knowledge.state)),
     ).model_dump_json(by_alias=True)
 
@@ -80,7 +84,13 @@ def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
         return None
     state = from_wire(stored.state, usable(model.policy, stored.failed_k))
     return Knowledge(
-        model.mode, model.static, state, _estimates(stored), stored.failed_k, _relaunches(stored)
+        model.mode,
+        model.static,
+        state,
+        _estimates(stored),
+        stored.failed_k,
+        _relaunches(stored),
+        stored.forgot,
     )
 
 

@@ -18,6 +18,7 @@ from outrider.api.reasons import (
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Speedup
 from outrider.controller.model_tuner import TickOutcome
+from outrider.tuning.choose import seen
 from outrider.tuning.decision import Acceptance, Decision
 from outrider.tuning.window import Gap, GapReason
 
@@ -84,12 +85,26 @@ def statements(
 
 def _tuning(outcome: TickOutcome) -> Statement | None:
     rule, off = outcome.standing, outcome.model.mode is TuningMode.OFF
-    if rule.reason is TuningReason.TUNING and (off or not outcome.model.pods):
+    if rule.reason in (TuningReason.TUNING, TuningReason.OBSERVING) and (off or not outcome.model.pods):
         return None
     if off and rule.reason in (TuningReason.PAUSED, TuningReason.SETTLING):
         return None
-    status = ConditionStatus.TRUE if rule.active and not off else ConditionStatus.FALSE
-    return Statement(ConditionType.TUNING_ACTIVE, status, rule.reason, rule.message)
+    changes = rule.active and outcome.model.mode is TuningMode.AUTO
+    status = ConditionStatus.TRUE if changes else ConditionStatus.FALSE
+    message = f"{rule.message} {_limit(outcome)}" if rule.active and outcome.observes else rule.message
+    return Statement(ConditionType.TUNING_ACTIVE, status, rule.reason, message)
+
+
+def _limit(outcome: TickOutcome) -> str:
+    """What mode Observe cannot know, since it tries nothing."""
+    measured = seen(outcome.decision.state) if outcome.decision is not None else frozenset[int]()
+    guessed = [k for k in outcome.model.policy.candidates if k not in measured]
+    if not guessed:
+        return "The table ran every K of the candidates, so each of them was measured."
+    return (
+        f"Nothing is tried: K that the table never ran ({', '.join(map(str, guessed))}) are not measured,"
+        " and whatever is said of them is a guess."
+    )
 
 
 def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:

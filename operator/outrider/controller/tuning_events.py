@@ -39,6 +39,8 @@ class Event:
 
 def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> Iterator[Event]:
     """What happened between two reports that people want to be told."""
+    if outcome.forgotten is not None:
+        yield Event(EventReason.FORGOTTEN, outcome.forgotten)
     yield from _of_decision(outcome)
     for kind, (lost, back) in _LOST_AND_BACK.items():
         if kind is ConditionType.ACTUATION_CONVERGED and outcome.launched is not None:
@@ -56,8 +58,11 @@ def _of_decision(outcome: TickOutcome) -> Iterator[Event]:
     if outcome.relaunches_tables:
         return
     if decision is not None and decision.changed and decision.kind is not Kind.HOLD:
-        acts = outcome.wanted != outcome.before
-        yield Event(EventReason.RETUNED if acts else EventReason.WOULD_RETUNE, decision.sentence)
+        if outcome.observes:
+            change = f"{outcome.wanted.merged()} -> {decision.schedule.merged()}"
+            yield Event(EventReason.WOULD_RETUNE, f"Would change the table {change}: {decision.sentence}")
+        else:
+            yield Event(EventReason.RETUNED, decision.sentence)
 
 
 def _of_condition(

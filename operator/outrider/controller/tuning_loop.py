@@ -203,6 +203,7 @@ class TuningLoop:
         tuned.tuner = tuner = tuned.tuner or await self._begin(tuned)
         if tuner is None:
             return
+        tuner.deleted_era = tuned.outbox.deleted_era
         outcome = await tuner.tick(tuned.model, measured, term=self._term(), now=self._clock())
         before, tuned.reported = tuned.reported.state, report(outcome, tuned.reported.state)
         tuned.outbox.tell(tuned.model, events(outcome, before=before, after=tuned.reported.state))
@@ -283,6 +284,8 @@ class TuningLoop:
 def _log(outcome: TickOutcome) -> None:
     name = f"{outcome.model.namespace}/{outcome.model.name}"
     decision, probe, launch = outcome.decision, outcome.probe, outcome.launch
+    if outcome.forgotten is not None:
+        log.info("%s: %s", name, outcome.forgotten)
     if decision is not None:
         level = logging.INFO if decision.changed else logging.DEBUG
         log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)

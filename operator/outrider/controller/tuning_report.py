@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from outrider.api.conditions import Condition, ConditionStatus, apply_transition
-from outrider.api.reasons import ConditionType, LaunchReason, TuningReason
+from outrider.api.reasons import ConditionType, EventReason, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
     AppliedRow,
@@ -87,6 +87,8 @@ class Report:
 def report(outcome: TickOutcome, state: ReportState) -> Report:
     """What to write after one tick."""
     windows = _recent(state.windows, outcome)
+    if outcome.forgotten is not None:
+        state = _forgetting(state)
     state = replace(
         state,
         windows=windows,
@@ -100,6 +102,12 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
         speculation=_speculation(outcome, acceptance, state.speedup),
         state=replace(state, conditions=conditions),
     )
+
+
+def _forgetting(state: ReportState) -> ReportState:
+    """Without what rests on measurements that are forgotten; what was decided stays history."""
+    kept = (c for c in state.conditions if c.type != ConditionType.SPECULATION_EFFECTIVE)
+    return replace(state, conditions=tuple(kept), speedup=None)
 
 
 def failing(model: TunedModel, error: Exception, last: Report, *, now: float) -> Report:
@@ -181,19 +189,34 @@ def _rows(table: Schedule) -> list[AppliedRow]:
 def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
     decision = outcome.decision
     kept = _with_relaunch(outcome, kept)
+    if outcome.forgotten is not None:
+        return (_forgotten(outcome, outcome.forgotten), *kept)[:KEPT_DECISIONS]
     if decision is None or outcome.relaunches_tables:
         return kept
+    if not outcome.observes:  # where nothing was changed, the measurements are of no change
+        kept = _with_measured_gain(decision, kept)
     if not decision.changed or decision.kind is Kind.HOLD:
-        return _with_measured_gain(decision, kept)
+        return kept
     record = DecisionRecord(
         time=_time(outcome.now),
         from_=str(outcome.before.merged()),
         to=str(decision.schedule.merged()),
         reason=decision.reason,
         message=decision.sentence,
+        would=True if outcome.observes else None,
         expected_gain=None if decision.expected_gain is None else 1 + decision.expected_gain,
     )
-    return (record, *_with_measured_gain(decision, kept))[:KEPT_DECISIONS]
+    return (record, *kept)[:KEPT_DECISIONS]
+
+
+def _forgotten(outcome: TickOutcome, sentence: str) -> DecisionRecord:
+    return DecisionRecord(
+        time=_time(outcome.now),
+        from_=str(outcome.before.merged()),
+        to=str(outcome.wanted.merged()),
+        reason=EventReason.FORGOTTEN,
+        message=sentence,
+    )
 
 
 def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:

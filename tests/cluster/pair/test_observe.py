@@ -14,6 +14,7 @@ from tests.cluster.sending import Sender
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
+OBSERVING = ("TuningActive", "False", "Observing")
 PROMPTS = 60.0
 """An engine that reads the prompts of many streams tells nothing meanwhile."""
 
@@ -22,7 +23,7 @@ async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
     pods = ready_pods(NAME)
     before = {pod: read_page(pod) for pod in pods}
     tune("Observe")
-    wait_for("observing", look, lambda seen: has_condition(seen, "TuningActive", "True"), seconds=TICKS)
+    wait_for("observing", look, lambda seen: has_condition(seen, *OBSERVING), seconds=TICKS)
     load = asyncio.create_task(pair.send(streams=24, seconds=40, kind=Kind.PROSE))
     probed, tables = 0, set()
     while not load.done():
@@ -41,6 +42,7 @@ async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
     decisions = ((seen or {}).get("status") or {}).get("decisions") or []
     print(decisions, would_retune())
     assert decisions
+    assert any(record.get("would") for record in decisions)
     assert would_retune() is not None
 
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED, Instructions, read_instructions
+from outrider.api.annotations import (
+    FORGET,
+    LONGEST_REQUEST,
+    OVERRIDE,
+    OVERRIDE_UNTIL,
+    PAUSED,
+    Instructions,
+    read_instructions,
+)
 from outrider.api.schedule import Schedule, Tier
 from outrider.api.speculation import Actuation
 
@@ -16,7 +24,7 @@ UNTIL = "2026-01-31T18:00:00Z"
 
 
 def read(actuation: Actuation = Actuation.LIVE, **annotations: str) -> Instructions:
-    names = {"paused": PAUSED, "override": OVERRIDE, "until": OVERRIDE_UNTIL}
+    names = {"paused": PAUSED, "override": OVERRIDE, "until": OVERRIDE_UNTIL, "forget": FORGET}
     given = {names[short]: value for short, value in annotations.items()}
     return read_instructions(given, candidates=(0, 1, 3), actuation=actuation)
 
@@ -43,6 +51,17 @@ def test_an_override_is_a_table_with_an_end() -> None:
     assert override is not None
     assert override.schedule == Schedule((Tier(8, 3), Tier(None, 0)))
     assert override.until == datetime(2026, 1, 31, 18, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("value", ["", "1", "2026-01-31 after the new drafter", "x" * LONGEST_REQUEST])
+def test_a_request_to_forget_is_any_short_text(value: str) -> None:
+    assert read(forget=value) == Instructions(forget=value)
+
+
+def test_a_request_to_forget_that_is_too_long_to_keep_is_refused() -> None:
+    assert refusal(forget="x" * 65) == (
+        "outrider.dev/forget has 65 characters: write at most 64, such as the time of now."
+    )
 
 
 def test_an_end_may_have_any_zone() -> None:

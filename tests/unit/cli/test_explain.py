@@ -105,6 +105,11 @@ def test_each_decision_has_its_gains_and_its_reason_below() -> None:
     assert lines[at + 1] == "  BetterK: batch 7-12: K 1 -> 3"
 
 
+def test_a_decision_that_was_not_carried_out_is_shown_as_what_would_be_done() -> None:
+    observed = {**STATUS, "decisions": [{**STATUS["decisions"][0], "would": True}]}
+    assert "42s ago: would change 12:1,*:0 -> 12:3,*:0, expected +12 %" in shown(status=observed)
+
+
 def test_a_reason_keeps_its_words_whole_where_the_terminal_is_narrow() -> None:
     long = {**STATUS, "decisions": [{**STATUS["decisions"][0], "message": "word " * 30}]}
     assert shown(status=long, width=60).count("word") == 30

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from outrider.cluster.errors import Conflict, NameTaken
+from outrider.cluster.errors import Conflict, NameTaken, Refused
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.children import Children
 from outrider.controller.cluster_state import ClusterStateShelf
-from outrider.controller.fleet import TunedModel
+from outrider.controller.fleet import StateDeleted, TunedModel
 from outrider.controller.store import Store
 from outrider.plan.names import MODEL_LABEL, labels
-from tests.unit.cluster.factories import Answer, a_cluster, answer, refusal
+from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model
 
 MODEL: TunedModel = a_model()
@@ -28,6 +31,7 @@ def a_config_map(
     owner: str | None = MODEL.uid,
     manager: str = "outrider-tuner",
     version: int = 1,
+    uid: str | None = None,
 ) -> dict[str, Any]:
     controller = {"kind": "SpeculativeModel", "name": "m", "uid": owner, "controller": True}
     return {
@@ -36,7 +40,7 @@ def a_config_map(
         "metadata": {
             "name": name,
             "namespace": "default",
-            "uid": f"uid-of-{name}",
+            "uid": uid or f"uid-of-{name}",
             "resourceVersion": str(version),
             "labels": labels("m"),
             "ownerReferences": [controller] if owner else [],
@@ -96,18 +100,93 @@ async def test_the_same_text_is_written_once() -> None:
     assert len(server.asked) == asked
 
 
-async def test_after_the_user_deleted_it_the_same_text_is_written_again() -> None:
+@asynccontextmanager
+async def a_shelf_that_wrote() -> AsyncIterator[tuple[ClusterStateShelf, Store, ScriptedServer]]:
+    """Once; from then on the API server answers what a test puts there."""
     store = Store()
     async with a_cluster(refusal(404), lambda: written(server.bodies[-1])) as (cluster, server):
         shelf = ClusterStateShelf(cluster, store)
-        await shelf.write(MODEL, "same")
-        (stored,) = store.children[CONFIG_MAPS]
-        store.children[CONFIG_MAPS].drop(stored.metadata)
-        asked = len(server.asked)
-        server.answers = [refusal(404), server.answers[-1]]
-        await shelf.write(MODEL, "same")
-    assert server.asked[asked].startswith("GET ")
-    assert server.asked[asked + 1].startswith("PATCH ")
+        await shelf.write(MODEL, "kept")
+        server.asked.clear()
+        yield shelf, store, server
+
+
+def seen_no_more(store: Store) -> None:
+    """What the watch tells, of a deletion or of a lost label."""
+    (stored,) = store.children[CONFIG_MAPS]
+    store.children[CONFIG_MAPS].drop(stored.metadata)
+
+
+def verbs(server: ScriptedServer) -> list[str]:
+    return [line.split()[0] for line in server.asked]
+
+
+async def test_what_somebody_deleted_is_not_written_again_but_said() -> None:
+    async with a_shelf_that_wrote() as (shelf, store, server):
+        seen_no_more(store)
+        server.answers = [refusal(404)]
+        with pytest.raises(StateDeleted):
+            await shelf.write(MODEL, "kept")
+    assert verbs(server) == ["GET"]
+
+
+async def test_a_deletion_is_said_once_and_then_the_next_text_is_stored() -> None:
+    async with a_shelf_that_wrote() as (shelf, store, server):
+        seen_no_more(store)
+        server.answers = [refusal(404), refusal(404), lambda: written(server.bodies[-1])]
+        with pytest.raises(StateDeleted):
+            await shelf.write(MODEL, "kept")
+        await shelf.write(MODEL, "new")
+    assert json.loads(server.bodies[-1])["data"] == {"state.json": "new"}
+
+
+async def test_one_that_lost_its_label_was_not_deleted_and_gets_it_back() -> None:
+    async with a_shelf_that_wrote() as (shelf, store, server):
+        seen_no_more(store)
+        unlabelled = answer(a_config_map())
+        server.answers = [unlabelled, unlabelled, lambda: written(server.bodies[-1])]
+        await shelf.write(MODEL, "new")
+    assert verbs(server)[-1] == "PATCH"
+
+
+async def test_another_object_in_its_place_is_a_deletion() -> None:
+    async with a_shelf_that_wrote() as (shelf, store, server):
+        seen_no_more(store)
+        store.children[CONFIG_MAPS].put(a_config_map(uid="another", version=9))
+        server.answers = [answer(a_config_map(uid="another"))]
+        with pytest.raises(StateDeleted):
+            await shelf.write(MODEL, "new")
+
+
+async def test_one_that_was_deleted_just_before_a_write_made_it_again_is_a_deletion() -> None:
+    async with a_shelf_that_wrote() as (shelf, _, server):
+        server.answers = [lambda: written(server.bodies[-1], uid="another", version="9")]
+        with pytest.raises(StateDeleted):
+            await shelf.write(MODEL, "new")
+
+
+async def test_what_was_read_and_deleted_later_is_a_deletion() -> None:
+    async with a_cluster(answer(a_config_map()), refusal(404)) as (cluster, _):
+        shelf = ClusterStateShelf(cluster, Store())
+        await shelf.read(MODEL)
+        with pytest.raises(StateDeleted):
+            await shelf.write(MODEL, "new")
+
+
+async def test_of_a_model_that_was_made_again_nothing_was_deleted() -> None:
+    again = replace(MODEL, uid="uid-of-another-m")
+    async with a_shelf_that_wrote() as (shelf, store, server):
+        seen_no_more(store)
+        server.answers = [refusal(404), lambda: written(server.bodies[-1])]
+        await shelf.write(again, "new")
+    assert verbs(server)[-1] == "PATCH"
+
+
+async def test_a_write_that_fails_says_nothing_of_a_deletion() -> None:
+    async with a_shelf_that_wrote() as (shelf, _, server):
+        server.answers = [refusal(403)]
+        with pytest.raises(Refused):
+            await shelf.write(MODEL, "new")
 
 
 async def test_a_config_map_of_somebody_else_is_never_written() -> None:
@@ -137,8 +216,8 @@ async def test_reconcile_prunes_deployments_and_nothing_else() -> None:
     assert server.asked == ["DELETE /apis/apps/v1/namespaces/default/deployments/m-canary"]
 
 
-def written(body: str) -> Any:
+def written(body: str, *, uid: str = "uid-of-m-tuner", version: str = "7") -> Any:
     """The API server's answer to an apply."""
     sent = json.loads(body)
-    sent["metadata"] |= {"uid": "uid-of-m-tuner", "resourceVersion": "7"}
+    sent["metadata"] |= {"uid": uid, "resourceVersion": version}
     return answer(sent)()

@@ -110,7 +110,7 @@ def test_what_belongs_to_the_user_stays_the_users(fields: Mapping[str, object]) 
     assert with_engine(**fields).problems == ()
 
 
-# Values that are close to what is planned, so that about every second overlay gets through the merge.
+# Close to what is planned: overlays that reach for what is owned, and harmless ones beside them.
 names = st.sampled_from(["engine", "engine", "engine", "sidecar"])
 values: st.SearchStrategy[Any] = (
     st.none() | st.text(max_size=3) | st.integers(0, 9000) | st.just({}) | st.just([])
@@ -138,6 +138,13 @@ probes = st.none() | st.fixed_dictionaries(
 handlers = st.none() | st.fixed_dictionaries(
     {}, optional={"sleep": st.just({"seconds": 9}), "exec": st.none(), "$patch": st.just("replace")}
 )
+
+
+def with_image(container: dict[str, Any]) -> dict[str, Any]:
+    """One beside the engine is not admitted without."""
+    return container if container["name"] == "engine" else {**container, "image": "beside:1"}
+
+
 containers = st.fixed_dictionaries(
     {"name": names},
     optional={
@@ -153,20 +160,35 @@ containers = st.fixed_dictionaries(
         "tty": st.booleans(),
         "$patch": st.sampled_from(["delete", "replace"]),
     },
-).map(lambda each: each if each["name"] == "engine" else {**each, "image": "beside:1"})
+).map(with_image)
+harmless = st.fixed_dictionaries(
+    {"name": names},
+    optional={
+        "env": st.lists(
+            st.fixed_dictionaries({"name": st.sampled_from(["HOME", "MINE"]), "value": st.text()})
+        ),
+        "ports": st.just([{"containerPort": 8000, "hostPort": 80}, {"containerPort": 9000, "name": "web"}]),
+        "volumeMounts": st.just(
+            [{"mountPath": "/data", "name": "home"}, {"mountPath": "/tmp", "$patch": "delete"}]
+        ),
+        "readinessProbe": st.fixed_dictionaries({"periodSeconds": st.integers(1, 60)}),
+        "lifecycle": st.just({"preStop": {"sleep": {"seconds": 9}}}),
+        "resources": st.none(),
+    },
+).map(with_image)
 volumes = st.fixed_dictionaries(
     {"name": st.sampled_from(["models-0", "schedule", "home"])},
     optional={"emptyDir": values, "secret": values, "$patch": st.just("delete")},
 )
-overlays = st.fixed_dictionaries(
+reaching = st.fixed_dictionaries(
     {},
     optional={
         "containers": st.none() | st.lists(containers, max_size=2),
         "volumes": st.none() | st.lists(volumes, max_size=2),
-        "nodeSelector": st.just({"gpu": "h100"}),
         "$patch": st.just("replace"),
     },
 )
+overlays = reaching | st.fixed_dictionaries({"containers": st.lists(harmless | containers, max_size=2)})
 
 
 def owned(result: Plan) -> dict[str, Any]:

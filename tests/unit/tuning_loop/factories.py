@@ -16,7 +16,7 @@ from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
 from outrider.controller.actuation import EnginePod
 from outrider.controller.epochs import Epochs
-from outrider.controller.fleet import TunedModel
+from outrider.controller.fleet import StateDeleted, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
@@ -88,6 +88,7 @@ class World:
     kept: dict[str, str] = field(default_factory=dict)
     writes: int = 0
     shelf_error: ClusterError | None = None
+    deleted: set[str] = field(default_factory=set)  # whose state somebody deleted, not noticed yet
     orders: list[LaunchOrder] = field(default_factory=list)
     desk_error: ClusterError | None = None
     fleet_reads: int = 0
@@ -143,6 +144,9 @@ class World:
         await self._call("write", model)
         if self.shelf_error is not None:
             raise self.shelf_error
+        if model.uid in self.deleted:
+            self.deleted.remove(model.uid)
+            raise StateDeleted
         self.kept[model.uid] = text
         self.writes += 1
 
@@ -153,6 +157,11 @@ class World:
             await self.hung[name, model.name].wait()
         if (name, model.name) in self.defects:
             raise self.defects[name, model.name]
+
+    def delete_state(self, uid: str = "uid-of-m") -> None:
+        """What a person does with the ConfigMap."""
+        del self.kept[uid]
+        self.deleted.add(uid)
 
     def hang(self, call: str, model: str) -> asyncio.Event:
         """From now on this call about this model does not end before the event."""

@@ -100,7 +100,21 @@ async def test_observe_says_what_it_would_have_done(engines: EngineClient, law: 
     async with serving(FakeEngine()) as pods:
         world = World([a_model(*pods, mode=TuningMode.OBSERVE)])
         await ticks(world, engines, 2)
-    assert told(world) == [(EventReason.WOULD_RETUNE, "Normal", "Exploit: K is 1.")]
+    assert told(world) == [
+        (EventReason.WOULD_RETUNE, "Normal", "Would change the table *:3 -> *:1: Exploit: K is 1.")
+    ]
+
+
+@pytest.mark.parametrize(("mode", "would"), [(TuningMode.OBSERVE, True), (TuningMode.AUTO, None)])
+async def test_a_decision_in_status_is_marked_where_it_was_not_carried_out(
+    engines: EngineClient, law: Deciding, mode: TuningMode, would: bool | None
+) -> None:
+    law([(Kind.EXPLOIT, 1), (Kind.HOLD, 1)])
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods, mode=mode)])
+        await ticks(world, engines, 2)
+    (record,) = world.decisions
+    assert (record["from"], record["to"], record.get("would")) == ("*:3", "*:1", would)
 
 
 async def test_lost_measurements_are_a_warning_and_their_return_is_news(engines: EngineClient) -> None:

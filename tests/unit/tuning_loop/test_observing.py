@@ -1,0 +1,105 @@
+"""Mode Observe says what it does, what it would do, and what it cannot know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from outrider.api.annotations import Instructions
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.controller import model_tuner
+from outrider.engine.client import EngineClient
+from outrider.telemetry.series import PodKey
+from outrider.tuning.decision import Decision, DecisionReason, Kind
+from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.tuning_loop.factories import World, a_model, step
+from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s
+
+LIMIT = "Nothing is tried: K that the table never ran ({}) are not measured"
+
+
+async def observing(
+    engines: EngineClient, *, ticks: int = 1, measured: bool = False, instructions: Instructions | None = None
+) -> World:
+    """After some ticks of a model whose static table is K=3."""
+    async with serving(FakeEngine()) as pods:
+        model = a_model(
+            *pods, mode=TuningMode.OBSERVE, static=Schedule.constant(3), instructions=instructions
+        )
+        series = {PodKey("default", "engine-0"): scraped_every_5_s(plugin=True)} if measured else {}
+        world = World([model], series=series)
+        with world.loop(engines) as loop:
+            for _ in range(ticks):
+                await step(loop)
+                world.now += TICK
+    return world
+
+
+def active(world: World) -> tuple[str, str, str]:
+    found = world.condition("TuningActive")
+    assert found is not None
+    return found["status"], found["reason"], found["message"]
+
+
+async def test_it_has_a_reason_of_its_own_and_changes_nothing(engines: EngineClient) -> None:
+    status, reason, message = active(await observing(engines))
+    assert (status, reason) == ("False", "Observing")
+    assert message.startswith("Mode Observe: decisions follow the measurements and are not carried out.")
+
+
+async def test_before_any_measurement_every_k_is_a_guess(engines: EngineClient) -> None:
+    assert LIMIT.format("0, 1, 3, 5") in active(await observing(engines))[2]
+
+
+async def test_the_k_that_the_static_table_never_ran_are_named_as_guesses(engines: EngineClient) -> None:
+    message = active(await observing(engines, ticks=6, measured=True))[2]
+    assert LIMIT.format("0, 1, 5") in message
+    assert message.endswith("whatever is said of them is a guess.")
+
+
+async def test_auto_has_no_such_limit(engines: EngineClient) -> None:
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods)])
+        with world.loop(engines) as loop:
+            await step(loop)
+    assert active(world) == ("True", "Tuning", "Decisions follow the measurements.")
+
+
+async def test_a_refused_annotation_is_said_without_claiming_that_the_table_changes(
+    engines: EngineClient,
+) -> None:
+    status, reason, _ = active(await observing(engines, instructions=Instructions(refused="write it so.")))
+    assert (status, reason) == ("False", "AnnotationRefused")
+
+
+@pytest.mark.parametrize(("mode", "measured"), [(TuningMode.OBSERVE, None), (TuningMode.AUTO, "1.50")])
+async def test_no_gain_is_measured_of_a_change_that_was_not_made(
+    engines: EngineClient, monkeypatch: pytest.MonkeyPatch, mode: TuningMode, measured: str | None
+) -> None:
+    decide, table = model_tuner.decide, Schedule.constant(1)
+
+    def decided(observations: Any, state: Any, **options: Any) -> Decision:
+        """A better K at first, and the gain that was measured of it afterwards."""
+        made, changed = decide(observations, state, **options), state.schedule != table
+        return replace(
+            made,
+            kind=Kind.EXPLOIT if changed else Kind.HOLD,
+            reason=DecisionReason.BETTER_K,
+            schedule=table,
+            changed=changed,
+            state=replace(made.state, schedule=table),
+            measured_gain=None if changed else 0.5,
+        )
+
+    monkeypatch.setattr(model_tuner, "decide", decided)
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods, mode=mode)])
+        with world.loop(engines) as loop:
+            await step(loop)
+            world.now += TICK
+            await step(loop)
+    (record,) = world.decisions
+    assert record.get("measuredGain") == measured
