@@ -1,0 +1,72 @@
+"""Faults on command: what is to go wrong, and in which step."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from outrider_twin.load import Load
+
+
+class Kind(StrEnum):
+    """What becomes of a step."""
+
+    CRASH = "crash"
+    """It raises an error, as an assertion in a drafter does. vLLM ends."""
+    HANG = "hang"
+    """It never ends."""
+    DIE = "die"
+    """The engine core's process is killed in it, without a word."""
+    OUT_OF_MEMORY = "out_of_memory"
+    """The GPU has no memory left for it."""
+
+
+class Trigger(BaseModel):
+    """In which steps something happens: where all that is named holds. Nothing named: in the next one.
+
+    k: steps that draft so many tokens. batch: steps of at least so many requests.
+    after_steps: from this step on, counted since the engine started.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    k: int | None = Field(default=None, ge=0)
+    batch: int | None = Field(default=None, ge=1)
+    after_steps: int = Field(default=0, ge=0)
+
+    def hits(self, load: Load, step: int) -> bool:
+        """step: number of the step, from 0 on."""
+        drafts = self.k is None or load.k == self.k
+        return drafts and load.requests >= (self.batch or 0) and step >= self.after_steps
+
+
+class Faults(BaseModel):
+    """All faults of an engine.
+
+    draft_full_length: it drafts the configured number of tokens, whatever K the step has.
+    start_seconds: the start takes so much longer.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    crash: Trigger | None = None
+    hang: Trigger | None = None
+    die: Trigger | None = None
+    out_of_memory: Trigger | None = None
+    draft_full_length: bool = False
+    start_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    def strikes(self, load: Load, step: int) -> Kind | None:
+        """What becomes of a step; None for an ordinary one."""
+        triggers = {
+            Kind.DIE: self.die,
+            Kind.CRASH: self.crash,
+            Kind.OUT_OF_MEMORY: self.out_of_memory,
+            Kind.HANG: self.hang,
+        }
+        return next((kind for kind, found in triggers.items() if found and found.hits(load, step)), None)
+
+    def drafted(self, k: int, configured: int) -> int:
+        """How many tokens are really drafted in a step of this K."""
+        return configured if self.draft_full_length else k

@@ -1,0 +1,15 @@
+"""Entry point of the group ``vllm.platform_plugins``: whether this engine is a stand-in.
+
+Imports nothing of vLLM, which asks before it has a platform, and swallows whatever is raised here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from outrider_twin.settings import VARIABLE
+
+
+def register() -> str | None:
+    """The platform's class where the variable is set; None leaves vLLM as it is."""
+    return "outrider_twin.platform.TwinPlatform" if os.environ.get(VARIABLE) else None

@@ -1,0 +1,32 @@
+"""What the engine core tells of itself, as plain types that cross process borders."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from outrider_twin.pace import Lateness
+
+
+class Report(TypedDict):
+    """Times in seconds, since the engine started; see `Lateness`."""
+
+    engine: str
+    steps: int
+    scheduled: float
+    lost: float
+    latest: float
+    ratio: float
+    time_factor: float
+
+
+def report(name: str, lateness: Lateness, time_factor: float) -> Report:
+    """name: where the step times come from."""
+    return Report(
+        engine=name,
+        steps=lateness.steps,
+        scheduled=lateness.scheduled,
+        lost=lateness.lost,
+        latest=lateness.latest,
+        ratio=lateness.ratio,
+        time_factor=time_factor,
+    )
