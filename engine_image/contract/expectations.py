@@ -30,7 +30,17 @@ ARGUMENTS = "vllm/engine/arg_utils.py"
 ENVIRONMENT = "vllm/envs.py"
 HEALTH = "vllm/entrypoints/serve/instrumentator/health.py"
 LAUNCHER = "vllm/entrypoints/launchers/launcher.py"
+EXECUTOR = "vllm/v1/executor/abstract.py"
+RUNNER_OUTPUTS = "vllm/v1/outputs.py"
+KV_CACHE = "vllm/v1/kv_cache_interface.py"
+PLATFORM = "vllm/platforms/interface.py"
+CPU_PLATFORM = "vllm/platforms/cpu.py"
+REGISTRY = "vllm/model_executor/models/registry.py"
+SAMPLING = "vllm/sampling_params.py"
 LAUNCHER_UNTIL_0_29 = "vllm/entrypoints/launcher.py"
+
+TWIN_SINCE: Version = (0, 29)
+"""The first release that the stand-in for a GPU is meant for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         ),
         Defines(DYNAMIC, "build_dynamic_sd_schedule_lookup"),
         Holds(VLLM_CONFIG, "VllmConfig", ("speculative_config", "scheduler_config", "parallel_config")),
-        Holds(VLLM_CONFIG, "VllmConfig", ("use_v2_model_runner",)),
+        Holds(VLLM_CONFIG, "VllmConfig", ("use_v2_model_runner", "additional_config")),
         Holds(SPECULATIVE, "SpeculativeConfig", ("method", "num_speculative_tokens", "parallel_drafting")),
         Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("max_num_seqs",)),
         Holds(PARALLEL, "ParallelConfig", ("data_parallel_size",)),
@@ -168,5 +178,54 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Names(
             LOGGERS, ("vllm:prompt_tokens_by_source", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
         ),
+    ),
+    *_of(
+        "outrider_twin",
+        Names(PLUGINS, ("vllm.platform_plugins",)),
+        Defines(CPU_PLATFORM, "CpuPlatform.check_and_update_config", takes=("cls", "vllm_config")),
+        Defines(PLATFORM, "Platform.pre_register_and_update", takes=("cls", "parser")),
+        Defines(PLATFORM, "Platform.validate_request", takes=("cls", "processed_inputs", "params")),
+        Says(
+            "vllm/v1/engine/input_processor.py",
+            "InputProcessor.process_inputs",
+            "current_platform.validate_request(engine_input, params)",
+        ),
+        Defines("vllm/exceptions.py", "VLLMValidationError"),
+        Defines(REGISTRY, "_run_in_subprocess", takes=("fn",)),
+        Holds(VLLM_CONFIG, "VllmConfig", ("lora_config", "kv_transfer_config")),
+        Holds("vllm/config/model.py", "ModelConfig", ("runner_type", "get_num_kv_heads", "get_head_size")),
+        Holds("vllm/config/model.py", "ModelConfig", ("get_num_layers", "dtype")),
+        Holds(PARALLEL, "ParallelConfig", ("distributed_executor_backend", "world_size")),
+        Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("async_scheduling",)),
+        Holds(
+            SAMPLING, "SamplingParams", ("extra_args", "logprobs", "prompt_logprobs", "structured_outputs")
+        ),
+        Holds(SAMPLING, "SamplingParams", ("allowed_token_ids", "logit_bias", "bad_words")),
+        Defines(EXECUTOR, "Executor._init_executor", takes=("self",)),
+        Defines(EXECUTOR, "Executor.execute_model", takes=("self", "scheduler_output", "non_block")),
+        Defines(EXECUTOR, "Executor.sample_tokens", takes=("self", "grammar_output", "non_block")),
+        Defines(
+            EXECUTOR,
+            "Executor.collective_rpc",
+            takes=("self", "method", "timeout", "args", "kwargs", "non_block"),
+        ),
+        Holds(EXECUTOR, "Executor", ("take_draft_token_ids", "supports_async_scheduling", "supported_tasks")),
+        Holds(EXECUTOR, "Executor", ("get_kv_cache_specs", "determine_available_memory")),
+        Holds(EXECUTOR, "Executor", ("get_supported_kv_cache_layouts", "set_kv_cache_layout")),
+        Holds(EXECUTOR, "Executor", ("initialize_from_config", "compile_or_warm_up_model")),
+        Holds(EXECUTOR, "Executor", ("check_health", "shutdown")),
+        Holds(
+            EXECUTOR, "Executor", ("model_config", "parallel_config", "cache_config", "speculative_config")
+        ),
+        Holds(KV_CACHE, "FullAttentionSpec", ("block_size", "num_kv_heads", "head_size", "dtype")),
+        Holds(RUNNER_OUTPUTS, "ModelRunnerOutput", ("req_ids", "req_id_to_index", "sampled_token_ids")),
+        Holds(RUNNER_OUTPUTS, "DraftTokenIds", ("req_ids", "draft_token_ids")),
+        Imports(RUNNER_OUTPUTS, "EMPTY_MODEL_RUNNER_OUTPUT"),
+        Holds(
+            SCHEDULER_OUTPUT, "NewRequestData", ("prompt_token_ids", "prefill_token_ids", "sampling_params")
+        ),
+        Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("resumed_req_ids",)),
+        Defines(ASYNC_LLM, "AsyncLLM.collective_rpc", takes=("self", "method", "timeout", "args")),
+        since=TWIN_SINCE,
     ),
 )

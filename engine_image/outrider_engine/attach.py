@@ -34,6 +34,9 @@ logger = logging.getLogger("vllm.outrider")
 STATIC_SCHEDULE_VARIABLE = "OUTRIDER_STATIC_SCHEDULE_FILE"
 MEASURE_VARIABLE = "OUTRIDER_MEASURE"
 
+SIMULATED = "simulated"
+"""In vLLM's ``additional_config``: set by a platform whose engines compute nothing."""
+
 _CONTROL = "_outrider_control"
 _FAILURE = "_outrider_failure"
 
@@ -133,7 +136,7 @@ def facts_of(scheduler: Any) -> EngineFacts:
     import vllm
 
     config = scheduler.vllm_config
-    speculation = config.speculative_config
+    speculation, extra = config.speculative_config, config.additional_config
     return EngineFacts(
         engine_version=vllm.__version__,
         method=None if speculation is None else speculation.method,
@@ -142,6 +145,7 @@ def facts_of(scheduler: Any) -> EngineFacts:
         num_speculative_tokens=0 if speculation is None else speculation.num_speculative_tokens,
         data_parallel_size=config.parallel_config.data_parallel_size,
         parallel_drafting=bool(speculation and speculation.parallel_drafting),
+        simulated=extra.get(SIMULATED) if isinstance(extra, dict) else None,
     )
 
 

@@ -165,6 +165,7 @@ class EngineCoreControl:
             bootId=self._boot_id,
             engineVersion=facts.engine_version,
             pluginVersion=__version__,
+            simulated=facts.simulated,
             method=facts.method,
             runner=facts.runner.value,
             maxNumSeqs=facts.max_num_seqs,

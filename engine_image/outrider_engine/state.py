@@ -26,6 +26,7 @@ class State(TypedDict):
     bootId: str
     engineVersion: str | None
     pluginVersion: str
+    simulated: str | None
     method: str | None
     runner: str | None
     maxNumSeqs: int | None
@@ -65,6 +66,7 @@ def unavailable(reason: str) -> State:
         bootId="",
         engineVersion=None,
         pluginVersion=__version__,
+        simulated=None,
         method=None,
         runner=None,
         maxNumSeqs=None,

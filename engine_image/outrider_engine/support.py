@@ -86,7 +86,10 @@ _OBSTACLES: Mapping[Response, str] = {
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What an engine was launched with. ``method`` is None without speculation."""
+    """What an engine was launched with. ``method`` is None without speculation.
+
+    simulated: where the step times of an engine come from that computes nothing; None for a real one.
+    """
 
     engine_version: str
     method: str | None
@@ -95,6 +98,7 @@ class EngineFacts:
     num_speculative_tokens: int
     data_parallel_size: int
     parallel_drafting: bool = False
+    simulated: str | None = None
 
 
 def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:

@@ -16,12 +16,12 @@ def launch_obstacles(config: Any) -> list[str]:
     name, parallel = config.model_config.served_model_name, config.parallel_config
     found = {
         f'the served name must say "{MARK}", and {name} does not': MARK not in name,
-        "LoRA is not simulated": config.lora_config is not None,
-        "pooling is not simulated": config.model_config.runner_type != "generate",
-        "a table is that of a whole engine: several ranks are not simulated": (
+        "LoRA: not simulated": config.lora_config is not None,
+        "pooling: not simulated": config.model_config.runner_type != "generate",
+        "several ranks: not simulated, a table is that of a whole engine": (
             parallel.world_size > 1 or parallel.data_parallel_size > 1
         ),
-        "transfers of the KV cache are not simulated": config.kv_transfer_config is not None,
+        "transfers of the KV cache: not simulated": config.kv_transfer_config is not None,
     }
     return [why for why, holds in found.items() if holds]
 
@@ -38,7 +38,7 @@ def request_obstacles(params: Any, texts: Iterable[str]) -> list[str]:
         ),
         f"the class of text {named!r}": TEXT in extra and named not in set(texts),
     }
-    return [f"{what} is not simulated" for what, asked in found.items() if asked]
+    return [f"{what}: not simulated" for what, asked in found.items() if asked]
 
 
 def _asks(params: Any, *names: str) -> bool:

@@ -20,6 +20,7 @@ def some_config(**overrides: object) -> SimpleNamespace:
         "scheduler_config": SimpleNamespace(max_num_seqs=MAX_NUM_SEQS),
         "parallel_config": SimpleNamespace(data_parallel_size=1),
         "use_v2_model_runner": False,
+        "additional_config": {},
     }
     return SimpleNamespace(**(values | overrides))
 

@@ -128,6 +128,14 @@ def test_an_engine_without_speculation_says_so() -> None:
     assert "without speculation" in told["liveTuning"]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("extra", "told"), [({"simulated": "an H100"}, "an H100"), ({}, None), (object(), None)], ids=str
+)
+def test_an_engine_that_computes_nothing_says_so(extra: object, told: str | None) -> None:
+    engine = Engine(some_config(additional_config=extra))
+    assert engine.core.outrider_get_state()["simulated"] == told
+
+
 def test_registering_in_a_vllm_without_these_classes_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
     register()
     assert "cannot be controlled" in caplog.text

@@ -72,4 +72,4 @@ def test_an_engine_that_cannot_be_simulated_is_refused_by_name(change: dict[str,
 def test_a_request_that_cannot_be_simulated_is_refused_by_name(change: dict[str, Any], named: str) -> None:
     (obstacle,) = request_obstacles(some_params(**change), ["code"])
     assert named in obstacle
-    assert obstacle.endswith("is not simulated")
+    assert obstacle.endswith(": not simulated")
