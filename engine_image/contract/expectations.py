@@ -213,7 +213,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(EXECUTOR, "Executor", ("get_kv_cache_specs", "determine_available_memory")),
         Holds(EXECUTOR, "Executor", ("get_supported_kv_cache_layouts", "set_kv_cache_layout")),
         Holds(EXECUTOR, "Executor", ("initialize_from_config", "compile_or_warm_up_model")),
-        Holds(EXECUTOR, "Executor", ("check_health", "shutdown")),
+        Holds(EXECUTOR, "Executor", ("check_health", "shutdown", "scheduler_config")),
         Holds(
             EXECUTOR, "Executor", ("model_config", "parallel_config", "cache_config", "speculative_config")
         ),

@@ -65,6 +65,7 @@ class Core:
         self._time_factor = behaviour.time_factor or self._time_factor
         self._faults = behaviour.faults or self._faults
 
-    def report(self) -> Report:
-        """What it tells of itself."""
-        return report(self._source, self._pace.lateness(), self._time_factor)
+    def report(self, *, asynchronous: bool) -> Report:
+        """What it tells of itself; see `report`."""
+        lateness = self._pace.lateness()
+        return report(self._source, lateness, time_factor=self._time_factor, asynchronous=asynchronous)

@@ -158,7 +158,7 @@ class TwinExecutor(Executor):  # type: ignore[misc]
         return drafts
 
     def _report(self) -> Report:
-        return self._core.report()
+        return self._core.report(asynchronous=bool(self.scheduler_config.async_scheduling))
 
 
 def _output(planned: Planned) -> ModelRunnerOutput:

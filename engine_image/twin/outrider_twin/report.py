@@ -11,6 +11,7 @@ class Report(TypedDict):
     """Times in seconds, since the engine started; see `Lateness`."""
 
     engine: str
+    asynchronous: bool
     steps: int
     scheduled: float
     lost: float
@@ -19,10 +20,11 @@ class Report(TypedDict):
     time_factor: float
 
 
-def report(name: str, lateness: Lateness, time_factor: float) -> Report:
-    """name: where the step times come from."""
+def report(name: str, lateness: Lateness, *, time_factor: float, asynchronous: bool) -> Report:
+    """name: where the step times come from. asynchronous: whether vLLM schedules ahead of the results."""
     return Report(
         engine=name,
+        asynchronous=asynchronous,
         steps=lateness.steps,
         scheduled=lateness.scheduled,
         lost=lateness.lost,

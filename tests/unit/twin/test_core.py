@@ -108,7 +108,7 @@ def test_once_all_requests_have_finished_the_next_step_starts_afresh() -> None:
     core.plan(a_prompt(), 100.0)
     output = an_output(scheduled={"b": LENGTH}, new=[a_new_request("b")], finished=["a"])
     assert core.plan(output, 100.013).due == pytest.approx(100.023)
-    assert core.report()["lost"] == 0
+    assert core.report(asynchronous=True)["lost"] == 0
 
 
 def test_full_length_drafting_costs_the_time_of_the_largest_k() -> None:
@@ -123,7 +123,7 @@ def test_a_fault_and_a_factor_can_come_while_the_engine_runs() -> None:
     core.behave(Behaviour(faults=Faults.model_validate({"crash": {"k": 2}})))
     assert core.plan(decoding(1), 200.0).fault is None
     assert core.plan(decoding(1, k=2), 300.0).fault is Kind.CRASH
-    assert core.report()["time_factor"] == 2.0
+    assert core.report(asynchronous=True)["time_factor"] == 2.0
 
 
 def test_the_report_tells_how_late_it_was() -> None:
@@ -131,7 +131,7 @@ def test_the_report_tells_how_late_it_was() -> None:
     due = core.plan(a_prompt(), 100.0).due
     core.ended(due, due + 0.05)
     core.plan(decoding(1), due + 0.05)
-    report = core.report()
+    report = core.report(asynchronous=True)
     assert report["steps"] == 2
     assert (report["scheduled"], report["lost"]) == (pytest.approx(0.02), pytest.approx(0.05))
     assert report["latest"] == pytest.approx(0.05)

@@ -1,0 +1,253 @@
+"""The stand-in for a GPU, on real vLLM: what it says, how long it takes, what it refuses, how it breaks."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.contract.engine import (
+    CANDIDATES,
+    DRAFT_MODEL,
+    MODELS,
+    NGRAM,
+    Engine,
+    Launch,
+    completion_body,
+    environment,
+    launcher,
+    running_engine,
+    server_flags,
+)
+from tests.contract.factories import a_constant, a_push
+from tests.contract.measuring import run_streams, scrape, settled, wait_until
+from tests.contract.twin import SIMULATED_NAME, Pace, behave, install_twin, pace, twin_launch
+
+pytestmark = pytest.mark.contract
+
+LARGEST_ERROR = 0.01
+"""A measurement that is later than this is void."""
+QUIET_SECONDS = 120.0
+"""So long a moment is waited for in which the machine has time."""
+FIXED, PER_DRAFT = 0.00709274659, 0.00213526175
+"""Seconds: of a step of the H100's table, and of each drafted position; the rest is small for one request."""
+SMALL = {"step_time": {"fixed": 0.002}, "survival": {"some": [0.7, 0.5, 0.3]}, "kv_tokens": 512}
+
+
+@pytest.fixture(scope="module")
+def twin(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds the installed package. The plugin tells first whether there is a vLLM."""
+    del plugin
+    return install_twin(tmp_path_factory.mktemp("twin"))
+
+
+@pytest.fixture(scope="module")
+def engine(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An H100 with a draft model."""
+    launch = twin_launch(plugin, twin)
+    with running_engine(plugin, tmp_path_factory.mktemp("h100"), launch) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def small_engine(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """With n-grams, which vLLM schedules step by step, and a cache of 512 tokens."""
+    launch = twin_launch(
+        plugin, twin, settings={"engine": SMALL}, speculation=NGRAM, flags=("--block-size", "16")
+    )
+    with running_engine(plugin, tmp_path_factory.mktemp("small"), launch) as engine:
+        yield engine
+
+
+def text_of(answer: dict[str, object]) -> str:
+    match answer:
+        case {"choices": [{"text": str(text)}]}:
+            return text
+    raise AssertionError(f"no completion: {answer}")
+
+
+def test_nobody_takes_it_for_an_engine(engine: Engine) -> None:
+    assert "H100" in str(engine.first_state["simulated"])
+    assert scrape(engine).total("outrider_twin:simulated", model_name=SIMULATED_NAME) == 1
+    with engine.client() as client:
+        names = [model["id"] for model in client.get("/v1/models").json()["data"]]
+    assert names[0] == SIMULATED_NAME
+
+
+def test_an_ordinary_engine_says_nothing_of_the_kind(plugin: Path, twin: Path) -> None:
+    """The package alone changes nothing: only its variable does."""
+    code = "from vllm.platforms import current_platform as p; print(type(p).__name__)"
+    found = {
+        told: subprocess.run(
+            launcher(["-c", code], entry=()),
+            env=environment(plugin, PYTHONPATH=f"{plugin}:{twin}", OUTRIDER_TWIN=told),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout.strip()
+        for told in ("", "h100_8b")
+    }
+    assert found == {"": "CpuPlatform", "h100_8b": "TwinPlatform"}
+
+
+def test_the_self_test_finds_that_every_k_is_followed(engine: Engine) -> None:
+    assert engine.first_state["selfTest"]["state"] == "Passed"  # type: ignore[index]
+    assert engine.first_state["liveTuning"] == {"possible": True, "reason": None}
+    assert engine.first_state["capturedK"] == list(CANDIDATES)
+
+
+def test_the_scheduler_is_asynchronous_as_on_a_gpu(engine: Engine) -> None:
+    assert pace(engine).asynchronous
+
+
+def test_a_text_is_the_same_at_every_k(engine: Engine, term: int) -> None:
+    texts = set()
+    for epoch, k in enumerate(CANDIDATES, start=1):
+        engine.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
+        texts.add(text_of(engine.complete(max_tokens=60)))
+    assert len(texts) == 1
+
+
+def test_the_counters_of_the_plugin_are_those_of_vllm(engine: Engine, term: int) -> None:
+    before, generated = scrape(engine), 0
+    for epoch, k in enumerate([3, 0, 5, 1], start=1):
+        engine.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
+        generated += run_streams(engine, streams=5, requests=2, max_tokens=40, name=f"k{k}")
+    counted = settled(engine, before=before, tokens=generated)
+    assert counted.disagreements() == {}
+    assert counted.total("outrider:emitted_tokens_total") == generated
+    assert counted.total("outrider:draft_tokens_total") > counted.total("outrider:accepted_tokens_total") > 0
+
+
+@pytest.mark.parametrize("k", CANDIDATES)
+def test_a_pushed_k_takes_effect_in_the_time_of_the_next_steps(engine: Engine, term: int, k: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(k))).raise_for_status()
+    before, began = scrape(engine), pace(engine)
+    engine.complete(max_tokens=40)
+    counted, passed = settled(engine, before=before, tokens=40), pace(engine) - began
+    assert set(counted.by("outrider:steps_total", "k")) == {str(k)}
+    assert passed.scheduled / passed.steps == pytest.approx(FIXED + k * PER_DRAFT, rel=0.03)
+
+
+def test_a_step_takes_the_time_of_the_table(engine: Engine, term: int) -> None:
+    """On the engine's own counter of what it was late; a busy machine voids a try, not the engine."""
+    engine.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
+    found: list[Pace] = []
+
+    def quiet() -> bool:
+        began = pace(engine)
+        run_streams(engine, streams=4, requests=1, max_tokens=200, name=f"t{len(found)}")
+        found.append(pace(engine) - began)
+        return found[-1].late <= LARGEST_ERROR
+
+    wait_until(quiet, f"never within 1 %: {[one.late for one in found]}", seconds=QUIET_SECONDS)
+    print(f"late by {[f'{one.late:.4%}' for one in found]}")
+
+
+def test_the_plugin_s_step_time_is_the_scheduled_one_and_what_was_lost(engine: Engine, term: int) -> None:
+    """So the counter of what was lost tells the truth, however busy the machine is."""
+    engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
+    before, began = scrape(engine), pace(engine)
+    tokens = run_streams(engine, streams=4, requests=1, max_tokens=300, name="sum")
+    counted, passed = settled(engine, before=before, tokens=tokens), pace(engine) - began
+    seconds = counted.total("outrider:step_seconds_total")
+    print(f"plugin {seconds:.4f} s, scheduled {passed.scheduled:.4f} s, lost {passed.lost:.4f} s")
+    assert seconds == pytest.approx(passed.scheduled + passed.lost, rel=LARGEST_ERROR, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"logprobs": 1}, "log-probabilities: not simulated"),
+        ({"structured_outputs": {"choice": ["a", "b"]}}, "structured output: not simulated"),
+        ({"vllm_xargs": {"twin_text": "verse"}}, "the class of text 'verse': not simulated"),
+    ],
+    ids=str,
+)
+def test_a_request_that_cannot_be_simulated_is_refused(
+    engine: Engine, asked: dict[str, object], named: str
+) -> None:
+    with engine.client() as client:
+        answer = client.post("/v1/completions", json=completion_body(5, "x") | asked)
+    assert answer.status_code == 400
+    assert named in answer.json()["error"]["message"]
+
+
+def test_an_engine_that_cannot_be_simulated_does_not_start(plugin: Path, twin: Path) -> None:
+    launch = twin_launch(plugin, twin, names=("llama-8b",), flags=("--enable-lora",))
+    flags = server_flags(target=MODELS / "target", speculation=DRAFT_MODEL, port=1)
+    ended = subprocess.run(
+        launcher([*flags, *launch.flags]),
+        env=environment(plugin, **launch.variables),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert 'the served name must say "simulated", and llama-8b does not; LoRA: not simulated' in ended.stderr
+
+
+def test_drafts_of_full_length_take_their_time_at_every_k(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(1))).raise_for_status()
+    began = behave(engine, faults={"draft_full_length": True})
+    engine.complete(max_tokens=30)
+    passed = behave(engine, faults={}) - began
+    assert passed.scheduled / passed.steps == pytest.approx(FIXED + max(CANDIDATES) * PER_DRAFT, rel=0.03)
+
+
+def test_an_engine_can_be_made_slower_while_it_runs(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(0))).raise_for_status()
+    began = behave(engine, time_factor=2.0)
+    engine.complete(max_tokens=20)
+    passed = behave(engine, time_factor=1.0) - began
+    assert passed.scheduled / passed.steps == pytest.approx(2 * FIXED, rel=0.03)
+
+
+def test_a_core_that_dies_ends_the_container(engine: Engine) -> None:
+    """Last of this engine, since it ends it."""
+    behave(engine, faults={"die": {}})
+    with engine.client() as client, pytest.raises((httpx.TransportError, httpx.HTTPStatusError)):
+        client.post("/v1/completions", json=completion_body(5, "x")).raise_for_status()
+    engine.process.wait(timeout=60)
+
+
+def test_a_scheduler_that_waits_for_each_step_works_as_well(small_engine: Engine) -> None:
+    assert not pace(small_engine).asynchronous
+    before, generated = scrape(small_engine), 0
+    for epoch, k in enumerate([3, 0], start=1):
+        small_engine.put(a_push(term=1, epoch=epoch, schedule=a_constant(k))).raise_for_status()
+        generated += run_streams(small_engine, streams=2, requests=1, max_tokens=60, name=f"s{k}")
+    counted = settled(small_engine, before=before, tokens=generated)
+    assert counted.disagreements() == {}
+    assert counted.total("outrider:accepted_tokens_total") > 0
+
+
+def test_a_preempted_request_goes_on_with_its_own_text(small_engine: Engine) -> None:
+    prompts = [f"request {n} " * 8 for n in range(6)]
+    alone = [text_of(small_engine.complete(max_tokens=120, prompt=prompt)) for prompt in prompts]
+    before = scrape(small_engine)
+    with small_engine.client() as client:
+        body = completion_body(120, "") | {"prompt": prompts}
+        answer = client.post("/v1/completions", json=body).raise_for_status().json()
+    assert (scrape(small_engine) - before).total("vllm:num_preemptions_total") > 0
+    assert [choice["text"] for choice in answer["choices"]] == alone
+
+
+def test_a_k_that_crashes_ends_the_first_start_and_is_refused_by_the_next(
+    plugin: Path, twin: Path, tmp_path: Path
+) -> None:
+    settings = {"engine": "h100_8b", "faults": {"crash": {"k": 5}}}
+    attempts = str(tmp_path / "self-test.json")
+    launch: Launch = twin_launch(plugin, twin, settings=settings, OUTRIDER_SELF_TEST_FILE=attempts)
+    with pytest.raises(AssertionError, match="the engine ended"), running_engine(plugin, tmp_path, launch):
+        pass
+    with running_engine(plugin, tmp_path, launch) as engine:
+        assert engine.first_state["selfTest"]["failedK"] == [5]  # type: ignore[index]
+        assert engine.put(a_push(term=1, schedule=a_constant(5))).status_code >= 400
+        engine.put(a_push(term=1, schedule=a_constant(3))).raise_for_status()
+        engine.complete(max_tokens=20)

@@ -1,0 +1,90 @@
+"""The stand-in for a GPU as an engine under test: how it is installed and started, and what it tells."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from engine_image.build import UV
+from tests.contract.engine import (
+    DRAFT_MODEL,
+    PLUGIN_SOURCE,
+    PYTHON,
+    REQUEST_SECONDS,
+    SERVED_NAME,
+    Engine,
+    Launch,
+)
+
+SIMULATED_NAME = "simulated-8b"
+ROUTE = "/outrider/twin/v1"
+
+
+def install_twin(folder: Path) -> Path:
+    """Build the package and install it, with its entry points, into a folder of its own."""
+    command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
+    subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE / "twin")], check=True)
+    return folder
+
+
+def twin_launch(
+    plugin: Path,
+    twin: Path,
+    *,
+    settings: Mapping[str, object] | str = "h100_8b",
+    speculation: Mapping[str, object] | None = DRAFT_MODEL,
+    names: tuple[str, ...] = (SIMULATED_NAME, SERVED_NAME),
+    flags: tuple[str, ...] = (),
+    **variables: str,
+) -> Launch:
+    """How a stand-in is started. It answers to the usual name of the tests as well."""
+    told = settings if isinstance(settings, str) else json.dumps(settings)
+    return Launch(
+        speculation=speculation,
+        flags=("--served-model-name", *names, *flags),
+        variables={"PYTHONPATH": f"{plugin}:{twin}", "OUTRIDER_TWIN": told, **variables},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Steps, and seconds by the table and beyond it; of an engine's life, or between two moments."""
+
+    steps: float
+    scheduled: float
+    lost: float
+    asynchronous: bool
+
+    def __sub__(self, other: Pace) -> Pace:
+        steps, scheduled, lost = (
+            self.steps - other.steps,
+            self.scheduled - other.scheduled,
+            self.lost - other.lost,
+        )
+        return Pace(steps, scheduled, lost, self.asynchronous)
+
+    @property
+    def late(self) -> float:
+        """Share of the scheduled time."""
+        return self.lost / self.scheduled
+
+
+def pace(engine: Engine) -> Pace:
+    """What the engine tells of its own lateness."""
+    return _pace(httpx.get(f"{engine.url}{ROUTE}", timeout=REQUEST_SECONDS, trust_env=False))
+
+
+def behave(engine: Engine, **changes: object) -> Pace:
+    """Tell the engine to be faster or slower, or what is to go wrong."""
+    return _pace(httpx.patch(f"{engine.url}{ROUTE}", json=changes, timeout=REQUEST_SECONDS, trust_env=False))
+
+
+def _pace(answer: httpx.Response) -> Pace:
+    answer.raise_for_status()
+    told = answer.json()
+    return Pace(told["steps"], told["scheduled"], told["lost"], told["asynchronous"])
