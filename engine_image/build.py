@@ -1,6 +1,6 @@
-"""Builds the engine images, both from here: ``python3 -m engine_image.build gpu --tag engine:0.33.0``.
+"""Builds the engine images, all from here: ``python3 -m engine_image.build gpu --tag engine:0.33.0``.
 
-The plugin's wheel is made from the working tree, and its hash goes into the build, which verifies it,
+A plugin's wheel is made from the working tree, and its hash goes into the build, which verifies it,
 and into the image's labels. Plain Python 3.11 without packages, because the set-up runs it before
 anything is installed.
 """
@@ -20,22 +20,30 @@ from enum import StrEnum
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = "outrider-engine"
 UV = os.environ.get("UV", "uv")
 """`uv run` names itself there; it need not be on the PATH."""
 
 
 class Target(StrEnum):
-    """Which of the two images."""
+    """Which of the images."""
 
     GPU = "gpu"
     CPU = "cpu"
+    TWIN = "twin"
+    """That of the CPU, with the stand-in for a GPU on top."""
 
 
 DOCKERFILES: Mapping[Target, Path] = {
     Target.GPU: ROOT / "engine_image" / "Dockerfile",
     Target.CPU: ROOT / "engine_image" / "Dockerfile.cpu",
+    Target.TWIN: ROOT / "engine_image" / "Dockerfile.twin",
 }
+PACKAGES: Mapping[Target, str] = {
+    Target.GPU: "outrider-engine",
+    Target.CPU: "outrider-engine",
+    Target.TWIN: "outrider-twin",
+}
+"""What each image adds to its base."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +67,20 @@ class Plugin:
         return {"PLUGIN_VERSION": self.version, "PLUGIN_SHA256": self.sha256}
 
 
-def make_plugin(folder: Path) -> Plugin:
-    """Build the wheel into a folder. The same source gives the same bytes.
+def make_plugin(package: str, folder: Path) -> Plugin:
+    """Build a package's wheel into a folder. The same source gives the same bytes.
 
     Raises:
         subprocess.CalledProcessError: uv has said why.
     """
-    command = [UV, "build", "--quiet", "--wheel", "--package", PACKAGE, "--out-dir", str(folder)]
+    command = [UV, "build", "--quiet", "--wheel", "--package", package, "--out-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True)
-    return find_plugin(folder)
+    return find_plugin(package, folder)
 
 
-def find_plugin(folder: Path) -> Plugin:
-    """The wheel that was built into a folder."""
-    return Plugin(next(folder.glob("outrider_engine-*.whl")))
+def find_plugin(package: str, folder: Path) -> Plugin:
+    """A package's wheel that was built into a folder."""
+    return Plugin(next(folder.glob(f"{package.replace('-', '_')}-*.whl")))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -86,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
     given = {"VLLM_VERSION": options.vllm_version, "BASE": options.base}
     with tempfile.TemporaryDirectory() as context:
         shutil.copy(DOCKERFILES[options.target], Path(context) / "Dockerfile")
-        pinned = make_plugin(Path(context)).arguments()
+        pinned = make_plugin(PACKAGES[options.target], Path(context)).arguments()
         pinned |= {name: value for name, value in given.items() if value is not None}
         words = [word for name, value in pinned.items() for word in ("--build-arg", f"{name}={value}")]
         command = ["docker", "build", *words, "--tag", options.tag, context]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_image.build import Plugin, make_plugin
+from engine_image.build import PACKAGES, Plugin, Target, make_plugin
 from tests.environment.place import ENGINE_IMAGE
 
 LIST_FILES = """
@@ -40,7 +40,7 @@ def run_python(code: str) -> str:
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Plugin:
     """The wheel of this tree."""
-    return make_plugin(tmp_path_factory.mktemp("wheel"))
+    return make_plugin(PACKAGES[Target.CPU], tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

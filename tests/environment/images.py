@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from engine_image.build import DOCKERFILES, PACKAGE, Target, find_plugin
+from engine_image.build import DOCKERFILES, PACKAGES, Target, find_plugin
 from tests.environment.choice import Cluster, Setup
 from tests.environment.place import (
     ADAPTER_IMAGE,
@@ -18,6 +18,7 @@ from tests.environment.place import (
     OPERATOR_IMAGE,
     PROMETHEUS_IMAGE,
     PYTHON_IMAGE,
+    TWIN_IMAGE,
     Place,
 )
 from tests.environment.records import fingerprint
@@ -178,38 +179,45 @@ def _program_image(setup: Setup, work: Work, program: str, tag: str) -> None:
 
 
 def project_images(setup: Setup) -> Stage:
-    """The operator and the engine. Wheels are fetched here, so a build needs no Python index inside."""
+    """Operator, engine and stand-in. Wheels are fetched here, so a build needs no Python index inside."""
     place = setup.place
     operator = [place.root / "operator" / name for name in ("outrider", "pyproject.toml", "Dockerfile")]
     operator += [place.root / "uv.lock"]
     parts = ("outrider_engine", "pyproject.toml", "README.md", "Dockerfile.cpu", "build.py")
     engine = [place.root / "engine_image" / name for name in parts]
+    twin = [place.root / "engine_image" / name for name in ("twin", "Dockerfile.twin")]
+
+    def contents() -> dict[str, str]:
+        found = {OPERATOR_IMAGE: fingerprint(*operator), ENGINE_IMAGE: fingerprint(*engine)}
+        return {**found, TWIN_IMAGE: fingerprint(*engine, *twin)}
+
+    def engine_image(work: Work, tag: str, target: Target, base: str) -> None:
+        work.progress(target)
+        if _content(setup, tag) == contents()[tag]:
+            return
+        context = _empty(place.build / target)
+        shutil.copy(DOCKERFILES[target], context / "Dockerfile")
+        _wheel(place, work, PACKAGES[target], context)
+        pinned = find_plugin(PACKAGES[target], context).arguments()
+        _build(setup, work, tag, context, contents()[tag], BASE=base, **pinned)
 
     def build(work: Work) -> None:
         work.progress("operator")
-        if _content(setup, OPERATOR_IMAGE) != fingerprint(*operator):
+        if _content(setup, OPERATOR_IMAGE) != contents()[OPERATOR_IMAGE]:
             context = _empty(place.build / "operator")
             shutil.copy(place.root / "operator" / "Dockerfile", context)
             shutil.copytree(_dependencies(place, work), context / "wheels", copy_function=os.link)
             _wheel(place, work, "outrider", context)
-            _build(setup, work, OPERATOR_IMAGE, context, fingerprint(*operator), BASE=PYTHON_IMAGE)
-        work.progress("engine")
-        if _content(setup, ENGINE_IMAGE) != fingerprint(*engine):
-            context = _empty(place.build / "engine")
-            shutil.copy(DOCKERFILES[Target.CPU], context / "Dockerfile")
-            _wheel(place, work, PACKAGE, context)
-            pinned = find_plugin(context).arguments()
-            _build(setup, work, ENGINE_IMAGE, context, fingerprint(*engine), BASE=DEBIAN_IMAGE, **pinned)
-        work.progress("operator and engine")
+            _build(setup, work, OPERATOR_IMAGE, context, contents()[OPERATOR_IMAGE], BASE=PYTHON_IMAGE)
+        engine_image(work, ENGINE_IMAGE, Target.CPU, DEBIAN_IMAGE)
+        engine_image(work, TWIN_IMAGE, Target.TWIN, ENGINE_IMAGE)
+        work.progress("operator, engine and stand-in")
 
     return Stage(
         name="project images",
         run=build,
-        key=lambda: fingerprint(*operator, *engine),
-        present=lambda: (
-            _content(setup, OPERATOR_IMAGE) == fingerprint(*operator)
-            and _content(setup, ENGINE_IMAGE) == fingerprint(*engine)
-        ),
+        key=lambda: fingerprint(*contents().values()),
+        present=lambda: all(_content(setup, tag) == content for tag, content in contents().items()),
         needs=("base images", "uv"),
         remedy="a Python package index must be reachable from this machine; the log says what did not build",
     )

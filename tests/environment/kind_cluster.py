@@ -11,11 +11,14 @@ from tests.environment.place import (
     NODE_IMAGE,
     OPERATOR_IMAGE,
     PROMETHEUS_IMAGE,
+    TWIN_IMAGE,
 )
 from tests.environment.records import fingerprint
 from tests.environment.runner import Stage, Work
 
-LOADED_IMAGES = (OPERATOR_IMAGE, ENGINE_IMAGE, PROMETHEUS_IMAGE, ADAPTER_IMAGE)
+LOADED_TOGETHER = ((OPERATOR_IMAGE,), (ENGINE_IMAGE, TWIN_IMAGE), (PROMETHEUS_IMAGE,), (ADAPTER_IMAGE,))
+"""What shares its layers is loaded in one go."""
+LOADED_IMAGES = tuple(image for images in LOADED_TOGETHER for image in images)
 OPERATOR_NAMESPACE = "outrider-system"
 POD_REMEDY = "`kubectl get pods -A` and `kubectl describe pod` show what is wrong; `make clean` starts afresh"
 
@@ -71,11 +74,11 @@ def loaded_images(setup: Setup) -> Stage:
             work.progress(f"not a kind cluster: its nodes must have {', '.join(LOADED_IMAGES)}")
             return
         name = context.removeprefix("kind-")
-        for number, image in enumerate(LOADED_IMAGES):
-            work.progress(f"{number} of {len(LOADED_IMAGES)}")
-            # One at a time: kind leaves out what the node has, but only by whole calls.
-            work.run("kind", "load", "docker-image", "--name", name, image)
-        work.progress(f"{len(LOADED_IMAGES)} of {len(LOADED_IMAGES)}")
+        for number, images in enumerate(LOADED_TOGETHER):
+            work.progress(f"{number} of {len(LOADED_TOGETHER)}")
+            # Not all at once: kind leaves out what the node has, but only by whole calls.
+            work.run("kind", "load", "docker-image", "--name", name, *images)
+        work.progress(f"{len(LOADED_IMAGES)} images")
 
     return Stage(
         name="images in cluster",

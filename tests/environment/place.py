@@ -17,6 +17,7 @@ CLUSTER = "outrider"
 
 OPERATOR_IMAGE = "outrider/operator:dev"
 ENGINE_IMAGE = "outrider/engine-cpu:dev"
+TWIN_IMAGE = "outrider/engine-twin:dev"
 PROMETHEUS_IMAGE = "outrider/prometheus:dev"
 ADAPTER_IMAGE = "outrider/prometheus-adapter:dev"
 DEBIAN_IMAGE = "outrider/debian:bookworm"

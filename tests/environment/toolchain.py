@@ -110,7 +110,9 @@ def uv(setup: Setup) -> Stage:
 def workspace(setup: Setup) -> Stage:
     root = setup.place.root
     described = [root / "uv.lock", root / "pyproject.toml"]
-    described += [root / member / "pyproject.toml" for member in ("operator", "engine_image")]
+    described += [
+        root / member / "pyproject.toml" for member in ("operator", "engine_image", "engine_image/twin")
+    ]
 
     def sync(work: Work) -> None:
         work.run(setup.place.uv, "sync", "--frozen", cwd=root)

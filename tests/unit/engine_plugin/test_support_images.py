@@ -1,4 +1,4 @@
-"""Both images are built from one place, with a plugin that is pinned by its hash."""
+"""All images are built from one place, with a plugin that is pinned by its hash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_image.build import DOCKERFILES, ROOT, Plugin, Target
+from engine_image.build import DOCKERFILES, PACKAGES, ROOT, Plugin, Target
 from outrider.api.spec import Engine
 from outrider.plan.matrix import NEWEST_VERSION, parse_version
 
@@ -35,7 +35,11 @@ def test_the_hash_is_verified_before_the_wheel_is_used(target: Target) -> None:
     text = dockerfile(target)
     copied, verified, unpacked = (
         text.index(part)
-        for part in ("COPY outrider_engine-", "sha256sum --check --strict", "zipfile -e /tmp/plugin.whl")
+        for part in (
+            f"COPY {PACKAGES[target].replace('-', '_')}-",
+            "sha256sum --check --strict",
+            "zipfile -e /tmp/plugin.whl",
+        )
     )
     assert copied < verified < unpacked
     assert "ARG PLUGIN_SHA256\n" in text, "a default would make an unpinned build possible"
@@ -43,7 +47,7 @@ def test_the_hash_is_verified_before_the_wheel_is_used(target: Target) -> None:
 
 @pytest.mark.parametrize("target", Target)
 def test_the_last_user_is_an_ordinary_one(target: Target) -> None:
-    assert re.findall(r"^USER (\S+)$", dockerfile(target), re.MULTILINE) == ["1000:1000"]
+    assert re.findall(r"^USER (\S+)$", dockerfile(target), re.MULTILINE)[-1] == "1000:1000"
 
 
 def test_the_gpu_image_is_of_the_default_engine_and_the_newest_that_was_checked() -> None:
