@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import httpx
 from engine_image.build import UV
 from tests.contract.engine import (
     DRAFT_MODEL,
+    MODELS,
     PLUGIN_SOURCE,
     PYTHON,
     REQUEST_SECONDS,
@@ -49,6 +51,17 @@ def twin_launch(
         flags=("--served-model-name", *names, *flags),
         variables={"PYTHONPATH": f"{plugin}:{twin}", "OUTRIDER_TWIN": told, **variables},
     )
+
+
+def eagle3(folder: Path) -> Mapping[str, object]:
+    """An EAGLE-3 drafter without weights: the tiny drafter's configuration under another architecture."""
+    folder.mkdir()
+    for file in (MODELS / "drafter").glob("*.json"):
+        shutil.copy(file, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": config["vocab_size"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    return {"method": "eagle3", "model": str(folder)}
 
 
 @dataclass(frozen=True, slots=True)

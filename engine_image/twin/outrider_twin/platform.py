@@ -33,6 +33,8 @@ class TwinPlatform(CpuPlatform):  # type: ignore[misc]
         # Nothing is computed, so a model is as long as it is asked to be.
         os.environ.setdefault("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1")
         _inspect_models_here()
+        if os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "1":
+            _schedule_for_v2()
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
@@ -69,3 +71,10 @@ def _inspect_models_here() -> None:
     from vllm.model_executor.models import registry
 
     registry._run_in_subprocess = lambda look: look()
+
+
+def _schedule_for_v2() -> None:
+    """vLLM's V2 runner needs Triton, so its configuration asks for it; here only the scheduler takes part."""
+    from vllm.config import vllm
+
+    vllm.HAS_TRITON = True
