@@ -193,6 +193,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines("vllm/exceptions.py", "VLLMValidationError"),
         Defines(REGISTRY, "_run_in_subprocess", takes=("fn",)),
         Holds(VLLM_CONFIG, "VllmConfig", ("lora_config", "kv_transfer_config")),
+        Imports(VLLM_CONFIG, "HAS_TRITON"),
         Holds("vllm/config/model.py", "ModelConfig", ("runner_type", "get_num_kv_heads", "get_head_size")),
         Holds("vllm/config/model.py", "ModelConfig", ("get_num_layers", "dtype")),
         Holds(PARALLEL, "ParallelConfig", ("distributed_executor_backend", "world_size")),
