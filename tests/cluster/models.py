@@ -11,16 +11,19 @@ import yaml
 
 from tests.cluster.kubectl import apply, get, kubectl, list_objects, wait_for
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "tiny-draft-model.yaml"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TINY = "tiny-draft-model.yaml"
+TWIN = "twin-h100.yaml"
+"""Engines that compute nothing and take the time of a GPU."""
 
 Manifest = dict[str, Any]
 Deploy = Callable[[Manifest, str], Manifest]
 """Applies a manifest under another name; the model is gone when the test is over."""
 
 
-def read_example() -> Manifest:
-    """The tiny example, in the namespace where its volumes are."""
-    manifest: Manifest = yaml.safe_load(EXAMPLE.read_text())
+def read_example(name: str = TINY) -> Manifest:
+    """An example, in the namespace where its volumes are."""
+    manifest: Manifest = yaml.safe_load((EXAMPLES / name).read_text())
     manifest["metadata"]["namespace"] = "default"
     return manifest
 

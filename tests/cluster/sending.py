@@ -87,11 +87,11 @@ def _longest_silence(counts: Sequence[Second]) -> float:
 
 
 @asynccontextmanager
-async def sending_to(name: str) -> AsyncIterator[Sender]:
+async def sending_to(name: str, served_name: str = "tiny") -> AsyncIterator[Sender]:
     """A client for one model of the namespace ``default``; it is gone afterwards."""
     place = Place(Path(os.environ["KUBECONFIG"]), None)
     cluster = Cluster(place, await place.api(), "default")
-    traffic = Traffic(cluster, CLIENT_IMAGE, f"http://{name}.default.svc/v1", "tiny", 256, 0.0)
+    traffic = Traffic(cluster, CLIENT_IMAGE, f"http://{name}.default.svc/v1", served_name, 256, 0.0)
     try:
         await traffic.start()
         yield Sender(cluster, traffic)
