@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import httpx
 
 from engine_image.build import UV
 from tests.contract.engine import (
+    CANDIDATES,
     DRAFT_MODEL,
     MODELS,
     PLUGIN_SOURCE,
@@ -42,12 +43,14 @@ def twin_launch(
     speculation: Mapping[str, object] | None = DRAFT_MODEL,
     names: tuple[str, ...] = (SIMULATED_NAME, SERVED_NAME),
     flags: tuple[str, ...] = (),
+    candidates: Sequence[int] = CANDIDATES,
     **variables: str,
 ) -> Launch:
     """How a stand-in is started. It answers to the usual name of the tests as well."""
     told = settings if isinstance(settings, str) else json.dumps(settings)
     return Launch(
         speculation=speculation,
+        candidates=candidates,
         flags=("--served-model-name", *names, *flags),
         variables={"PYTHONPATH": f"{plugin}:{twin}", "OUTRIDER_TWIN": told, **variables},
     )

@@ -1,0 +1,1 @@
+"""Does the stand-in replay an engine? ``python -m tests.bench.twin``; wants a quiet machine."""
