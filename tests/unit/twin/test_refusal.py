@@ -43,11 +43,11 @@ def test_a_plain_engine_and_a_plain_request_are_taken() -> None:
     ("change", "named"),
     [
         ({"name": "llama-8b"}, 'the served name must say "simulated", and llama-8b does not'),
-        ({"lora": object()}, "LoRA"),
+        ({"lora": Ellipsis}, "LoRA"),
         ({"runner": "pooling"}, "pooling"),
         ({"ranks": 2}, "several ranks"),
         ({"replicas": 2}, "several ranks"),
-        ({"kv": object()}, "transfers of the KV cache"),
+        ({"kv": Ellipsis}, "transfers of the KV cache"),
     ],
     ids=str,
 )
@@ -61,7 +61,7 @@ def test_an_engine_that_cannot_be_simulated_is_refused_by_name(change: dict[str,
     [
         ({"logprobs": 0}, "log-probabilities"),
         ({"prompt_logprobs": 1}, "log-probabilities"),
-        ({"structured_outputs": object()}, "structured output"),
+        ({"structured_outputs": Ellipsis}, "structured output"),
         ({"allowed_token_ids": [1]}, "a choice of tokens"),
         ({"logit_bias": {1: 2.0}}, "a choice of tokens"),
         ({"bad_words": ["x"]}, "a choice of tokens"),
