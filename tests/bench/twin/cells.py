@@ -10,15 +10,12 @@ from outrider_twin.throughput import survival_from
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement.
-
-    requests: scheduled ones, summed over steps. accepted: mean accepted tokens per draft; 0 without drafts.
-    """
+    """One measurement. accepted: mean accepted tokens per draft; 0 without drafts."""
 
     streams: int
     k: int
     tokens: float
-    requests: float
+    steps: float
     engine_seconds: float
     accepted: float
 
@@ -49,7 +46,7 @@ def description(cells: Sequence[Cell], *, kv_tokens: int) -> Mapping[str, object
             "batch_sizes": streams,
             "num_speculative_tokens": ks,
             "tokens_per_second": [
-                [found[b, k].requests / found[b, k].engine_seconds * (1 + mean[k]) for k in ks]
+                [b * found[b, k].steps / found[b, k].engine_seconds * (1 + mean[k]) for k in ks]
                 for b in streams
             ],
             "accepted_per_step": [[mean[k] for k in ks]] * len(streams),

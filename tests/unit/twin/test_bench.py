@@ -10,8 +10,8 @@ from tests.unit.twin.factories import a_load
 
 
 def a_cell(streams: int = 1, k: int = 0, *, rate: float = 100.0, accepted: float = 0.0) -> Cell:
-    requests = 10 * rate / (1 + accepted)
-    return Cell(streams, k, tokens=10 * rate, requests=requests, engine_seconds=10.0, accepted=accepted)
+    steps = 10 * rate / (1 + accepted) / streams
+    return Cell(streams, k, tokens=10 * rate, steps=steps, engine_seconds=10.0, accepted=accepted)
 
 
 CELLS = [
