@@ -66,6 +66,10 @@ bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; 
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.engine.control
 
+bench-twin: ## Does the stand-in replay the engine that its table was measured on? Wants a quiet machine. ARGS="--seconds 10"
+	@$(UP) --until models
+	$(RUN) python -m tests.bench.twin $(ARGS)
+
 bench-ends: cluster ## End pods under clients that keep their connections, and count lost requests. ARGS="--count 3"
 	$(RUN) python -m tests.bench.ends $(ARGS)
 
