@@ -26,12 +26,12 @@ _PLUGIN = "tests/unit/engine_plugin"
 
 TARGETS: Mapping[str, str] = {
     "operator/outrider/tuning/law.py": _LAW,
-    "operator/outrider/tuning/guardrails.py": _LAW,
-    "operator/outrider/tuning/trying.py": _LAW,
-    "operator/outrider/tuning/choose.py": _LAW,
+    "operator/outrider/tuning/choose/guardrails.py": _LAW,
+    "operator/outrider/tuning/explore/trying.py": _LAW,
+    "operator/outrider/tuning/choose/choice.py": _LAW,
     "operator/outrider/tuning/state.py": _LAW,
     "operator/outrider/tuning/stored.py": "tests/unit/tuning/test_stored.py",
-    "operator/outrider/controller/launching.py": (
+    "operator/outrider/controller/tune/launching.py": (
         "tests/unit/tuning_loop/test_relaunches.py tests/unit/controller/test_launch_desk.py"
     ),
     "operator/outrider/controller/leader.py": _LEADING,
@@ -42,10 +42,10 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",
     "operator/outrider/controller/watch.py": "tests/unit/controller/test_watch.py",
     "operator/outrider/controller/urgency.py": "tests/unit/controller/test_urgency.py",
-    "operator/outrider/controller/engine_tables.py": _PUSHING,
-    "operator/outrider/controller/actuation.py": _PUSHING,
-    "operator/outrider/controller/epochs.py": "tests/unit/tuning_loop/test_epochs.py",
-    "operator/outrider/controller/outbox.py": "tests/unit/tuning_loop",
+    "operator/outrider/controller/tune/engine_tables.py": _PUSHING,
+    "operator/outrider/controller/tune/actuation.py": _PUSHING,
+    "operator/outrider/controller/tune/epochs.py": "tests/unit/tuning_loop/test_epochs.py",
+    "operator/outrider/controller/tune/background_writes.py": "tests/unit/tuning_loop",
     "operator/outrider/transport.py": "tests/unit/transport tests/unit/engine",
     "operator/outrider/engine/client.py": "tests/unit/engine",
     "operator/outrider/engine/signing.py": "tests/unit/engine tests/unit/engine_plugin/test_signature.py",

@@ -13,10 +13,10 @@ from outrider.api.resource import SpeculativeModel
 from outrider.cluster.client import ClusterClient, connect
 from outrider.cluster.errors import ClusterError, Unauthorized, Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
-from outrider.controller.cluster_state import STATE_KEY
 from outrider.controller.settings import own_namespace
 from outrider.controller.store import state_config_map
-from outrider.controller.tuner_memory import read_estimates
+from outrider.controller.tune.cluster_state import STATE_KEY
+from outrider.controller.tune.memory import read_estimates
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.stored import StateError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from outrider.controller.demand import Demand
+from outrider.controller.tune.demand import Demand
 
 _LABELS = ("namespace", "model")
 _FRESH_SECONDS = 60.0

@@ -9,8 +9,8 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.ownership import TUNER_MANAGER, Owner, Ownership, ownership
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.children import Children
-from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store, launch_config_map
+from outrider.controller.tune.fleet import TunedModel
 from outrider.controller.tuner_objects import config_map, owner_of
 
 

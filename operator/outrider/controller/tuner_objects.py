@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, JsonObject
-from outrider.controller.fleet import TunedModel
+from outrider.controller.tune.fleet import TunedModel
 from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
 

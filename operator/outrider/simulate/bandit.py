@@ -10,8 +10,8 @@ from outrider.simulate.baselines import windows
 from outrider.simulate.model_only import binned_table
 from outrider.simulate.tuners import Action
 from outrider.tuning.decision import Probe, Slice
+from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.window import Observation, Window
 
 
 @dataclass(frozen=True, slots=True)

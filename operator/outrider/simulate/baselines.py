@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from outrider.api.schedule import Schedule, Tier
 from outrider.simulate.tuners import Action, at_most, hand_table
+from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.window import Observation, Window
 
 RETRY_SECONDS = 300.0
 """A drafter that was switched off shows no acceptance; so it gets one tick after this time."""

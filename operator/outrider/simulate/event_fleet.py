@@ -20,7 +20,7 @@ from outrider.telemetry import names
 from outrider.telemetry.series import PodKey, PodSeries, Sample
 from outrider.telemetry.windows import build_window
 from outrider.tuning.decision import Probe
-from outrider.tuning.window import Cell, Observation, Window
+from outrider.tuning.observe.window import Cell, Observation, Window
 
 KEPT_SECONDS = 120.0
 """Scrapes older than this are forgotten."""

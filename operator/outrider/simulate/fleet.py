@@ -8,7 +8,7 @@ from typing import Protocol
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Probe
-from outrider.tuning.window import Observation
+from outrider.tuning.observe.window import Observation
 
 
 @dataclass(frozen=True, slots=True)

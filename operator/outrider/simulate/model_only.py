@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from outrider.api.schedule import Schedule, Tier
 from outrider.simulate.baselines import windows
 from outrider.simulate.tuners import Action, hand_table
+from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.window import Observation, Window
 
 
 def binned_table(law: Policy, chosen: dict[int, int]) -> Schedule:

@@ -9,9 +9,9 @@ from typing import Protocol
 from outrider.api.schedule import Schedule, Tier
 from outrider.tuning.decision import Decision, Probe, Speedup
 from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
-from outrider.tuning.window import Observation, Window
 
 
 @dataclass(frozen=True, slots=True)

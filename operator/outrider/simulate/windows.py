@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from outrider.api.schedule import bin_low, bin_of
-from outrider.tuning.window import Cell, Window
+from outrider.tuning.observe.window import Cell, Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from outrider.telemetry import names
 from outrider.telemetry.deltas import NoWindow, delta
 from outrider.telemetry.series import CellSeries, PodSeries, Sample
-from outrider.tuning.window import Cell, GapReason
+from outrider.tuning.observe.window import Cell, GapReason
 
 _SLACK = 0.2  # relative; the two ways of counting agree to the token, but are read one after the other
 _SLACK_STEPS = 5.0  # engine steps that may fall between the two

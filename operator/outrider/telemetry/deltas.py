@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from outrider.tuning.limits import LARGEST_COUNT
-from outrider.tuning.window import GapReason
+from outrider.tuning.observe.window import GapReason
 
 
 class NoWindow(Exception):

@@ -5,7 +5,7 @@ The only place that knows them, but for the two gauges that the law names in its
 
 from __future__ import annotations
 
-from outrider.tuning import window
+from outrider.tuning.observe import window
 
 ENGINE_STEPS = "vllm:iteration_tokens_total_count"
 REQUEST_STEPS = "vllm:inter_token_latency_seconds_count"

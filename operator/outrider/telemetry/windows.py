@@ -11,7 +11,7 @@ from outrider.telemetry.cells import cell_deltas, cells_of, check_totals, plugin
 from outrider.telemetry.deltas import NoWindow, delta
 from outrider.telemetry.series import PodKey, PodSeries, Sample, Unreadable
 from outrider.tuning.limits import LARGEST_COUNT
-from outrider.tuning.window import Gap, GapReason, Window
+from outrider.tuning.observe.window import Gap, GapReason, Window
 
 _SLACK = 0.02  # relative; a scrape may fall between the updates of two counters
 _SLACK_COUNT = 2.0  # the same for small counts

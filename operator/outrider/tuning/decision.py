@@ -11,10 +11,10 @@ from pydantic import Field
 
 from outrider.api.drafting import MAX_K
 from outrider.api.schedule import Schedule
-from outrider.tuning.belief import Belief
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.limits import Count, Seconds, Whole, Words
 from outrider.tuning.state import TunerState
-from outrider.tuning.tax import Tax
 
 
 class Kind(StrEnum):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import expm1, sqrt
 
-from outrider.tuning.belief import Belief, beliefs
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Outlook, Structural
+from outrider.tuning.estimate.belief import Belief, beliefs
+from outrider.tuning.estimate.tax import Tax
+from outrider.tuning.observe.readings import Readings
 from outrider.tuning.policy import Policy
-from outrider.tuning.readings import Readings
 from outrider.tuning.state import Ledger, TunerState
-from outrider.tuning.tax import Tax
 
 
 def launched_without(state: TunerState, bare: Readings, policy: Policy, now: float) -> Decision:

@@ -13,18 +13,19 @@ from dataclasses import replace
 from math import expm1
 
 from outrider.api.schedule import Schedule
-from outrider.tuning import choose, guardrails, words
-from outrider.tuning.belief import beliefs
+from outrider.tuning import words
+from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Wish
+from outrider.tuning.estimate.belief import beliefs
+from outrider.tuning.estimate.learning import keep_ledger, learn, learn_tax
+from outrider.tuning.explore.trying import attempt
 from outrider.tuning.idle import launched_without
-from outrider.tuning.learn import keep_ledger, learn, learn_tax
+from outrider.tuning.observe.readings import read
+from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.readings import read
 from outrider.tuning.report import report
 from outrider.tuning.state import Ledger, Trial, TunerState
-from outrider.tuning.trying import attempt
 from outrider.tuning.view import View
-from outrider.tuning.window import Observation, Window
 
 _LONGEST_INTERVAL = 60.0
 """Seconds. After a longer pause the next tick is taken to come after this long."""
@@ -72,7 +73,7 @@ def decide(
     if view is None or veto is not None:
         wish = _blind(learnt, veto or guardrails.NOTHING_SEEN, policy, now)
     else:
-        wish = _wish(view.with_state(choose.follow(learnt, view.beliefs, view.bin, policy, now)))
+        wish = _wish(view.with_state(choice.follow(learnt, view.beliefs, view.bin, policy, now)))
     return report(wish, view, before=state.schedule, windows=windows, policy=policy)
 
 
@@ -115,11 +116,11 @@ def _wish(view: View) -> Wish:
 def _choose(view: View) -> Wish:
     """The K of this bin, as far as the guardrails let it change."""
     bin_state, belief = view.bin_state, view.belief
-    back = choose.reverted(bin_state, belief, view.policy, view.now)
+    back = choice.reverted(bin_state, belief, view.policy, view.now)
     k = (
         back
         if back is not None
-        else choose.challenger(bin_state, belief, choose.seen(view.state), view.policy)
+        else choice.challenger(bin_state, belief, choice.seen(view.state), view.policy)
     )
     if k is None:
         return view.hold_settled()

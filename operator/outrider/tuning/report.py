@@ -8,7 +8,6 @@ from itertools import zip_longest
 from math import exp, expm1, sqrt
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.belief import Belief
 from outrider.tuning.decision import (
     Acceptance,
     BinEstimates,
@@ -22,10 +21,11 @@ from outrider.tuning.decision import (
     Structural,
     Wish,
 )
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.view import View
-from outrider.tuning.window import Window
 from outrider.tuning.words import changed_rows
 
 _MEASURED_SECONDS = 1.0

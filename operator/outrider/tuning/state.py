@@ -10,11 +10,11 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.tuning.acceptance import Profile
+from outrider.tuning.estimate.acceptance import Profile
+from outrider.tuning.estimate.surface import MOST_KNOWN, Known
+from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.limits import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
 from outrider.tuning.policy import Policy
-from outrider.tuning.surface import MOST_KNOWN, Known
-from outrider.tuning.tax import Tax
 
 _LOG_OF_SQUARED_NORMAL = -1.27
 """E[log z^2] of a standard normal z."""

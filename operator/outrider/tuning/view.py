@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from outrider.tuning.belief import Belief
 from outrider.tuning.decision import DecisionReason, Kind, Wish
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.tax import Tax
+from outrider.tuning.observe.readings import Readings
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.readings import Readings
 from outrider.tuning.state import BinState, Trial, TunerState
-from outrider.tuning.tax import Tax
-from outrider.tuning.window import Window
 
 _NOTHING = Readings((), 0, exact=False)
 

@@ -7,9 +7,9 @@ from itertools import groupby
 from math import expm1
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.belief import Belief
-from outrider.tuning.choose import usable
+from outrider.tuning.choose.choice import usable
 from outrider.tuning.decision import DecisionReason
+from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.policy import Policy, span
 from outrider.tuning.state import TunerState
 

@@ -13,7 +13,7 @@ from outrider.simulate.tuners import Tuner
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Gap, Observation, Window
+from outrider.tuning.observe.window import Gap, Observation, Window
 from tests.bench.engine.records import Push
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from outrider.controller.tuner_memory import read_estimates
+from outrider.controller.tune.memory import read_estimates
 from tests.cluster import annotations
 from tests.cluster.kubectl import Object, get, has_condition, patch
 from tests.cluster.models import model

@@ -19,7 +19,7 @@ from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Window
+from outrider.tuning.observe.window import Window
 from tests.cluster.engines import page, ready_pods
 from tests.cluster.pair import NAME
 from tests.cluster.sending import Sender

@@ -10,8 +10,8 @@ from outrider.simulate.baselines import AcceptedLengthAverage
 from outrider.simulate.tuners import Action
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import SourceUnreachable
+from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.window import Gap, GapReason, Observation, Window
 from tests.bench.engine.rules import RuleLoop
 from tests.unit.bench_engine.factories import CANDIDATES, FakeEngine, FakeSource
 from tests.unit.telemetry.factories import Counters, a_series

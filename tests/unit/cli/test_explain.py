@@ -18,7 +18,7 @@ from outrider.api.speculation import TuningMode
 from outrider.cli.explanation import explanation
 from outrider.cli.main import app
 from outrider.cli.model_reader import CannotRead, read_model
-from outrider.controller.tuner_memory import Knowledge, write_knowledge
+from outrider.controller.tune.memory import Knowledge, write_knowledge
 from outrider.tuning.decision import BinEstimates, Estimate
 from outrider.tuning.state import TunerState
 from tests.unit.cluster.factories import Answer, a_cluster, answer, refusal

@@ -7,7 +7,7 @@ from typing import Any
 
 from outrider.api.launch import ANNOTATION
 from outrider.cluster.objects import Deployment, Pod
-from outrider.controller.readiness import Workload
+from outrider.controller.reconcile.readiness import Workload
 from outrider.plan.names import CANARY, CONTAINER, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, labels
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

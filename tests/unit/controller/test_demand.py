@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.controller.demand import Capacity, Demand, demand
 from outrider.controller.demand_metrics import DemandMetrics
-from outrider.tuning.window import Gap, GapReason, Observation, Window
+from outrider.controller.tune.demand import Capacity, Demand, demand
+from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 
 K0 = Schedule.constant(0)
 HUNDRED = Capacity(100)

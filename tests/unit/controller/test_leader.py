@@ -13,12 +13,12 @@ import pytest
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS
 from outrider.controller import leader
-from outrider.controller.demand import Demand
 from outrider.controller.leader import Leader
 from outrider.controller.neighbours import Alone, Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import Settings
 from outrider.controller.territory import Territory
+from outrider.controller.tune.demand import Demand
 from outrider.controller.watch import ClusterWatch
 from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until

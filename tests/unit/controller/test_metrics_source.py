@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from outrider.api.reasons import MetricsReason
-from outrider.controller.metrics_source import open_source
 from outrider.controller.settings import MetricsSourceKind, Settings
+from outrider.controller.tune.metrics_source import open_source
 from outrider.telemetry.pod_scrape import PodScrapeSource
 from outrider.telemetry.prometheus import PrometheusSource
 from outrider.telemetry.source import MetricsError

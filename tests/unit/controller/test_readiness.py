@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from outrider.api.reasons import ConditionType, DegradedReason
-from outrider.controller.readiness import Trouble, Workload, blocked, find_trouble, judge
+from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, find_trouble, judge
 from tests.unit.controller.factories import NOW, a_condition, a_pod, a_workload
 
 NO_KEY = "couldn't find key token in Secret default/hf"

@@ -9,8 +9,8 @@ import pytest
 
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import DEPLOYMENTS
-from outrider.controller import reconcile
-from outrider.controller.reconcile import Reconciler
+from outrider.controller.reconcile import reconciler
+from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.store import Key, Store
 from outrider.plan import PlanSettings
 from outrider.plan.names import REVISION_LABEL
@@ -146,7 +146,7 @@ async def test_a_defect_that_one_model_brings_to_light_is_told_in_its_status(
         raise RecursionError("maximum recursion depth exceeded")
 
     place = Place()
-    monkeypatch.setattr(reconcile, "plan", defect)
+    monkeypatch.setattr(reconciler, "plan", defect)
     await place.failing_passes(RecursionError(), times=3)
 
     assert place.conditions == {"Ready": "Blocked", "Progressing": "Blocked", "Degraded": "ReconcileFailed"}
@@ -210,7 +210,7 @@ async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_o
         raise OverflowError("date value out of range")
 
     place = Place()
-    monkeypatch.setattr("outrider.controller.store_fleet._relaunching", defect)
+    monkeypatch.setattr("outrider.controller.tune.store_fleet._relaunching", defect)
     await place.passes()
 
     assert place.conditions == {

@@ -14,8 +14,8 @@ from outrider.api.reasons import (
     ReadyReason,
 )
 from outrider.api.status import Status
-from outrider.controller.readiness import Trouble, Verdict, blocked, judge
-from outrider.controller.report import Report, own_part, status_part, transitions
+from outrider.controller.reconcile.readiness import Trouble, Verdict, blocked, judge
+from outrider.controller.reconcile.report import Report, own_part, status_part, transitions
 from tests.unit.controller.factories import NOW, a_pod, a_workload
 
 SERVING = judge(a_workload(a_pod(ready=True)), NOW)

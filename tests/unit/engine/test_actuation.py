@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.controller.actuation import push_to_all
 from outrider.controller.settings import Settings
+from outrider.controller.tune.actuation import push_to_all
 from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.errors import StaleTerm
 from outrider.engine.signing import SigningKey

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry
 
-from outrider.controller.demand import Demand
 from outrider.controller.demand_metrics import DemandMetrics
+from outrider.controller.tune.demand import Demand
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "autoscaling"

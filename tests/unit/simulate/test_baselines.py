@@ -12,8 +12,8 @@ from outrider.simulate.contenders import Brief, make
 from outrider.simulate.model_only import ModelOnly
 from outrider.simulate.tuners import Law, hand_table
 from outrider.simulate.windows import Stretch, window_of
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.window import Window
 
 KS = (0, 1, 2, 3, 5, 8)
 LAW = Policy(candidates=KS, max_num_seqs=64)

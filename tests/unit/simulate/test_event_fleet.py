@@ -13,7 +13,7 @@ from outrider.simulate.fleet import Fleet
 from outrider.simulate.scenario_runs import run_scenario, truth_of
 from outrider.simulate.scenarios import EventScenario
 from outrider.tuning.decision import Probe, Slice
-from outrider.tuning.window import Gap, GapReason, Observation, Window
+from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from tests.unit.simulate.factories import EDGES, K1, a_scenario, closed, opened
 
 

@@ -13,7 +13,7 @@ from outrider.simulate.scenario_runs import run_scenario, truth_of
 from outrider.simulate.scenarios import FormulaScenario
 from outrider.simulate.step_time import read_formula
 from outrider.simulate.tables_file import TableError
-from outrider.tuning.window import Window
+from outrider.tuning.observe.window import Window
 from tests.unit.simulate.factories import CODE, EDGES, VISIBLE, a_step
 
 ENTRY = json.loads(VISIBLE.read_text(encoding="utf-8"))["formulas"][0]

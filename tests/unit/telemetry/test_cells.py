@@ -18,7 +18,7 @@ from outrider.telemetry.series import (
     series_key,
 )
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Cell, Gap, GapReason, Window
+from outrider.tuning.observe.window import Cell, Gap, GapReason, Window
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 
 POD = PodKey("default", "a")

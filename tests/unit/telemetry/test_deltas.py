@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 
 from outrider.telemetry.deltas import NoWindow, delta
-from outrider.tuning.window import GapReason
+from outrider.tuning.observe.window import GapReason
 
 
 def refused(*values: float) -> NoWindow:

@@ -15,7 +15,7 @@ from outrider.telemetry.promql import around, query
 from outrider.telemetry.series import MOST_SAMPLES, MOST_SERIES, PodKey, PodMetrics, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, AnswerTooLarge
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Gap, GapReason
+from outrider.tuning.observe.window import Gap, GapReason
 from tests.unit.telemetry.factories import a_row, a_server, answering
 from tests.unit.telemetry.fleet_server import FleetServer, selects
 

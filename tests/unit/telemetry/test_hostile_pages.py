@@ -10,7 +10,7 @@ from outrider.telemetry import names
 from outrider.telemetry.page import Misread, read_text
 from outrider.telemetry.series import MOST_SERIES, Unreadable
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Gap, GapReason
+from outrider.tuning.observe.window import Gap, GapReason
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
 from tests.unit.telemetry.test_pod_scrape import A, Answer, B, Engines, page, text, usable
 

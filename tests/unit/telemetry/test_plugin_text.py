@@ -6,8 +6,8 @@ from outrider.telemetry import names
 from outrider.telemetry.page import read_text
 from outrider.telemetry.series import CellSeries, SeriesKey, pod_series
 from outrider.telemetry.windows import build_window
+from outrider.tuning.observe.window import Cell, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.window import Cell, Window
 from outrider_engine import exposition
 from outrider_engine.bins import batch_bins
 from outrider_engine.measure import CellSums

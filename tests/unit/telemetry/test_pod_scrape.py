@@ -17,7 +17,7 @@ from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Targe
 from outrider.telemetry.series import CellSeries, PodKey, PodMetrics, Sample, Unreadable
 from outrider.telemetry.source import EnginesUnreachable
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Window
+from outrider.tuning.observe.window import Window
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
 
 A, B = PodKey("default", "a"), PodKey("default", "b")

@@ -23,7 +23,7 @@ from outrider.telemetry.series import (
 )
 from outrider.telemetry.windows import build_window
 from outrider.tuning.law import decide
-from outrider.tuning.window import Gap, Window
+from outrider.tuning.observe.window import Gap, Window
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_row, exposition
 from tests.unit.tuning.factories import a_policy, a_start
 

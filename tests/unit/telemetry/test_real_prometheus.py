@@ -21,7 +21,7 @@ from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceRefused
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Gap, Window
+from outrider.tuning.observe.window import Gap, Window
 from tests.unit.telemetry.factories import ALL_COUNTERS, Counters, PluginCounters, a_server, exposition
 
 BINARY = shutil.which("prometheus")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outrider.telemetry import names
-from outrider.tuning.window import GapReason
+from outrider.tuning.observe.window import GapReason
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text(encoding="utf-8")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outrider.telemetry import names
 from outrider.telemetry.series import PodKey, PodSeries, Sample
 from outrider.telemetry.windows import build_window
-from outrider.tuning.window import Gap, GapReason, Window
+from outrider.tuning.observe.window import Gap, GapReason, Window
 from tests.unit.telemetry.factories import Counters, a_series
 
 POD = PodKey("default", "a")

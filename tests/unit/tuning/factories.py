@@ -10,9 +10,9 @@ from math import exp, log
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision
 from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Cell, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
-from outrider.tuning.window import Cell, Observation, Window
 
 CANDIDATES = (0, 1, 2, 3, 5)
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from unittest import mock
 
-from outrider.tuning import choose
+from outrider.tuning.choose import choice
 from outrider.tuning.decision import Decision, DecisionReason
 from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
-from outrider.tuning.window import Gap, GapReason, Observation, Window
 from tests.unit.tuning.factories import Engine, a_policy, a_start, a_window, run
 
 NOW = 1000.0
@@ -26,7 +26,7 @@ class Tick:
     state: TunerState
     seen: Sequence[Observation]
     policy: Policy = field(default_factory=a_policy)
-    chooser: int | None = None  # a K that `choose.challenger` insists on; None: the real one
+    chooser: int | None = None  # a K that `choice.challenger` insists on; None: the real one
 
     def decide(self) -> Decision:
         with self._chooser():
@@ -37,7 +37,7 @@ class Tick:
         if self.chooser is None:
             yield
             return
-        with mock.patch.object(choose, "challenger", return_value=self.chooser):
+        with mock.patch.object(choice, "challenger", return_value=self.chooser):
             yield
 
 

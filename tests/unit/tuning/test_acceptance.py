@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.acceptance import Profile
-from outrider.tuning.readings import Reading, read
+from outrider.tuning.estimate.acceptance import Profile
+from outrider.tuning.observe.readings import Reading, read
 from tests.unit.tuning.factories import CANDIDATES, a_cell, a_policy, an_exact_window
 
 POLICY = a_policy()

@@ -8,11 +8,11 @@ from math import log
 
 import numpy as np
 
-from outrider.tuning.belief import Belief
-from outrider.tuning.choose import challenger, follow, reverted, seen, usable
+from outrider.tuning.choose.choice import challenger, follow, reverted, seen, usable
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.surface import Known
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
-from outrider.tuning.surface import Known
 from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start
 
 POLICY = a_policy()

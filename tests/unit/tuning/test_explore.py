@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from outrider.tuning.belief import Belief
-from outrider.tuning.explore import Terms, next_slice, plan
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.explore.slices import Terms, next_slice, plan
 
 TERMS = Terms(
     seconds=1.0,

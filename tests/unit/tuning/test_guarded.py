@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from outrider.tuning import guardrails
+from outrider.tuning.choose import guardrails
 from outrider.tuning.decision import Decision, Kind
 from tests.unit.tuning.guarded import SIGHT, STEP, TRYING, Scene
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.tuning import guardrails
-from outrider.tuning.acceptance import Profile
-from outrider.tuning.belief import Belief
+from outrider.tuning.choose import guardrails
+from outrider.tuning.choose.guardrails import Sight, Step
 from outrider.tuning.decision import DecisionReason
-from outrider.tuning.guardrails import Sight, Step
+from outrider.tuning.estimate.acceptance import Profile
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.observe.readings import Readings, read
+from outrider.tuning.observe.window import Gap, GapReason
 from outrider.tuning.policy import Policy
-from outrider.tuning.readings import Readings, read
 from outrider.tuning.state import BinState
 from outrider.tuning.view import View
-from outrider.tuning.window import Gap, GapReason
 from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window
 
 NOW = 1000.0

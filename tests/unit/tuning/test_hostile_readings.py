@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.belief import residuals
+from outrider.tuning.estimate.belief import residuals
+from outrider.tuning.estimate.surface import MOST_KNOWN
 from outrider.tuning.law import decide
-from outrider.tuning.readings import read
+from outrider.tuning.observe.readings import read
+from outrider.tuning.observe.window import Cell
 from outrider.tuning.state import TunerState
-from outrider.tuning.surface import MOST_KNOWN
-from outrider.tuning.window import Cell
 from tests.unit.tuning.factories import CANDIDATES, a_cell, a_policy, a_start, an_exact_window
 
 POLICY = a_policy()

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.controller.tuner_memory import read_estimates, read_knowledge
+from outrider.controller.tune.memory import read_estimates, read_knowledge
+from outrider.tuning.estimate.surface import MOST_KNOWN
 from outrider.tuning.law import decide
 from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
-from outrider.tuning.surface import MOST_KNOWN
 from tests.unit.tuning.factories import Engine, a_policy, a_start, run
 from tests.unit.tuning_loop.factories import a_model
 

@@ -15,11 +15,11 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, StructuralOff
 from outrider.tuning.decision import Decision
 from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch import Relaunching, Scene, Verdict, judge
-from outrider.tuning.relaunch_state import RelaunchState
+from outrider.tuning.relaunch.rules import Relaunching, Scene, Verdict, judge
+from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
-from outrider.tuning.window import Window
 from tests.unit.tuning.factories import (
     CODE,
     Engine,

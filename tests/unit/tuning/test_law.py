@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from outrider.api.schedule import Schedule, Tier
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Structural
 from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, Ledger, Trial, TunerState
 from outrider.tuning.stored import from_wire, to_wire
-from outrider.tuning.window import Gap, GapReason, Observation, Window
 from tests.unit.tuning.factories import (
     CANDIDATES,
     CODE,

@@ -16,11 +16,11 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff
-from outrider.tuning.belief import Belief
 from outrider.tuning.decision import Decision, DecisionReason, Kind, Outlook, Structural
-from outrider.tuning.relaunch import Relaunching, Scene, Verdict, judge
-from outrider.tuning.relaunch_state import RelaunchState
-from outrider.tuning.tax import Tax
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.tax import Tax
+from outrider.tuning.relaunch.rules import Relaunching, Scene, Verdict, judge
+from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start
 
 POLICY = a_policy()

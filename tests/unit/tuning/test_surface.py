@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.tuning.surface import Known, Point, predict
+from outrider.tuning.estimate.surface import Known, Point, predict
 from tests.unit.tuning.factories import a_policy
 
 POLICY = a_policy()

@@ -9,12 +9,12 @@ import pytest
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision, Reference
+from outrider.tuning.estimate.tax import Sample, Tax
 from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import from_wire, to_wire
-from outrider.tuning.tax import Sample, Tax
-from outrider.tuning.window import Window
 from tests.unit.tuning.factories import (
     Engine,
     a_cell,

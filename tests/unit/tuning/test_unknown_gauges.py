@@ -9,8 +9,8 @@ import pytest
 
 from outrider.tuning.decision import Decision, DecisionReason
 from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Window
 from outrider.tuning.state import TunerState
-from outrider.tuning.window import Window
 from tests.unit.tuning.factories import Engine, a_policy, a_start
 
 POLICY = a_policy()

@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.belief import Belief
-from outrider.tuning.choose import follow, seen
+from outrider.tuning.choose.choice import follow, seen
 from outrider.tuning.decision import Decision
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.surface import Known
+from outrider.tuning.observe.window import Observation
 from outrider.tuning.state import BinState, TunerState
-from outrider.tuning.surface import Known
-from outrider.tuning.window import Observation
 from tests.unit.tuning.factories import CANDIDATES, Engine, a_policy, run
 from tests.unit.tuning.test_law import HISTORIES, after
 

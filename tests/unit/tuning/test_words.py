@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision, DecisionReason, Kind
+from outrider.tuning.observe.window import Gap, GapReason, Observation
 from outrider.tuning.state import BinState, TunerState
-from outrider.tuning.window import Gap, GapReason, Observation
 from outrider.tuning.words import change, changed_rows, reason
 from tests.unit.tuning.factories import Engine, a_policy, a_start, run
 from tests.unit.tuning.test_choose import a_belief

@@ -14,11 +14,11 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
-from outrider.controller.actuation import EnginePod
-from outrider.controller.epochs import Epochs
-from outrider.controller.fleet import StateDeleted, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.tuning_loop import TuningLoop
+from outrider.controller.tune.actuation import EnginePod
+from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.fleet import StateDeleted, TunedModel
+from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError

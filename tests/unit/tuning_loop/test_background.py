@@ -13,9 +13,9 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.cluster.errors import Unavailable
-from outrider.controller import launching, outbox, restoring
-from outrider.controller.outbox import Outbox
-from outrider.controller.tuning_events import Event
+from outrider.controller.tune import background_writes, launching, restoring
+from outrider.controller.tune.background_writes import Outbox
+from outrider.controller.tune.events import Event
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
@@ -102,7 +102,7 @@ async def test_events_keep_their_order_while_they_wait(engines: EngineClient) ->
 async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_WRITE_SECONDS", 0.02)
+    monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 0.02)
     async with serving(FakeEngine()) as pods, asyncio.timeout(10):
         world = World([a_model(*pods)], outage=OUTAGE)
         world.hang("apply_status", "m")
@@ -132,7 +132,7 @@ async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
     box = Outbox(world, world)
     box.tell(MODEL, [Event(EventReason.RETUNED, str(number)) for number in range(100)])
     await box.emptied()
-    assert world.notes == [str(number) for number in range(100 - outbox._MOST_EVENTS, 100)]
+    assert world.notes == [str(number) for number in range(100 - background_writes._MOST_EVENTS, 100)]
 
 
 async def test_at_the_end_of_the_loop_a_hanging_write_is_left_and_what_was_learnt_is_kept(

@@ -12,15 +12,15 @@ import pytest
 from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
-from outrider.controller import doorman
-from outrider.controller.actuation import EnginePod
-from outrider.controller.doorman import greet_forever
-from outrider.controller.epochs import Epochs
-from outrider.controller.fleet import TunedModel
-from outrider.controller.model_tuner import ModelTuner, Timing
+from outrider.controller.tune import doorman
+from outrider.controller.tune.actuation import EnginePod
+from outrider.controller.tune.doorman import greet_forever
+from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.fleet import TunedModel
+from outrider.controller.tune.model_tuner import ModelTuner, Timing
 from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.state import EngineState
-from outrider.tuning.relaunch import Relaunching
+from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import NOW, World, a_model
 

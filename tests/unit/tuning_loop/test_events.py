@@ -12,11 +12,11 @@ from outrider.api.launch import Launch
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
-from outrider.controller import model_tuner
+from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
-from outrider.tuning.relaunch import Relaunching
+from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
 from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s

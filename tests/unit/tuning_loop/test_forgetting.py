@@ -15,7 +15,7 @@ from outrider.api.reasons import EventReason
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.cluster.errors import Unavailable
-from outrider.controller.tuning_loop import TuningLoop
+from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step

@@ -12,9 +12,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from outrider.api.speculation import TuningMode
-from outrider.controller import doorman, tuning_loop
-from outrider.controller.actuation import EnginePod
-from outrider.controller.tuning_loop import TuningLoop
+from outrider.controller.tune import doorman, tuning_loop
+from outrider.controller.tune.actuation import EnginePod
+from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError
 from outrider.engine.state import EngineState

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outrider.api.speculation import TuningMode
-from outrider.controller import model_tuner, tuning_loop
+from outrider.controller.tune import model_tuner, tuning_loop
 from outrider.engine.client import EngineClient
 from outrider.engine.state import EngineState
 from outrider.tuning.decision import Decision, Probe, Slice

@@ -8,11 +8,11 @@ import pytest
 
 from outrider.api.annotations import Instructions
 from outrider.api.schedule import Schedule
-from outrider.controller import model_tuner
+from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.tuning.decision import Decision
-from outrider.tuning.window import Observation, Window
+from outrider.tuning.observe.window import Observation, Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step

@@ -10,7 +10,7 @@ import pytest
 from outrider.api.annotations import Instructions
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
-from outrider.controller import model_tuner
+from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, DecisionReason, Kind

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.controller import tuning_loop
-from outrider.controller.tuning_loop import TuningLoop
+from outrider.controller.tune import tuning_loop
+from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model

@@ -13,12 +13,12 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.errors import ClusterError
-from outrider.controller import model_tuner
-from outrider.controller.actuation import EnginePod
+from outrider.controller.tune import model_tuner
+from outrider.controller.tune.actuation import EnginePod
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Outlook, Structural
-from outrider.tuning.relaunch import Relaunching
-from outrider.tuning.window import Observation
+from outrider.tuning.observe.window import Observation
+from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning.test_relaunch import an_outlook
 from tests.unit.tuning_loop.factories import World, a_model, step

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outrider.api.crd import PRINTER_COLUMNS
-from outrider.controller import model_tuner
+from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Reference, Speedup
 from tests.unit.engine.fake_engine import FakeEngine, serving

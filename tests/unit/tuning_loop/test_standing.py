@@ -11,7 +11,7 @@ from outrider.api.annotations import Instructions, Override
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
-from outrider.controller import model_tuner
+from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision
 from tests.unit.engine.fake_engine import FakeEngine, serving

@@ -13,10 +13,10 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.cluster.errors import NameTaken, Unavailable
-from outrider.controller.tuner_memory import Knowledge, read_estimates, read_knowledge, write_knowledge
+from outrider.controller.tune.memory import Knowledge, read_estimates, read_knowledge, write_knowledge
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import BinEstimates, Estimate
-from outrider.tuning.relaunch_state import RelaunchState
+from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import LARGEST_BYTES
 from tests.unit.engine.fake_engine import FakeEngine, serving
@@ -207,7 +207,7 @@ async def test_a_state_that_is_too_large_is_told_once_and_not_written(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "outrider.controller.state_keeper.write_knowledge", lambda _: "x" * (LARGEST_BYTES + 1)
+        "outrider.controller.tune.state_keeper.write_knowledge", lambda _: "x" * (LARGEST_BYTES + 1)
     )
     world = World([MODEL])
     with world.loop(engines) as loop:

@@ -1,0 +1,250 @@
+"""One level-triggered pass over one SpeculativeModel: read, plan, apply, prune, report."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
+from outrider.api.reasons import DegradedReason
+from outrider.api.resource import SpeculativeModel
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
+from outrider.cluster.events import EventWriter
+from outrider.cluster.objects import Deployment, Pod
+from outrider.cluster.ownership import Owner
+from outrider.cluster.resources import DEPLOYMENTS
+from outrider.controller.answers import Answers
+from outrider.controller.children import Children
+from outrider.controller.launch_desk import read_order
+from outrider.controller.reconcile.readiness import Trouble, Verdict, Workload, blocked, judge
+from outrider.controller.reconcile.report import Report, StatusReporter
+from outrider.controller.store import Key, Store, StoredModel
+from outrider.controller.tune.store_fleet import StoreFleet
+from outrider.plan import ControlKeys, Plan, PlanSettings, Role, Serving, plan, revision
+from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN_SECONDS = 30.0
+_TOLD_FROM = 3
+"""A failure that passes is not worth a condition."""
+_FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
+_NO_KEYS = ControlKeys(private="", public="")
+"""Enough for a plan of which only the revisions are looked at."""
+
+
+class Reconciler:
+    """Makes the cluster agree with a model's spec, as often as asked.
+
+    There is no finalizer: children go with their owner by garbage collection.
+    contest: what to say in the status of a namespace's models about other operators.
+    now: wall clock, for conditions.
+    overtaken: see `Answers`.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        store: Store,
+        *,
+        settings: PlanSettings,
+        contest: Callable[[str], tuple[Verdict, ...]] = lambda _: (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        overtaken: Callable[[Key], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._contest = contest
+        self._settings = settings
+        self._now = now
+        self._children = Children(cluster, store)
+        self._fleet = StoreFleet(store)
+        self._failures: Counter[Key] = Counter()
+        self._reporter = StatusReporter(cluster, Answers(store, overtaken), EventWriter(cluster))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass; answers seconds until the next look, None where events suffice.
+
+        Raises:
+            Exception: the pass could not be finished; the caller backs off and repeats it. From the third
+                time in a row on, the model's status tells of it.
+        """
+        stored = self._store.models.get(key)
+        if stored is None or stored.metadata.deletion_timestamp is not None:
+            self._store.keys.pop(key, None)
+            self._failures.pop(key, None)
+            return None
+        try:
+            report = await self._carry_out(key, stored)
+            await self._write(stored, report)
+        except Exception as error:
+            await self._tell_of_failure(key, stored, error)
+            raise
+        self._failures.pop(key, None)
+        return report.look_again_seconds
+
+    async def _write(self, stored: StoredModel, report: Report) -> None:
+        told = replace(report, verdicts=(*report.verdicts, *self._contest(stored.metadata.namespace)))
+        with suppress(NotFound):  # The model is gone.
+            await self._reporter.write(stored, told, now=self._now())
+
+    async def _tell_of_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
+        self._failures[key] += 1
+        if self._failures[key] < _TOLD_FROM:
+            return
+        try:
+            await self._write(stored, self._failing(key, stored, error))
+        except Exception as another:  # noqa: BLE001 - the caller gets the first error, which is repeated
+            log.warning("%s: a failure is not in its status: %s: %s", key, type(another).__name__, another)
+
+    async def _carry_out(self, key: Key, stored: StoredModel) -> Report:
+        if stored.model is None:
+            return self._blocked(key, Trouble(DegradedReason.INVALID_SPEC, stored.problem or "unreadable"))
+        owner = _owner(key, stored)
+        try:
+            signing_key = await self._children.signing_key(owner)
+            keys = ControlKeys(private=signing_key.private_pem, public=signing_key.public_pem)
+            order, trouble = self._order(owner)
+            wanted = self._plan(key, stored.model, keys, order)
+            if wanted.problems:
+                return self._blocked(key, Trouble(*wanted.problems[0]))
+            try:
+                await self._children.apply(owner, wanted.children)
+            except NameTaken as error:
+                if not order.canary:
+                    raise
+                # The replicas do not depend on the canary; where it is their own name that is taken,
+                # this fails again.
+                trouble = Trouble(DegradedReason.NAME_TAKEN, f"No canary: {error.message}")
+                wanted = self._plan(key, stored.model, keys, replace(order, canary=False))
+                await self._children.apply(owner, wanted.children)
+            await self._children.prune(owner, wanted.children)
+        except NameTaken as error:
+            return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
+        except Refused as error:
+            return self._blocked(key, Trouble(DegradedReason.APPLY_REFUSED, error.message), 60.0)
+        self._store.keys[key] = signing_key
+        trouble = trouble or self._not_tuned(stored)
+        return self._progress(key, stored.model, wanted, besides=trouble)
+
+    def _plan(self, key: Key, model: SpeculativeModel, keys: ControlKeys, order: LaunchOrder) -> Plan:
+        serving = self._serving(key, model)
+        return plan(model, settings=self._settings, keys=keys, order=order, serving=serving)
+
+    def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
+        try:
+            return read_order(self._store, owner), None
+        except ValueError as error:
+            return LaunchOrder(), Trouble(DegradedReason.LAUNCH_ORDER_UNREADABLE, str(error))
+
+    def _not_tuned(self, stored: StoredModel) -> Trouble | None:
+        try:
+            self._fleet.tuned(stored)
+        except Exception as error:  # noqa: BLE001 - its engines serve, whatever the tuner cannot work with
+            return Trouble(DegradedReason.NOT_TUNED, f"{type(error).__name__}: {error}")
+        return None
+
+    def _failing(self, key: Key, stored: StoredModel, error: Exception) -> Report:
+        """Where the API server is the cause, the pods tell all the same how the model serves."""
+        trouble = Trouble(DegradedReason.RECONCILE_FAILED, f"{_FAILING}: {type(error).__name__}: {error}")
+        if stored.model is None or not isinstance(error, ClusterError):
+            return self._blocked(key, trouble)
+        order, _ = self._order(_owner(key, stored))
+        wanted = self._plan(key, stored.model, _NO_KEYS, order)
+        return self._progress(key, stored.model, wanted, above=trouble)
+
+    def _progress(
+        self,
+        key: Key,
+        model: SpeculativeModel,
+        wanted: Plan,
+        *,
+        above: Trouble | None = None,
+        besides: Trouble | None = None,
+    ) -> Report:
+        pods = self._store.pods_of(key)
+        workload = Workload(
+            wanted=model.spec.replicas,
+            deployments=self._deployments(key, wanted),
+            pods=pods,
+            current=tuple(pod for pod in _staying(pods) if _revision(pod) in wanted.revisions),
+            of_spec=_of_spec(model, _staying(pods), self._settings),
+        )
+        verdicts = judge(workload, self._now(), above=above, besides=besides)
+        waiting = workload.current_ready < workload.wanted or besides is not None
+        wanted_pods = model.spec.replicas
+        return _report(key, workload, verdicts, wanted_pods, _LOOK_AGAIN_SECONDS if waiting else None)
+
+    def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
+        ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
+        canaries = tuple(pod for pod in ready if _role(pod) is Role.CANARY)
+        return Serving(
+            replicas=len(ready) - len(canaries), canaries=len(_of_spec(model, canaries, self._settings))
+        )
+
+    def _blocked(self, key: Key, trouble: Trouble, look_again_seconds: float | None = None) -> Report:
+        workload = Workload(wanted=0, deployments=(), pods=self._store.pods_of(key), current=(), of_spec=())
+        stored = self._store.models.get(key)
+        wanted = stored.model.spec.replicas if stored is not None and stored.model is not None else None
+        return _report(key, workload, blocked(trouble), wanted, look_again_seconds)
+
+    def _deployments(self, key: Key, wanted: Plan) -> tuple[Deployment, ...]:
+        names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
+        shelf = self._store.children[DEPLOYMENTS]
+        stored = (shelf.get(Key(key.namespace, name)) for name in names)
+        return tuple(Deployment.model_validate(entry.raw) for entry in stored if entry is not None)
+
+
+def _owner(key: Key, stored: StoredModel) -> Owner:
+    return Owner(key.namespace, key.name, stored.metadata.uid)
+
+
+def _revision(pod: Pod) -> str | None:
+    return pod.metadata.labels.get(REVISION_LABEL)
+
+
+def _role(pod: Pod) -> Role:
+    return Role.CANARY if pod.metadata.labels.get(ROLE_LABEL) == CANARY else Role.REPLICA
+
+
+def _staying(pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.metadata.deletion_timestamp is None)
+
+
+def _of_spec(model: SpeculativeModel, pods: Sequence[Pod], settings: PlanSettings) -> tuple[Pod, ...]:
+    """The pods that the present spec gives when it is launched as each of them was."""
+    ways = {pod.metadata.name: (pod.metadata.annotations.get(ANNOTATION, ""), _role(pod)) for pod in pods}
+    wanted = {(text, role): _revision_of(model, text, role, settings) for text, role in set(ways.values())}
+    return tuple(
+        pod for pod in pods if (expected := wanted[ways[pod.metadata.name]]) and _revision(pod) == expected
+    )
+
+
+def _revision_of(model: SpeculativeModel, text: str, role: Role, settings: PlanSettings) -> str | None:
+    try:
+        return revision(model, Launch.parse(text), role, settings=settings)
+    except ValueError:
+        return None
+
+
+def _report(
+    key: Key,
+    workload: Workload,
+    verdicts: tuple[Verdict, ...],
+    wanted: int | None,
+    look_again_seconds: float | None,
+) -> Report:
+    return Report(
+        verdicts=verdicts,
+        wanted=wanted,
+        replicas=len(workload.pods),
+        ready_replicas=workload.ready,
+        updated_replicas=len(workload.current),
+        selector=f"{MODEL_LABEL}={key.name}",
+        url=f"http://{key.name}.{key.namespace}.svc",
+        look_again_seconds=look_again_seconds,
+    )

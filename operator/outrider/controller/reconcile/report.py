@@ -1,0 +1,159 @@
+"""The part of the status that reconcile owns: written when it differs, told as Events on transitions."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from outrider.api.conditions import Condition, ConditionStatus, apply_transition
+from outrider.api.reasons import ConditionType, EventReason, ReadyReason
+from outrider.api.status import Status
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.events import EventWriter
+from outrider.cluster.ownership import MANAGER, Owner
+from outrider.controller.answers import Answers
+from outrider.controller.reconcile.readiness import Verdict, cause
+from outrider.controller.store import StoredModel, key_of
+
+log = logging.getLogger(__name__)
+
+_OWN_CONDITIONS = (
+    ConditionType.READY,
+    ConditionType.PROGRESSING,
+    ConditionType.DEGRADED,
+    ConditionType.CONTESTED,
+)
+_OWN_FIELDS = (
+    "observedGeneration",
+    "reason",
+    "serving",
+    "replicas",
+    "readyReplicas",
+    "updatedReplicas",
+    "selector",
+    "url",
+)
+_WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one pass found. look_again_seconds: when to look without being called, None for never."""
+
+    verdicts: tuple[Verdict, ...]
+    wanted: int | None  # pods that the spec asks for; None where it cannot be read
+    replicas: int
+    ready_replicas: int
+    updated_replicas: int
+    selector: str
+    url: str
+    look_again_seconds: float | None
+
+
+class StatusReporter:
+    """Writes reports."""
+
+    def __init__(self, cluster: ClusterClient, answers: Answers, events: EventWriter) -> None:
+        self._cluster = cluster
+        self._answers = answers
+        self._events = events
+
+    async def write(self, stored: StoredModel, report: Report, *, now: datetime) -> None:
+        """Apply the report unless the stored status says the same already.
+
+        Raises:
+            ClusterError: not written.
+        """
+        before = stored.status
+        after = status_part(report, before, generation=stored.metadata.generation, now=now)
+        if after == own_part(stored.raw.get("status") or {}):
+            return
+        metadata = stored.metadata
+        answer = await self._cluster.apply_status(metadata.namespace, metadata.name, after, manager=MANAGER)
+        self._answers.keep(answer, key_of(metadata))
+        owner = Owner(metadata.namespace, metadata.name, metadata.uid)
+        for reason, note in transitions(before, report.verdicts):
+            warning = reason in _WARNINGS
+            level = logging.WARNING if warning else logging.INFO
+            log.log(level, "%s/%s %s: %s", owner.namespace, owner.name, reason, note)
+            await self._events.emit(owner, reason, note, severity="Warning" if warning else "Normal")
+
+
+def status_part(report: Report, before: Status, *, generation: int, now: datetime) -> dict[str, object]:
+    """The wire form of what reconcile owns in the status."""
+    conditions = [
+        apply_transition(
+            before.condition(verdict.type),
+            Condition(
+                type=verdict.type.value,
+                status=verdict.status,
+                reason=verdict.reason.value,
+                message=verdict.message,
+                observed_generation=generation,
+                last_transition_time=now,
+            ),
+            now,
+        )
+        for verdict in report.verdicts
+    ]
+    part = Status(
+        observed_generation=generation,
+        reason=cause(report.verdicts),
+        serving=None if report.wanted is None else f"{report.ready_replicas}/{report.wanted}",
+        replicas=report.replicas,
+        ready_replicas=report.ready_replicas,
+        updated_replicas=report.updated_replicas,
+        selector=report.selector,
+        url=report.url,
+        conditions=conditions,
+    )
+    return part.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude={"speculation", "decisions"}
+    )
+
+
+def transitions(before: Status, verdicts: tuple[Verdict, ...]) -> list[tuple[EventReason, str]]:
+    """What changed so that people want to be told, as reason and note."""
+    told: list[tuple[EventReason, str]] = []
+    now_by_type = {verdict.type: verdict for verdict in verdicts}
+    ready, was_ready = now_by_type[ConditionType.READY], before.condition(ConditionType.READY)
+    if ready.status is ConditionStatus.TRUE and not _true(was_ready):
+        told.append((EventReason.READY, ready.message))
+    if ready.status is ConditionStatus.FALSE and _true(was_ready):
+        told.append((EventReason.NOT_READY, f"{ready.reason}: {ready.message}"))
+    degraded, was_degraded = now_by_type.get(ConditionType.DEGRADED), before.condition(ConditionType.DEGRADED)
+    if degraded is not None and (was_degraded is None or was_degraded.reason != degraded.reason):
+        told.append((EventReason.DEGRADED, f"{degraded.reason}: {degraded.message}"))
+    # A pod in trouble that merely went away has not recovered.
+    over = ready.status is ConditionStatus.TRUE or _was_blocked(before)
+    if degraded is None and was_degraded is not None and over:
+        told.append((EventReason.RECOVERED, f"{was_degraded.reason} is over"))
+    contested, was_contested = (
+        now_by_type.get(ConditionType.CONTESTED),
+        before.condition(ConditionType.CONTESTED),
+    )
+    if contested is not None and was_contested is None:
+        told.append((EventReason.CONTESTED, contested.message))
+    if contested is None and was_contested is not None:
+        told.append((EventReason.UNCONTESTED, "No other operator watches this model."))
+    return told
+
+
+def _was_blocked(before: Status) -> bool:
+    ready = before.condition(ConditionType.READY)
+    return ready is not None and ready.reason == ReadyReason.BLOCKED
+
+
+def _true(condition: Condition | None) -> bool:
+    return condition is not None and condition.status is ConditionStatus.TRUE
+
+
+def own_part(raw: dict[str, Any]) -> dict[str, object]:
+    """What reconcile owns in a stored status, in the form and order of `status_part`."""
+    part: dict[str, object] = {name: raw[name] for name in _OWN_FIELDS if name in raw}
+    own = {kind.value: index for index, kind in enumerate(_OWN_CONDITIONS)}
+    conditions = [dict(entry) for entry in raw.get("conditions") or () if entry.get("type") in own]
+    part["conditions"] = sorted(conditions, key=lambda entry: own[entry["type"]])
+    return part

@@ -1,0 +1,71 @@
+"""What is said and done about models that two installations of the operator watch.
+
+The one that manages them says so in their status. The other one leaves them alone, and says so in an
+Event: a second writer of the condition would contend for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from outrider.api.conditions import ConditionStatus
+from outrider.api.reasons import ConditionType, ContestReason, EventReason
+from outrider.cluster.events import EventWriter
+from outrider.cluster.installation import Installation
+from outrider.cluster.ownership import Owner
+from outrider.controller.reconcile.readiness import Verdict
+from outrider.controller.store import Key, Store
+from outrider.controller.territory import Territory
+from outrider.controller.tune.fleet import Fleet, TunedModel
+
+_REMEDY = "Uninstall one of them, or give each its own watchNamespaces."
+
+
+def contest(territory: Territory, namespace: str) -> tuple[Verdict, ...]:
+    """The condition of models that others would manage too; none where nobody would."""
+    homes = [other.namespace for other in territory.standing_by(namespace)]
+    if not homes:
+        return ()
+    who = f"The operator in namespace {', '.join(homes)} watches this namespace too and stands by. {_REMEDY}"
+    return (Verdict(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, who),)
+
+
+class Bystander:
+    """Tells once of each model by whom it is managed. home: namespace of this installation's Lease."""
+
+    def __init__(self, events: EventWriter, store: Store, *, home: str) -> None:
+        self._events = events
+        self._store = store
+        self._home = home
+        self._told: dict[Key, str] = {}
+
+    async def leave(self, key: Key, ruler: Installation) -> None:
+        """Leave a model to another operator."""
+        stored = self._store.models.get(key)
+        if stored is None:
+            self._told.pop(key, None)
+        elif self._told.get(key) != ruler.namespace:
+            self._told[key] = ruler.namespace
+            note = (
+                f"The operator in namespace {ruler.namespace} manages this model;"
+                f" the one in {self._home} stands by. {_REMEDY}"
+            )
+            owner = Owner(key.namespace, key.name, stored.metadata.uid)
+            await self._events.emit(owner, EventReason.STANDING_BY, note, severity="Warning")
+
+    def take(self, key: Key) -> None:
+        """This installation manages the model."""
+        self._told.pop(key, None)
+
+
+class OwnFleet:
+    """The part of a fleet that this installation manages."""
+
+    def __init__(self, fleet: Fleet, territory: Callable[[], Territory]) -> None:
+        self._fleet = fleet
+        self._territory = territory
+
+    def tuned_models(self) -> Sequence[TunedModel]:
+        """Models that no other operator manages."""
+        territory = self._territory()
+        return [model for model in self._fleet.tuned_models() if territory.ruler(model.namespace) is None]

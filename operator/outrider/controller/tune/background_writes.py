@@ -1,0 +1,149 @@
+"""What one model's ticks leave to be written to the API server, written in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+
+from outrider.api.reasons import ConditionType
+from outrider.cluster.errors import ClusterError
+from outrider.controller.tune.events import Event
+from outrider.controller.tune.fleet import Reporter, StateShelf, TunedModel
+from outrider.controller.tune.memory import Knowledge
+from outrider.controller.tune.report import Report
+from outrider.controller.tune.state_keeper import StateKeeper
+
+log = logging.getLogger(__name__)
+
+_WRITE_SECONDS = 20.0
+"""Longest wait for one write. A status or a state comes again with the next tick; an Event is lost."""
+_NUMBERS_INTERVAL_SECONDS = 10.0
+"""Status is written at once when something happened, and this often when only numbers moved."""
+_MOST_EVENTS = 32
+"""That wait to be written; of more the oldest are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What one tick has to say. ``now``: unix seconds."""
+
+    model: TunedModel
+    report: Report
+    knowledge: Knowledge | None  # None where there is nothing to keep
+    now: float
+
+
+class Outbox:
+    """One write at a time: of reports the latest, all Events in their order, then what was learnt.
+
+    Whatever cannot be written holds up this model's other writes until its deadline, and nothing else.
+    """
+
+    def __init__(self, reporter: Reporter, shelf: StateShelf) -> None:
+        self._reporter = reporter
+        self._keeper = StateKeeper(shelf, lambda model, event: self.tell(model, [event]))
+        self._letter: Letter | None = None
+        self._events: deque[tuple[TunedModel, Event]] = deque(maxlen=_MOST_EVENTS)
+        self._sending: asyncio.Task[None] | None = None
+        self._written: dict[str, object] = {}
+        self._written_at = float("-inf")
+
+    def report(self, letter: Letter) -> None:
+        """Write this, and forget what an earlier letter said and is not written yet."""
+        self._letter = letter
+        self._send_soon()
+
+    def tell(self, model: TunedModel, events: Iterable[Event]) -> None:
+        """Write these Events after those that wait."""
+        self._events.extend((model, event) for event in events)
+        self._send_soon()
+
+    @property
+    def deleted_era(self) -> int | None:
+        """Of the knowledge that somebody deleted last."""
+        return self._keeper.deleted_era
+
+    async def emptied(self) -> None:
+        """Wait until everything is written or given up."""
+        if self._sending is not None:
+            await asyncio.wait({self._sending})
+
+    def stop(self) -> None:
+        """Give up whatever waits."""
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def close(self, model: TunedModel, knowledge: Knowledge | None, *, now: float) -> None:
+        """Give up whatever waits, and keep what was learnt. now: unix seconds.
+
+        Raises:
+            Exception: whatever the write raised.
+        """
+        self.stop()
+        await self.emptied()
+        if knowledge is not None:
+            await self._keeper.keep(model, knowledge, now=now, stops=True)
+
+    def _send_soon(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def _send(self) -> None:
+        while self._letter is not None or self._events:
+            letter, self._letter = self._letter, None
+            if letter is not None:
+                await _attempt("status", letter.model, self._apply_status(letter))
+            while self._events:
+                model, event = self._events.popleft()
+                writing = self._reporter.event(model, event.reason, event.note, warning=event.warning)
+                await _attempt(f"event {event.reason}", model, writing)
+            if letter is not None and letter.knowledge is not None:
+                keeping = self._keeper.keep(letter.model, letter.knowledge, now=letter.now)
+                await _attempt("tuner state", letter.model, keeping)
+
+    async def _apply_status(self, letter: Letter) -> None:
+        part = letter.report.to_wire()
+        if part == self._written:
+            return
+        happened = _without_numbers(part) != _without_numbers(self._written)
+        if not happened and letter.now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
+            return
+        await self._reporter.apply_status(letter.model, part)
+        self._written, self._written_at = part, letter.now
+
+
+async def _attempt(what: str, model: TunedModel, writing: Awaitable[None]) -> None:
+    name = f"{model.namespace}/{model.name}"
+    try:
+        async with asyncio.timeout(_WRITE_SECONDS):
+            await writing
+    except TimeoutError:
+        log.warning("%s of %s not written within %g s", what, name, _WRITE_SECONDS)
+    except ClusterError as error:
+        log.warning("%s of %s not written: %s", what, name, error)
+    except Exception:  # supervision: a defect in one write must not be the end of all later ones
+        log.exception("%s of %s not written", what, name)
+
+
+def _without_numbers(part: dict[str, object]) -> object:
+    """What makes a status worth writing at once: conditions, tables, decisions; not drifting measurements.
+
+    The message of TuningActive says what is wrong with an annotation, and somebody waits for it.
+    """
+    if not part:
+        return None
+    conditions, speculation = part["conditions"], part["speculation"]
+    assert isinstance(conditions, list)
+    assert isinstance(speculation, dict)
+    return (
+        [(c["type"], c["status"], c["reason"], _words_for_a_person(c)) for c in conditions],
+        [speculation.get(name) for name in ("state", "epoch", "table", "appliedReplicas")],
+        part["decisions"],
+    )
+
+
+def _words_for_a_person(condition: Mapping[str, object]) -> object:
+    return condition["message"] if condition["type"] == ConditionType.TUNING_ACTIVE else None

@@ -1,0 +1,206 @@
+"""What a tick says in conditions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from outrider.api.conditions import Condition, ConditionStatus
+from outrider.api.reasons import (
+    ActuationReason,
+    ConditionType,
+    DrafterReason,
+    EffectiveReason,
+    LaunchReason,
+    MetricsReason,
+    TuningReason,
+)
+from outrider.api.speculation import TuningMode
+from outrider.api.status import Speedup
+from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.tuning.choose.choice import seen
+from outrider.tuning.decision import Acceptance, Decision
+from outrider.tuning.observe.window import Gap, GapReason
+
+_GAP_REASONS = {
+    GapReason.NO_SERIES: MetricsReason.NO_SERIES,
+    GapReason.STALE: MetricsReason.STALE,
+    GapReason.COUNTER_RESET: MetricsReason.COUNTER_RESET,
+    GapReason.CONTRADICTORY: MetricsReason.CONTRADICTORY,
+    GapReason.UNREADABLE: MetricsReason.UNREADABLE,
+}
+"""TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
+
+
+TUNERS = (
+    ConditionType.TUNING_ACTIVE,
+    ConditionType.METRICS_AVAILABLE,
+    ConditionType.ACTUATION_CONVERGED,
+    ConditionType.DRAFTER_HEALTHY,
+    ConditionType.SPECULATION_EFFECTIVE,
+    ConditionType.LAUNCH_SUITS,
+)
+"""The conditions that the tuning loop owns; the others are the reconciler's."""
+
+_LAUNCH_STATUS = {
+    LaunchReason.SUITS: ConditionStatus.TRUE,
+    LaunchReason.DRAFTER_IDLE: ConditionStatus.FALSE,
+    LaunchReason.DRAFTER_WOULD_PAY: ConditionStatus.FALSE,
+    LaunchReason.RELAUNCHING: ConditionStatus.UNKNOWN,
+    LaunchReason.RELAUNCH_WAITS: ConditionStatus.FALSE,
+    LaunchReason.RELAUNCH_ROLLED_BACK: ConditionStatus.FALSE,
+    LaunchReason.CANARY_RUNNING: ConditionStatus.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One condition without its times."""
+
+    kind: ConditionType
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+def statements(
+    outcome: TickOutcome,
+    *,
+    before: Sequence[Condition],
+    acceptance: Acceptance | None,
+    speedup: Speedup | None,
+) -> Iterator[Statement]:
+    """Every condition that applies. before: those that were reported last."""
+    last = {condition.type: condition for condition in before}
+    found = (
+        _tuning(outcome),
+        _metrics(outcome, last.get(ConditionType.METRICS_AVAILABLE)),
+        _actuation(outcome),
+        _drafter(outcome.decision, acceptance),
+        _effective(outcome, speedup, last.get(ConditionType.SPECULATION_EFFECTIVE)),
+        _launch(outcome, last.get(ConditionType.LAUNCH_SUITS)),
+    )
+    return (statement for statement in found if statement is not None)
+
+
+def _tuning(outcome: TickOutcome) -> Statement | None:
+    rule, off = outcome.standing, outcome.model.mode is TuningMode.OFF
+    if rule.reason in (TuningReason.TUNING, TuningReason.OBSERVING) and (off or not outcome.model.pods):
+        return None
+    if off and rule.reason in (TuningReason.PAUSED, TuningReason.SETTLING):
+        return None
+    changes = rule.active and outcome.model.mode is TuningMode.AUTO
+    status = ConditionStatus.TRUE if changes else ConditionStatus.FALSE
+    message = f"{rule.message} {_limit(outcome)}" if rule.active and outcome.observes else rule.message
+    return Statement(ConditionType.TUNING_ACTIVE, status, rule.reason, message)
+
+
+def _limit(outcome: TickOutcome) -> str:
+    """What mode Observe cannot know, since it tries nothing."""
+    measured = seen(outcome.decision.state) if outcome.decision is not None else frozenset[int]()
+    guessed = [k for k in outcome.model.policy.candidates if k not in measured]
+    if not guessed:
+        return "The table ran every K of the candidates, so each of them was measured."
+    return (
+        f"Nothing is tried: K that the table never ran ({', '.join(map(str, guessed))}) are not measured,"
+        " and whatever is said of them is a guess."
+    )
+
+
+def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
+    kind = ConditionType.METRICS_AVAILABLE
+    if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
+        return None
+    error = outcome.metrics_error
+    if error is not None:
+        message = f"{error}. {error.action} The table stays as it is."
+        return Statement(kind, ConditionStatus.FALSE, error.reason, message)
+    if not outcome.observations:
+        return None if last is None else _again(last)
+    gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
+    if gaps:
+        message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
+        return Statement(
+            kind, ConditionStatus.FALSE, _GAP_REASONS[gaps[0].reason], f"{message}. The table stays as it is."
+        )
+    pods = len(outcome.observations)
+    message = f"Fresh samples of {pods} {'pod' if pods == 1 else 'pods'}."
+    return Statement(kind, ConditionStatus.TRUE, MetricsReason.FRESH, message)
+
+
+def _again(last: Condition) -> Statement:
+    return Statement(ConditionType(last.type), last.status, last.reason, last.message)
+
+
+def _actuation(outcome: TickOutcome) -> Statement | None:
+    kind, push, probe = ConditionType.ACTUATION_CONVERGED, outcome.push, outcome.probe
+    launched = outcome.launched
+    if launched is not None:
+        if launched.running == launched.pods:
+            return Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
+        message = f"{launched}. The others follow by a rolling restart."
+        return Statement(kind, ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
+    if push is None:
+        return None
+    if not push.failed:
+        message = f"{push}." if probe is None or not probe.failed else f"{push}; {probe}."
+        return Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
+    if push.impossible is not None:
+        reason, advice = ActuationReason.LIVE_TUNING_IMPOSSIBLE, "Set spec.speculation.tuning.mode to Off."
+    elif push.unreachable:
+        reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Tried again at the next tick."
+    else:
+        reason, advice = ActuationReason.PARTIALLY_APPLIED, "Tried again at the next tick."
+    return Statement(kind, ConditionStatus.FALSE, reason, f"{push}. {advice}")
+
+
+def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> Statement | None:
+    kind = ConditionType.DRAFTER_HEALTHY
+    if acceptance is None:
+        return None
+    said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
+    if decision is not None and decision.acceptance_collapsed:
+        advice = "Far below its own history: compare the engine's outputs with and without speculation."
+        return Statement(kind, ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
+    for least, status, reason in (
+        (0.8, ConditionStatus.TRUE, DrafterReason.EXCELLENT),
+        (0.6, ConditionStatus.TRUE, DrafterReason.GOOD),
+        (0.5, ConditionStatus.TRUE, DrafterReason.MARGINAL),
+    ):
+        if acceptance.rate >= least:
+            return Statement(kind, status, reason, said)
+    return Statement(kind, ConditionStatus.FALSE, DrafterReason.POOR, said)
+
+
+def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | None) -> Statement | None:
+    kind = ConditionType.SPECULATION_EFFECTIVE
+    decision = outcome.decision
+    if outcome.without_drafter:
+        return None
+    if decision is None:
+        rests = outcome.model.mode is not TuningMode.OFF
+        return _again(last) if rests and last is not None else None
+    if decision.num_speculative_tokens == 0:
+        message = "No draft length pays at this load; K is 0."
+        return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
+    if speedup is None or speedup.low is None or speedup.high is None:
+        return None
+    message = f"{speedup.ratio:.2f} x no drafter (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
+    if speedup.low > 1:
+        return Statement(kind, ConditionStatus.TRUE, EffectiveReason.FASTER, message)
+    if speedup.high < 1:
+        return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
+    return Statement(kind, ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
+
+
+def _launch(outcome: TickOutcome, last: Condition | None) -> Statement | None:
+    kind, found = ConditionType.LAUNCH_SUITS, outcome.launch
+    if outcome.model.relaunching.silent or outcome.model.mode is TuningMode.OFF:
+        return None
+    if found is not None and found.error is not None:
+        message = f"{found.verdict.sentence} Not ordered yet, tried again at the next tick: {found.error}."
+        return Statement(kind, ConditionStatus.FALSE, LaunchReason.RELAUNCH_WAITS, message)
+    if found is None or found.verdict.reason is None:
+        return None if last is None else _again(last)
+    reason = found.verdict.reason
+    return Statement(kind, _LAUNCH_STATUS[reason], reason, found.verdict.sentence)

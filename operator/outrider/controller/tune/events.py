@@ -1,0 +1,113 @@
+"""Events of a tick: told on transitions only. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outrider.api.conditions import Condition, ConditionStatus
+from outrider.api.reasons import ConditionType, EventReason, LaunchReason, TuningReason
+from outrider.api.speculation import StructuralOff
+from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.controller.tune.report import ReportState
+from outrider.tuning.decision import Kind
+
+_LOST_AND_BACK = {
+    ConditionType.METRICS_AVAILABLE: (EventReason.METRICS_LOST, EventReason.METRICS_BACK),
+    ConditionType.ACTUATION_CONVERGED: (EventReason.ACTUATION_FAILED, EventReason.ACTUATION_RECOVERED),
+}
+_BEGINS = {
+    TuningReason.PAUSED: EventReason.PAUSED,
+    TuningReason.OVERRIDDEN: EventReason.OVERRIDE_BEGAN,
+    TuningReason.OVERRIDE_EXPIRED: EventReason.OVERRIDE_ENDED,
+    TuningReason.ANNOTATION_REFUSED: EventReason.ANNOTATION_REFUSED,
+}
+_ENDS = {
+    TuningReason.PAUSED: EventReason.RESUMED,
+    TuningReason.OVERRIDDEN: EventReason.OVERRIDE_ENDED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing to tell."""
+
+    reason: EventReason
+    note: str
+    warning: bool = False
+
+
+def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> Iterator[Event]:
+    """What happened between two reports that people want to be told."""
+    if outcome.forgotten is not None:
+        yield Event(EventReason.FORGOTTEN, outcome.forgotten)
+    yield from _of_decision(outcome)
+    for kind, (lost, back) in _LOST_AND_BACK.items():
+        if kind is ConditionType.ACTUATION_CONVERGED and outcome.launched is not None:
+            continue  # a rolling restart takes its time
+        yield from _of_condition(before.condition(kind), after.condition(kind), lost, back)
+    kind = ConditionType.TUNING_ACTIVE
+    yield from _of_tuning(_reason(before.condition(kind)), _reason(after.condition(kind)), outcome)
+    yield from _of_launch(outcome)
+    kind = ConditionType.LAUNCH_SUITS
+    yield from _of_advice(before.condition(kind), after.condition(kind), outcome)
+
+
+def _of_decision(outcome: TickOutcome) -> Iterator[Event]:
+    decision = outcome.decision
+    if outcome.relaunches_tables:
+        return
+    if decision is not None and decision.changed and decision.kind is not Kind.HOLD:
+        if outcome.observes:
+            change = f"{outcome.wanted.merged()} -> {decision.schedule.merged()}"
+            yield Event(EventReason.WOULD_RETUNE, f"Would change the table {change}: {decision.sentence}")
+        else:
+            yield Event(EventReason.RETUNED, decision.sentence)
+
+
+def _of_condition(
+    was: Condition | None, now: Condition | None, lost: EventReason, back: EventReason
+) -> Iterator[Event]:
+    if now is None or (was is not None and was.status is now.status):
+        return
+    if now.status is ConditionStatus.FALSE:
+        yield Event(lost, now.message, warning=True)
+    elif was is not None:
+        yield Event(back, now.message)
+
+
+def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: TickOutcome) -> Iterator[Event]:
+    message = outcome.standing.message
+    if was is now:
+        return
+    ended = _ENDS.get(was) if was is not None else None
+    began = _BEGINS.get(now) if now is not None else None
+    if ended is not None:
+        yield Event(ended, message)
+    if began is not None and began is not ended:
+        yield Event(began, message, warning=now is TuningReason.ANNOTATION_REFUSED)
+
+
+def _of_launch(outcome: TickOutcome) -> Iterator[Event]:
+    found = outcome.launch
+    if found is None or not found.ordered:
+        return
+    was, now, sentence = found.before, found.verdict.state.order, found.verdict.sentence
+    if now.launch != was.launch:
+        back = found.verdict.reason is LaunchReason.RELAUNCH_ROLLED_BACK
+        reason = EventReason.RELAUNCH_ROLLED_BACK if back else EventReason.RELAUNCHED
+        yield Event(reason, sentence, warning=back)
+    if now.canary is not was.canary:
+        yield Event(EventReason.CANARY_STARTED if now.canary else EventReason.CANARY_ENDED, sentence)
+
+
+def _of_advice(was: Condition | None, now: Condition | None, outcome: TickOutcome) -> Iterator[Event]:
+    advises = outcome.model.relaunching.structural_off is StructuralOff.RECOMMEND
+    if not advises or now is None or now.reason != LaunchReason.DRAFTER_IDLE:
+        return
+    if was is None or was.reason != now.reason:
+        yield Event(EventReason.RELAUNCH_ADVISED, now.message)
+
+
+def _reason(condition: Condition | None) -> TuningReason | None:
+    return next((known for known in TuningReason if condition and condition.reason == known), None)

@@ -1,0 +1,134 @@
+"""What a tuner knows, as the text that survives a restart. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.controller.tune.fleet import TunedModel
+from outrider.tuning.decision import BinEstimates
+from outrider.tuning.limits import Words
+from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch.state import RelaunchState
+from outrider.tuning.state import TunerState
+from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """A tuner's state, what it rests on, and its estimates for people."""
+
+    mode: TuningMode
+    static: Schedule
+    state: TunerState
+    estimates: Mapping[str, BinEstimates]
+    failed_k: frozenset[int] = frozenset()  # by an engine's self-test; no candidates of the state
+    relaunches: RelaunchState = field(default_factory=RelaunchState)
+    forgot: str | None = None  # the last request to forget that was honoured; all this was learnt since
+    era: int = 0  # how often this process forgot before; not stored
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+    mode: TuningMode
+    static: list[dict[str, int]]
+    estimates: dict[str, JsonValue] = {}
+    failed_k: frozenset[int] = frozenset()
+    relaunches: JsonValue = None
+    forgot: str | None = None
+    state: JsonValue
+
+
+_MOST_BINS = 64
+"""Twice as many as a batch of 2^31 would need."""
+
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+_ESTIMATES = TypeAdapter(Annotated[dict[Words, BinEstimates], Field(max_length=_MOST_BINS)])
+_RELAUNCHES = TypeAdapter(RelaunchState)
+
+
+def write_knowledge(knowledge: Knowledge) -> str:
+    """JSON in one line."""
+    return _Stored(
+        mode=knowledge.mode,
+        static=knowledge.static.to_wire(),
+        estimates=_ESTIMATES.dump_python(dict(knowledge.estimates), mode="json"),
+        failed_k=knowledge.failed_k,
+        relaunches=_RELAUNCHES.dump_python(knowledge.relaunches, mode="json"),
+        forgot=knowledge.forgot,
+        state=_JSON.validate_python(to_wire(knowledge.state)),
+    ).model_dump_json(by_alias=True)
+
+
+def usable(policy: Policy, failed_k: frozenset[int]) -> Policy:
+    """Without the K that failed a self-test, as long as one is left."""
+    left = tuple(k for k in policy.candidates if k not in failed_k)
+    return replace(policy, candidates=left) if left else policy
+
+
+def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
+    """The inverse, for a model as it is now; None when the user has changed what the state rests on.
+
+    Raises:
+        StateError: corrupt, too large, or written by another version or for other candidates.
+    """
+    stored = _read(text)
+    if (stored.mode, stored.static) != (model.mode, model.static.to_wire()):
+        return None
+    state = from_wire(stored.state, usable(model.policy, stored.failed_k))
+    return Knowledge(
+        model.mode,
+        model.static,
+        state,
+        _estimates(stored),
+        stored.failed_k,
+        _relaunches(stored),
+        stored.forgot,
+    )
+
+
+def read_estimates(text: str) -> Mapping[str, BinEstimates]:
+    """The estimates alone, by label of the batch bin.
+
+    Raises:
+        StateError: corrupt.
+    """
+    return _estimates(_read(text))
+
+
+def _estimates(stored: _Stored) -> Mapping[str, BinEstimates]:
+    try:
+        return _ESTIMATES.validate_python(stored.estimates)
+    except ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def _relaunches(stored: _Stored) -> RelaunchState:
+    if stored.relaunches is None:
+        return RelaunchState()
+    try:
+        return _RELAUNCHES.validate_python(stored.relaunches)
+    except ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def _read(text: str) -> _Stored:
+    # Before anything is parsed: whoever may edit the object decides on the rest of its size.
+    if len(text) > LARGEST_BYTES:
+        raise StateError(f"{len(text)} characters, at most {LARGEST_BYTES} are read")
+    try:
+        return _Stored.model_validate_json(text)
+    except ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: ValidationError) -> StateError:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return StateError(f"{'.'.join(map(str, first['loc'])) or 'text'}: {first['msg']}")

@@ -1,0 +1,44 @@
+"""Which source of metrics the settings ask for. A new one is added here and is one file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+
+from outrider.controller.settings import MetricsSourceKind, Settings
+from outrider.controller.tune.fleet import Fleet
+from outrider.telemetry.pod_scrape import PodScrapeSource, Target
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+from outrider.telemetry.series import PodKey
+from outrider.telemetry.source import MetricsSource
+
+
+@asynccontextmanager
+async def open_source(settings: Settings, fleet: Fleet) -> AsyncIterator[MetricsSource]:
+    """The source, closed at the end."""
+    match settings.metrics_source:
+        case MetricsSourceKind.PROMETHEUS:
+            with closing(PrometheusSource(_prometheus(settings))) as source:
+                yield source
+        case MetricsSourceKind.POD_SCRAPE:
+            async with PodScrapeSource(lambda: _targets(fleet)) as source:
+                yield source
+
+
+def _prometheus(settings: Settings) -> PrometheusSettings:
+    return PrometheusSettings(
+        url=settings.prometheus_url,
+        timeout_seconds=settings.prometheus_timeout_seconds,
+        bearer_token_file=settings.prometheus_token_file,
+        username=settings.prometheus_username,
+        password_file=settings.prometheus_password_file,
+        ca_file=settings.prometheus_ca_file,
+    )
+
+
+def _targets(fleet: Fleet) -> Sequence[Target]:
+    return [
+        Target(PodKey(model.namespace, pod.name), pod.address.url)
+        for model in fleet.tuned_models()
+        for pod in model.pods
+    ]

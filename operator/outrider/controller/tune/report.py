@@ -1,0 +1,279 @@
+"""Turn a tick's outcome into the tuning loop's part of status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from outrider.api.conditions import Condition, ConditionStatus, apply_transition
+from outrider.api.reasons import ConditionType, EventReason, LaunchReason, TuningReason
+from outrider.api.schedule import Schedule
+from outrider.api.status import (
+    AppliedRow,
+    DecisionRecord,
+    SpeculationState,
+    SpeculationStatus,
+    Speedup,
+    SpeedupReference,
+    Status,
+)
+from outrider.controller.tune.conditions import TUNERS, Statement, statements
+from outrider.controller.tune.fleet import TunedModel
+from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
+from outrider.tuning.observe.window import Window
+from outrider.tuning.report import pooled_acceptance
+
+KEPT_DECISIONS = 5
+_ACCEPTANCE_SPAN_SECONDS = 60.0
+
+_SPEC = "spec"
+"""Stands in a record for the launch that the spec alone asks for."""
+
+_CHOICES = (
+    DecisionReason.BETTER_K,
+    DecisionReason.LIKELY_BETTER,
+    DecisionReason.SMALLER_K,
+    DecisionReason.WITHIN_LIMIT,
+    DecisionReason.CALIBRATED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportState:
+    """What reporting remembers between ticks."""
+
+    conditions: tuple[Condition, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
+    speedup: Speedup | None = None
+    windows: tuple[Window, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def continued(cls, status: Status) -> ReportState:
+        """Go on from what an earlier process wrote."""
+        own = tuple(condition for condition in status.conditions if condition.type in TUNERS)
+        speedup = status.speculation.speedup if status.speculation else None
+        return cls(own, tuple(status.decisions), speedup)
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """One condition, None where it is absent."""
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The tuning loop's part of status; conditions and decisions are those that reporting remembers."""
+
+    speculation: SpeculationStatus
+    state: ReportState
+
+    @classmethod
+    def continued(cls, status: Status) -> Report:
+        """As an earlier process left it."""
+        nothing = SpeculationStatus(state=SpeculationState.UNAVAILABLE)
+        return cls(status.speculation or nothing, ReportState.continued(status))
+
+    def to_wire(self) -> dict[str, object]:
+        """For server-side apply: exactly the fields that the tuning loop owns."""
+        dump = {"by_alias": True, "exclude_none": True, "mode": "json"}
+        return {
+            "conditions": [condition.model_dump(**dump) for condition in self.state.conditions],  # type: ignore[arg-type]
+            "speculation": self.speculation.model_dump(**dump),  # type: ignore[arg-type]
+            "decisions": [record.model_dump(**dump) for record in self.state.decisions],  # type: ignore[arg-type]
+        }
+
+
+def report(outcome: TickOutcome, state: ReportState) -> Report:
+    """What to write after one tick."""
+    windows = _recent(state.windows, outcome)
+    if outcome.forgotten is not None:
+        state = _forgetting(state)
+    state = replace(
+        state,
+        windows=windows,
+        speedup=(_speedup(outcome.decision) or state.speedup) if outcome.model.pods else None,
+        decisions=_decisions(outcome, state.decisions),
+    )
+    acceptance = pooled_acceptance(windows)
+    said = statements(outcome, before=state.conditions, acceptance=acceptance, speedup=state.speedup)
+    conditions = _conditions(said, state, outcome.model, outcome.now)
+    return Report(
+        speculation=_speculation(outcome, acceptance, state.speedup),
+        state=replace(state, conditions=conditions),
+    )
+
+
+def _forgetting(state: ReportState) -> ReportState:
+    """Without what rests on measurements that are forgotten; what was decided stays history."""
+    kept = (c for c in state.conditions if c.type != ConditionType.SPECULATION_EFFECTIVE)
+    return replace(state, conditions=tuple(kept), speedup=None)
+
+
+def failing(model: TunedModel, error: Exception, last: Report, *, now: float) -> Report:
+    """What to write of a model whose ticks end in an error: as it was, and that it is not tuned.
+
+    now: unix seconds.
+    """
+    message = (
+        f"The operator fails at this model: {type(error).__name__}: {error}. Engines serve on, with the "
+        "table of the spec once the last push has run out. The operator's log has more."
+    )
+    said = Statement(ConditionType.TUNING_ACTIVE, ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
+    others = tuple(c for c in last.state.conditions if c.type != ConditionType.TUNING_ACTIVE)
+    conditions = (*_conditions([said], last.state, model, now), *others)
+    return replace(last, state=replace(last.state, conditions=conditions))
+
+
+def _conditions(
+    statements: Iterable[Statement], state: ReportState, model: TunedModel, unix_seconds: float
+) -> tuple[Condition, ...]:
+    now = _time(unix_seconds)
+    return tuple(
+        apply_transition(
+            state.condition(statement.kind),
+            Condition(
+                type=statement.kind,
+                status=statement.status,
+                reason=statement.reason,
+                message=statement.message,
+                observed_generation=model.generation,
+                last_transition_time=now,
+            ),
+            now,
+        )
+        for statement in statements
+    )
+
+
+def _speculation(
+    outcome: TickOutcome, acceptance: Acceptance | None, speedup: Speedup | None
+) -> SpeculationStatus:
+    push = outcome.push
+    table = None if outcome.without_drafter else outcome.in_force
+    return SpeculationStatus(
+        state=_state(outcome),
+        epoch=push.epoch if push else None,
+        schedule=_rows(table) if table else None,
+        table=str(table.merged()) if table else None,
+        applied_replicas=_applied(outcome),
+        acceptance_rate=acceptance.rate if acceptance else None,
+        acceptance_length=acceptance.length if acceptance else None,
+        per_position_acceptance=list(acceptance.per_position) if acceptance else None,
+        speedup=None if outcome.without_drafter else speedup,
+    )
+
+
+def _applied(outcome: TickOutcome) -> int:
+    if outcome.launched is not None:
+        return outcome.launched.running
+    return len(outcome.push.confirmed) if outcome.push else 0
+
+
+def _state(outcome: TickOutcome) -> SpeculationState:
+    table = outcome.in_force
+    if outcome.without_drafter:
+        return SpeculationState.HARD_OFF
+    if table is None or not _applied(outcome):
+        return SpeculationState.UNAVAILABLE
+    return SpeculationState.ACTIVE if table.values() != {0} else SpeculationState.SOFT_OFF
+
+
+def _rows(table: Schedule) -> list[AppliedRow]:
+    return [
+        AppliedRow(max_batch_size=tier.max_batch_size, num_speculative_tokens=tier.num_speculative_tokens)
+        for tier in table.merged().tiers
+    ]
+
+
+def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
+    decision = outcome.decision
+    kept = _with_relaunch(outcome, kept)
+    if outcome.forgotten is not None:
+        return (_forgotten(outcome, outcome.forgotten), *kept)[:KEPT_DECISIONS]
+    if decision is None or outcome.relaunches_tables:
+        return kept
+    if not outcome.observes:  # where nothing was changed, the measurements are of no change
+        kept = _with_measured_gain(decision, kept)
+    if not decision.changed or decision.kind is Kind.HOLD:
+        return kept
+    record = DecisionRecord(
+        time=_time(outcome.now),
+        from_=str(outcome.before.merged()),
+        to=str(decision.schedule.merged()),
+        reason=decision.reason,
+        message=decision.sentence,
+        would=True if outcome.observes else None,
+        expected_gain=None if decision.expected_gain is None else 1 + decision.expected_gain,
+    )
+    return (record, *kept)[:KEPT_DECISIONS]
+
+
+def _forgotten(outcome: TickOutcome, sentence: str) -> DecisionRecord:
+    return DecisionRecord(
+        time=_time(outcome.now),
+        from_=str(outcome.before.merged()),
+        to=str(outcome.wanted.merged()),
+        reason=EventReason.FORGOTTEN,
+        message=sentence,
+    )
+
+
+def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
+    """A relaunch that begins, and the measured gain of the last one."""
+    found = outcome.launch
+    if found is None or found.error is not None:
+        return kept
+    if found.verdict.measured_gain is not None:
+        kept = _with_gain(kept, (LaunchReason.RELAUNCHING,), found.verdict.measured_gain)
+    order, verdict = found.verdict.state.order, found.verdict
+    if order.launch == found.before.launch:
+        return kept
+    record = DecisionRecord(
+        time=_time(outcome.now),
+        from_=str(found.before.launch) or _SPEC,
+        to=str(order.launch) or _SPEC,
+        reason=verdict.reason or LaunchReason.RELAUNCHING,
+        message=verdict.sentence,
+        expected_gain=None if verdict.expected_gain is None else 1 + verdict.expected_gain,
+    )
+    return (record, *kept)[:KEPT_DECISIONS]
+
+
+def _with_measured_gain(decision: Decision, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
+    """The gain that this tick measured belongs to the last K that was chosen, not to a trial since."""
+    return kept if decision.measured_gain is None else _with_gain(kept, _CHOICES, decision.measured_gain)
+
+
+def _with_gain(
+    kept: tuple[DecisionRecord, ...], reasons: tuple[str, ...], gain: float
+) -> tuple[DecisionRecord, ...]:
+    """On the newest record with one of these reasons, where it has none yet."""
+    chosen = next((index for index, record in enumerate(kept) if record.reason in reasons), None)
+    if chosen is None or kept[chosen].measured_gain is not None:
+        return kept
+    record = kept[chosen].model_copy(update={"measured_gain": 1 + gain})
+    return (*kept[:chosen], record, *kept[chosen + 1 :])
+
+
+def _speedup(decision: Decision | None) -> Speedup | None:
+    measured = decision.speedup if decision else None
+    if measured is None:
+        return None
+    return Speedup(
+        ratio=measured.ratio,
+        low=measured.low,
+        high=measured.high,
+        summary=f"{measured.ratio:.2f} ±{(measured.high - measured.low) / 2:.2f}" if measured.known else None,
+        reference=SpeedupReference(measured.reference.value),
+        measured_at=_time(measured.measured_at),
+    )
+
+
+def _recent(windows: tuple[Window, ...], outcome: TickOutcome) -> tuple[Window, ...]:
+    seen = (*windows, *(each for each in outcome.observations if isinstance(each, Window)))
+    return tuple(each for each in seen if each.ended_at >= outcome.now - _ACCEPTANCE_SPAN_SECONDS)
+
+
+def _time(unix_seconds: float) -> datetime:
+    return datetime.fromtimestamp(unix_seconds, UTC)

@@ -1,0 +1,170 @@
+"""The tuning loop's view of the cluster, out of what is watched: no API call per tick."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from outrider.api.annotations import read_instructions
+from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.methods import TRAITS, Drafting
+from outrider.api.quantity import duration_seconds
+from outrider.api.reasons import EventReason
+from outrider.api.spec import Spec
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.events import EventWriter
+from outrider.cluster.objects import Pod
+from outrider.cluster.ownership import TUNER_MANAGER, Owner
+from outrider.controller.answers import Answers
+from outrider.controller.launch_desk import read_order
+from outrider.controller.store import Key, Store, StoredModel, key_of
+from outrider.controller.tune.actuation import EnginePod
+from outrider.controller.tune.fleet import TunedModel
+from outrider.controller.tuner_objects import owner_of
+from outrider.engine.client import EngineAddress
+from outrider.engine.signing import SigningKey
+from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
+from outrider.plan.runtimes.vllm import max_num_batched_tokens, max_num_seqs
+from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch.rules import Relaunching
+
+log = logging.getLogger(__name__)
+
+
+class StoreFleet:
+    """`Fleet` over the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._failing: dict[Key, str] = {}
+
+    def tuned_models(self) -> list[TunedModel]:
+        """Every readable, reconciled model whose engines can change K, live or by a restart, by name.
+
+        One that cannot be tuned is left out; reconcile tells of it in its status.
+        """
+        stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
+        return [tuned for entry in stored if (tuned := self._tuned_or_logged(entry)) is not None]
+
+    def _tuned_or_logged(self, stored: StoredModel) -> TunedModel | None:
+        key = key_of(stored.metadata)
+        try:
+            tuned = self.tuned(stored)
+        except Exception as error:  # noqa: BLE001 - whatever is in one model, the others are tuned
+            told = f"{type(error).__name__}: {error}"
+            if self._failing.get(key) != told:
+                log.warning("%s is not tuned: %s", key, told)
+            self._failing[key] = told
+            return None
+        self._failing.pop(key, None)
+        return tuned
+
+    def tuned(self, stored: StoredModel) -> TunedModel | None:
+        """One model as the tuning loop sees it; None where there is nothing to tune, or nothing yet.
+
+        Raises:
+            ValueError: the spec says something that the tuner cannot work with.
+        """
+        model = stored.model
+        if model is None or stored.metadata.deletion_timestamp is not None:
+            return None
+        spec = model.spec
+        key = self._store.keys.get(key_of(stored.metadata))
+        # Without a key this process has not reconciled the model yet: nothing it could say would be true.
+        if not spec.live or key is None:
+            return None
+        policy = _policy(spec)
+        engines = self._engine_pods(key_of(stored.metadata), key)
+        return TunedModel(
+            namespace=stored.metadata.namespace,
+            name=stored.metadata.name,
+            uid=stored.metadata.uid,
+            generation=stored.metadata.generation,
+            mode=spec.tuning_mode,
+            static=spec.static_schedule(),
+            policy=policy,
+            status=model.status,
+            max_num_batched_tokens=max_num_batched_tokens(spec.engine.args),
+            instructions=read_instructions(
+                stored.metadata.annotations,
+                candidates=policy.candidates,
+                actuation=spec.speculation.tuning.actuation,
+            ),
+            pods=tuple(pod for pod, ready in engines if ready),
+            coming=tuple(pod for pod, ready in engines if not ready),
+            replicas=spec.replicas,
+            relaunching=_relaunching(spec),
+            stored_order=self._order(stored),
+        )
+
+    def _engine_pods(self, model: Key, key: SigningKey) -> list[tuple[EnginePod, bool]]:
+        """Those that stay, and whether they are ready."""
+        staying = (pod for pod in self._store.pods_of(model) if pod.metadata.deletion_timestamp is None)
+        addresses = ((pod, _address(pod, key)) for pod in staying)
+        return [(_engine_pod(pod, address), pod.ready) for pod, address in addresses if address is not None]
+
+    def _order(self, stored: StoredModel) -> LaunchOrder:
+        metadata = stored.metadata
+        try:
+            return read_order(self._store, Owner(metadata.namespace, metadata.name, metadata.uid))
+        except ValueError:
+            return LaunchOrder()  # reconcile says so in Degraded
+
+
+class ClusterReporter:
+    """`Reporter` over the API server."""
+
+    def __init__(self, cluster: ClusterClient, answers: Answers) -> None:
+        self._cluster = cluster
+        self._answers = answers
+        self._events = EventWriter(cluster)
+
+    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
+        """Write the tuning loop's part of status, and keep the answer."""
+        answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
+        self._answers.keep(answer, Key(model.namespace, model.name))
+
+    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+        """Write one Event about the model."""
+        await self._events.emit(
+            owner_of(model), reason, note, severity="Warning" if warning else "Normal", action="Tune"
+        )
+
+
+def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
+    canary = pod.metadata.labels.get(ROLE_LABEL) == CANARY
+    return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary)
+
+
+def _policy(spec: Spec) -> Policy:
+    policy = Policy(spec.draft_lengths(), max_num_seqs(spec.engine.args))
+    if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
+        return replace(policy, min_draft_share=0.0)
+    return policy
+
+
+def _relaunching(spec: Spec) -> Relaunching:
+    tuning = spec.speculation.tuning
+    return Relaunching(
+        actuation=tuning.actuation,
+        structural_off=tuning.structural_off,
+        canary=tuning.canary,
+        interval_seconds=duration_seconds(tuning.relaunch_interval),
+        # Pods may follow each other one by one, each within the deadline of progress.
+        deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
+    )
+
+
+def _launch_of(pod: Pod) -> Launch:
+    try:
+        return Launch.of_pod(pod.metadata.annotations)
+    except ValueError:
+        return Launch()  # written by hand
+
+
+def _address(pod: Pod, key: SigningKey) -> EngineAddress | None:
+    port = pod.port(CONTAINER, PORT_NAME)
+    if not pod.status.ip or port is None:
+        return None
+    host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
+    return EngineAddress(f"http://{host}:{port}", pod.metadata.uid, key)

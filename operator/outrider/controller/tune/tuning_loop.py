@@ -1,0 +1,297 @@
+"""The tuning loop: one task for all models. Each tick is observe, decide, actuate, report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from outrider.api.reasons import EventReason
+from outrider.api.schedule import Schedule
+from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.tune.actuation import EnginePod
+from outrider.controller.tune.background_writes import Letter, Outbox
+from outrider.controller.tune.demand import Capacity, demand
+from outrider.controller.tune.doorman import greet_forever
+from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.events import Event, events
+from outrider.controller.tune.fleet import Fleet, LaunchDesk, Reporter, StateShelf, TunedModel
+from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
+from outrider.controller.tune.report import Report, failing, report
+from outrider.controller.tune.restoring import Restoring
+from outrider.engine.client import EngineClient, Push
+from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
+
+log = logging.getLogger(__name__)
+
+_CLOCK_SLACK_SECONDS = 2.0
+"""How far the clocks of the operator and of the source may differ."""
+_STOP_SECONDS = 3.0
+_BREATH_SECONDS = 1.0
+"""Between two ticks, whoever asks."""
+_PASSING_FAILURES = 2
+"""In a row; a model that fails more often says so in its status."""
+
+
+@dataclass(slots=True)
+class _Tuned:
+    """What the loop remembers of one model between ticks."""
+
+    model: TunedModel
+    reported: Report
+    outbox: Outbox
+    restoring: Restoring
+    tuner: ModelTuner | None = None  # None until there is an answer what an earlier process knew
+    failures: int = 0  # ticks in a row that ended in an error
+
+
+class TuningLoop:
+    """Runs until cancelled. A model that fails does not delay the others.
+
+    A tick waits for the source of metrics and for engines, each within bounds. What is read from the API
+    server and written to it runs in the background, model by model.
+
+    epochs: of this process, whatever becomes of the loop.
+    term: the leader's term, read at each tick; it fences every push.
+    clock: unix seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        source: MetricsSource,
+        engines: EngineClient,
+        reporter: Reporter,
+        shelf: StateShelf,
+        desk: LaunchDesk,
+        epochs: Epochs,
+        term: Callable[[], int],
+        interval_seconds: float,
+        lease_seconds: float,
+        settle_seconds: float,
+        metrics: OwnMetrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._fleet = fleet
+        self._source = source
+        self._engines = engines
+        self._reporter = reporter
+        self._shelf = shelf
+        self._desk = desk
+        self._epochs = epochs
+        self._term = term
+        self._interval = interval_seconds
+        self._timing = Timing(
+            tick=interval_seconds,
+            push_lease=lease_seconds,
+            max_sample_age=max(30.0, 3 * interval_seconds),
+            settle=settle_seconds,
+        )
+        # Half of what a lease leaves after a tick, so that late metrics leave time to renew the last push.
+        self._longest_fetch = (lease_seconds - interval_seconds) / 2
+        self._metrics = metrics
+        self._clock = clock
+        self._tuned: dict[str, _Tuned] = {}
+        self._asked = asyncio.Event()
+
+    def look_now(self) -> None:
+        """Do not wait for the next tick: somebody changed a model, or a pod came up."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Tick until cancelled, at a steady pace, and when asked to; then keep what was learnt.
+
+        A slow tick delays the next one and never overlaps it.
+        """
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._tick_forever())
+                parts.create_task(greet_forever(self._engines, self._coming))
+        finally:
+            await self._close_all()
+
+    async def _tick_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            try:
+                with self._metrics.tuning_tick_seconds.time():
+                    await self.tick()
+            except Exception:  # supervision: what all models share may work again at the next tick
+                log.exception("a tick failed")
+            await self._rest(started)
+
+    def _coming(self) -> list[tuple[EnginePod, Push]]:
+        """As of the last tick: an engine is seen long before it listens."""
+        known = ((tuned.model, tuned.tuner) for tuned in self._tuned.values())
+        return [each for model, tuner in known if tuner is not None for each in tuner.coming(model)]
+
+    async def _rest(self, started: float) -> None:
+        """Until the next tick is due, or somebody asks; a storm of changes makes no storm of ticks."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, min(_BREATH_SECONDS, self._interval) - (loop.time() - started)))
+        try:
+            async with asyncio.timeout_at(started + self._interval):
+                await self._asked.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._asked.clear()
+
+    async def tick(self) -> None:
+        """One round over all models."""
+        models = self._fleet.tuned_models()
+        self._forget_gone(models)
+        for model in models:
+            if model.uid not in self._tuned:
+                self._tuned[model.uid] = self._met(model)
+            self._tuned[model.uid].model = model
+        measured = await self._measure(models)
+        await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
+        self._metrics.demand.forget_stale(now=self._clock())
+
+    async def written(self) -> None:
+        """Wait until everything that ticks had to say is written or given up."""
+        await asyncio.gather(*(tuned.outbox.emptied() for tuned in self._tuned.values()))
+
+    async def _measure(self, models: Sequence[TunedModel]) -> Measured:
+        if not models:
+            return {}
+        try:
+            with self._metrics.prometheus_query_seconds.time():
+                async with asyncio.timeout(self._longest_fetch):
+                    return await self._source.fetch(self._lookback())
+        except MetricsError as error:
+            found = error
+        except TimeoutError:
+            action = "Look at its load, or raise the push lease."
+            found = SourceUnreachable(f"no answer within {self._longest_fetch:g} s", action=action)
+        except Exception as error:  # supervision: engines lose their tables when nobody renews them
+            log.exception("measurements not read")
+            found = MetricsError(
+                f"internal error: {type(error).__name__}", action="Look at the operator's log."
+            )
+        self._metrics.prometheus_errors.inc()
+        return found
+
+    def _lookback(self) -> float:
+        """Back to the oldest sample that a window still needs, within bounds: answers are large."""
+        longest = self._timing.max_sample_age + 2 * self._interval
+        needed = [t.tuner.measured_until for t in self._tuned.values() if t.tuner is not None]
+        oldest = min((at for at in needed if at is not None), default=None)
+        if oldest is None:
+            return longest
+        return min(longest, max(self._interval, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
+
+    async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
+        try:
+            await self._tick_model(tuned, measured)
+            tuned.failures = 0
+        except Exception as error:  # supervision: one model's defect must not stop the others
+            log.exception("tick of %s/%s failed", tuned.model.namespace, tuned.model.name)
+            self._metrics.tuning_failures.inc()
+            tuned.failures += 1
+            if tuned.failures > _PASSING_FAILURES:
+                now = self._clock()
+                tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
+                tuned.outbox.report(Letter(tuned.model, tuned.reported, None, now))
+
+    async def _tick_model(self, tuned: _Tuned, measured: Measured) -> None:
+        tuned.tuner = tuner = tuned.tuner or await self._begin(tuned)
+        if tuner is None:
+            return
+        tuner.deleted_era = tuned.outbox.deleted_era
+        outcome = await tuner.tick(tuned.model, measured, term=self._term(), now=self._clock())
+        before, tuned.reported = tuned.reported.state, report(outcome, tuned.reported.state)
+        tuned.outbox.tell(tuned.model, events(outcome, before=before, after=tuned.reported.state))
+        tuned.outbox.report(Letter(tuned.model, tuned.reported, tuner.knowledge, outcome.now))
+        self._count(outcome)
+        _log(outcome)
+
+    def _met(self, model: TunedModel) -> _Tuned:
+        return _Tuned(
+            model,
+            Report.continued(model.status),
+            Outbox(self._reporter, self._shelf),
+            # Until then engines may hold the table that an earlier process pushed.
+            Restoring(self._shelf, since=self._clock(), patience_seconds=self._timing.push_lease),
+        )
+
+    async def _begin(self, tuned: _Tuned) -> ModelTuner | None:
+        """Go on where an earlier process stopped, as far as it left anything behind; None: not yet."""
+        model = tuned.model
+        restored = await tuned.restoring.look(model, now=self._clock())
+        if restored is None:
+            return None
+        if restored.problem is not None:
+            note = f"What was learnt before cannot be used, the tuner starts afresh: {restored.problem}"
+            log.error("%s/%s: %s", model.namespace, model.name, note)
+            tuned.outbox.tell(model, [Event(EventReason.STATE_IGNORED, note, warning=True)])
+        return ModelTuner(
+            self._engines,
+            self._desk,
+            self._timing,
+            self._epochs,
+            uid=model.uid,
+            restored=restored.knowledge,
+            clock=self._clock,
+        )
+
+    async def _close_all(self) -> None:
+        closing = (self._close(tuned) for tuned in self._tuned.values())
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                failures = await asyncio.gather(*closing, return_exceptions=True)
+        except TimeoutError:
+            log.warning("not every tuner state was written within %.0f s", _STOP_SECONDS)
+            return
+        for failure in filter(None, failures):
+            log.warning("a tuner state was not written: %s", failure)
+
+    async def _close(self, tuned: _Tuned) -> None:
+        tuned.restoring.stop()
+        knowledge = tuned.tuner.knowledge if tuned.tuner is not None else None
+        await tuned.outbox.close(tuned.model, knowledge, now=self._clock())
+
+    def _count(self, outcome: TickOutcome) -> None:
+        model = outcome.model
+        needs = demand(
+            outcome.observations,
+            replicas=len(model.pods),
+            table=Schedule.constant(0) if outcome.without_drafter else outcome.in_force or model.static,
+            capacity=Capacity(model.policy.max_num_seqs, model.max_num_batched_tokens),
+        )
+        if needs is not None:
+            self._metrics.demand.show(model.namespace, model.name, needs, now=outcome.now)
+        if outcome.probe is not None:
+            ran = "started" if outcome.probe.error is None else "failed" if outcome.probe.failed else "busy"
+            self._metrics.probes.labels(ran).inc()
+        if outcome.push is not None:
+            self._metrics.pushes.labels("confirmed").inc(len(outcome.push.confirmed))
+            self._metrics.pushes.labels("failed").inc(len(outcome.push.failed))
+
+    def _forget_gone(self, models: Sequence[TunedModel]) -> None:
+        present = {model.uid for model in models}
+        for uid in self._tuned.keys() - present:
+            gone = self._tuned.pop(uid)
+            gone.restoring.stop()
+            gone.outbox.stop()
+
+
+def _log(outcome: TickOutcome) -> None:
+    name = f"{outcome.model.namespace}/{outcome.model.name}"
+    decision, probe, launch = outcome.decision, outcome.probe, outcome.launch
+    if outcome.forgotten is not None:
+        log.info("%s: %s", name, outcome.forgotten)
+    if decision is not None:
+        level = logging.INFO if decision.changed else logging.DEBUG
+        log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)
+    if launch is not None and launch.error is not None:
+        log.warning("%s: launch not ordered: %s", name, launch.error)
+    elif launch is not None and launch.ordered:
+        log.info("%s: %s: %s", name, launch.verdict.reason, launch.verdict.sentence)
+    if probe is not None:
+        log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", name, probe)

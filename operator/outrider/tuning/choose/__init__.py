@@ -1,0 +1,1 @@
+"""Which K for each batch bin, and what forbids it."""

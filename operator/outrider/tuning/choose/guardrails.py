@@ -1,0 +1,212 @@
+"""Checks between a wish and the table. Ordered; the first veto wins.
+
+To add one: write a function of this shape under its decorator, and test it. `sight` asks whether there is
+anything to decide on, `step` whether K may change, `trying` whether other K may be tried now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from outrider.tuning.decision import DecisionReason
+from outrider.tuning.observe.readings import Readings
+from outrider.tuning.observe.window import KV_USAGE, REQUESTS_WAITING, Gap, Observation
+from outrider.tuning.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Veto:
+    """Hold, and why."""
+
+    reason: DecisionReason
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What can be seen at a tick."""
+
+    observations: Sequence[Observation]
+    readings: Readings
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of the chosen K that the law would like to make."""
+
+    k: int
+    view: View
+    revert: bool = False  # back to the K before
+
+
+SightCheck = Callable[[Sight], Veto | None]
+StepCheck = Callable[[Step], Veto | None]
+TryCheck = Callable[[View], Veto | None]
+_Check = TypeVar("_Check", SightCheck, StepCheck, TryCheck)
+
+SIGHT: list[SightCheck] = []
+STEP: list[StepCheck] = []
+TRYING: list[TryCheck] = []
+
+NOTHING_SEEN = Veto(DecisionReason.NO_TRAFFIC, "no tokens were generated")
+
+
+def _in(checks: list[_Check]) -> Callable[[_Check], _Check]:
+    def add(check: _Check) -> _Check:
+        checks.append(check)
+        return check
+
+    return add
+
+
+@_in(SIGHT)
+def gap(sight: Sight) -> Veto | None:
+    """Hold while a pod has no usable measurement, or nobody was asked."""
+    if not sight.observations:
+        return Veto(DecisionReason.METRICS_GAP, "no pod was measured")
+    gaps = [o for o in sight.observations if isinstance(o, Gap)]
+    if not gaps:
+        return None
+    first = min(gaps, key=lambda g: (g.pod, g.reason, g.detail))
+    detail = f": {first.detail}" if first.detail else ""
+    return Veto(
+        DecisionReason.METRICS_GAP,
+        f"{len(gaps)} of {len(sight.observations)} pods not measured, {first.pod} {first.reason}{detail}",
+    )
+
+
+@_in(SIGHT)
+def mixed_window(sight: Sight) -> Veto | None:
+    """Hold when no window speaks about a single K."""
+    if sight.readings.bin is not None or not sight.readings.mixed:
+        return None
+    return Veto(DecisionReason.MIXED_WINDOW, "load or table changed inside the window")
+
+
+@_in(SIGHT)
+def no_traffic(sight: Sight) -> Veto | None:
+    """Hold when nothing was generated."""
+    return NOTHING_SEEN if sight.readings.bin is None else None
+
+
+@_in(STEP)
+def acceptance_collapse(step: Step) -> Veto | None:
+    """Never raise K while drafts fail far more often than ever before: it may be corrupted state."""
+    settled = step.view.bin_state.k
+    if step.view.state.collapsed < 2 or step.k <= settled:
+        return None
+    return Veto(
+        DecisionReason.ACCEPTANCE_COLLAPSED,
+        f"acceptance is far below its history, K stays {settled}; check the engine's outputs",
+    )
+
+
+@_in(STEP)
+def acceptance_floor(step: Step) -> Veto | None:
+    """Never raise K while hardly any draft is accepted."""
+    rates, _ = step.view.state.profile.rates(1)
+    if step.k <= step.view.bin_state.k or rates[0] >= step.view.policy.acceptance_floor:
+        return None
+    return Veto(
+        DecisionReason.ACCEPTANCE_LOW, f"{100 * rates[0]:.0f} % of first drafts accepted, K does not rise"
+    )
+
+
+@_in(STEP)
+def kv_pressure(step: Step) -> Veto | None:
+    """Never raise K while the KV cache is full: longer drafts need more slots."""
+    if step.k <= step.view.bin_state.k:
+        return None
+    usage = step.view.kv_usage_ratio
+    if usage is None:
+        return _unknown(KV_USAGE, "K does not rise")
+    if usage < step.view.policy.kv_usage_limit:
+        return None
+    return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full, K does not rise")
+
+
+@_in(STEP)
+def dwell(step: Step) -> Veto | None:
+    """A settled K stays `dwell_seconds`."""
+    settled_at = step.view.bin_state.settled_at
+    if settled_at is None or step.revert:
+        return None
+    left = step.view.policy.dwell_seconds - (step.view.now - settled_at)
+    if left <= 0:
+        return None
+    return Veto(DecisionReason.DWELL, f"K {step.k} looks better, {left:.0f} s of rest left")
+
+
+@_in(STEP)
+def rate_limit(step: Step) -> Veto | None:
+    """Few changes per hour; some more while a bin is not settled."""
+    bin_state = step.view.bin_state
+    if step.revert:
+        return None
+    policy = step.view.policy
+    allowed = policy.switches_per_hour + (policy.switches_to_settle if bin_state.settled_at is None else 0)
+    if bin_state.recent_switches(step.view.now) + 1 <= allowed:
+        return None
+    return Veto(DecisionReason.RATE_LIMITED, f"K {step.k} looks better, but K changed often in the last hour")
+
+
+@_in(STEP)
+def launched(step: Step) -> Veto | None:
+    """Only K that the engines were launched with."""
+    if step.k in step.view.policy.candidates:
+        return None
+    return Veto(DecisionReason.NOT_A_CANDIDATE, f"K {step.k} was not launched")
+
+
+@_in(TRYING)
+def queue(view: View) -> Veto | None:
+    """Nothing is tried while requests wait for a place."""
+    waiting = view.waiting
+    if waiting is None:
+        return _unknown(REQUESTS_WAITING, "nothing is tried")
+    if waiting <= 0:
+        return None
+    return Veto(DecisionReason.QUEUE, f"{waiting:.0f} requests wait, nothing is tried")
+
+
+@_in(TRYING)
+def kv_full(view: View) -> Veto | None:
+    """Nothing is tried while the KV cache is full."""
+    usage = view.kv_usage_ratio
+    if usage is None:
+        return _unknown(KV_USAGE, "nothing is tried")
+    if usage < view.policy.kv_usage_limit:
+        return None
+    return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full")
+
+
+@_in(TRYING)
+def latency_slack(view: View) -> Veto | None:
+    """Nothing is tried while the K in force breaks the SLO."""
+    limit = view.policy.inter_token_latency_limit
+    if limit is None or view.belief.step_seconds(view.bin_state.k) <= limit:
+        return None
+    return Veto(DecisionReason.NO_SLACK, f"steps take longer than {1000 * limit:.0f} ms")
+
+
+@_in(TRYING)
+def collapse(view: View) -> Veto | None:
+    """Nothing is tried while the drafter may be broken."""
+    if view.state.collapsed < 2:
+        return None
+    return Veto(DecisionReason.ACCEPTANCE_COLLAPSED, "acceptance is far below its history; check the outputs")
+
+
+def _unknown(gauge: str, consequence: str) -> Veto:
+    """What nobody measures may be at its worst."""
+    return Veto(DecisionReason.METRICS_GAP, f"not every pod shows {gauge}, {consequence}")
+
+
+_Seen = TypeVar("_Seen")
+
+
+def first_veto(checks: Sequence[Callable[[_Seen], Veto | None]], seen: _Seen) -> Veto | None:
+    """The veto of the first check that has one."""
+    return next((veto for veto in (check(seen) for check in checks) if veto is not None), None)

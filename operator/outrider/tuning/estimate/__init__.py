@@ -1,0 +1,1 @@
+"""What is believed of an engine: step times, acceptance, the tax of K=0."""

@@ -1,0 +1,133 @@
+"""What is known of every K at one batch size: log goodput, with uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log, log2, sqrt
+
+import numpy as np
+
+from outrider.tuning.estimate.surface import Array, Point, predict
+from outrider.tuning.observe.readings import Reading, Readings
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+
+_AT_ONCE = 256
+"""Readings that are compared at a time, since a covariance takes memory with the square of them."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Jointly normal log goodputs of the candidates at one batch size.
+
+    Goodput is tokens per second of engine time: batch size x tokens per request-step / step seconds.
+    """
+
+    candidates: tuple[int, ...]
+    batch_size: float
+    log_goodput: Array  # [candidates]
+    covariance: Array  # [candidates, candidates]
+    log_step: Array  # [candidates]
+
+    def goodput(self, k: int) -> float:
+        """Tokens per second of engine time."""
+        return exp(self.log_goodput[self.candidates.index(k)])
+
+    def error(self, k: int) -> float:
+        """Relative standard error of the goodput."""
+        row = self.candidates.index(k)
+        return sqrt(max(float(self.covariance[row, row]), 0.0))
+
+    def step_seconds(self, k: int) -> float:
+        """Mean step time."""
+        return exp(self.log_step[self.candidates.index(k)])
+
+    def gain(self, k: int, over: int) -> tuple[float, float]:
+        """log of the goodput of `k` over that of `over`, and its standard error."""
+        i, j = self.candidates.index(k), self.candidates.index(over)
+        c = self.covariance
+        return float(self.log_goodput[i] - self.log_goodput[j]), sqrt(
+            max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0)
+        )
+
+    def after_measuring(self, k: int, variance: float) -> Belief:
+        """What will be known once `k` was measured with this variance of its log goodput; means stay."""
+        row = self.candidates.index(k)
+        known = self.covariance[row]
+        return replace(self, covariance=self.covariance - np.outer(known, known) / (known[row] + variance))
+
+    def best(self, among: Iterable[int]) -> int:
+        """The K with the highest mean; of equals the smallest. At least one."""
+        return max(among, key=lambda k: (float(self.log_goodput[self.candidates.index(k)]), -k))
+
+    def safest(self, among: Sequence[int], sigmas: float) -> int:
+        """The K with the highest gain over the smallest K, less `sigmas` standard errors of it."""
+        floor = min(among)
+
+        def bound(k: int) -> float:
+            mean, error = self.gain(k, floor)
+            return mean - sigmas * error
+
+        return max(among, key=lambda k: (bound(k), -k))
+
+
+def beliefs(state: TunerState, readings: Readings, policy: Policy, now: float) -> Mapping[int, Belief]:
+    """For every batch bin, at the context of now, of steps that read no prompts.
+
+    To read a prompt costs every K the same, so it does not change which one is best.
+    """
+    candidates = policy.candidates
+    rows = readings.of(readings.bin) if readings.bin is not None else ()
+    context = _context(rows)
+    batches = [_batch_size(index, state, readings, policy) for index in range(len(policy.bins))]
+    points = [Point(k, log2(batch), context) for batch in batches for k in candidates]
+    means, covariance = predict(state.known, points, policy, noise=state.noise(policy), now=now)
+    log_tokens, tokens_covariance = state.profile.tokens_per_step(candidates)
+    found = {}
+    for index, batch in enumerate(batches):
+        part = slice(index * len(candidates), (index + 1) * len(candidates))
+        found[index] = Belief(
+            candidates,
+            batch,
+            log(batch) + log_tokens - means[part],
+            covariance[part, part] + tokens_covariance,
+            means[part],
+        )
+    return found
+
+
+def residuals(
+    state: TunerState, rows: Sequence[Reading], policy: Policy, now: float
+) -> list[tuple[float, float, float]]:
+    """Per reading: log step time over what is known of it, and the variances of the known and the reading."""
+    noise = state.noise(policy)
+    found = []
+    for first in range(0, len(rows), _AT_ONCE):
+        part = rows[first : first + _AT_ONCE]
+        points = [Point.of(row) for row in part]
+        means, covariance = predict(state.known, points, policy, noise=noise, now=now)
+        found += [
+            (log(r.step_seconds) - float(m), max(float(v), 0.0), noise**2 * 10.0 / r.seconds)
+            for r, m, v in zip(part, means, np.diag(covariance), strict=True)
+        ]
+    return found
+
+
+def _batch_size(index: int, state: TunerState, readings: Readings, policy: Policy) -> float:
+    """Where a bin is judged: at the batch of now, else where it was measured, else in its middle."""
+    if readings.of(index):
+        return readings.batch_size(index)
+    known = [k for k in state.known if k.bin == index]
+    if known:
+        return float(
+            2.0 ** (sum(k.log_batch * k.seconds for k in known) / max(sum(k.seconds for k in known), 1e-9))
+        )
+    low, high = policy.limits(index)
+    return sqrt(low * (high or policy.max_num_seqs)) if (high or policy.max_num_seqs) > low else float(low)
+
+
+def _context(rows: Sequence[Reading]) -> float | None:
+    contexts = [(r.log_context, r.seconds) for r in rows if r.log_context is not None]
+    total = sum(seconds for _, seconds in contexts)
+    return sum(c * seconds for c, seconds in contexts if c is not None) / total if total > 0 else None

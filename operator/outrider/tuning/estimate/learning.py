@@ -1,0 +1,173 @@
+"""What one tick's readings change in the state, before anything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from math import exp, sqrt
+
+from outrider.tuning.estimate.belief import Belief, residuals
+from outrider.tuning.estimate.surface import MOST_KNOWN, Known
+from outrider.tuning.estimate.tax import Sample, Tax
+from outrider.tuning.observe.readings import Reading, Readings
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import BinState, Drift, Pace, TunerState
+
+_SURPRISE = 0.15
+"""Standard error of a log step time above which a reading surprises nobody."""
+
+
+def learn(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
+    """Pass the time, then take in the readings: pace of pods, noise, drift, acceptance, step times."""
+    seconds = 0.0 if state.at is None else max(0.0, now - state.at)
+    state = _pass_time(state, seconds, policy, now)
+    if not readings.rows:
+        return state
+    state = _visit(state, readings, policy)
+    state = _compare(state, readings, policy, now)
+    state = replace(state, known=_remember(state, readings.rows, policy, now))
+    return _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy, now)
+
+
+def keep_ledger(
+    state: TunerState, readings: Readings, beliefs: Mapping[int, Belief], policy: Policy
+) -> TunerState:
+    """Book what the K that ran were worth against the static table, by what is believed of both."""
+    total = sum(r.seconds for r in readings.rows)
+    if total <= 0:
+        return state
+    gain = k0 = 0.0
+    for row in readings.rows:
+        belief, share = beliefs[row.bin], row.seconds / total
+        given = policy.allowed(state.static.k_at(row.batch_size))
+        gain += share * belief.gain(row.k, given)[0]
+        k0 += share * (row.k == 0)
+    pods = len({r.pod for r in readings.rows})
+    return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, policy=policy))
+
+
+def learn_tax(state: TunerState, rows: Sequence[Reading], policy: Policy, now: float) -> TunerState:
+    """Compare K=0 beside a drafter, as it is believed, with `rows` of launches without one."""
+    between_pods = sum(p.mean**2 for p in state.pods.values()) / max(len(state.pods), 1)
+    samples = [
+        Sample(-residual, known + between_pods, noise)
+        for residual, known, noise in residuals(state, rows, policy, now)
+    ]
+    return (
+        replace(state, tax=(state.tax or Tax.prior(policy)).after(samples, now, policy)) if samples else state
+    )
+
+
+def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:
+    return replace(
+        state,
+        at=now,
+        ticks=state.ticks + 1,
+        probe_credit=min(state.probe_credit + policy.probe_share * seconds, policy.probe_burst_seconds),
+        loss=state.loss * exp(-seconds / policy.loss_seconds),
+    )
+
+
+def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
+    for index in sorted({r.bin for r in readings.rows}):
+        bin_state = state.bins.get(index)
+        if bin_state is None or not bin_state.chosen:
+            given = policy.allowed(state.schedule.k_at(max(1, round(readings.batch_size(index)))))
+            bin_state = replace(bin_state or BinState(k=given), k=given)
+        if not bin_state.visited:
+            bin_state = replace(bin_state, visited=True, settled_at=None, credit=policy.calibration_seconds)
+        state = state.with_bin(index, bin_state)
+    return state
+
+
+def _compare(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
+    """Against what was known: a pod that is slower, noise that is larger, engines that changed."""
+    found = residuals(state, readings.rows, policy, now)
+    heard = {r.pod for r in readings.rows}
+    paces = _without_the_gone(state.pods, heard)
+    score = weight = 0.0
+    several = len(heard) > 1
+    for row, (residual, known, noise) in zip(readings.rows, found, strict=True):
+        if several or paces:
+            paces[row.pod] = paces.get(row.pod, Pace()).after(residual, known + noise)
+            residual -= paces[row.pod].mean
+        if sqrt(known) < _SURPRISE:
+            z = residual / sqrt(known + noise)
+            score, weight = score + z * sqrt(row.seconds), weight + row.seconds
+            state = state.with_residual(z * z)
+    if weight <= 0:
+        return replace(state, pods=_centred(paces))
+    drift = state.drift.after(score / sqrt(weight), policy)
+    state = replace(state, drift=drift, pods=_centred(paces))
+    return _changed(state, policy, now) if drift.found(policy) else state
+
+
+def _changed(state: TunerState, policy: Policy, now: float) -> TunerState:
+    """The engines are not what they were: step times count little, every choice is open.
+
+    It may have been noise, too; so the next alarm needs a little more.
+    """
+    known = tuple(replace(k, seconds=k.seconds * policy.drift_keep) for k in state.known)
+    state = replace(state, known=known, drift=Drift()).pin_over(now).noisier()
+    return state.all_unsettled(policy.recalibration_seconds)
+
+
+def _without_the_gone(paces: Mapping[str, Pace], heard: Set[str]) -> dict[str, Pace]:
+    """A name that is new replaces one that is heard of no more; pods are not named twice."""
+    if heard <= paces.keys():
+        return dict(paces)
+    return {pod: pace for pod, pace in paces.items() if pod in heard}
+
+
+def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:
+    """Only differences between pods are known, so they sum to 0."""
+    if not paces:
+        return {}
+    middle = sum(p.mean for p in paces.values()) / len(paces)
+    return {pod: replace(p, mean=p.mean - middle) for pod, p in paces.items()}
+
+
+def _remember(state: TunerState, rows: tuple[Reading, ...], policy: Policy, now: float) -> tuple[Known, ...]:
+    known = {k.key: k for k in state.known}
+    for row in rows:
+        pace = state.pods[row.pod].mean if row.pod in state.pods else 0.0
+        new = Known.of(row, pace)
+        known[new.key] = known[new.key].plus(new, policy) if new.key in known else new
+    if len(known) > MOST_KNOWN:
+        heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, policy))
+        known = {k.key: k for k in heaviest[:MOST_KNOWN]}
+    return tuple(sorted(known.values(), key=lambda k: (k.bin, k.k, -1 if k.octave is None else k.octave)))
+
+
+def _follow_trial(state: TunerState, readings: Readings, now: float) -> TunerState:
+    trial = state.trial
+    if trial is None:
+        return state
+    heard = sum(r.seconds for r in readings.rows if (r.bin, r.k) == (trial.bin, trial.k))
+    if heard <= 0:
+        return state
+    return replace(state, trial=replace(trial, heard_at=now, seconds=trial.seconds + heard))
+
+
+def _follow_acceptance(
+    state: TunerState, readings: Readings, seconds: float, policy: Policy, now: float
+) -> TunerState:
+    """First-position acceptance does not depend on K, so its history spans all tables."""
+    profile = state.profile.after(readings.rows, seconds, policy)
+    state = replace(state, profile=profile)
+    if profile.shifted:
+        state = state.all_unsettled(policy.recalibration_seconds).pin_over(now)
+    with_drafts = [r for r in readings.rows if r.drafted and r.drafted[0] > 0]
+    drafted = sum(r.drafted[0] for r in with_drafts)
+    if drafted <= 0:
+        return replace(state, collapsed=0)  # without drafts nobody knows, and K=0 must not be a trap
+    accepted = sum(r.accepted[0] for r in with_drafts if r.accepted)
+    history = state.first_accepted / state.first_drafted if state.first_drafted > 0 else None
+    collapsed = history is not None and accepted / drafted < policy.collapse_ratio * history
+    left = 0.5 ** (seconds / policy.half_life_seconds)
+    return replace(
+        state,
+        first_accepted=state.first_accepted * left + accepted,
+        first_drafted=state.first_drafted * left + drafted,
+        collapsed=state.collapsed + 1 if collapsed else 0,
+    )

@@ -1,0 +1,1 @@
+"""Which K is tried in slices of time, and when."""

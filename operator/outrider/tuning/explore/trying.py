@@ -1,0 +1,105 @@
+"""Trying other K in the batch bin of now: how long, on which pod, and within which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from outrider.tuning.choose import choice, guardrails
+from outrider.tuning.decision import DecisionReason, Kind, Probe, Slice, Wish
+from outrider.tuning.explore import slices
+from outrider.tuning.state import Trial, TunerState
+from outrider.tuning.view import View
+
+_SHARE = 0.9
+"""Of the time between two ticks that slices may fill, so that they end before the next."""
+
+
+def attempt(view: View) -> Wish:
+    """Slices of other K, if worth it, allowed and affordable; with nothing left to learn the bin is settled.
+
+    Engines that count per (bin, K) run slices by themselves. On others one K takes the table for a tick.
+    """
+    veto = guardrails.first_veto(guardrails.TRYING, view)
+    if veto is not None:
+        return view.hold(veto.reason, veto.sentence)
+    length = _slice_seconds(view)
+    planned = _plan(view, length)
+    if not planned.ks:
+        return _nothing(view, credit_left=_credit(view) >= length, saturated=planned.saturated)
+    ks = planned.ks if view.readings.exact else planned.ks[:1]
+    state = _paid(view, len(ks) * length, planned.loss)
+    k, calibrating = view.bin_state.k, view.bin_state.settled_at is None
+    reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
+    words = f"trying K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {view.rate(k)}"
+    if view.readings.exact:
+        return Wish(Kind.EXPLORE, reason, view.say(words), state, probe=_probe(view, ks, length))
+    trial = Trial(view.bin, ks[0], started_at=view.now, heard_at=view.now)
+    return Wish(
+        Kind.EXPLORE, reason, view.say(words), replace(state, trial=trial), explained=frozenset({view.bin})
+    )
+
+
+def _nothing(view: View, *, credit_left: bool, saturated: bool) -> Wish:
+    """Settled, unless only the loss budget keeps it from trying."""
+    bin_state = view.bin_state
+    k = bin_state.k
+    if bin_state.settled_at is not None or (credit_left and not saturated):
+        return view.hold_settled()
+    state = view.state.with_bin(view.bin, replace(bin_state, decided=True, settled_at=view.now))
+    return Wish(Kind.EXPLOIT, DecisionReason.CALIBRATED, view.say(f"K stays {k}, {view.rate(k)}"), state)
+
+
+def _credit(view: View) -> float:
+    """Seconds that slices may take now."""
+    bin_state = view.bin_state
+    return bin_state.credit if bin_state.settled_at is None else view.state.probe_credit
+
+
+def _plan(view: View, length: float) -> slices.Plan:
+    policy, exact, pods = view.policy, view.readings.exact, _sharing_pods(view)
+    budget = policy.loss_budget * policy.loss_seconds * pods
+    terms = slices.Terms(
+        seconds=length,
+        horizon=policy.horizon_seconds * pods,
+        noise=view.state.noise(policy),
+        loss_sigmas=policy.loss_sigmas,
+        untouched_loss=0.9 * budget,
+        safe_loss=policy.safe_loss,
+        safe_sigmas=policy.safe_sigmas,
+        floor_wanted=view.compares,
+    )
+    seconds = min(_credit(view), _SHARE * view.interval if exact else length)
+    loss = budget - view.state.loss * pods
+    among = choice.usable(view.belief, policy)
+    return slices.plan(view.belief, view.bin_state.k, among, terms, seconds=seconds, loss=loss)
+
+
+def _paid(view: View, seconds: float, loss: float) -> TunerState:
+    """Time and loss of the slices are booked when they are asked for."""
+    bin_state = view.bin_state
+    state = replace(view.state, loss=view.state.loss + loss / _sharing_pods(view))
+    if bin_state.settled_at is None:
+        return state.with_bin(view.bin, replace(bin_state, credit=max(0.0, bin_state.credit - seconds)))
+    return replace(state, probe_credit=max(0.0, state.probe_credit - seconds))
+
+
+def _sharing_pods(view: View) -> int:
+    """Pods that gain from what one of them tries; a trial through the table runs on all."""
+    return len(view.readings.pods(view.bin)) if view.readings.exact else 1
+
+
+def _slice_seconds(view: View) -> float:
+    """Long enough for some steps of the slowest K; without probes a trial takes a tick."""
+    policy = view.policy
+    if not view.readings.exact:
+        return max(view.interval, policy.slice_seconds)
+    slowest = max(view.belief.step_seconds(k) for k in policy.candidates)
+    return max(policy.slice_seconds, min(policy.slice_steps * slowest, policy.longest_slice_seconds))
+
+
+def _probe(view: View, ks: Sequence[int], seconds: float) -> Probe:
+    """On one pod of the bin, another one at each tick."""
+    pods = view.readings.pods(view.bin)
+    low, high = view.policy.limits(view.bin)
+    return Probe(pods[view.state.ticks % len(pods)], low, high, tuple(Slice(k, seconds) for k in ks))

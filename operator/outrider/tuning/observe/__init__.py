@@ -1,0 +1,1 @@
+"""What was measured: windows of counters, and the readings in them."""

@@ -1,0 +1,349 @@
+"""How the engines should be launched: without a drafter, with another table, one as a canary. Pure.
+
+A relaunch costs a rolling restart, so it needs a gain that stays, keeps its distance from the one
+before, and is taken back when it does not end or does not pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import expm1
+
+from outrider.api.conditions import rfc3339
+from outrider.api.launch import Launch
+from outrider.api.reasons import LaunchReason
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import Actuation, Canary, StructuralOff
+from outrider.tuning.decision import Decision, Outlook, Structural
+from outrider.tuning.idle import over_no_drafter
+from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch.state import Refused, RelaunchState
+
+_ADVICE = "Set spec.speculation.tuning.structuralOff to Allow, or spec.speculation.method to none."
+
+
+@dataclass(frozen=True, slots=True)
+class Relaunching:
+    """What the spec lets the tuner do to the launch of the engines."""
+
+    actuation: Actuation = Actuation.LIVE
+    structural_off: StructuralOff = StructuralOff.NEVER
+    canary: Canary = Canary.NEVER
+    interval_seconds: float = 3600.0
+    """Shortest time between two rolling restarts; going back is never delayed."""
+    deadline_seconds: float = 1200.0
+    """A relaunch that has not ended by then has failed, and is taken back."""
+
+    @property
+    def silent(self) -> bool:
+        """The launch is none of the tuner's business."""
+        wishes = (self.actuation, self.structural_off, self.canary)
+        return wishes == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
+
+    def paced(self, policy: Policy) -> Policy:
+        """Who allows relaunches in short succession wants them judged as quickly."""
+        if self.silent:
+            return policy
+        interval = max(self.interval_seconds, 1.0)
+        return replace(
+            policy,
+            ledger_seconds=min(policy.ledger_seconds, interval),
+            relaunch_dwell_seconds=min(policy.relaunch_dwell_seconds, interval / 4),
+        )
+
+    def advising(self) -> Relaunching:
+        """The same, but only with words."""
+        never = self.structural_off is StructuralOff.NEVER
+        advice = StructuralOff.NEVER if never else StructuralOff.RECOMMEND
+        return replace(self, actuation=Actuation.LIVE, structural_off=advice, canary=Canary.NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is seen at a tick. Pods are the ready ones."""
+
+    limits: Relaunching
+    decision: Decision | None  # None: nothing is decided at present
+    static: Schedule  # the table of a launch that names none
+    replicas: int  # wanted, a canary included
+    ready: int  # without the canary
+    as_ordered: int  # of them, those that were launched as ordered
+    canaries: int
+    now: float  # unix seconds
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """What is believed at the load of now; None without measurements."""
+        return None if self.decision is None else self.decision.outlook
+
+    def table(self, launch: Launch) -> Schedule:
+        """The table that engines have after this launch."""
+        return launch.schedule or self.static
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to want, and what to say of it."""
+
+    state: RelaunchState  # its order is the wanted one
+    reason: LaunchReason | None = None  # None: nothing new can be said
+    sentence: str = ""
+    expected_gain: float | None = None  # relative, of the relaunch that begins
+    measured_gain: float | None = None  # relative, of the last relaunch, once
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A launch that looks better than the one that runs."""
+
+    launch: Launch
+    reason: LaunchReason  # while it only waits to prove steady
+    words: str
+    gain: float  # log, expected
+    wait: float  # seconds since the last relaunch
+
+
+_Rule = Callable[[Scene, RelaunchState, Policy], Verdict | None]
+
+
+def judge(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict:
+    """One tick's verdict; the first rule that has something to say wins."""
+    state = state.seen(
+        complete=scene.ready >= scene.replicas - state.order.canary and scene.as_ordered == scene.ready,
+        canary=scene.canaries > 0,
+        now=scene.now,
+    )
+    gain = _measured_gain(scene, state)
+    if gain is not None:
+        state = replace(state, gain_told=True)
+    rules: tuple[_Rule, ...] = (_late, _under_way, _canary_runs, _slower, _better, _canary_starts, _rests)
+    verdict = next((found for rule in rules if (found := rule(scene, state, policy))), Verdict(state))
+    return replace(verdict, measured_gain=gain)
+
+
+def _late(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
+    """A relaunch that does not end is taken back; one that goes back already has nowhere else to go."""
+    if not state.under_way or state.taken_back or state.started_at is None:
+        return None
+    if scene.now - state.started_at <= scene.limits.deadline_seconds:
+        return None
+    failed = state.order.launch
+    sentence = (
+        f"The launch {_name(failed)} did not end within {scene.limits.deadline_seconds:.0f} s: "
+        f"{scene.as_ordered} of {scene.replicas} pods run it. The launch before returns."
+    )
+    state = replace(state, strikes=state.strikes + 1)
+    until = scene.now + _back_off(scene, state, policy)
+    return Verdict(
+        state.back(Refused(str(failed), until), sentence, scene.now),
+        LaunchReason.RELAUNCH_ROLLED_BACK,
+        sentence,
+    )
+
+
+def _under_way(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
+    if not state.under_way:
+        return None
+    done = f"{scene.as_ordered} of {scene.replicas} pods run the launch {_name(state.order.launch)}."
+    if state.taken_back:
+        return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
+    return Verdict(state, LaunchReason.RELAUNCHING, done)
+
+
+def _canary_runs(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
+    if not state.order.canary or state.canary_at is None:
+        return None
+    tax = scene.outlook.tax if scene.outlook is not None else None
+    heard = tax is not None and tax.measured_at is not None and tax.measured_at >= state.canary_at
+    known = heard and tax is not None and tax.deviation <= policy.canary_deviation
+    begun = state.canary_ready_at
+    late = begun is None and scene.now - state.canary_at > scene.limits.deadline_seconds
+    over = begun is not None and scene.now - begun >= policy.canary_seconds
+    if known or late or over or scene.limits.canary is Canary.NEVER:
+        ended = replace(state, order=replace(state.order, canary=False), canary_ready_at=None)
+        return Verdict(ended, LaunchReason.SUITS, f"The canary ends: {_canary_told(scene, late, heard)}.")
+    does = "starts" if begun is None else "runs"
+    words = f"One replica {does} without speculation, to be measured against."
+    return Verdict(state, LaunchReason.CANARY_RUNNING, words)
+
+
+def _canary_told(scene: Scene, late: bool, heard: bool) -> str:
+    if late:
+        return "it did not get ready"
+    if not heard:
+        return "it told nothing, since K=0 beside the drafter or the canary was not measured well enough"
+    return f"K=0 beside the drafter costs {_percent(scene)}"
+
+
+def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
+    """A table that turns out slower than the one before goes back at once."""
+    pair = _table_pair(scene, state)
+    outlook = scene.outlook
+    if pair is None or outlook is None or state.taken_back or state.done_at is None:
+        return None
+    if scene.now - state.done_at > scene.limits.interval_seconds:
+        return None
+    k, old = pair
+    loss, error = outlook.belief.gain(old, k)
+    if loss <= max(policy.rollback_loss, error):
+        return None
+    sentence = (
+        f"With K {k} engines are {100 * expm1(loss):.0f} % ± {100 * error:.0f} % slower than before with "
+        f"K {old} at batch {outlook.belief.batch_size:.0f}. The launch before returns."
+    )
+    until = scene.now + policy.refused_intervals * scene.limits.interval_seconds
+    refused = Refused(str(state.order.launch), until)
+    return Verdict(
+        state.back(refused, sentence, scene.now),
+        LaunchReason.RELAUNCH_ROLLED_BACK,
+        sentence,
+        expected_gain=expm1(loss),
+    )
+
+
+def _better(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
+    if scene.outlook is None or scene.as_ordered < scene.ready:
+        return None
+    wish = _structural(scene, scene.outlook, state, policy) or _table(scene, scene.outlook, state, policy)
+    if wish is None:
+        return None
+    if wish.reason is LaunchReason.DRAFTER_IDLE and scene.limits.structural_off is StructuralOff.RECOMMEND:
+        return Verdict(state, wish.reason, f"{wish.words} {_ADVICE}")
+    state = state.wishing(str(wish.launch), scene.now)
+    refused = state.refused_until(str(wish.launch))
+    last = state.started_at
+    earliest = max(refused, last + wish.wait if last is not None else scene.now)
+    if scene.now < earliest:
+        words = f"{wish.words} Relaunches wait until {_time(earliest)}."
+        return Verdict(state, LaunchReason.RELAUNCH_WAITS, words)
+    since = scene.now if state.wished_at is None else state.wished_at
+    steady = since + policy.relaunch_dwell_seconds
+    if scene.now < steady:
+        return Verdict(state, wish.reason, f"{wish.words} Relaunched at {_time(steady)} if that stays.")
+    state = state.relaunched(wish.launch, scene.now, within=policy.longest_back_off_seconds)
+    return Verdict(state, LaunchReason.RELAUNCHING, wish.words, expected_gain=expm1(wish.gain))
+
+
+def _canary_starts(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
+    limits, outlook = scene.limits, scene.outlook
+    if limits.canary is Canary.NEVER or limits.actuation is not Actuation.LIVE or outlook is None:
+        return None
+    if scene.replicas < 2 or scene.ready < scene.replicas or not state.order.launch.drafter:
+        return None
+    if 0 not in outlook.belief.candidates:
+        return None  # nothing to compare with
+    moments = (outlook.tax.measured_at, state.canary_at)
+    if any(at is not None and scene.now - at < policy.canary_every_seconds for at in moments):
+        return None
+    order = replace(state.order, canary=True)
+    words = "One replica is launched without speculation, to be measured against."
+    started = replace(state, order=order, canary_at=scene.now, canary_ready_at=None)
+    return Verdict(started, LaunchReason.CANARY_RUNNING, words)
+
+
+def _rests(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
+    if scene.outlook is None:
+        return None
+    state = replace(state, wish=None, wished_at=None)
+    if state.taken_back and any(refused.until > scene.now for refused in state.refused):
+        return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
+    return Verdict(state, LaunchReason.SUITS, "Another launch is not known to be better.")
+
+
+def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy) -> _Wish | None:
+    interval = scene.limits.interval_seconds
+    wanted = Structural.KEEP if scene.decision is None else scene.decision.structural
+    if scene.limits.structural_off is StructuralOff.NEVER:
+        return None
+    if wanted is Structural.OFF and state.order.launch.drafter:
+        words = (
+            f"K was 0 for {100 * outlook.k0_duty:.0f} % of the last {policy.ledger_seconds / 60:.0f} min, "
+            f"and K=0 beside the drafter costs {_percent(scene)}."
+        )
+        return _Wish(Launch(drafter=False), LaunchReason.DRAFTER_IDLE, words, outlook.tax.mean, wait=interval)
+    if wanted is Structural.ON and not state.order.launch.drafter:
+        gain, error = over_no_drafter(outlook.belief, outlook.tax)
+        words = (
+            f"Launched without a drafter; at batch {outlook.belief.batch_size:.0f} drafting would bring "
+            f"{100 * expm1(gain):+.0f} % ± {100 * error:.0f} %."
+        )
+        back = state.before if state.before.drafter else Launch()
+        return _Wish(
+            back,
+            LaunchReason.DRAFTER_WOULD_PAY,
+            words,
+            gain,
+            wait=_back_off(scene, state, policy),
+        )
+    return None
+
+
+def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy) -> _Wish | None:
+    """Another table, for engines that get it at their launch only."""
+    if scene.limits.actuation is not Actuation.ROLLOUT or not state.order.launch.drafter:
+        return None
+    if scene.decision is None:
+        return None
+    wanted = scene.decision.schedule.merged()
+    batch = max(1, round(outlook.belief.batch_size))
+    k, old = wanted.k_at(batch), scene.table(state.order.launch).k_at(batch)
+    if k == old or old not in outlook.belief.candidates:
+        return None
+    gain, error = outlook.belief.gain(k, old)
+    sigmas = policy.rollout_sigmas if k in outlook.measured else policy.untried_sigmas
+    if gain <= max(policy.rollout_gain, sigmas * error):
+        return None
+    faster = f"{100 * expm1(gain):.0f} % ± {100 * error:.0f} % faster"
+    words = f"The table {wanted} would be {faster} at batch {batch} (K {old} -> {k})."
+    launch = Launch() if wanted == scene.static.merged() else Launch(schedule=wanted)
+    wait = _back_off(scene, state, policy)
+    return _Wish(launch, LaunchReason.RELAUNCH_WAITS, words, gain, wait=wait)
+
+
+def _measured_gain(scene: Scene, state: RelaunchState) -> float | None:
+    """Of the last relaunch over the launch before, when it is measured for the first time."""
+    outlook = scene.outlook
+    if outlook is None or state.gain_told or state.done_at is None or state.taken_back:
+        return None
+    tax, launch = outlook.tax, state.order.launch
+    if not launch.drafter and state.before.drafter:
+        heard = tax.measured_at is not None and tax.measured_at > state.done_at
+        return expm1(tax.mean) if heard else None
+    pair = _table_pair(scene, state)
+    return None if pair is None else expm1(outlook.belief.gain(*pair)[0])
+
+
+def _table_pair(scene: Scene, state: RelaunchState) -> tuple[int, int] | None:
+    """K of now under the table of the last relaunch and under the one before, where both were measured."""
+    outlook, now, before = scene.outlook, state.order.launch, state.before
+    if outlook is None or state.done_at is None or not (now.drafter and before.drafter) or now == before:
+        return None
+    batch = max(1, round(outlook.belief.batch_size))
+    k, old = scene.table(now).k_at(batch), scene.table(before).k_at(batch)
+    measured = outlook.measured
+    if k == old or measured.get(k, float("-inf")) <= state.done_at or old not in measured:
+        return None
+    return k, old
+
+
+def _back_off(scene: Scene, state: RelaunchState, policy: Policy) -> float:
+    """Seconds to wait after a relaunch: doubled for each one that came to nothing."""
+    interval = scene.limits.interval_seconds
+    return max(interval, min(interval * 2.0 ** min(state.strikes, 32), policy.longest_back_off_seconds))
+
+
+def _percent(scene: Scene) -> str:
+    tax = scene.outlook.tax if scene.outlook is not None else None
+    return (
+        "an unknown share" if tax is None else f"{100 * expm1(tax.mean):.0f} % ± {100 * tax.deviation:.0f} %"
+    )
+
+
+def _name(launch: Launch) -> str:
+    return str(launch) or "of the spec"
+
+
+def _time(unix_seconds: float) -> str:
+    return rfc3339(datetime.fromtimestamp(unix_seconds, UTC))
