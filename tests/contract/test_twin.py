@@ -220,6 +220,17 @@ def test_an_engine_can_be_made_slower_while_it_runs(engine: Engine, term: int) -
     assert passed.scheduled / passed.steps == pytest.approx(2 * FIXED, rel=0.03)
 
 
+def test_a_stock_engine_is_a_stand_in_as_well(plugin: Path, twin: Path, tmp_path: Path) -> None:
+    """The operator has it load no plugin; then it must not compute instead."""
+    launch = twin_launch(plugin, twin, VLLM_PLUGINS="", entry=("-m", "vllm.entrypoints.openai.api_server"))
+    with running_engine(plugin, tmp_path, launch) as stock:
+        stock.complete(max_tokens=20)
+        assert scrape(stock).total("outrider_twin:simulated") == 1
+        assert scrape(stock).total("outrider_twin:steps_total") > 0
+        with stock.client() as client:
+            assert client.get("/outrider/v1/state").status_code == 404
+
+
 def test_a_core_that_dies_ends_the_container(engine: Engine) -> None:
     """Last of this engine, since it ends it."""
     behave(engine, faults={"die": {}})

@@ -44,6 +44,7 @@ def twin_launch(
     names: tuple[str, ...] = (SIMULATED_NAME, SERVED_NAME),
     flags: tuple[str, ...] = (),
     candidates: Sequence[int] = CANDIDATES,
+    entry: Sequence[str] = Launch().entry,
     **variables: str,
 ) -> Launch:
     """How a stand-in is started. It answers to the usual name of the tests as well."""
@@ -51,6 +52,7 @@ def twin_launch(
     return Launch(
         speculation=speculation,
         candidates=candidates,
+        entry=entry,
         flags=("--served-model-name", *names, *flags),
         variables={"PYTHONPATH": f"{plugin}:{twin}", "OUTRIDER_TWIN": told, **variables},
     )

@@ -29,7 +29,7 @@ ASK_SECONDS = 2.0
 class TwinApi:
     """``GET`` and ``PATCH /outrider/twin/v1``. The state lives in the engine core."""
 
-    name = "outrider"
+    name = "outrider_twin"
     required_tasks = ("generate",)
 
     def __init__(self) -> None:

@@ -1,0 +1,11 @@
+"""Python runs this at every start where the stand-in is installed.
+
+vLLM loads the plugins that VLLM_PLUGINS names, and the operator names its own, or none for a stock engine.
+Without this one vLLM would compute, under a name that says that it does not.
+"""
+
+import os
+
+if os.environ.get("OUTRIDER_TWIN") and "VLLM_PLUGINS" in os.environ:
+    _names = [name for name in os.environ["VLLM_PLUGINS"].split(",") if name and name != "outrider_twin"]
+    os.environ["VLLM_PLUGINS"] = ",".join([*_names, "outrider_twin"])
