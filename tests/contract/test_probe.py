@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 import httpx
@@ -43,21 +45,33 @@ def probe_of(engine: Engine) -> dict[str, Any]:
     return probe
 
 
-@pytest.fixture
-def load(engine: Engine, term: int) -> Iterator[Future[int]]:
-    """Streams under K=2, of this test's term."""
-    engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
+@contextmanager
+def loaded(engine: Engine) -> Iterator[None]:
+    """Streams for as long as the block runs."""
+    over = Event()
+
+    def one_after_another() -> None:
+        while not over.is_set():
+            run_streams(engine, streams=STREAMS, requests=1, max_tokens=96)
+
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(run_streams, engine, streams=STREAMS, requests=3, max_tokens=96)
+        load = pool.submit(one_after_another)
+        try:
+            yield
+        finally:
+            over.set()
+        load.result()
 
 
-def test_each_slice_runs_its_k_and_the_table_returns(engine: Engine, term: int, load: Future[int]) -> None:
+def test_each_slice_runs_its_k_and_the_table_returns(engine: Engine, term: int) -> None:
+    engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
     before = scrape(engine)
     slices = [{"numSpeculativeTokens": 5, "steps": 8}, {"numSpeculativeTokens": 0, "seconds": 0.5}]
-    answer = post(engine, a_probe(term, "slices", *slices))
-    assert (answer.status_code, answer.json()["probe"]["running"]) == (200, True)
-    assert answer.json()["schedule"] == a_constant(2)
-    wait_until(lambda: not probe_of(engine)["running"], "the probe did not end", seconds=100)
+    with loaded(engine):
+        answer = post(engine, a_probe(term, "slices", *slices))
+        assert (answer.status_code, answer.json()["probe"]["running"]) == (200, True)
+        assert answer.json()["schedule"] == a_constant(2)
+        wait_until(lambda: not probe_of(engine)["running"], "the probe did not end", seconds=100)
     probe = probe_of(engine)
     assert probe["reason"] == "Completed"
     five, none = probe["results"]
@@ -71,7 +85,6 @@ def test_each_slice_runs_its_k_and_the_table_returns(engine: Engine, term: int, 
     assert cells["5"] >= five["steps"]
     assert cells["0"] >= none["steps"]
     assert engine.state()["schedule"] == a_constant(2)
-    assert load.result() > 0
     after = scrape(engine)
     run_streams(engine, streams=STREAMS, requests=1, max_tokens=16)
     assert set((scrape(engine) - after).by("outrider:steps_total", "k")) == {"2"}
