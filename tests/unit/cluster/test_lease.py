@@ -20,6 +20,7 @@ from outrider.cluster import lease, term_lock
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, NotLeader, Sole
 from outrider.cluster.term_lock import Deposed, TermLock
+from tests.unit.cluster.quick_election import hurry
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -85,7 +86,7 @@ def _set(event: asyncio.Event) -> asyncio.Event:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "RETRY_SECONDS", 1)
+    hurry(monkeypatch)
 
 
 @asynccontextmanager
@@ -357,9 +358,7 @@ async def test_a_leader_that_saw_anothers_name_may_not_write_from_then_on() -> N
 async def test_a_leader_whose_requests_hang_may_not_write_once_the_lease_could_be_anothers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (lease, term_lock):
-        monkeypatch.setattr(module, "LEASE_SECONDS", 3)
-    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 2)
+    hurry(monkeypatch, lasts=1, deadline=0.5)
     server = LeaseServer()
     async with a_lease_server(server) as api:
         leadership, task = await elect(api)
@@ -385,9 +384,7 @@ async def test_a_leader_that_slept_for_longer_than_its_lease_may_not_write_thoug
 
 async def test_no_request_lasts_longer_than_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_lock, "_REQUEST_SECONDS", 3600.0)
-    for module in (lease, term_lock):
-        monkeypatch.setattr(module, "LEASE_SECONDS", 3)
-    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 2)
+    hurry(monkeypatch, lasts=1, deadline=0.5)
     server = LeaseServer()
     async with a_lease_server(server) as api:
         leadership, task = await elect(api)

@@ -16,7 +16,6 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from outrider.cluster import lease, term_lock
 from outrider.cluster.installation import TERM_ANNOTATION, Claim
 from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
 from outrider.controller import leader, neighbours, process
@@ -24,6 +23,7 @@ from outrider.controller.process import Stuck, operate, run_operator
 from outrider.controller.settings import Settings
 from outrider.controller.watch import ClusterWatch
 from tests.unit.cluster.installations import a_raw_lease
+from tests.unit.cluster.quick_election import hurry
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
@@ -65,7 +65,7 @@ class Operator:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "RETRY_SECONDS", 1)
+    hurry(monkeypatch)
     monkeypatch.setattr(neighbours, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(ClusterWatch, "watch_forever", _forever)
 
@@ -171,9 +171,7 @@ async def test_a_leader_that_lost_its_lease_stands_by_and_leads_again_with_a_hig
 async def test_a_leader_without_rival_takes_the_lease_again_when_the_api_server_answers_again(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lease, term_lock):
-        monkeypatch.setattr(module, "LEASE_SECONDS", 3)
-    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 2)
+    hurry(monkeypatch, lasts=1, deadline=0.5)
     async with a_cluster_server() as server, start(server) as operator:
         await until(lambda: operator.loops)
         before = term(operator)
@@ -188,10 +186,7 @@ async def test_a_leader_without_rival_takes_the_lease_again_when_the_api_server_
 async def test_a_leader_that_finds_anothers_name_among_the_leases_stops_before_it_renews(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lease, term_lock):
-        monkeypatch.setattr(module, "LEASE_SECONDS", 3600)
-    monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", 3000)
-    monkeypatch.setattr(lease, "RETRY_SECONDS", 2000)
+    hurry(monkeypatch, lasts=3600, deadline=3000, retry=2000)
     async with a_cluster_server() as server, start(server) as operator:
         renewal = f"PUT {LEASES.path('a', 'outrider')}"
         await until(lambda: operator.loops and server.asked.count(renewal) == 1)
