@@ -16,8 +16,6 @@ VERSION = 3
 
 LARGEST_BYTES = 64 * 1024
 
-_MOST_ROWS = 64
-"""Of a table: the user's 16 and one per batch bin."""
 _LARGEST_EDGE = 2**31
 
 
@@ -75,8 +73,6 @@ def _require_sound(state: TunerState) -> None:
     for tier in (*state.static.tiers, *state.schedule.tiers):
         if not tier.num_speculative_tokens <= MAX_K or not (tier.max_batch_size or 0) <= _LARGEST_EDGE:
             raise StateError("a table with numbers beyond any engine")
-    if max(len(state.static.tiers), len(state.schedule.tiers)) > _MOST_ROWS:
-        raise StateError(f"a table with more than {_MOST_ROWS} rows")
     tried, accepted = state.profile.tried, state.profile.accepted
     if len(tried) != len(accepted) or any(hits > count for count, hits in zip(tried, accepted, strict=True)):
         raise StateError("more accepted than drafted")

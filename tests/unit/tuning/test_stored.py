@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from outrider.api.schedule import Schedule
+from outrider.api.drafting import MAX_K
+from outrider.api.schedule import MAX_ROWS, Schedule
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
 from tests.unit.tuning.factories import Engine, a_policy, a_start, run
@@ -46,38 +47,103 @@ KNOWN = {
 }
 
 
+EDGE = 2**31
+OPEN = {"max_batch_size": None, "num_speculative_tokens": 3}
+
+
+def a_table(k: int = 3, *, edge: int = 4) -> dict[str, object]:
+    return {"tiers": [{"max_batch_size": edge, "num_speculative_tokens": k}, OPEN]}
+
+
+def a_profile(tried: list[float], accepted: list[float]) -> dict[str, object]:
+    return {"tried": tried, "accepted": accepted}
+
+
+def a_trial(*, index: int = 3, k: int = 3) -> dict[str, object]:
+    return {"bin": index, "k": k, "started_at": 0.0, "heard_at": 0.0}
+
+
 @pytest.mark.parametrize(
-    "data",
+    ("data", "complaint"),
     [
-        None,
-        {},
-        [],
-        {**a_wire(), "version": 4},
-        a_wire(candidates=[0, 1]),
-        a_wire(edges=[1, 2]),
-        a_wire(bins={"3": {"k": 4}}),
-        a_wire(bins={"99": {"k": 3}}),
-        a_wire(known=[{**KNOWN, "k": 4}]),
-        a_wire(known=[{**KNOWN, "bin": 99}]),
-        a_wire(known=[{**KNOWN, "log_step": float("nan")}]),
-        a_wire(bins={"3": {"k": 3, "replaced": 4}}),
-        a_wire(trial={"bin": 3, "k": 4, "started_at": 0.0, "heard_at": 0.0}),
-        a_wire(schedule={"tiers": []}),
-        a_wire(schedule={"tiers": [{"max_batch_size": None, "num_speculative_tokens": 7}]}),
-        a_wire(surprise=1),
-        {"version": 1},
-        {"version": 2},
-        {"version": 2, "state": {"known": 5}},
+        (None, "version None"),
+        ({}, "version None"),
+        ([], "version None"),
+        ({**a_wire(), "version": 4}, "version 4"),
+        (a_wire(candidates=[0, 1]), "other candidates"),
+        (a_wire(candidates=[*POLICY.candidates, 7]), "other candidates"),
+        (a_wire(edges=[1, 2]), "other candidates or batch sizes"),
+        (a_wire(edges=[*POLICY.bins, 4096]), "other candidates or batch sizes"),
+        (a_wire(bins={"99": {"k": 3}}), "unknown batch bin"),
+        (a_wire(known=[{**KNOWN, "bin": 99}]), "unknown batch bin"),
+        (a_wire(trial=a_trial(index=99)), "unknown batch bin"),
+        (a_wire(bins={"3": {"k": 4}}), "no candidate"),
+        (a_wire(known=[{**KNOWN, "k": 4}]), "no candidate"),
+        (a_wire(bins={"3": {"k": 3, "replaced": 4}}), "no candidate"),
+        (a_wire(trial=a_trial(k=4)), "no candidate"),
+        (a_wire(schedule={"tiers": [{**OPEN, "num_speculative_tokens": 7}]}), "no candidate"),
+        (a_wire(known=[{**KNOWN, "log_step": float("nan")}]), "log_step"),
+        (a_wire(schedule={"tiers": []}), "at least one row"),
+        (a_wire(surprise=1), "surprise"),
+        ({"version": 1}, "state: missing"),
+        ({"version": 2}, "state: missing"),
+        ({"version": 2, "state": {"known": 5}}, "state: missing"),
     ],
 )
-def test_a_state_that_cannot_be_continued_is_refused(data: object) -> None:
-    with pytest.raises(StateError):
+def test_a_state_that_cannot_be_continued_is_refused(data: object, complaint: str) -> None:
+    with pytest.raises(StateError, match=complaint):
         from_wire(data, POLICY)
 
 
-def test_the_complaint_names_the_field() -> None:
-    with pytest.raises(StateError, match=r"state\.known\.0\.seconds"):
-        from_wire(a_wire(known=[{**KNOWN, "seconds": "long"}]), POLICY)
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"known": [KNOWN, {**KNOWN, "seconds": 2.0}]}, "same cell twice"),
+        ({"static": a_table(MAX_K + 1)}, "beyond any engine"),
+        ({"static": a_table(edge=EDGE + 1)}, "beyond any engine"),
+        ({"schedule": a_table(edge=EDGE + 1)}, "beyond any engine"),
+        ({"profile": a_profile([9.0, 5.0], [5.0])}, "more accepted than drafted"),
+        ({"profile": a_profile([9.0], [5.0, 1.0])}, "more accepted than drafted"),
+        ({"profile": a_profile([9.0, 5.0], [5.0, 6.0])}, "more accepted than drafted"),
+    ],
+)
+def test_a_state_that_the_law_would_never_have_written_is_refused(
+    changes: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(StateError, match=complaint):
+        from_wire(a_wire(**changes), POLICY)
+
+
+@pytest.mark.parametrize("name", ["static", "schedule"])
+def test_a_table_with_more_rows_than_any_is_refused(name: str) -> None:
+    rows = [{"max_batch_size": size, "num_speculative_tokens": 3} for size in range(1, MAX_ROWS + 1)]
+    with pytest.raises(StateError, match=f"{name}.*rows"):
+        from_wire(a_wire(**{name: {"tiers": [*rows, OPEN]}}), POLICY)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"known": [KNOWN, {**KNOWN, "k": 1}, {**KNOWN, "octave": 9}]},
+        {"static": a_table(MAX_K, edge=EDGE)},
+        {"schedule": a_table(edge=EDGE)},
+        {"profile": a_profile([5.0, 4.0], [5.0, 0.0])},
+        {"trial": a_trial()},
+    ],
+)
+def test_a_state_at_its_bounds_is_continued(changes: dict[str, object]) -> None:
+    assert from_wire(a_wire(**changes), POLICY).static.tiers
+
+
+def test_a_state_that_knows_every_batch_bin_and_every_k_is_continued() -> None:
+    count = len(POLICY.candidates)
+    bins = {str(index): {"k": POLICY.candidates[index % count]} for index in range(len(POLICY.bins))}
+    assert set(from_wire(a_wire(bins=bins), POLICY).bins) == set(range(len(POLICY.bins)))
+
+
+def test_the_complaint_names_the_first_field() -> None:
+    with pytest.raises(StateError, match=r"^state\.known\.0\.seconds: "):
+        from_wire(a_wire(known=[{**KNOWN, "seconds": "long", "at": "later"}]), POLICY)
 
 
 def test_version_1_keeps_its_tables_and_loses_its_measurements() -> None:
