@@ -23,6 +23,7 @@ from outrider.cluster.installation import TERM_ANNOTATION, Claim, term_of
 
 LEASE_SECONDS = 15
 _REQUEST_SECONDS = 6.0
+_NO_ANSWER = (aiohttp.ClientError, OSError)  # a TimeoutError is one of the latter
 
 _Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool, None]
 
@@ -80,8 +81,8 @@ class TermLock(LeaseLock):
         try:
             async with asyncio.timeout(self._patience()):
                 found: _Found = await super().get(name, namespace)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return False, ApiException(status=0, reason=f"{type(error).__name__}: {error}")
+        except _NO_ANSWER as error:
+            return False, ApiException(reason=f"{type(error).__name__}: {error}")
         self.answered_at = time.monotonic()
         if self.term and found[0] and not self._held():
             self.renewed_at = None
@@ -169,7 +170,7 @@ class TermLock(LeaseLock):
             if error.status == HTTPStatus.CONFLICT:
                 raise _Changed from error
             return None
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except _NO_ANSWER:
             return None
         self.answered_at = time.monotonic()
         return lease

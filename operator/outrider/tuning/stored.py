@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import gt
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -71,10 +72,11 @@ def _require_sound(state: TunerState) -> None:
     if len({known.key for known in state.known}) < len(state.known):
         raise StateError("the same cell twice")
     for tier in (*state.static.tiers, *state.schedule.tiers):
-        if not tier.num_speculative_tokens <= MAX_K or not (tier.max_batch_size or 0) <= _LARGEST_EDGE:
+        edge = tier.max_batch_size
+        if tier.num_speculative_tokens > MAX_K or (edge is not None and edge > _LARGEST_EDGE):
             raise StateError("a table with numbers beyond any engine")
     tried, accepted = state.profile.tried, state.profile.accepted
-    if len(tried) != len(accepted) or any(hits > count for count, hits in zip(tried, accepted, strict=True)):
+    if len(tried) != len(accepted) or any(map(gt, accepted, tried)):
         raise StateError("more accepted than drafted")
 
 

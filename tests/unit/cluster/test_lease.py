@@ -11,9 +11,11 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import ApiClient, Configuration, V1Lease, V1LeaseSpec, V1ObjectMeta
+from kubernetes.aio.leaderelection.electionconfig import Config
 from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
 
 from outrider.cluster import lease, term_lock
@@ -23,6 +25,8 @@ from outrider.cluster.term_lock import Deposed, TermLock
 from tests.unit.cluster.quick_election import hurry
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+PAUSES = lease.RENEW_DEADLINE_SECONDS, lease.RETRY_SECONDS
+"""As they are without a test: seconds."""
 
 
 @dataclass
@@ -35,16 +39,24 @@ class LeaseServer:
     log: list[str] = field(default_factory=list)
     works: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
     """While it is not set, requests hang."""
+    fails: int | None = None
+    """The HTTP status with which every request fails."""
+    stamps: bool = True
+    """Objects get their time of creation."""
 
     async def __call__(self, request: web.Request) -> web.Response:
         self.log.append(request.method)
         await self.works.wait()
+        if self.fails is not None:
+            return self._refuse(self.fails)
         if request.method == "GET":
             return web.json_response(self.lease) if self.lease else self._refuse(404)
+        if request.method == "PUT" and self.lease is None:
+            return self._refuse(404)
         body = json.loads(await request.text())
         if self.lease and body["metadata"].get("resourceVersion") != str(self.version):
             return self._refuse(409)
-        if self.lease is None:
+        if self.lease is None and self.stamps:
             body["metadata"]["creationTimestamp"] = self.now.isoformat()
         self.version += 1
         body["metadata"] |= {"resourceVersion": str(self.version), "namespace": "default"}
@@ -137,6 +149,7 @@ async def test_the_next_leader_has_a_larger_term() -> None:
         second, task = await elect(api)
         task.cancel()
     assert second.term == first.term + 1
+    assert server.spec["leaseTransitions"] == 2
 
 
 async def test_terms_rise_over_a_deleted_lease() -> None:
@@ -199,6 +212,61 @@ async def test_a_renewal_leaves_the_term_as_it_is() -> None:
     assert leadership.term == before
 
 
+async def test_a_candidate_takes_the_lease_once_its_leader_gives_it_back() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        first, task = await elect(api)
+        task.cancel()
+        second = Leadership(api, LeaseName("default"), clock=CREATED.timestamp)
+        waiting = asyncio.create_task(second.run())
+        await server.until(lambda: server.log.count("GET") >= 3)
+        assert second.term == 0
+
+        await first.release()
+        async with asyncio.timeout(10):
+            await second.elected()
+        waiting.cancel()
+    assert second.term > first.term
+
+
+async def test_a_leader_whose_lease_was_deleted_makes_it_again_and_leads_on() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        before, server.lease = leadership.term, None
+        await server.until(lambda: server.lease)
+        leadership.check()
+        task.cancel()
+    assert server.annotations["outrider.dev/term"] == str(before)
+
+
+async def test_a_lease_that_tells_nothing_of_itself_is_taken() -> None:
+    server = LeaseServer()
+    server.lease = {
+        "metadata": {"resourceVersion": "0", "creationTimestamp": CREATED.isoformat()},
+        "spec": {},
+    }
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        task.cancel()
+    assert leadership.term == int(CREATED.timestamp()) + 1
+    assert server.spec["leaseTransitions"] == 1
+
+
+async def test_a_renewal_leaves_what_others_noted_on_the_lease_and_how_often_it_changed_hands() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        first, task = await elect(api)
+        task.cancel()
+        await first.release()
+        server.annotations["example.com/note"] = "keep"
+        _, task = await elect(api)
+        await server.until(lambda: server.log.count("PUT") >= 4)
+        task.cancel()
+    assert server.annotations["example.com/note"] == "keep"
+    assert server.spec["leaseTransitions"] == 2
+
+
 async def test_a_released_lease_has_no_holder() -> None:
     server = LeaseServer()
     async with a_lease_server(server) as api:
@@ -206,6 +274,32 @@ async def test_a_released_lease_has_no_holder() -> None:
         task.cancel()
         await leadership.release()
     assert "holderIdentity" not in server.spec
+
+
+async def test_a_lease_that_somebody_annotated_is_released_as_well() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        task.cancel()
+        server.edit()
+        await leadership.release()
+    assert "holderIdentity" not in server.spec
+
+
+async def test_a_candidate_that_stops_leaves_the_lease_of_its_leader_alone() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leader, task = await elect(api)
+        task.cancel()
+        await Leadership(api, LeaseName("default")).release()
+    assert server.spec["holderIdentity"] == leader.identity
+
+
+async def test_a_candidate_that_stops_makes_no_lease() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        await Leadership(api, LeaseName("default")).release()
+    assert server.log == ["GET"]
 
 
 async def test_never_releases_the_lease_of_another() -> None:
@@ -232,6 +326,7 @@ async def test_nobody_may_write_before_the_election() -> None:
         with pytest.raises(NotLeader):
             leadership.check()
         assert not leadership.in_touch
+        assert leadership.term == 0
 
 
 async def test_nobody_may_write_after_the_release() -> None:
@@ -239,6 +334,8 @@ async def test_nobody_may_write_after_the_release() -> None:
         leadership, task = await elect(api)
         task.cancel()
         await leadership.release()
+        async with asyncio.timeout(10):
+            await leadership.lost()
         with pytest.raises(NotLeader):
             leadership.check()
 
@@ -344,12 +441,13 @@ async def test_a_renewal_that_met_another_annotation_is_no_loss() -> None:
         task.cancel()
 
 
-async def test_a_leader_that_saw_anothers_name_may_not_write_from_then_on() -> None:
+@pytest.mark.parametrize("name", ["!another", "~another"], ids=["sorts before", "sorts after"])
+async def test_a_leader_that_saw_anothers_name_may_not_write_from_then_on(name: str) -> None:
     async with a_lease_server(LeaseServer()) as api:
         leadership, task = await elect(api)
         leadership.saw(leadership.identity)
         leadership.check()
-        leadership.saw("another")
+        leadership.saw(name)
         with pytest.raises(NotLeader):
             leadership.check()
         task.cancel()
@@ -394,6 +492,186 @@ async def test_no_request_lasts_longer_than_the_lease(monkeypatch: pytest.Monkey
         await task
 
 
+def a_lock(api: ApiClient, identity: str = "me") -> tuple[TermLock, LeaderElectionRecord]:
+    """And the record of its candidate."""
+    lock = TermLock("outrider", "default", identity, api, Claim())
+    return lock, LeaderElectionRecord(identity, "15", None, None)
+
+
+NO_ANSWER = [aiohttp.ServerDisconnectedError(), ConnectionResetError(), TimeoutError()]
+
+
+@pytest.mark.parametrize("error", NO_ANSWER, ids=lambda error: type(error).__name__)
+async def test_a_request_without_an_answer_has_failed_and_changes_nothing(error: Exception) -> None:
+    async def asks(*_: object) -> None:
+        raise error
+
+    async with a_lease_server(LeaseServer()) as api:
+        lock, record = a_lock(api)
+        lock.api_instance = SimpleNamespace(read_namespaced_lease=asks, create_namespaced_lease=asks)
+        found, _ = await lock.get("outrider", "default")
+        assert not found
+        assert not await lock.create("outrider", "default", record)
+    assert (lock.term, lock.renewed_at, lock.answered_at) == (0, None, None)
+
+
+async def test_a_lease_that_cannot_be_read_is_not_released() -> None:
+    async def asks(*_: object) -> None:
+        raise TimeoutError
+
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        assert await lock.create("outrider", "default", record)
+        lock.api_instance.read_namespaced_lease = asks
+        await lock.release()
+    assert server.spec["holderIdentity"] == "me"
+
+
+async def test_a_lease_that_somebody_made_first_is_not_taken_for_ones_own() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        await lock.get("outrider", "default")
+        _, task = await elect(api)
+        task.cancel()
+        assert not await lock.create("outrider", "default", record)
+    assert (lock.term, lock.renewed_at) == (0, None)
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_a_refused_renewal_has_failed_and_asks_for_no_more(status: int) -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        assert await lock.create("outrider", "default", record)
+        server.fails = status
+        assert not await lock.update("outrider", "default", record)
+    assert server.log == ["POST", "PUT"]
+
+
+METADATA = V1ObjectMeta(name="outrider", creation_timestamp=CREATED)
+
+
+@pytest.mark.parametrize("known", [None, V1Lease(spec=V1LeaseSpec()), V1Lease(metadata=METADATA)])
+async def test_what_was_not_read_is_not_renewed(known: V1Lease | None) -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        lock.lease_reference = known
+        assert not await lock.update("outrider", "default", record)
+    assert server.log == []
+
+
+@pytest.mark.parametrize("before", ["!another", "~another"], ids=["sorts before", "sorts after"])
+async def test_whoever_takes_the_lease_of_another_counts_a_change_and_begins_a_reign(before: str) -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        old, record = a_lock(api, before)
+        assert await old.create("outrider", "default", record)
+        began = server.spec["acquireTime"]
+        new, record = a_lock(api)
+        await new.get("outrider", "default")
+        assert await new.update("outrider", "default", record)
+    assert new.term > old.term
+    assert server.spec["leaseTransitions"] == 2
+    assert server.spec["acquireTime"] > began
+
+
+@pytest.mark.parametrize("holder", ["!another", "~another"], ids=["sorts before", "sorts after"])
+async def test_anothers_lease_is_known_by_its_name(holder: str) -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        assert await lock.create("outrider", "default", record)
+        server.edit(holderIdentity=holder)
+        await lock.release()
+    assert server.spec["holderIdentity"] == holder
+
+
+async def test_a_request_of_a_leader_whose_lease_has_run_out_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        assert await lock.create("outrider", "default", record)
+        assert lock.renewed_at is not None
+        late = lock.renewed_at + term_lock.LEASE_SECONDS + 1
+        monkeypatch.setattr(term_lock, "time", SimpleNamespace(monotonic=lambda: late))
+        server.works.clear()
+        async with asyncio.timeout(0.9):
+            assert not await lock.update("outrider", "default", record)
+
+
+async def test_a_lease_without_its_time_of_creation_is_an_error() -> None:
+    server = LeaseServer(stamps=False)
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        with pytest.raises(RuntimeError, match="without its time of creation"):
+            await lock.create("outrider", "default", record)
+
+
+async def test_a_time_of_a_whole_second_is_written_with_a_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The API server takes no time without one.
+    monkeypatch.setattr(term_lock, "datetime", SimpleNamespace(now=lambda _: CREATED))
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        lock, record = a_lock(api)
+        assert await lock.create("outrider", "default", record)
+    assert "." in server.spec["renewTime"]
+
+
+async def test_a_leader_is_in_touch_until_the_last_answer_is_as_old_as_a_lease_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_lease_server(LeaseServer()) as api:
+        leadership, task = await elect(api)
+        task.cancel()
+        answered_at = time.monotonic()
+        for age, in_touch in (
+            (0, True),
+            (term_lock.LEASE_SECONDS - 1, True),
+            (term_lock.LEASE_SECONDS + 1, False),
+        ):
+            now = answered_at + age
+            monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=lambda now=now: now))
+            assert leadership.in_touch is in_touch
+
+
+def test_a_lease_lasts_as_long_as_those_of_kubernetes_own_components() -> None:
+    # `_quick` changes the pauses for every other test.
+    assert (term_lock.LEASE_SECONDS, PAUSES) == (15, (10, 2))
+
+
+async def test_the_election_library_takes_the_durations() -> None:
+    async with a_lease_server(LeaseServer()) as api:
+        lock, _ = a_lock(api)
+        deadline, retry = PAUSES
+        Config(lock, term_lock.LEASE_SECONDS, deadline, retry, asyncio.sleep, asyncio.sleep)
+    assert term_lock._REQUEST_SECONDS + retry < deadline, "a request that hangs leaves time for another"
+
+
+async def test_a_claim_is_told_when_publishing_it_ends() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        async with asyncio.timeout(10):
+            await leadership.publish(Claim(frozenset({"x"})), above=0)
+        task.cancel()
+    assert server.annotations["outrider.dev/watch-namespaces"] == "x"
+
+
+async def test_a_published_term_is_larger_than_the_one_it_has_to_outbid() -> None:
+    async with a_lease_server(LeaseServer()) as api:
+        leadership, task = await elect(api)
+        before = leadership.term
+        async with asyncio.timeout(10):
+            await leadership.publish(leadership.claim, above=before)
+        task.cancel()
+    assert leadership.term == before + 1
+
+
 async def test_a_term_is_in_use_only_when_it_is_stored() -> None:
     server = LeaseServer()
     async with a_lease_server(server) as api:
@@ -426,3 +704,13 @@ async def test_a_raised_term_outlives_its_leader() -> None:
 
 async def test_a_sole_operator_that_restarts_has_a_larger_term() -> None:
     assert Sole(started_at=1000.0).term < Sole(started_at=1001.0).term
+
+
+async def test_a_sole_operator_leads_at_once_and_for_ever() -> None:
+    sole = Sole(started_at=1000.0)
+    await sole.elected()
+    sole.check()
+    assert sole.in_touch
+    for endless in (sole.run(), sole.lost()):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(endless, 0.01)
