@@ -50,7 +50,7 @@ def sample(code: str, count: int, seed: str) -> list[Mutant]:
 
 
 def _is_python(mutant: Mutant, code: str) -> bool:
-    """A star in a list of parameters is taken for a product."""
+    """The stars of a dict display are taken for a power."""
     changed = mutate_code(code, operators()[mutant.operator], mutant.occurrence)
     try:
         ast.parse(changed or "")
@@ -60,7 +60,9 @@ def _is_python(mutant: Mutant, code: str) -> bool:
 
 
 def _is_idle(node: NodeOrLeaf, operator: str) -> bool:
-    """The words of a message, and how a class or its methods are made: no behaviour hangs on them."""
+    """The words of a message, how a class, its methods or parameters are made: no behaviour hangs on them."""
+    if node.parent is not None and node.parent.type in ("parameters", "lambdef"):  # a bare star
+        return True
     if node.search_ancestor("fstring") is not None:
         return True
     statement = node.search_ancestor("expr_stmt")

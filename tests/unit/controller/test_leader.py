@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from outrider.controller.settings import Settings
 from outrider.controller.territory import Territory
 from outrider.controller.tune.demand import Demand
 from outrider.controller.watch import ClusterWatch
+from outrider.engine.client import EngineClient
 from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
@@ -30,13 +32,20 @@ class QuietWatch(ClusterWatch):
     """Full reads work; of changes it tells when a test calls ``urgent``."""
 
     urgent: Callable[[], None]
+    periods: list[float]
+    """Of full reads, in seconds."""
 
     def __init__(self, *arguments: Any, urgent: Callable[[], None], **more: Any) -> None:
         super().__init__(*arguments, urgent=urgent, **more)
         type(self).urgent = staticmethod(urgent)
+        type(self).periods = []
 
     async def watch_forever(self) -> None:
         await asyncio.Event().wait()
+
+    async def read_all_forever(self, period_seconds: float) -> None:
+        self.periods.append(period_seconds)
+        await super().read_all_forever(period_seconds)
 
 
 @dataclass
@@ -145,17 +154,106 @@ async def test_the_pull_secrets_of_the_setting_are_those_of_the_engine_pods(loop
     assert deployment["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
-async def test_the_first_read_is_repeated_at_growing_distances(
-    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+async def test_the_first_read_is_repeated_at_growing_distances_and_the_log_says_why(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[int] = []
-    monkeypatch.setattr(leader, "backoff_seconds", lambda failed: failures.append(failed) or 0.01)
+    times: list[float] = []
+
+    def backoff(failed: int) -> float:
+        failures.append(failed)
+        times.append(time.monotonic())
+        return 0.05 * failed
+
+    monkeypatch.setattr(leader, "backoff_seconds", backoff)
     async with a_server() as server:
         with nobody_may_list_pods(server):
             async with a_reign(server, loops):
                 await until(lambda: len(failures) >= 3)
 
     assert failures[:3] == [1, 2, 3]
+    assert times[1] - times[0] >= 0.05
+    assert times[2] - times[1] >= 0.1
+    assert "first read failed, again in 0.1 s" in caplog.text
+
+
+async def test_everything_is_read_again_in_the_period_of_the_settings(loops: type[FakeLoop]) -> None:
+    async with a_server() as server, a_reign(server, loops):
+        await until(lambda: QuietWatch.periods)
+
+    assert QuietWatch.periods == [Settings().resync_seconds]
+
+
+async def test_models_that_wait_for_a_pass_are_counted_as_long_as_the_reign_lasts(
+    loops: type[FakeLoop],
+) -> None:
+    neighbour = Neighbour()
+    neighbour.seen.set()
+    async with a_server() as server:
+        async with a_reign(server, loops, neighbour) as reign:
+            await until(lambda: "Ready" in server.conditions("m") and reign.value("queue_depth") == 0)
+            neighbour.changed()
+            assert reign.value("queue_depth") == 1
+
+            # The cut takes effect with the next event.
+            neighbour.changed()
+        assert reign.value("queue_depth") == 0
+
+
+async def test_an_operator_says_again_that_it_stands_by_after_it_managed_the_model(
+    loops: type[FakeLoop],
+) -> None:
+    neighbour = Neighbour(rules=True)
+    neighbour.seen.set()
+    async with a_server() as server, a_reign(server, loops, neighbour):
+
+        def told() -> int:
+            """However often: equal Events are one object with a count."""
+            return sum("/events" in write for write in server.writes)
+
+        await until(lambda: told() == 1)
+        neighbour.rules = False
+        neighbour.changed()
+        await until(lambda: "Ready" in server.conditions("m"))
+        before = told()
+        neighbour.rules = True
+        neighbour.changed()
+        await until(lambda: told() > before)
+
+
+async def test_a_change_that_a_write_brings_back_is_reconciled_and_wakes_the_tuning_loop(
+    loops: type[FakeLoop],
+) -> None:
+    neighbour = Neighbour()
+    async with a_server() as server, a_reign(server, loops, neighbour) as reign:
+        await until(lambda: reign.leader.has_view)
+        # No watch tells of it.
+        server.add(MODELS, a_raw_model(generation=2))
+        neighbour.seen.set()
+        await until(lambda: server.conditions("m").get("Ready", {}).get("observedGeneration") == 2)
+
+        assert loops.made[0].looked == 1
+
+
+async def test_the_connections_to_engines_end_with_the_tuning_loop_that_used_them(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[EngineClient] = []
+
+    class Engines(EngineClient):
+        async def aclose(self) -> None:
+            closed.append(self)
+            await super().aclose()
+
+    monkeypatch.setattr(leader, "EngineClient", Engines)
+    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
+    loops.fails.append(RuntimeError("a defect"))
+    async with a_server() as server:
+        async with a_reign(server, loops):
+            await until(lambda: len(loops.made) == 2)
+            assert len(closed) == 1
+
+        assert len(closed) == 2
 
 
 async def test_nothing_is_reconciled_or_tuned_before_other_operators_were_looked_for(
@@ -216,8 +314,8 @@ async def test_the_operator_that_stands_by_says_so_once_for_each_model(loops: ty
         assert sorted(event["regarding"]["name"] for event in told) == ["m", "n"]
 
 
-async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_counted(
-    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_counted_and_the_log_says_why(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
     loops.fails.append(RuntimeError("a defect"))
@@ -227,6 +325,8 @@ async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_count
         assert reign.value("tuning_restarts_total") == 1
         first, second = loops.made
         assert second.began_at - first.began_at >= 0.05
+        assert "tuning loop failed, again in 0 s" in caplog.text
+        assert "RuntimeError: a defect" in caplog.text
 
 
 async def test_a_tuning_loop_goes_on_with_the_epochs_of_the_one_before(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import time
@@ -20,7 +21,7 @@ from outrider.cluster.installation import TERM_ANNOTATION, Claim
 from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
 from outrider.controller import leader, neighbours, process
 from outrider.controller.process import Stuck, operate, run_operator
-from outrider.controller.settings import Settings
+from outrider.controller.settings import LeaderElection, Settings
 from outrider.controller.watch import ClusterWatch
 from tests.unit.cluster.installations import a_raw_lease
 from tests.unit.cluster.quick_election import hurry
@@ -85,7 +86,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
 
     @asynccontextmanager
     async def an_operator(
-        server: ClusterServer, namespace: str = "a", *watched: str
+        server: ClusterServer, namespace: str = "a", *watched: str, **settings: Any
     ) -> AsyncIterator[Operator]:
         shown: asyncio.Future[Served] = asyncio.get_running_loop().create_future()
 
@@ -94,7 +95,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
             await asyncio.Event().wait()
 
         monkeypatch.setattr(process, "serve", serve)
-        chosen = Settings(lease_namespace=namespace, watch_namespaces=watched)
+        chosen = Settings(lease_namespace=namespace, watch_namespaces=watched, **settings)
         async with a_connection(server, namespace) as api:
             task = asyncio.create_task(operate(chosen, api))
             operator = Operator(namespace, task, await shown, kind)
@@ -145,6 +146,12 @@ async def a_cluster_of(*models: dict[str, Any]) -> AsyncIterator[ClusterServer]:
 
 def _looks(asked: web.Request) -> bool:
     return asked.method == "GET" and asked.path == LEASES.path(None)
+
+
+def hangs_up(asked: web.Request) -> None:
+    """No answer comes of any request."""
+    assert asked.transport is not None
+    asked.transport.abort()
 
 
 def told(server: ClusterServer, reason: str, *, namespace: str = "default") -> list[str]:
@@ -229,7 +236,8 @@ async def test_a_reign_that_does_not_end_does_not_give_its_lease_back(
         await until(lambda: operator.loops)
         operator.kind.clings = asyncio.Event()
         os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(Stuck):
+        # Of the reign: the process gives it more time than the reign gives its parts.
+        with pytest.raises(Stuck, match="leader did not end"):
             await operator.task
 
         assert server.lease("a")["spec"].get("holderIdentity")
@@ -241,25 +249,30 @@ async def nowhere() -> AbstractAsyncContextManager[None]:
 
 
 async def test_a_stuck_process_ends_with_an_error_though_asyncio_would_wait(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    codes: list[int] = []
+    ends: list[object] = []
 
     async def stuck(*_: object) -> None:
         raise Stuck("leader did not end")
 
     monkeypatch.setattr(process, "connect", nowhere)
     monkeypatch.setattr(process, "operate", stuck)
-    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(os, "_exit", ends.append)
+    monkeypatch.setattr(logging, "shutdown", lambda: ends.append("the log is written"))
     await run_operator(Settings())
 
-    assert codes == [1]
+    assert ends == ["the log is written", 1]
+    assert "leader did not end; the process ends" in caplog.text
 
 
-async def test_an_operator_that_is_told_to_stop_gives_its_lease_back(start: Start) -> None:
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+async def test_an_operator_that_is_told_to_stop_gives_its_lease_back(
+    start: Start, told: signal.Signals
+) -> None:
     async with a_cluster_server() as server, start(server) as operator:
         await until(lambda: operator.loops)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), told)
         await operator.task
 
         assert "holderIdentity" not in server.lease("a")["spec"]
@@ -285,6 +298,45 @@ async def test_a_leader_is_ready_once_it_has_read_everything(start: Start) -> No
             assert not operator.served.ready()
             server.heal()
             await until(operator.served.ready)
+
+
+async def test_an_operator_that_gets_no_answer_about_the_lease_is_not_ready(start: Start) -> None:
+    async with a_cluster_server() as server:
+        server.refuse = hangs_up
+        async with start(server) as operator:
+            await until(lambda: len(server.asked) >= 3)
+            assert not operator.served.ready()
+            server.heal()
+            await until(operator.served.ready)
+
+
+async def test_the_log_tells_of_standing_by_leading_losing_the_lease_and_being_told_to_stop(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger=process.__name__)
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.loops)
+        leading = term(operator)
+        depose(server)
+        await until(lambda: operator.served.value("leases_lost_total"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        await operator.task
+
+    told = [record.getMessage() for record in caplog.records if record.name == process.__name__]
+    assert told[0].startswith("standing by as ")
+    assert told[1] == f"leading, term {leading}"
+    assert "leadership lost; standing by for it again" in told
+    assert told[-1] == "told to stop"
+
+
+async def test_without_leader_election_an_operator_leads_at_once_and_asks_for_no_lease(start: Start) -> None:
+    async with a_cluster_of(a_raw_model()) as server:
+        began = int(time.time())
+        async with start(server, leader_election=LeaderElection.OFF) as operator:
+            await until(lambda: operator.tunes == ["m"] and operator.served.ready())
+
+            assert began <= term(operator) <= time.time()
+    assert [asked for asked in server.asked if "/leases" in asked] == []
 
 
 async def test_a_candidate_is_ready_while_another_one_leads(start: Start) -> None:

@@ -45,6 +45,7 @@ def test_annotations_and_the_words_of_messages_stay() -> None:
         "@dataclass(frozen=True)\nclass A:\n    b: int\n",
         "class A(BaseModel):\n    model_config = ConfigDict(frozen=True)\n",
         "class A:\n    @classmethod\n    def b(cls): ...\n",
+        "def a(b, *, c): ...\n",
     ],
 )
 def test_how_a_class_is_made_stays(code: str) -> None:
@@ -61,9 +62,9 @@ def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another() -> Non
 
 
 def test_what_is_no_python_is_not_tried() -> None:
-    code = "def f(a, *, b):\n    return a * b\n"
-    assert (1, "ReplaceBinaryOperator_Mul_Add") in {(m.line, m.operator) for m in mutants(code)}
-    assert {mutant.line for mutant in sample(code, 100, "1")} == {2}
+    code = "a = f(\n    b=b, **c\n) * d\n"
+    assert (2, "ReplaceBinaryOperator_Pow_Add") in {(m.line, m.operator) for m in mutants(code)}
+    assert {mutant.line for mutant in sample(code, 100, "1")} == {3}
 
 
 @pytest.mark.parametrize("file", TARGETS)
