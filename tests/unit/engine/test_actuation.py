@@ -91,13 +91,17 @@ class Stumbling(EngineClient):
         return await super().push(engine, push)
 
 
-async def test_a_defect_over_one_pod_is_told_of_that_pod_and_stops_no_other() -> None:
+async def test_a_defect_over_one_pod_is_told_of_that_pod_and_stops_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with serving(FakeEngine("a"), FakeEngine("b")) as pods:
         stumbling = Stumbling(pods[0].address)
         report = await push_to_all(stumbling, pods, PUSH)
         await stumbling.aclose()
     assert [confirmed.pod for confirmed in report.confirmed] == ["b"]
     assert str(report).endswith("; a: internal error, see the operator's log: TypeError")
+    assert "push to a failed" in caplog.text
+    assert "TypeError: unhashable type: 'list'" in caplog.text
 
 
 async def test_pushing_again_renews_and_stays_confirmed(engines: EngineClient) -> None:
@@ -122,3 +126,23 @@ async def test_without_any_answer_the_model_is_unreachable(engines: EngineClient
     async with serving(FakeEngine("a", hangs=True)) as pods:
         report = await push_to_all(engines, pods, PUSH)
     assert report.unreachable
+
+
+async def test_with_an_answer_of_one_pod_the_model_is_reachable(engines: EngineClient) -> None:
+    async with serving(FakeEngine("a"), FakeEngine("b")) as [a, b]:
+        gone = replace(a, address=replace(a.address, url="http://127.0.0.1:1"))
+        report = await push_to_all(engines, [gone, b], PUSH)
+    assert [failed.pod for failed in report.failed] == ["a"]
+    assert not report.unreachable
+
+
+async def test_without_pods_nothing_is_unreachable(engines: EngineClient) -> None:
+    assert not (await push_to_all(engines, [], PUSH)).unreachable
+
+
+async def test_the_first_engine_that_cannot_be_tuned_says_why_for_all(engines: EngineClient) -> None:
+    async with serving(FakeEngine("a", live_reason="no table"), FakeEngine("b")) as pods:
+        report = await push_to_all(engines, pods, PUSH)
+        willing = await push_to_all(engines, pods[1:], PUSH)
+    assert "no table" in str(report.impossible)
+    assert willing.impossible is None

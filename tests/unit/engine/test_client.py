@@ -22,7 +22,7 @@ from outrider.engine.errors import (
     SignatureRefused,
     StaleTerm,
 )
-from outrider.engine.state import ScheduleSource
+from outrider.engine.state import EngineState, ScheduleSource
 from outrider.tuning.decision import Probe, Slice
 from tests.unit.engine.fake_engine import KEY, FakeEngine, an_address, serving
 
@@ -146,7 +146,9 @@ async def test_a_closed_port_is_unreachable(client: EngineClient) -> None:
 
 async def test_an_engine_without_the_plugin_is_named(client: EngineClient) -> None:
     async with serving(FakeEngine(answer=(404, '{"detail":"Not Found"}'))) as [pod]:
-        with pytest.raises(EngineProtocolError, match="without the outrider_engine plugin"):
+        with pytest.raises(
+            EngineProtocolError, match="no control API: the engine runs without the outrider_engine plugin"
+        ):
             await client.state(pod.address)
 
 
@@ -248,6 +250,138 @@ BEYOND: dict[str, dict[str, object]] = {
 async def test_what_an_engine_says_has_bounds(client: EngineClient, beyond: dict[str, object]) -> None:
     async with serving(FakeEngine(**beyond)) as [pod]:  # type: ignore[arg-type]
         with pytest.raises(EngineProtocolError, match="unreadable state"):
+            await client.state(pod.address)
+
+
+AT_THE_BOUND: dict[str, dict[str, object]] = {
+    "term": {"term": 2**53 - 1},
+    "many captured K": {"captured": frozenset(range(64))},
+    "a long captured K": {"captured": frozenset({1024})},
+    "many failed K": {"failed": frozenset(range(64))},
+    "a long K": {"schedule": [{"numSpeculativeTokens": 1024}]},
+    "a large batch": {"schedule": [{"maxBatchSize": 2**31 - 1, **ONE}, ONE]},
+    "a small batch": {"schedule": [{"maxBatchSize": 1, **ONE}, ONE]},
+    "many rows": {"schedule": [*({"maxBatchSize": row, **ONE} for row in range(1, 64)), ONE]},
+    "boot id": {"boot_id": "x" * 128},
+}
+
+
+@pytest.mark.parametrize("said", AT_THE_BOUND.values(), ids=AT_THE_BOUND)
+def test_what_is_within_the_bounds_is_read(said: dict[str, object]) -> None:
+    engine = FakeEngine(**said)  # type: ignore[arg-type]
+    assert EngineState.model_validate(engine.state()).boot_id == engine.boot_id
+
+
+def a_state(**changes: object) -> str:
+    """What an engine answers, with a probe."""
+    slice_ = {"numSpeculativeTokens": 0}
+    probe = {"id": "p", "running": False, "reason": "Completed", "minBatchSize": 1, "results": [slice_]}
+    return json.dumps({**FakeEngine().state(), "probe": probe, **changes})
+
+
+async def test_of_what_a_slice_does_not_tell_there_was_none(client: EngineClient) -> None:
+    async with serving(FakeEngine(answer=(200, a_state()))) as [pod]:
+        state = await client.state(pod.address)
+    assert state.probe is not None
+    [found] = state.probe.results
+    assert (found.steps, found.seconds, found.scheduled_requests, found.emitted_tokens) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("amount", ["-1", "-1e-9", "NaN", "Infinity"])
+async def test_an_amount_is_a_number_from_zero_on(client: EngineClient, amount: str) -> None:
+    body = a_state(leaseRemainingSeconds="?").replace('"?"', amount)
+    async with serving(FakeEngine(answer=(200, body))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="unreadable state"):
+            await client.state(pod.address)
+
+
+@pytest.mark.parametrize("changes", [{"epoch": -1}, {"term": -1}, {"capturedK": [-1]}])
+async def test_a_number_below_zero_is_a_protocol_error(
+    client: EngineClient, changes: dict[str, object]
+) -> None:
+    async with serving(FakeEngine(answer=(200, a_state(**changes)))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="unreadable state"):
+            await client.state(pod.address)
+
+
+async def test_a_row_for_no_request_is_a_protocol_error(client: EngineClient) -> None:
+    async with serving(FakeEngine(schedule=[{"maxBatchSize": 0, **ONE}, ONE])) as [pod]:
+        with pytest.raises(EngineProtocolError, match="unreadable state"):
+            await client.state(pod.address)
+
+
+@pytest.mark.parametrize(
+    ("changes", "confirmed"),
+    [
+        ({}, True),
+        ({"source": "Fallback"}, False),
+        ({"source": "Static"}, False),
+        ({"term": 1}, False),
+        ({"term": 3}, False),
+        ({"epoch": 6}, False),
+        ({"epoch": 8}, False),
+        ({"enginesAgree": False}, False),
+        ({"schedule": None}, False),
+        ({"schedule": [{"numSpeculativeTokens": 0}]}, False),
+        ({"schedule": [{"numSpeculativeTokens": 3}]}, False),
+        ({"schedule": [{"maxBatchSize": 4, **ONE}, ONE]}, True),
+    ],
+)
+def test_a_push_is_confirmed_only_by_exactly_this_table_in_force(
+    changes: dict[str, object], confirmed: bool
+) -> None:
+    said = {"source": "Pushed", "term": 2, "epoch": 7, "schedule": [ONE], **changes}
+    state = EngineState.model_validate_json(a_state(**said))
+    assert state.confirms(Schedule.constant(1), term=2, epoch=7) is confirmed
+
+
+def test_one_engine_process_agrees_with_itself_where_it_says_nothing_of_that() -> None:
+    wire = json.loads(a_state(source="Pushed", term=2, epoch=7, schedule=[ONE]))
+    wire.pop("enginesAgree", None)
+    assert EngineState.model_validate(wire).confirms(Schedule.constant(1), term=2, epoch=7)
+
+
+def test_a_long_sentence_is_cut_after_512_letters() -> None:
+    wire = json.loads(a_state(liveTuning={"possible": False, "reason": "x" * 600}))
+    assert EngineState.model_validate(wire).live_tuning.reason == "x" * 512
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(httpx.ConnectError("refused"), r"^ConnectError: refused$"), (httpx.ReadError(""), r"^ReadError$")],
+)
+async def test_an_unreachable_engine_is_told_of_by_what_http_says(error: Exception, words: str) -> None:
+    def stumbles(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    client = EngineClient(timeout_seconds=5, transport=httpx.MockTransport(stumbles))
+    with pytest.raises(EngineUnreachable, match=words):
+        await client.state(an_address())
+
+
+async def test_the_first_unreadable_field_is_named(client: EngineClient) -> None:
+    async with serving(FakeEngine(answer=(200, a_state(bootId=5, epoch="later")))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="unreadable state: bootId: "):
+            await client.state(pod.address)
+
+
+async def test_what_is_no_object_is_told_of_as_the_whole_body(client: EngineClient) -> None:
+    async with serving(FakeEngine(answer=(200, "[]"))) as [pod]:
+        with pytest.raises(EngineProtocolError, match="unreadable state: body: "):
+            await client.state(pod.address)
+
+
+async def test_an_error_without_a_reason_is_told_by_its_status(client: EngineClient) -> None:
+    async with serving(FakeEngine(answer=(500, "oops"))) as [pod]:
+        with pytest.raises(EngineProtocolError, match=r"^HTTP 500 without a reason$"):
+            await client.state(pod.address)
+
+
+async def test_a_closed_client_asks_no_more() -> None:
+    client = EngineClient(timeout_seconds=0.5)
+    async with serving(FakeEngine()) as [pod]:
+        await client.aclose()
+        with pytest.raises(RuntimeError, match="closed"):
             await client.state(pod.address)
 
 

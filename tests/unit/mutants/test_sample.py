@@ -62,7 +62,7 @@ def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another() -> Non
 
 
 def test_what_is_no_python_is_not_tried() -> None:
-    code = "a = f(\n    b=b, **c\n) * d\n"
+    code = "a = {\n    b: c, **d\n} * e\n"
     assert (2, "ReplaceBinaryOperator_Pow_Add") in {(m.line, m.operator) for m in mutants(code)}
     assert {mutant.line for mutant in sample(code, 100, "1")} == {3}
 

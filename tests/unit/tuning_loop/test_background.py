@@ -100,7 +100,7 @@ async def test_events_keep_their_order_while_they_wait(engines: EngineClient) ->
 
 
 async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+    engines: EngineClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 0.02)
     async with serving(FakeEngine()) as pods, asyncio.timeout(10):
@@ -113,11 +113,15 @@ async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
             await step(loop)
     assert others == ([(EventReason.METRICS_LOST, "Warning")], 1)
     assert len(world.statuses) == 1
+    assert "status of default/m not written within 0.02 s" in caplog.text
 
 
-@pytest.mark.parametrize("error", [RuntimeError("a defect"), Unavailable("503")])
-async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state(
-    engines: EngineClient, error: Exception
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(RuntimeError("a defect"), "RuntimeError: a defect"), (Unavailable("503"), "not written: ")],
+)
+async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state_and_the_log_says_why(
+    engines: EngineClient, caplog: pytest.LogCaptureFixture, error: Exception, words: str
 ) -> None:
     async with serving(FakeEngine()) as pods:
         world = World([a_model(*pods)], outage=OUTAGE, defects={("apply_status", "m"): error})
@@ -125,6 +129,8 @@ async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state(
             await step(loop)
     assert world.events == [(EventReason.METRICS_LOST, "Warning")]
     assert world.writes == 1
+    assert "status of default/m not written" in caplog.text
+    assert words in caplog.text
 
 
 async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
