@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import kopf
 import pytest
 import yaml
 from kubernetes.aio.client import ApiClient, Configuration
@@ -13,13 +17,14 @@ from kubernetes.aio.client import ApiClient, Configuration
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import Unavailable
-from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN
+from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, Resource
 from outrider.controller import watch
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import MANAGED_SELECTOR, Key, Store
-from outrider.controller.watch import WATCHED, ClusterWatch
+from outrider.controller.watch import WATCHED, ClusterWatch, EndlessBackoffs
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
+from tests.unit.controller.cluster_server import until
 from tests.unit.controller.factories import a_raw_model, a_raw_pod
 from tests.unit.controller.watched_server import WatchedServer, a_watched_server
 
@@ -239,7 +244,9 @@ async def test_a_model_with_the_label_of_another_is_looked_at_itself(
 @pytest.mark.parametrize(
     "error", [Unavailable("etcd is away"), RecursionError("too deep"), KeyError("metadata")]
 )
-async def test_full_reads_go_on_whatever_one_of_them_raised(error: Exception) -> None:
+async def test_full_reads_go_on_whatever_one_of_them_raised_and_the_log_says_so(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     class Cluster:
         """Fails once."""
 
@@ -264,3 +271,164 @@ async def test_full_reads_go_on_whatever_one_of_them_raised(error: Exception) ->
     async with asyncio.timeout(30):
         assert await changes.get() == Key("default", "m")
     reading.cancel()
+    assert f"full read failed, the watches go on: {type(error).__name__}" in caplog.text
+
+
+class Models:
+    """A cluster with one model that never changes. reads: of all models."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def list_all(
+        self, resource: Resource, *_: object, **__: object
+    ) -> tuple[list[dict[str, Any]], int]:
+        self.reads += resource == MODELS
+        return ([a_raw_model()] if resource == MODELS else []), 7
+
+
+def a_subject(
+    kind: type[ClusterWatch] = ClusterWatch,
+    *,
+    cluster: object = None,
+    changed: Callable[[Key], None] = lambda _: None,
+    namespaces: tuple[str, ...] = (),
+) -> ClusterWatch:
+    return kind(
+        cluster or Models(),  # type: ignore[arg-type]
+        Store(),
+        changed,
+        namespaces=namespaces,
+        metrics=OwnMetrics(),
+    )
+
+
+async def test_with_each_full_read_every_model_is_looked_at_though_nothing_differed() -> None:
+    changes: asyncio.Queue[Key] = asyncio.Queue()
+    subject = a_subject(changed=changes.put_nowait)
+    reading = asyncio.create_task(subject.read_all_forever(0.001))
+    async with asyncio.timeout(30):
+        for _ in range(3):
+            assert await changes.get() == Key("default", "m")
+    reading.cancel()
+
+
+@dataclass
+class Clock:
+    """Stands in for asyncio in the watch: pauses take no time and are noted, and so do the watches.
+
+    lasts: seconds for which the watches last, one after the other; then they go on.
+    """
+
+    lasts: list[float]
+    pauses: list[float] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    Event = asyncio.Event
+    now: float = 0.0
+
+    def get_running_loop(self) -> Clock:
+        return self
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+async def test_watches_are_started_again_after_growing_pauses_and_at_once_if_they_had_lasted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, loop = Clock([0.0] * 6 + [61.0, 60.0]), asyncio.get_running_loop()
+    runs: list[tuple[bool, threading.Event]] = []
+
+    class Ending(ClusterWatch):
+        def _run_kopf(self, _: object, stop: threading.Event, ended: asyncio.Event) -> None:
+            runs.append((threading.current_thread().daemon, stop))
+            if clock.lasts:
+                clock.now += clock.lasts.pop(0)
+                loop.call_soon_threadsafe(ended.set)
+            else:
+                loop.call_soon_threadsafe(clock.ended.set)
+
+    monkeypatch.setattr(watch, "asyncio", clock)
+    task = asyncio.create_task(a_subject(Ending).watch_forever())
+    async with asyncio.timeout(30):
+        await clock.ended.wait()
+    going_on = runs[-1][1]
+    assert not going_on.is_set()
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert clock.pauses == [1, 2, 5, 10, 30, 30, 1, 30]
+    assert "watches ended after 61 s, again in 1 s" in caplog.text
+    assert all(daemon and stop.is_set() for daemon, stop in runs)
+
+
+async def test_after_a_restart_of_the_watches_everything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_RESTART_SECONDS", (0.0,))
+    loop, cluster, goes_on = asyncio.get_running_loop(), Models(), list[bool]()
+
+    class EndsOnce(ClusterWatch):
+        def _run_kopf(self, _: object, __: object, ended: asyncio.Event) -> None:
+            if not goes_on:
+                loop.call_soon_threadsafe(ended.set)
+            goes_on.append(True)
+
+    subject = a_subject(EndsOnce, cluster=cluster)
+    tasks = [
+        asyncio.create_task(subject.read_all_forever(3600)),
+        asyncio.create_task(subject.watch_forever()),
+    ]
+    await until(lambda: cluster.reads == 1)
+    for task in tasks:
+        task.cancel()
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "scope"), [((), {"clusterwide": True}), (("x", "y"), {"namespaces": ("x", "y")})]
+)
+async def test_kopf_watches_where_it_shall_writes_nothing_and_ends_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    namespaces: tuple[str, ...],
+    scope: dict[str, object],
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def spawn(**arguments: Any) -> None:
+        asked.append(arguments)
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(kopf, "spawn_tasks", spawn)
+    monkeypatch.setattr(watch, "_RESTART_SECONDS", (3600.0,))
+    task = asyncio.create_task(a_subject(namespaces=namespaces).watch_forever())
+    await until(lambda: "watches ended" in caplog.text)
+    task.cancel()
+
+    [arguments] = asked
+    settings = arguments["settings"]
+    assert {
+        name: value for name, value in arguments.items() if name in ("clusterwide", "namespaces")
+    } == scope
+    assert arguments["standalone"]
+    assert arguments["stop_flag"].is_set()
+    assert (settings.posting.enabled, settings.scanning.disabled) == (False, True)
+    assert settings.process.ultimate_exiting_timeout is None
+    assert "watches failed: RuntimeError: enough" in caplog.text
+
+
+def test_a_failed_request_of_a_watch_is_repeated_for_ever_at_growing_distances() -> None:
+    assert list(islice(EndlessBackoffs(), 6)) == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("inside", "login"), [(True, "login_with_service_account"), (False, "login_with_kubeconfig")]
+)
+def test_watches_log_in_as_the_pod_or_by_the_kubeconfig(
+    monkeypatch: pytest.MonkeyPatch, inside: bool, login: str
+) -> None:
+    for name in ("login_with_service_account", "login_with_kubeconfig"):
+        monkeypatch.setattr(kopf, name, lambda name=name, **_: name)
+    monkeypatch.setattr(watch, "runs_in_cluster", lambda: inside)
+    assert watch._login() == login
