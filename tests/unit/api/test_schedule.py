@@ -145,3 +145,7 @@ def test_every_batch_lies_in_its_bin_and_the_last_bin_is_open(max_num_seqs: int,
 def test_a_mean_batch_is_rounded_to_the_requests_that_engines_count() -> None:
     edges = geometric_bins(64)
     assert [bin_of(batch, edges) for batch in (0.4, 1.4, 1.6, 6.4, 6.6)] == [0, 0, 1, 2, 3]
+
+
+def test_the_first_bin_begins_with_one_request_and_each_other_after_the_one_before() -> None:
+    assert [bin_low(index, (1, 3, 12)) for index in range(3)] == [1, 2, 4]

@@ -72,6 +72,13 @@ def test_gauges_are_those_at_the_end() -> None:
     assert good(window(series)).requests_waiting == 7.0
 
 
+def test_a_gauge_that_is_missing_at_the_end_is_that_of_before() -> None:
+    series = dict(a_run(START.ran()))
+    first, last = (sample.at for sample in series[names.KV_USAGE])
+    series[names.REQUESTS_WAITING] = (Sample((first + last) / 2, 7.0),)
+    assert good(window(series)).requests_waiting == 7.0
+
+
 def test_a_load_step_inside_shows_in_the_batch_range() -> None:
     one = START.ran(steps=100, batch=1)
     found = good(window(a_run(one, one.ran(steps=100, batch=8))))

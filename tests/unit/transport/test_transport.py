@@ -174,3 +174,14 @@ async def test_a_bomb_costs_a_scrape_nothing(peak_bytes: Callable[[], int]) -> N
         with pytest.raises(EnginesUnreachable, match="compressed"):
             await source.fetch(60)
     assert peak_bytes() < 5_000_000
+
+
+async def test_a_pod_is_never_reached_through_a_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    async with serving(saying(body=b"{}")) as url, pod_http() as http:
+        assert await ask_pod(http, "GET", url, most_bytes=100) == PodAnswer(200, b"{}")
