@@ -6,8 +6,8 @@ from math import sqrt
 
 import numpy as np
 
-NOISE_SECONDS = 10.0
-"""The relative noise is that of a measurement of this length."""
+from outrider.tuning.policy import NOISE_SECONDS
+
 LEAST_FACTOR = 0.05
 """A measured goodput is at least this share of the true one, however short the measurement."""
 

@@ -7,6 +7,9 @@ from functools import cached_property
 
 from outrider.api.schedule import bin_low, bin_of, geometric_bins
 
+NOISE_SECONDS = 10.0
+"""Relative noise is that of a measurement of this length; it falls with the root of time."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -69,7 +72,7 @@ class Policy:
     """Time over which the safety rule counts."""
 
     noise: float = 0.05
-    """Relative standard deviation of the mean step time of 10 s; it falls with the root of time."""
+    """Relative standard deviation of the mean step time of `NOISE_SECONDS`."""
     acceptance_noise: float = 0.06
     """Absolute standard deviation of the acceptance rate of one tick: prompts differ."""
     half_life_seconds: float = 1800.0

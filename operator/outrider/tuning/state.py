@@ -193,7 +193,7 @@ class TunerState:
         return replace(self, schedule=compose(self.static, self.bins, self.trial, policy))
 
     def noise(self, policy: Policy) -> float:
-        """Relative standard deviation of the mean step time of ten seconds, as found here."""
+        """Relative standard deviation of the mean step time of `NOISE_SECONDS`, as found here."""
         return policy.noise * exp(self.log_noise)
 
     def with_residual(self, squared: float) -> TunerState:

@@ -1,4 +1,12 @@
-"""How often drafts are accepted, position by position, and what that means for every K."""
+"""How often drafts are accepted, position by position, and what that means for every K.
+
+    E[tokens | K] = 1 + sum over j <= K of a_1 x ... x a_j
+
+a_j: share of position j that is accepted, given that position j - 1 was. The 1 is the token that
+the verifying step gives in any case.
+Source: Leviathan et al. 2023, arXiv 2211.17192, equation 1: (1 - a^(K+1)) / (1 - a) for one rate a
+at every position, of which this is the sum before it is closed, with a rate for each position.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +53,7 @@ class Profile:
         return rates, variances
 
     def tokens_per_step(self, candidates: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """log E[tokens per request-step] of each K, and its covariance.
-
-        E = 1 + sum over j <= K of the product of the rates up to j.
-        """
+        """log E[tokens per request-step] of each K, and its covariance."""
         rates, variances = self.rates(max(candidates, default=0))
         survival = np.cumprod(rates)
         means = np.array([1.0 + survival[:k].sum() for k in candidates])

@@ -1,4 +1,13 @@
-"""What is known of every K at one batch size: log goodput, with uncertainty."""
+"""What is known of every K at one batch size: log goodput, with uncertainty.
+
+    G(B, K) = B x E[tokens | K] / T(B, K)        tokens per second of engine time
+
+B: requests in a step. E: tokens that one request gains in a step (`acceptance.py`). T: seconds of
+the step (`surface.py`). E and T are learnt apart, so log G = log B + log E - log T is jointly normal
+over K with the sum of their covariances.
+Source: Liu et al. 2024, arXiv 2406.14066, which chooses K by the goodput of a batch: tokens that
+stay, over the time of the step that verified them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,8 @@ from math import exp, log, log2, sqrt
 
 import numpy as np
 
-from outrider.tuning.estimate.surface import Array, Point, predict
+from outrider.tuning.estimate.features import Array
+from outrider.tuning.estimate.surface import Point, noise_variance, predict
 from outrider.tuning.observe.readings import Reading, Readings
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
@@ -19,10 +29,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Belief:
-    """Jointly normal log goodputs of the candidates at one batch size.
-
-    Goodput is tokens per second of engine time: batch size x tokens per request-step / step seconds.
-    """
+    """Jointly normal log goodputs of the candidates at one batch size."""
 
     candidates: tuple[int, ...]
     batch_size: float
@@ -108,7 +115,7 @@ def residuals(
         points = [Point.of(row) for row in part]
         means, covariance = predict(state.known, points, policy, noise=noise, now=now)
         found += [
-            (log(r.step_seconds) - float(m), max(float(v), 0.0), noise**2 * 10.0 / r.seconds)
+            (log(r.step_seconds) - float(m), max(float(v), 0.0), noise_variance(noise, r.seconds))
             for r, m, v in zip(part, means, np.diag(covariance), strict=True)
         ]
     return found

@@ -1,8 +1,8 @@
 """The step-time surface: log step seconds over batch size, K, context and prompt share.
 
-A Gaussian process (Rasmussen and Williams 2006, chapter 2) whose mean is linear in the terms of a
-step-time model and whose residual is correlated between neighbouring batch sizes and equal K. It
-pools everything measured, over batch bins, pods and contexts, and knows how sure it is.
+A Gaussian process (Rasmussen and Williams 2006, chapter 2) whose mean is linear in the features of a
+step-time model (`features.py`) and whose residual is correlated between neighbouring batch sizes and equal K.
+It pools everything measured, over batch bins, pods and contexts, and knows how sure it is.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log, log2
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from outrider.tuning.estimate.features import DEVIATIONS, MEANS, Array, Places, values
 from outrider.tuning.limits import Log, Seconds, UnixSeconds, Whole
 from outrider.tuning.observe.readings import Reading
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import NOISE_SECONDS, Policy
 
-Array = NDArray[np.float64]
+_Seconds = TypeVar("_Seconds", float, Array)
 
 MOST_KNOWN = 96
 """Cells that are remembered; the least measured go first. The surface takes time with the cube of it."""
@@ -107,12 +107,15 @@ class Point:
         return cls(reading.k, log2(reading.batch_size), reading.log_context, reading.log_prompts)
 
 
-_MEANS = np.array([-3.5, 0.15, 0.05, 0.35, 0.50, 0.05, 0.0, 0.3])
-_DEVIATIONS = np.array([1.5, 0.20, 0.10, 0.25, 0.30, 0.10, 0.02, 0.4])
-"""Prior of the weights of `_Places.features`: broad enough for a CPU and an H100.
-
-The last one is 1 where a step takes as long as it has tokens, and 0 where more tokens cost nothing.
-"""
+_REFERENCE_CONTEXT = 10.0
+"""log2 of 1,024 tokens, the context at which the linear model has its level."""
+_CONTEXT_OCTAVES = 3.0
+"""Contexts this many octaves apart are nearly half as alike as equal ones. Batch sizes: see the policy."""
+_LOCAL_BATCH_OCTAVES, _LOCAL_CONTEXT_OCTAVES = 0.5, 1.0
+"""The same for what one K at one batch size does not share with its neighbours."""
+_LEAST_SECONDS = 1e-6
+_JITTER = 1e-9
+"""Variance that keeps the equations solvable where two cells lie at one place."""
 
 
 def predict(
@@ -120,51 +123,65 @@ def predict(
 ) -> tuple[Array, Array]:
     """log step seconds at `points`: means [n] and covariance [n, n].
 
-    noise: relative standard deviation of the mean step time of ten seconds.
+    noise: relative standard deviation of the mean step time of `NOISE_SECONDS`.
     now: unix seconds; older measurements count less.
     """
-    asked = _Places.of(points)
+    asked = _Rows.of(points)
     prior = _covariance(asked, asked, policy)
-    means = asked.features @ _MEANS
+    means = asked.features @ MEANS
     if not known:
         return means, prior
-    seen = _Places.of(known)
-    values = np.array([k.log_step for k in known]) - seen.features @ _MEANS
+    seen = _Rows.of(known)
+    values = np.array([k.log_step for k in known]) - seen.features @ MEANS
     seconds = np.array([k.seconds_at(now, policy) for k in known])
     between = _covariance(asked, seen, policy)
     inner = _covariance(seen, seen, policy)
-    inner.flat[:: len(known) + 1] += noise**2 * 10.0 / np.maximum(seconds, 1e-6) + 1e-9
+    inner.flat[:: len(known) + 1] += noise_variance(noise, np.maximum(seconds, _LEAST_SECONDS)) + _JITTER
     gain = np.linalg.solve(inner, between.T).T
     return means + gain @ values, prior - gain @ between.T
 
 
+def noise_variance(noise: float, seconds: _Seconds) -> _Seconds:
+    """Of a log step time that was measured for so long. noise: relative, of `NOISE_SECONDS`."""
+    return noise**2 * NOISE_SECONDS / seconds
+
+
+def _places(rows: Sequence[Known] | Sequence[Point]) -> Places:
+    k = np.array([float(r.k) for r in rows])
+    context = [0.0 if r.log_context is None else r.log_context - _REFERENCE_CONTEXT for r in rows]
+    return Places(
+        k=k,
+        batch=np.array([r.log_batch for r in rows]),
+        context=np.array(context),
+        prompts=np.array([r.log_prompts for r in rows]),
+        depth=np.log1p(k),
+    )
+
+
 @dataclass(frozen=True)
-class _Places:
-    at: Array  # [n, 3]: K, log2 batch, log2 context over 1,024
-    features: Array  # [n, 8]: the terms of the linear model
+class _Rows:
+    at: Places
+    features: Array  # [n, features]
 
     @classmethod
-    def of(cls, rows: Sequence[Known] | Sequence[Point]) -> _Places:
-        at = np.array(
-            [(r.k, r.log_batch, 0.0 if r.log_context is None else r.log_context - 10.0) for r in rows]
-        )
-        k, batch, context = at.T
-        prompts = np.array([r.log_prompts for r in rows])
-        features = np.empty((len(rows), 8))
-        depth = np.log1p(k)
-        columns = (1.0, batch, k > 0, depth, depth * batch / 5.0, context, depth * context, prompts)
-        for column, values in enumerate(columns):
-            features[:, column] = values
-        return cls(at, features)
+    def of(cls, rows: Sequence[Known] | Sequence[Point]) -> _Rows:
+        at = _places(rows)
+        return cls(at, values(at))
 
 
-def _covariance(a: _Places, b: _Places, policy: Policy) -> Array:
-    gap = (a.at[:, None, 1] - b.at[None, :, 1]) ** 2
-    context = (a.at[:, None, 2] - b.at[None, :, 2]) ** 2
-    same = a.at[:, None, 0] == b.at[None, :, 0]
-    near = np.exp(gap * (-0.5 / policy.batch_octaves**2) - context * (0.5 / 3.0**2))
-    local = np.exp(gap * (-0.5 / 0.5**2) - context * 0.5)
-    residual: Array = (a.features * _DEVIATIONS**2) @ b.features.T
+def _covariance(a: _Rows, b: _Rows, policy: Policy) -> Array:
+    batch = (a.at.batch[:, None] - b.at.batch[None, :]) ** 2
+    context = (a.at.context[:, None] - b.at.context[None, :]) ** 2
+    same = a.at.k[:, None] == b.at.k[None, :]
+    near = _alike(batch, context, policy.batch_octaves, _CONTEXT_OCTAVES)
+    local = _alike(batch, context, _LOCAL_BATCH_OCTAVES, _LOCAL_CONTEXT_OCTAVES)
+    residual: Array = (a.features * DEVIATIONS**2) @ b.features.T
     residual += near * (policy.level_deviation**2 + policy.bend_deviation**2 * same)
     residual += (local * policy.cell_deviation**2 + policy.depth_deviation**2) * same
     return residual
+
+
+def _alike(batch: Array, context: Array, batch_octaves: float, context_octaves: float) -> Array:
+    """How much places share, 0..1, by their squared distances in octaves."""
+    alike: Array = np.exp(batch * (-0.5 / batch_octaves**2) - context * (0.5 / context_octaves**2))
+    return alike

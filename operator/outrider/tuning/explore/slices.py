@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.surface import noise_variance
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(11)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -25,7 +26,7 @@ class Terms:
 
     seconds: float  # engine time of a slice
     horizon: float  # seconds for which a better choice is of use, over all pods
-    noise: float  # relative standard deviation of the goodput of ten seconds
+    noise: float  # relative standard deviation of the goodput of `NOISE_SECONDS`
     loss_sigmas: float  # how far above what is believed the cost of a slice is feared to be
     untouched_loss: float  # seconds; a loss budget of at least this much has hardly been used
     safe_loss: float  # relative; the K in force must not lose more against the smallest K
@@ -47,7 +48,7 @@ def next_slice(belief: Belief, among: Collection[int], terms: Terms) -> int | No
     rows = [belief.candidates.index(k) for k in sorted(among)]
     means, inner = belief.log_goodput[rows], belief.covariance[np.ix_(rows, rows)]
     spent = _REPEATS * terms.seconds
-    variances = np.diag(inner)[:, None] + terms.noise**2 * 10.0 / spent[None, :]
+    variances = np.diag(inner)[:, None] + noise_variance(terms.noise, spent)[None, :]
     changes = inner[:, :, None] / np.sqrt(variances)[:, None, :]  # [measured, moved, repeats]
     outcomes = means[None, :, None, None] + changes[..., None] * _NODES
     value = (outcomes.max(axis=1) @ _WEIGHTS) - means.max()  # [measured, repeats]
@@ -65,7 +66,7 @@ def plan(
     loss: seconds of the smallest K's goodput that slices may cost, at most. Of a budget that is
         untouched one slice is always paid, or ignorance would keep K where it is for ever.
     """
-    variance = terms.noise**2 * 10.0 / terms.seconds
+    variance = noise_variance(terms.noise, terms.seconds)
     by_then = belief
     floor, ks, left, lost = min(among, default=0), list[int](), seconds, 0.0
     while left >= terms.seconds:
