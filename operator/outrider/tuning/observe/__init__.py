@@ -1,1 +1,5 @@
-"""What was measured: windows of counters, and the readings in them."""
+"""What was measured.
+
+1. `window`: sums of one pod's counters over one span of time, or the gap where there is none.
+2. `readings`: the steps of one pod in one batch bin with one K.
+"""

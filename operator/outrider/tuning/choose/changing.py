@@ -1,0 +1,35 @@
+"""Whether the K of the bin of now changes: what is best beyond doubt, as far as guardrails let it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import expm1
+
+from outrider.tuning import words
+from outrider.tuning.choose import choice, guardrails
+from outrider.tuning.decision import DecisionReason, Kind, Wish
+from outrider.tuning.view import View
+
+
+def change(view: View) -> Wish:
+    """Back to the K before where the new one proved slower; else to one that should take over; else none."""
+    bin_state, belief = view.bin_state, view.belief
+    back = choice.reverted(bin_state, belief, view.policy, view.now)
+    k = (
+        back
+        if back is not None
+        else choice.challenger(bin_state, belief, choice.seen(view.state), view.policy)
+    )
+    if k is None:
+        return view.hold_settled()
+    veto = guardrails.first_veto(guardrails.STEP, guardrails.Step(k, view, revert=back is not None))
+    if veto is not None:
+        return view.hold(veto.reason, veto.sentence)
+    settled = bin_state.settled_at is not None
+    changed = bin_state.changed_to(k, view.now, settled=settled)
+    state = view.state.with_bin(view.bin, replace(changed, replaced=None) if back is not None else changed)
+    sentence = view.say(words.change(belief, bin_state.k, k, view.policy))
+    if back is not None:
+        return Wish(Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE, sentence, state)
+    gain = expm1(belief.gain(k, bin_state.k)[0])
+    return Wish(Kind.EXPLOIT, words.reason(belief, bin_state.k, k, view.policy), sentence, state, gain)

@@ -1,0 +1,45 @@
+"""A trial through the table, from its start to its end: for engines that cannot probe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from outrider.tuning.choose.guardrails import Veto
+from outrider.tuning.decision import DecisionReason, Kind, Wish
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import Trial, TunerState
+from outrider.tuning.view import View
+
+
+def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
+    """Hold, since nothing can be seen; but a trial must not stick when nobody measures it."""
+    trial = state.trial
+    if trial is None or not trial.starved(policy, now):
+        return Wish(Kind.HOLD, veto.reason, veto.sentence, state)
+    sentence = f"trial of K {trial.k} given up after {now - trial.heard_at:.0f} s: {veto.sentence}"
+    return Wish(
+        Kind.ROLL_BACK,
+        DecisionReason.TRIAL_STARVED,
+        sentence,
+        replace(state, trial=None),
+        explained=frozenset({trial.bin}),
+    )
+
+
+def measuring(view: View) -> Wish | None:
+    """Hold while the K on trial in this bin has no reading yet; None without such a trial."""
+    trial = view.trial
+    if trial is None or trial.seconds > 0 or trial.starved(view.policy, view.now):
+        return None
+    return view.hold(DecisionReason.MEASURING, f"measuring K {trial.k}")
+
+
+def ended(view: View, trial: Trial, tried: Wish) -> Wish:
+    """A trial is over and nothing follows."""
+    tried = replace(tried, kind=Kind.ROLL_BACK, explained=frozenset({trial.bin}))
+    if trial.bin != view.bin:
+        sentence = view.say(f"the load left batch {view.policy.label(trial.bin)}, trial of K {trial.k} ends")
+        return replace(tried, reason=DecisionReason.LOAD_MOVED, sentence=sentence)
+    k = view.bin_state.k
+    sentence = view.say(f"K {trial.k} is not better, {view.rate(trial.k)} vs {view.rate(k)}")
+    return replace(tried, reason=DecisionReason.PROBE_LOST, sentence=sentence)
