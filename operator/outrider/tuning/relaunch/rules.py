@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from math import expm1
 
-from outrider.api.conditions import rfc3339
 from outrider.api.launch import Launch
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision, Outlook, Structural
+from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.idle import over_no_drafter
 from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch import words
 from outrider.tuning.relaunch.state import Refused, RelaunchState
-
-_ADVICE = "Set spec.speculation.tuning.structuralOff to Allow, or spec.speculation.method to none."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ class _Wish:
 
     launch: Launch
     reason: LaunchReason  # while it only waits to prove steady
-    words: str
+    sentence: str
     gain: float  # log, expected
     wait: float  # seconds since the last relaunch
 
@@ -130,10 +128,7 @@ def _late(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
     if scene.now - state.started_at <= scene.limits.deadline_seconds:
         return None
     failed = state.order.launch
-    sentence = (
-        f"The launch {_name(failed)} did not end within {scene.limits.deadline_seconds:.0f} s: "
-        f"{scene.as_ordered} of {scene.replicas} pods run it. The launch before returns."
-    )
+    sentence = words.late(failed, scene.limits.deadline_seconds, scene.as_ordered, scene.replicas)
     state = replace(state, strikes=state.strikes + 1)
     until = scene.now + _back_off(scene, state, policy)
     return Verdict(
@@ -146,7 +141,7 @@ def _late(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
 def _under_way(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
     if not state.under_way:
         return None
-    done = f"{scene.as_ordered} of {scene.replicas} pods run the launch {_name(state.order.launch)}."
+    done = words.under_way(state.order.launch, scene.as_ordered, scene.replicas)
     if state.taken_back:
         return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
     return Verdict(state, LaunchReason.RELAUNCHING, done)
@@ -163,18 +158,16 @@ def _canary_runs(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict 
     over = begun is not None and scene.now - begun >= policy.canary_seconds
     if known or late or over or scene.limits.canary is Canary.NEVER:
         ended = replace(state, order=replace(state.order, canary=False), canary_ready_at=None)
-        return Verdict(ended, LaunchReason.SUITS, f"The canary ends: {_canary_told(scene, late, heard)}.")
-    does = "starts" if begun is None else "runs"
-    words = f"One replica {does} without speculation, to be measured against."
-    return Verdict(state, LaunchReason.CANARY_RUNNING, words)
+        return Verdict(ended, LaunchReason.SUITS, words.canary_ends(_told(tax if heard else None, late=late)))
+    sentence = words.CANARY_STARTS if begun is None else words.CANARY_RUNS
+    return Verdict(state, LaunchReason.CANARY_RUNNING, sentence)
 
 
-def _canary_told(scene: Scene, late: bool, heard: bool) -> str:
+def _told(tax: Tax | None, *, late: bool) -> str:
+    """tax: as the canary showed it; None where it was not measured."""
     if late:
-        return "it did not get ready"
-    if not heard:
-        return "it told nothing, since K=0 beside the drafter or the canary was not measured well enough"
-    return f"K=0 beside the drafter costs {_percent(scene)}"
+        return words.CANARY_DID_NOT_START
+    return words.CANARY_TOLD_NOTHING if tax is None else words.tax_costs(tax)
 
 
 def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
@@ -189,10 +182,7 @@ def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | Non
     loss, error = outlook.belief.gain(old, k)
     if loss <= max(policy.rollback_loss, error):
         return None
-    sentence = (
-        f"With K {k} engines are {100 * expm1(loss):.0f} % ± {100 * error:.0f} % slower than before with "
-        f"K {old} at batch {outlook.belief.batch_size:.0f}. The launch before returns."
-    )
+    sentence = words.slower(k, old, loss, error, outlook.belief.batch_size)
     until = scene.now + policy.refused_intervals * scene.limits.interval_seconds
     refused = Refused(str(state.order.launch), until)
     return Verdict(
@@ -210,20 +200,19 @@ def _better(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | Non
     if wish is None:
         return None
     if wish.reason is LaunchReason.DRAFTER_IDLE and scene.limits.structural_off is StructuralOff.RECOMMEND:
-        return Verdict(state, wish.reason, f"{wish.words} {_ADVICE}")
+        return Verdict(state, wish.reason, words.advised(wish.sentence))
     state = state.wishing(str(wish.launch), scene.now)
     refused = state.refused_until(str(wish.launch))
     last = state.started_at
     earliest = max(refused, last + wish.wait if last is not None else scene.now)
     if scene.now < earliest:
-        words = f"{wish.words} Relaunches wait until {_time(earliest)}."
-        return Verdict(state, LaunchReason.RELAUNCH_WAITS, words)
+        return Verdict(state, LaunchReason.RELAUNCH_WAITS, words.waits(wish.sentence, earliest))
     since = scene.now if state.wished_at is None else state.wished_at
     steady = since + policy.relaunch_dwell_seconds
     if scene.now < steady:
-        return Verdict(state, wish.reason, f"{wish.words} Relaunched at {_time(steady)} if that stays.")
+        return Verdict(state, wish.reason, words.proving(wish.sentence, steady))
     state = state.relaunched(wish.launch, scene.now, within=policy.longest_back_off_seconds)
-    return Verdict(state, LaunchReason.RELAUNCHING, wish.words, expected_gain=expm1(wish.gain))
+    return Verdict(state, LaunchReason.RELAUNCHING, wish.sentence, expected_gain=expm1(wish.gain))
 
 
 def _canary_starts(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
@@ -238,9 +227,8 @@ def _canary_starts(scene: Scene, state: RelaunchState, policy: Policy) -> Verdic
     if any(at is not None and scene.now - at < policy.canary_every_seconds for at in moments):
         return None
     order = replace(state.order, canary=True)
-    words = "One replica is launched without speculation, to be measured against."
     started = replace(state, order=order, canary_at=scene.now, canary_ready_at=None)
-    return Verdict(started, LaunchReason.CANARY_RUNNING, words)
+    return Verdict(started, LaunchReason.CANARY_RUNNING, words.CANARY_ORDERED)
 
 
 def _rests(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
@@ -249,7 +237,7 @@ def _rests(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
     state = replace(state, wish=None, wished_at=None)
     if state.taken_back and any(refused.until > scene.now for refused in state.refused):
         return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
-    return Verdict(state, LaunchReason.SUITS, "Another launch is not known to be better.")
+    return Verdict(state, LaunchReason.SUITS, words.NOTHING_BETTER)
 
 
 def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy) -> _Wish | None:
@@ -258,25 +246,13 @@ def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Po
     if scene.limits.structural_off is StructuralOff.NEVER:
         return None
     if wanted is Structural.OFF and state.order.launch.drafter:
-        words = (
-            f"K was 0 for {100 * outlook.k0_duty:.0f} % of the last {policy.ledger_seconds / 60:.0f} min, "
-            f"and K=0 beside the drafter costs {_percent(scene)}."
-        )
-        return _Wish(Launch(drafter=False), LaunchReason.DRAFTER_IDLE, words, outlook.tax.mean, wait=interval)
+        idle = words.drafter_idle(outlook.k0_duty, policy.ledger_seconds, outlook.tax)
+        return _Wish(Launch(drafter=False), LaunchReason.DRAFTER_IDLE, idle, outlook.tax.mean, wait=interval)
     if wanted is Structural.ON and not state.order.launch.drafter:
         gain, error = over_no_drafter(outlook.belief, outlook.tax)
-        words = (
-            f"Launched without a drafter; at batch {outlook.belief.batch_size:.0f} drafting would bring "
-            f"{100 * expm1(gain):+.0f} % ± {100 * error:.0f} %."
-        )
+        pays = words.drafter_would_pay(outlook.belief.batch_size, gain, error)
         back = state.before if state.before.drafter else Launch()
-        return _Wish(
-            back,
-            LaunchReason.DRAFTER_WOULD_PAY,
-            words,
-            gain,
-            wait=_back_off(scene, state, policy),
-        )
+        return _Wish(back, LaunchReason.DRAFTER_WOULD_PAY, pays, gain, wait=_back_off(scene, state, policy))
     return None
 
 
@@ -295,11 +271,10 @@ def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy)
     sigmas = policy.rollout_sigmas if k in outlook.measured else policy.untried_sigmas
     if gain <= max(policy.rollout_gain, sigmas * error):
         return None
-    faster = f"{100 * expm1(gain):.0f} % ± {100 * error:.0f} % faster"
-    words = f"The table {wanted} would be {faster} at batch {batch} (K {old} -> {k})."
+    faster = words.better_table(wanted, batch, old, k, gain, error)
     launch = Launch() if wanted == scene.static.merged() else Launch(schedule=wanted)
     wait = _back_off(scene, state, policy)
-    return _Wish(launch, LaunchReason.RELAUNCH_WAITS, words, gain, wait=wait)
+    return _Wish(launch, LaunchReason.RELAUNCH_WAITS, faster, gain, wait=wait)
 
 
 def _measured_gain(scene: Scene, state: RelaunchState) -> float | None:
@@ -332,18 +307,3 @@ def _back_off(scene: Scene, state: RelaunchState, policy: Policy) -> float:
     """Seconds to wait after a relaunch: doubled for each one that came to nothing."""
     interval = scene.limits.interval_seconds
     return max(interval, min(interval * 2.0 ** min(state.strikes, 32), policy.longest_back_off_seconds))
-
-
-def _percent(scene: Scene) -> str:
-    tax = scene.outlook.tax if scene.outlook is not None else None
-    return (
-        "an unknown share" if tax is None else f"{100 * expm1(tax.mean):.0f} % ± {100 * tax.deviation:.0f} %"
-    )
-
-
-def _name(launch: Launch) -> str:
-    return str(launch) or "of the spec"
-
-
-def _time(unix_seconds: float) -> str:
-    return rfc3339(datetime.fromtimestamp(unix_seconds, UTC))
