@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.engine.last_words import missing_model
+from outrider.plan.runtimes.vllm.last_words import missing_model
 from tests.contract.engine import MODELS, environment, launcher, server_flags
 
 pytestmark = pytest.mark.contract

@@ -1,5 +1,5 @@
-"""The speculation methods, and what admission must know of each. Engines' part: plan/methods.py
-and plan/matrix.py."""
+"""The speculation methods, and what admission must know of each. The part of each engine: its folder in
+plan/runtimes/."""
 
 from __future__ import annotations
 

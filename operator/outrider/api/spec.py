@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 from pydantic.config import JsonDict
@@ -51,10 +52,16 @@ class Model(ApiModel):
         return self.revision is None or self.uri.startswith("hf://")
 
 
+class RuntimeKind(StrEnum):
+    """The kinds of inference engines; `outrider.plan.runtimes` has the registry of them."""
+
+    VLLM = "vLLM"
+
+
 class Engine(ApiModel):
     """The inference engine in each pod."""
 
-    runtime: Literal["vLLM"] = "vLLM"
+    runtime: RuntimeKind = RuntimeKind.VLLM
     """The engine's kind."""
     version: Version = "0.33.0"
     """The engine's version. It decides which methods run, and the default image."""

@@ -14,9 +14,9 @@ from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.engine_launch import Role, engine_launch
-from outrider.plan.methods import unsupported_reason
 from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
+from outrider.plan.runtimes import runtime_of
 from outrider.plan.settings import PlanSettings
 
 Problem = tuple[DegradedReason, str]
@@ -108,7 +108,8 @@ def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: P
 
 
 def _image(model: SpeculativeModel, settings: PlanSettings) -> str | None:
-    return model.spec.engine.image or settings.engine_images.get(model.spec.engine.version)
+    engine = model.spec.engine
+    return engine.image or runtime_of(model.spec).image(engine.version, settings.engine_images)
 
 
 def _template(
@@ -120,11 +121,11 @@ def _template(
 def _problems(model: SpeculativeModel, *, image: str | None) -> tuple[Problem, ...]:
     engine = model.spec.engine
     problems: list[Problem] = []
-    reason = unsupported_reason(model.spec.speculation.method, engine.version)
+    reason = runtime_of(model.spec).unsupported_reason(model.spec)
     if reason is not None:
         problems.append((DegradedReason.UNSUPPORTED, reason))
     if image is None:
-        message = f"the operator has no image for vLLM {engine.version}; set spec.engine.image"
+        message = f"the operator has no image for {engine.runtime} {engine.version}; set spec.engine.image"
         problems.append((DegradedReason.UNSUPPORTED, message))
     return tuple(problems)
 

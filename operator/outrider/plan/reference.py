@@ -1,4 +1,4 @@
-"""The reference page of the methods, generated from the registries.
+"""The reference page of the methods as vLLM runs them, generated from the registries.
 
 ``python -m outrider.plan.reference --write docs/reference/`` writes it; a test fails when it is stale.
 """
@@ -9,7 +9,7 @@ import json
 
 from outrider.api.generated import write_or_print
 from outrider.api.methods import TRAITS, Method, Tunability
-from outrider.plan.matrix import (
+from outrider.plan.runtimes.vllm.matrix import (
     MATRIX,
     NEWEST_VERSION,
     OLDEST_VERSION,
@@ -19,7 +19,7 @@ from outrider.plan.matrix import (
     response,
     version_text,
 )
-from outrider.plan.methods import ENGINE_METHODS, versions_with
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, versions_with
 
 FILE_NAME = "methods.md"
 

@@ -15,7 +15,7 @@ from engine_image.contract.matrix import differences
 from engine_image.contract.result import Result
 from engine_image.contract.source import Source
 from engine_image.contract.wheels import SUPPORTED
-from outrider.plan.matrix import OLDEST_VERSION, known_versions
+from outrider.plan.runtimes.vllm.matrix import OLDEST_VERSION, known_versions
 from outrider_engine.support import parse_version
 
 ROOT = Path(__file__).parents[3]

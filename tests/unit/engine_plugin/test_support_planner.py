@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 
 from outrider.api.methods import TRAITS, Method, Tunability
-from outrider.plan import matrix
-from outrider.plan.methods import ENGINE_METHODS, unsupported_reason
-from outrider.plan.runtimes.vllm import environment, speculative_config
+from outrider.plan.runtimes.vllm import matrix
+from outrider.plan.runtimes.vllm.arguments import speculative_config
+from outrider.plan.runtimes.vllm.environment import environment
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, unsupported_reason
 from outrider_engine import support
 from tests.unit.plan.factories import a_model
 
@@ -76,7 +77,7 @@ def test_what_the_planner_launches_is_what_was_compared(method: Method) -> None:
     parallel = config.get("parallel_drafting", False) is True
     launched = support.variant(str(config["method"]), parallel_drafting=parallel)
     assert launched == name_in_the_engine(method)
-    assert environment(spec)["VLLM_USE_V2_MODEL_RUNNER"] == ENGINE_METHODS[method].runner
+    assert environment(spec, stock=False)["VLLM_USE_V2_MODEL_RUNNER"] == ENGINE_METHODS[method].runner
 
 
 def test_the_plugin_has_no_row_that_the_planner_cannot_make_but_these() -> None:

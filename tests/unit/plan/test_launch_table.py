@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.plan.launch_table import launch_table
+from outrider.plan.runtimes.vllm.launch_table import launch_table
 
 draft_lengths = st.lists(st.integers(0, 32), min_size=1, max_size=8, unique=True).map(sorted)
 

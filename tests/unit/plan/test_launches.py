@@ -13,8 +13,8 @@ from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule, Tier
 from outrider.plan import Plan, PlanSettings, Role, Serving, plan, revision
-from outrider.plan.launch_table import stock_table
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL
+from outrider.plan.runtimes.vllm.launch_table import stock_table
 from tests.unit.plan.factories import KEYS, a_model, engine_container, environment, flag, pod_spec
 
 NO_DRAFTER = LaunchOrder(Launch(drafter=False))

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from outrider.api.methods import TRAITS, Drafter, Method, Tunability
-from outrider.plan.matrix import Response, Runner, known_versions, parse_version, response
-from outrider.plan.methods import ENGINE_METHODS, unsupported_reason
+from outrider.plan.runtimes.vllm.matrix import Response, Runner, known_versions, parse_version, response
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, unsupported_reason
 from tests.unit.plan.factories import a_model, a_plan, environment, flag
 
 SERVED = [method for method, traits in TRAITS.items() if traits.tunability is not Tunability.REFUSED]

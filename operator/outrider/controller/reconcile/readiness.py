@@ -10,8 +10,8 @@ from outrider.api.conditions import ConditionStatus
 from outrider.api.reasons import ConditionType, ContestReason, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, StatusCondition, launch_failure
-from outrider.engine.last_words import missing_model
 from outrider.plan.names import CONTAINER
+from outrider.plan.runtimes import missing_model
 
 SETUP_PATIENCE = timedelta(seconds=90)
 """Longest time in which a scheduled pod normally gets its volumes and network."""

@@ -24,7 +24,7 @@ from outrider.controller.tuner_objects import owner_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
-from outrider.plan.runtimes.vllm import max_num_batched_tokens, max_num_seqs
+from outrider.plan.runtimes import runtime_of
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
 
@@ -84,7 +84,7 @@ class StoreFleet:
             static=spec.static_schedule(),
             policy=policy,
             status=model.status,
-            max_num_batched_tokens=max_num_batched_tokens(spec.engine.args),
+            max_num_batched_tokens=runtime_of(spec).max_num_batched_tokens(spec.engine.args),
             instructions=read_instructions(
                 stored.metadata.annotations,
                 candidates=policy.candidates,
@@ -137,7 +137,7 @@ def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
 
 
 def _policy(spec: Spec) -> Policy:
-    policy = Policy(spec.draft_lengths(), max_num_seqs(spec.engine.args))
+    policy = Policy(spec.draft_lengths(), runtime_of(spec).max_num_seqs(spec.engine.args))
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
         return replace(policy, min_draft_share=0.0)
     return policy

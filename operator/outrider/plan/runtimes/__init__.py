@@ -1,1 +1,20 @@
-"""One module per inference engine: arguments, environment, limits."""
+"""The inference engines: one folder each, and the one registry of them, by `spec.engine.runtime`."""
+
+from __future__ import annotations
+
+from outrider.api.spec import RuntimeKind, Spec
+from outrider.plan.runtimes.runtime import Runtime
+from outrider.plan.runtimes.vllm.runtime import Vllm
+
+RUNTIMES: dict[RuntimeKind, Runtime] = {RuntimeKind.VLLM: Vllm()}
+
+
+def runtime_of(spec: Spec) -> Runtime:
+    """The engine that the spec asks for."""
+    return RUNTIMES[spec.engine.runtime]
+
+
+def missing_model(log: str) -> str | None:
+    """`Runtime.missing_model` where only the log is known. No runtime takes another's words for its own."""
+    paths = (runtime.missing_model(log) for runtime in RUNTIMES.values())
+    return next((path for path in paths if path is not None), None)

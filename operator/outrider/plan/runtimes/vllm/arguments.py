@@ -1,4 +1,4 @@
-"""vLLM: from a spec to the flags and environment of its API server.
+"""vLLM: from a spec to the flags of its API server.
 
 Flag names are those of ``vllm.entrypoints.openai.api_server``.
 """
@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 
-from outrider.api.drafting import MAX_BATCH_SIZE
 from outrider.api.engine_args import Scalar
 from outrider.api.methods import Method
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
-from outrider.api.text import shortened, whole_number
-from outrider.plan.artifacts import path_in_pod, uses_hub
-from outrider.plan.launch_table import launch_table, stock_table
-from outrider.plan.methods import ENGINE_METHODS
+from outrider.api.text import shortened
+from outrider.plan.artifacts import path_in_pod
 from outrider.plan.resources import uses_gpu
-
-DEFAULT_MAX_NUM_SEQS = 256
-"""vLLM's default depends on the GPU; the launch table needs a number that is known here."""
+from outrider.plan.runtimes.vllm.launch_table import launch_table, stock_table
+from outrider.plan.runtimes.vllm.limits import (
+    SHUTDOWN_TIMEOUT,
+    canonical,
+    max_num_batched_tokens,
+    max_num_seqs,
+    own_value,
+)
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
 
 GPU_MEMORY_UTILIZATION = 0.94
 """Share of GPU memory that vLLM may take, as the guides give it for a drafter on one GPU.
@@ -29,20 +31,6 @@ GPU_MEMORY_UTILIZATION = 0.94
 vLLM's own default is 0.92: this one leaves less room for other users of the GPU and more for the KV cache,
 out of which a drafter's own layers take a part. From source, never run on a GPU.
 """
-
-SHUTDOWN_TIMEOUT = 50
-"""Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
-
-LONGEST_SHUTDOWN = 86_400
-"""Seconds; no request runs longer than a day."""
-
-LARGEST_TOKEN_BUDGET = 100_000_000
-"""Tokens in one step; as many as the longest context may have."""
-
-PLUGINS = "outrider,outrider_api"
-"""Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
-NO_PLUGINS = ""
-"""A stock engine, even where the image has the plugin."""
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
 """The only word with a dash in front that vLLM's parser takes for a value; at ``-0.5`` it goes astray."""
@@ -72,26 +60,15 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     if spec.model.max_length is not None:
         flags["max-model-len"] = spec.model.max_length
     flags |= _parallelism(spec)
-    if uses_gpu(spec) and _own(own, "gpu-memory-utilization") is None:
+    if uses_gpu(spec) and own_value(own, "gpu-memory-utilization") is None:
         flags["gpu-memory-utilization"] = GPU_MEMORY_UTILIZATION
-    if _own(own, "shutdown-timeout") is None:
+    if own_value(own, "shutdown-timeout") is None:
         flags["shutdown-timeout"] = SHUTDOWN_TIMEOUT
     config = speculative_config(spec, max_num_seqs=limit, table=table)
     if config is not None:
         flags["speculative-config"] = json.dumps(config, separators=(",", ":"))
-    flags |= {flag: own[flag] for flag in sorted(own) if _canonical(flag) != "max-num-seqs"}
+    flags |= {flag: own[flag] for flag in sorted(own) if canonical(flag) != "max-num-seqs"}
     return [word for flag, value in flags.items() for word in _words(flag, value)]
-
-
-def environment(spec: Spec, *, plugins: str = PLUGINS) -> dict[str, str]:
-    """Environment variables that vLLM reads. plugins: `PLUGINS` or `NO_PLUGINS`."""
-    method = ENGINE_METHODS[spec.speculation.method]
-    variables = {"VLLM_PLUGINS": plugins, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **method.variables}
-    if method.runner is not None:
-        variables["VLLM_USE_V2_MODEL_RUNNER"] = method.runner.value
-    if not uses_hub(spec):
-        variables["HF_HUB_OFFLINE"] = "1"
-    return variables
 
 
 def speculative_config(
@@ -116,53 +93,6 @@ def speculative_config(
     return config
 
 
-def max_num_seqs(own: Mapping[str, Scalar | list[Scalar]]) -> int:
-    """The largest batch of an engine, from ``spec.engine.args`` or the default.
-
-    Raises:
-        ValueError: not a whole number from 1 to `MAX_BATCH_SIZE`.
-    """
-    limit = _number(own, "max-num-seqs", least=1, most=MAX_BATCH_SIZE)
-    return DEFAULT_MAX_NUM_SEQS if limit is None else limit
-
-
-def max_num_batched_tokens(own: Mapping[str, Scalar | list[Scalar]]) -> int | None:
-    """The token budget of one step from ``spec.engine.args``; None where it is left to vLLM.
-
-    vLLM also takes forms such as 8k, which stay its own business.
-
-    Raises:
-        ValueError: a whole number, and not one from 1 to `LARGEST_TOKEN_BUDGET`.
-    """
-    flag = "max-num-batched-tokens"
-    value = _own(own, flag)
-    spelled_out = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
-    return _number(own, flag, least=1, most=LARGEST_TOKEN_BUDGET) if spelled_out else None
-
-
-def shutdown_timeout(own: Mapping[str, Scalar | list[Scalar]]) -> int:
-    """Seconds that requests may still run when a pod ends, from ``spec.engine.args`` or the default.
-
-    Raises:
-        ValueError: not a whole number of seconds up to `LONGEST_SHUTDOWN`.
-    """
-    seconds = _number(own, "shutdown-timeout", least=0, most=LONGEST_SHUTDOWN)
-    return SHUTDOWN_TIMEOUT if seconds is None else seconds
-
-
-def _number(own: Mapping[str, Scalar | list[Scalar]], flag: str, *, least: int, most: int) -> int | None:
-    """The number that a flag gives; None without it."""
-    value = _own(own, flag)
-    if value is None:
-        return None
-    text = str(value)
-    number = whole_number(text, least=least, most=most)
-    if number is None:
-        wanted = f"spec.engine.args.{flag} must be a whole number from {least} to {most}"
-        raise ValueError(f"{wanted}, not {shortened(text, 40)}")
-    return number
-
-
 def _parallelism(spec: Spec) -> dict[str, Scalar]:
     sizes = {
         "tensor-parallel-size": spec.parallelism.tensor,
@@ -181,14 +111,6 @@ def _drafter_tensor_parallel_size(spec: Spec) -> int:
     if drafter is not None and drafter.tensor_parallel_size is not None:
         return drafter.tensor_parallel_size
     return spec.parallelism.tensor if spec.speculation.method in _TENSOR_PARALLEL_DRAFTERS else 1
-
-
-def _canonical(flag: str) -> str:
-    return flag.replace("_", "-")
-
-
-def _own(own: Mapping[str, Scalar | list[Scalar]], flag: str) -> Scalar | list[Scalar] | None:
-    return next((value for name, value in own.items() if _canonical(name) == flag), None)
 
 
 def _words(flag: str, value: Scalar | list[Scalar]) -> list[str]:

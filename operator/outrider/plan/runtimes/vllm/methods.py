@@ -1,7 +1,7 @@
 """How Outrider has vLLM run each method.
 
 What admission must know of a method is in `outrider.api.methods`, what the engine does when K changes
-in `outrider.plan.matrix`.
+in `outrider.plan.runtimes.vllm.matrix`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outrider.api.methods import Method
-from outrider.plan.matrix import (
+from outrider.plan.runtimes.vllm.matrix import (
     NEWEST_VERSION,
     OLDEST_VERSION,
     Response,

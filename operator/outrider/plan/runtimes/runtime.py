@@ -1,0 +1,89 @@
+"""What an inference engine is to the planner: the questions that every runtime answers. Pure.
+
+What only one runtime knows lies in its folder beside this file. Nothing outside asks which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Protocol
+
+from outrider.api.engine_args import Scalar
+from outrider.api.spec import Spec
+from outrider.plan.engine_launch import EngineLaunch
+from outrider.plan.overlay import Json
+
+Args = Mapping[str, Scalar | list[Scalar]]
+"""``spec.engine.args``: flag without dashes -> value."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineContainer:
+    """The engine's container as far as the runtime decides it; the rest is alike for all."""
+
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    pod_uid_variable: str | None
+    """The variable by which the engine learns the UID of its pod; None: it does not ask."""
+    health_path: str
+    """Answers 200 once the model is loaded, for as long as the engine lives."""
+    readiness_path: str
+    """Answers 200 while new requests are welcome."""
+    pre_stop: Json
+    """Handler before SIGTERM, in the form of ``lifecycle.preStop``."""
+    seconds_to_end: int
+    """What a pod gets to end: the handler, the requests that still run, and the engine itself."""
+
+
+class Runtime(Protocol):
+    """One kind of inference engine.
+
+    Its metrics are not asked for here: their names are in `outrider.telemetry.names`, a layer above.
+    """
+
+    @property
+    def owned_variables(self) -> Set[str]:
+        """Environment that `spec.podTemplate` must not change: another value would take the engine out of
+        Outrider's control, or end it."""
+        ...
+
+    def image(self, version: str, images: Mapping[str, str]) -> str | None:
+        """The image where the spec names none; None: there is none. images: the operator's, by version."""
+        ...
+
+    def unsupported_reason(self, spec: Spec) -> str | None:
+        """Why this engine cannot do what the spec wants, with a remedy; None when it can."""
+        ...
+
+    def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
+        """The container of one launch.
+
+        Raises:
+            ValueError: the arguments contradict each other; the message names the field.
+        """
+        ...
+
+    def max_num_seqs(self, args: Args) -> int:
+        """The largest batch of an engine with these arguments.
+
+        Raises:
+            ValueError: the argument is out of range; the message names the field.
+        """
+        ...
+
+    def max_num_batched_tokens(self, args: Args) -> int | None:
+        """The token budget of one step; None where it is left to the engine.
+
+        Raises:
+            ValueError: the argument is out of range; the message names the field.
+        """
+        ...
+
+    def missing_model(self, log: str) -> str | None:
+        """The absolute path at which the engine found no model or drafter; None where it ended otherwise.
+
+        ``log``: the last 2 KiB of what the engine wrote.
+        """
+        ...

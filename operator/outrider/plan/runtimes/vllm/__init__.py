@@ -1,0 +1,1 @@
+"""vLLM: everything that only this runtime knows."""

@@ -1,0 +1,77 @@
+"""The numbers in ``spec.engine.args`` that the operator reckons with, and vLLM's defaults for them."""
+
+from __future__ import annotations
+
+from outrider.api.drafting import MAX_BATCH_SIZE
+from outrider.api.engine_args import Scalar
+from outrider.api.text import shortened, whole_number
+from outrider.plan.runtimes.runtime import Args
+
+DEFAULT_MAX_NUM_SEQS = 256
+"""vLLM's default depends on the GPU; the launch table needs a number that is known here."""
+
+SHUTDOWN_TIMEOUT = 50
+"""Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
+
+LONGEST_SHUTDOWN = 86_400
+"""Seconds; no request runs longer than a day."""
+
+LARGEST_TOKEN_BUDGET = 100_000_000
+"""Tokens in one step; as many as the longest context may have."""
+
+
+def max_num_seqs(own: Args) -> int:
+    """The largest batch of an engine, from ``spec.engine.args`` or the default.
+
+    Raises:
+        ValueError: not a whole number from 1 to `MAX_BATCH_SIZE`.
+    """
+    limit = _number(own, "max-num-seqs", least=1, most=MAX_BATCH_SIZE)
+    return DEFAULT_MAX_NUM_SEQS if limit is None else limit
+
+
+def max_num_batched_tokens(own: Args) -> int | None:
+    """The token budget of one step from ``spec.engine.args``; None where it is left to vLLM.
+
+    vLLM also takes forms such as 8k, which stay its own business.
+
+    Raises:
+        ValueError: a whole number, and not one from 1 to `LARGEST_TOKEN_BUDGET`.
+    """
+    flag = "max-num-batched-tokens"
+    value = own_value(own, flag)
+    spelled_out = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+    return _number(own, flag, least=1, most=LARGEST_TOKEN_BUDGET) if spelled_out else None
+
+
+def shutdown_timeout(own: Args) -> int:
+    """Seconds that requests may still run when a pod ends, from ``spec.engine.args`` or the default.
+
+    Raises:
+        ValueError: not a whole number of seconds up to `LONGEST_SHUTDOWN`.
+    """
+    seconds = _number(own, "shutdown-timeout", least=0, most=LONGEST_SHUTDOWN)
+    return SHUTDOWN_TIMEOUT if seconds is None else seconds
+
+
+def _number(own: Args, flag: str, *, least: int, most: int) -> int | None:
+    """The number that a flag gives; None without it."""
+    value = own_value(own, flag)
+    if value is None:
+        return None
+    text = str(value)
+    number = whole_number(text, least=least, most=most)
+    if number is None:
+        wanted = f"spec.engine.args.{flag} must be a whole number from {least} to {most}"
+        raise ValueError(f"{wanted}, not {shortened(text, 40)}")
+    return number
+
+
+def canonical(flag: str) -> str:
+    """The one of a flag's two spellings that vLLM shows."""
+    return flag.replace("_", "-")
+
+
+def own_value(own: Args, flag: str) -> Scalar | list[Scalar] | None:
+    """What ``spec.engine.args`` gives for a flag in either spelling; None without it."""
+    return next((value for name, value in own.items() if canonical(name) == flag), None)

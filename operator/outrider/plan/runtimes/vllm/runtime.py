@@ -1,0 +1,56 @@
+"""vLLM as a `Runtime`: its answers, each from the module that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from outrider.api.spec import Spec
+from outrider.plan.engine_launch import EngineLaunch
+from outrider.plan.runtimes.runtime import Args, EngineContainer
+from outrider.plan.runtimes.vllm import arguments, environment, last_words, limits, methods, shutdown
+
+_WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
+_STOCK = ("python3", "-m", "vllm.entrypoints.openai.api_server")
+
+_HEALTH = "/health"
+_READINESS = "/health?readiness"
+"""The plugin answers 503 here while the pod drains; without it this is `_HEALTH`."""
+
+
+class Vllm:
+    """Implements `outrider.plan.runtimes.runtime.Runtime`."""
+
+    owned_variables = environment.OWNED_VARIABLES
+
+    def image(self, version: str, images: Mapping[str, str]) -> str | None:
+        """The operator's images are of vLLM, one per version."""
+        return images.get(version)
+
+    def unsupported_reason(self, spec: Spec) -> str | None:
+        """Versions that were not checked, and methods that the version has not."""
+        return methods.unsupported_reason(spec.speculation.method, spec.engine.version)
+
+    def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
+        """The API server: with the plugin behind its launcher, or stock."""
+        return EngineContainer(
+            seconds_to_end=shutdown.seconds_to_end(launch),
+            command=_STOCK if launch.stock else _WITH_PLUGIN,
+            arguments=tuple(arguments.arguments(launch.spec, served_name=served_name, table=launch.table)),
+            environment=environment.environment(launch.spec, stock=launch.stock),
+            pod_uid_variable=None if launch.stock else environment.POD_UID_VARIABLE,
+            health_path=_HEALTH,
+            readiness_path=_HEALTH if launch.stock else _READINESS,
+            pre_stop=shutdown.pre_stop(launch),
+        )
+
+    def max_num_seqs(self, args: Args) -> int:
+        """Of the flag of that name, or the default."""
+        return limits.max_num_seqs(args)
+
+    def max_num_batched_tokens(self, args: Args) -> int | None:
+        """Of the flag of that name."""
+        return limits.max_num_batched_tokens(args)
+
+    def missing_model(self, log: str) -> str | None:
+        """In the words of vLLM and of the hub's client."""
+        return last_words.missing_model(log)

@@ -1,0 +1,121 @@
+"""A runtime is one folder and one entry in the registry: here a scratch one is added and planned with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import cast
+
+import pytest
+
+from outrider.api.reasons import DegradedReason
+from outrider.api.resource import SpeculativeModel
+from outrider.api.spec import RuntimeKind, Spec
+from outrider.plan import Plan
+from outrider.plan.engine_launch import EngineLaunch
+from outrider.plan.runtimes import RUNTIMES, missing_model
+from outrider.plan.runtimes.runtime import Args, EngineContainer
+from tests.unit.plan.factories import a_model, a_plan, arguments, engine_container, environment, pod_spec
+
+
+class _More(StrEnum):
+    SCRATCH = "Scratch"
+
+
+SCRATCH = cast(RuntimeKind, _More.SCRATCH)
+
+
+class Scratch:
+    """An engine that has nothing in common with vLLM."""
+
+    owned_variables = frozenset({"SCRATCH_MODE"})
+
+    def image(self, version: str, images: Mapping[str, str]) -> str | None:  # noqa: ARG002
+        return f"scratch:{version}"
+
+    def unsupported_reason(self, spec: Spec) -> str | None:
+        return None if spec.parallelism.pipeline == 1 else "no pipelines; set spec.parallelism.pipeline to 1"
+
+    def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
+        return EngineContainer(
+            command=("scratch",),
+            arguments=("serve", served_name, str(launch.spec.speculation.num_speculative_tokens)),
+            environment={"SCRATCH_MODE": "draft"},
+            pod_uid_variable=None,
+            health_path="/alive",
+            readiness_path="/ready",
+            pre_stop={"sleep": {"seconds": 1}},
+            seconds_to_end=7,
+        )
+
+    def max_num_seqs(self, args: Args) -> int:  # noqa: ARG002
+        return 8
+
+    def max_num_batched_tokens(self, args: Args) -> int | None:  # noqa: ARG002
+        return None
+
+    def missing_model(self, log: str) -> str | None:
+        return log.removeprefix("nothing at ") if log.startswith("nothing at /") else None
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUNTIMES, SCRATCH, Scratch())
+
+
+def a_scratch_model(**spec: object) -> SpeculativeModel:
+    """As admission gives it, once the enum has the value."""
+    model = a_model(**spec)  # type: ignore[arg-type]
+    engine = model.spec.engine.model_copy(update={"runtime": SCRATCH})
+    return model.model_copy(update={"spec": model.spec.model_copy(update={"engine": engine})})
+
+
+def planned(**spec: object) -> Plan:
+    return a_plan(a_scratch_model(**spec))
+
+
+@pytest.mark.parametrize("kind", RuntimeKind)
+def test_every_runtime_of_the_api_is_registered(kind: RuntimeKind) -> None:
+    assert kind in RUNTIMES, "add it to RUNTIMES in operator/outrider/plan/runtimes/__init__.py"
+
+
+def test_a_model_is_planned_with_the_runtime_that_it_names() -> None:
+    result = planned()
+    container = engine_container(result)
+    assert (container["image"], container["command"]) == ("scratch:0.33.0", ["scratch"])
+    assert arguments(result) == ["serve", "qwen", "5"]
+    assert environment(result)["SCRATCH_MODE"] == "draft"
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}
+    assert pod_spec(result)["terminationGracePeriodSeconds"] == 7
+
+
+def test_probes_ask_where_the_runtime_answers() -> None:
+    container = engine_container(planned())
+    paths = [
+        container[probe]["httpGet"]["path"]  # type: ignore[index]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+    ]
+    assert paths == ["/alive", "/alive", "/ready"]
+
+
+def test_nothing_of_vllm_is_in_the_pod_of_another_runtime() -> None:
+    text = str(engine_container(planned())).lower()
+    assert "vllm" not in text
+    assert "outrider_" not in text
+
+
+def test_a_runtime_refuses_what_it_cannot_do() -> None:
+    reason = "no pipelines; set spec.parallelism.pipeline to 1"
+    assert planned(parallelism={"pipeline": 2}).problems == ((DegradedReason.UNSUPPORTED, reason),)
+
+
+def test_an_overlay_cannot_take_a_runtime_its_variables() -> None:
+    mine = {"name": "engine", "env": [{"name": "SCRATCH_MODE", "value": "mine"}]}
+    ((reason, message),) = planned(podTemplate={"spec": {"containers": [mine]}}).problems
+    assert reason is DegradedReason.INVALID_SPEC
+    assert "env[SCRATCH_MODE]" in message
+
+
+def test_a_log_is_read_in_the_words_of_every_runtime() -> None:
+    assert missing_model("nothing at /models/x") == "/models/x"
+    assert missing_model("Invalid repository ID or local directory specified: '/models/y'.") == "/models/y"
