@@ -123,7 +123,7 @@ async def _conditions(cluster: Cluster, example: Example, traffic: Traffic, when
         max_tokens=traffic.max_tokens,
         temperature=traffic.temperature,
         largest_k=example.largest_k,
-        candidates=list(spec.draft_lengths()),
+        candidates=list(spec.candidates()),
         static_schedule=str(spec.static_schedule()),
     )
 

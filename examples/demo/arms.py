@@ -45,7 +45,7 @@ class Example:
     @property
     def largest_k(self) -> int:
         """The ceiling that the engine is launched with."""
-        return max(self.model.spec.draft_lengths())
+        return max(self.model.spec.candidates())
 
     def table(self, arm: Arm) -> Schedule:
         """The table that the arm starts with (Outrider) or holds (the static arms)."""

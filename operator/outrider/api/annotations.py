@@ -44,7 +44,7 @@ class Instructions:
 def read_instructions(
     annotations: Mapping[str, str], *, candidates: Collection[int], actuation: Actuation
 ) -> Instructions:
-    """Read the annotations of a model. candidates: the K that its engines captured."""
+    """Read the annotations of a model. candidates: the K that its engines were launched with."""
     complaints = []
     paused, override, forget = False, None, None
     try:

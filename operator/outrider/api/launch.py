@@ -106,7 +106,7 @@ class LaunchLimits:
             actuation=tuning.actuation,
             structural_off=tuning.structural_off,
             canary=tuning.canary,
-            candidates=spec.draft_lengths(),
+            candidates=spec.candidates(),
             replicas=spec.replicas,
         )
 

@@ -331,9 +331,9 @@ class Spec(ApiModel):
         """What the tuner may do with this model; Off where K cannot change."""
         return self.speculation.tuning.mode if self.live else TuningMode.OFF
 
-    def draft_lengths(self) -> tuple[int, ...]:
+    def candidates(self) -> tuple[int, ...]:
         """Every K that an engine of this model is launched with, rising; (0,) without speculation."""
-        return self.speculation.draft_lengths(live=self.live)
+        return self.speculation.effective_candidates(live=self.live)
 
     def static_schedule(self) -> Schedule:
         """The table that holds without the tuner."""

@@ -266,7 +266,7 @@ class Speculation(ApiModel):
     def _schedule_uses_candidates(self) -> bool:
         if self.schedule is None or self.num_speculative_tokens is None or not self.live:
             return True
-        return {row.num_speculative_tokens for row in self.schedule} <= set(self.draft_lengths())
+        return {row.num_speculative_tokens for row in self.schedule} <= set(self.effective_candidates())
 
     @rule(
         f"!(self.method in {_ONE_K}) || (has(self.tuning) && self.tuning.mode == 'Off')",
@@ -299,8 +299,10 @@ class Speculation(ApiModel):
     def _refused(self) -> bool:
         return TRAITS[self.method].tunability is Tunability.REFUSED
 
-    def draft_lengths(self, *, live: bool | None = None) -> tuple[int, ...]:
-        """Every K that an engine of this model is launched with, rising; (0,) without speculation.
+    def effective_candidates(self, *, live: bool | None = None) -> tuple[int, ...]:
+        """Every K that an engine of this model is launched with, rising: `candidates`, or its default.
+
+        The one K of an engine that cannot change it; (0,) without speculation.
 
         ``live``: whether the engine can change K; default: as far as the method allows it.
         """
@@ -323,10 +325,10 @@ class Speculation(ApiModel):
             return Schedule(
                 tuple(Tier(row.max_batch_size, row.num_speculative_tokens) for row in self.schedule)
             )
-        lengths = self.draft_lengths(live=live)
+        candidates = self.effective_candidates(live=live)
 
         def at_most(limit: int) -> int:
-            return max((k for k in lengths if k <= limit), default=lengths[0])
+            return max((k for k in candidates if k <= limit), default=candidates[0])
 
-        half = (lengths[-1] + 1) // 2
-        return Schedule((Tier(8, at_most(half)), Tier(32, at_most(1)), Tier(None, lengths[0]))).merged()
+        half = (candidates[-1] + 1) // 2
+        return Schedule((Tier(8, at_most(half)), Tier(32, at_most(1)), Tier(None, candidates[0]))).merged()

@@ -104,7 +104,7 @@ def main(
             seed=seed,
             repeats=repeats or (1 if quick else 2),
             arms=_arms(arms),
-            candidates=SpeculativeModel.model_validate(base).spec.draft_lengths(),
+            candidates=SpeculativeModel.model_validate(base).spec.candidates(),
             rounds=rounds or (2 if quick else 4),
             slice_seconds=slice_seconds or (3.0 if quick else 4.0),
             switch_seconds=switch_seconds,

@@ -36,7 +36,7 @@ OVERRIDE_HOURS = 6.0
 def speculative_manifest(example: JsonObject) -> JsonObject:
     """The example under the bench's name, with the hand table as the static one and without tuning."""
     manifest = _named(example, SPECULATIVE_NAME)
-    candidates = SpeculativeModel.model_validate(example).spec.draft_lengths()
+    candidates = SpeculativeModel.model_validate(example).spec.candidates()
     speculation = manifest["spec"]["speculation"]
     speculation["schedule"] = hand_table(candidates).to_wire()
     speculation["tuning"] = {**speculation.get("tuning", {}), "mode": TuningMode.OFF.value}
@@ -53,7 +53,7 @@ def plain_manifest(example: JsonObject) -> JsonObject:
 def law_of(example: JsonObject) -> Policy:
     """What rules may know of the engine: its candidates and its largest batch."""
     spec = SpeculativeModel.model_validate(example).spec
-    return Policy(spec.draft_lengths(), max_num_seqs(spec.engine.args))
+    return Policy(spec.candidates(), max_num_seqs(spec.engine.args))
 
 
 def _named(example: JsonObject, name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def a_spec(**speculation: object) -> Spec:
     [(1, (0, 1)), (2, (0, 1, 2)), (3, (0, 1, 2, 3)), (5, (0, 1, 2, 3, 5)), (8, (0, 1, 2, 4, 8))],
 )
 def test_default_candidates_halve_the_ceiling(ceiling: int, lengths: tuple[int, ...]) -> None:
-    assert a_spec(numSpeculativeTokens=ceiling).draft_lengths() == lengths
+    assert a_spec(numSpeculativeTokens=ceiling).candidates() == lengths
 
 
 def test_the_default_table_drafts_less_at_larger_batches() -> None:
@@ -36,21 +36,21 @@ def test_the_default_table_uses_the_given_candidates() -> None:
 
 def test_without_speculation_there_is_no_draft_length() -> None:
     spec = a_spec(method="none", drafter=None, numSpeculativeTokens=None)
-    assert (spec.draft_lengths(), str(spec.static_schedule())) == ((0,), "*:0")
+    assert (spec.candidates(), str(spec.static_schedule())) == ((0,), "*:0")
     assert spec.tuning_mode is TuningMode.OFF
 
 
 def test_data_parallelism_keeps_one_draft_length() -> None:
     case = {"spec": {"parallelism": {"data": 2}, "speculation": {"tuning": {"mode": "Off"}}}}
     spec = SpeculativeModel.model_validate(AdmissionCase("", case).manifest).spec
-    assert (spec.live, spec.draft_lengths(), str(spec.static_schedule())) == (False, (5,), "*:5")
+    assert (spec.live, spec.candidates(), str(spec.static_schedule())) == (False, (5,), "*:5")
 
 
-def test_the_static_table_yields_draft_lengths_of_the_launch_only() -> None:
+def test_the_static_table_yields_candidates_only() -> None:
     for case in CASES:
         if case.refused is None:
             spec = SpeculativeModel.model_validate(case.manifest).spec
-            assert spec.static_schedule().values() <= set(spec.draft_lengths()), case.name
+            assert spec.static_schedule().values() <= set(spec.candidates()), case.name
 
 
 def test_the_wire_form_is_read_back_unchanged() -> None:

@@ -27,7 +27,7 @@ def test_the_bench_starts_from_the_hand_table_without_tuning(example: JsonObject
 
 def test_the_plain_engine_differs_in_speculation_alone(example: JsonObject) -> None:
     plain, speculative = plain_manifest(example), speculative_manifest(example)
-    assert SpeculativeModel.model_validate(plain).spec.draft_lengths() == (0,)
+    assert SpeculativeModel.model_validate(plain).spec.candidates() == (0,)
     assert plain["metadata"]["name"] != speculative["metadata"]["name"]
     without = [{k: v for k, v in one["spec"].items() if k != "speculation"} for one in (plain, speculative)]
     assert without[0] == without[1]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from outrider.plan.runtimes.vllm.launch_table import launch_table
 
-draft_lengths = st.lists(st.integers(0, 32), min_size=1, max_size=8, unique=True).map(sorted)
+candidates = st.lists(st.integers(0, 32), min_size=1, max_size=8, unique=True).map(sorted)
 
 
 def test_small_lengths_sit_on_the_largest_batch_sizes() -> None:
@@ -27,7 +27,7 @@ def test_more_lengths_than_batch_sizes_are_refused() -> None:
 
 
 @settings(max_examples=50)
-@given(lengths=draft_lengths, spare=st.integers(0, 500))
+@given(lengths=candidates, spare=st.integers(0, 500))
 def test_every_length_is_named_once_and_the_table_covers_every_batch_size(
     lengths: list[int], spare: int
 ) -> None:
@@ -38,7 +38,7 @@ def test_every_length_is_named_once_and_the_table_covers_every_batch_size(
 
 
 @settings(max_examples=50)
-@given(lengths=draft_lengths, spare=st.integers(0, 500))
+@given(lengths=candidates, spare=st.integers(0, 500))
 def test_the_largest_length_is_the_widest(lengths: list[int], spare: int) -> None:
     table = launch_table(lengths, len(lengths) + spare)
     widths = {k: last - first for first, last, k in table}

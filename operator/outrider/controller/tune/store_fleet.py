@@ -137,7 +137,7 @@ def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
 
 
 def _policy(spec: Spec) -> Policy:
-    policy = Policy(spec.draft_lengths(), runtime_of(spec).max_num_seqs(spec.engine.args))
+    policy = Policy(spec.candidates(), runtime_of(spec).max_num_seqs(spec.engine.args))
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
         return replace(policy, min_draft_share=0.0)
     return policy

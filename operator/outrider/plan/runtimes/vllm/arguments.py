@@ -89,7 +89,7 @@ def speculative_config(
     if table is not None:
         config["num_speculative_tokens_per_batch_size"] = stock_table(table, max_num_seqs)
     elif spec.live:
-        config["num_speculative_tokens_per_batch_size"] = launch_table(spec.draft_lengths(), max_num_seqs)
+        config["num_speculative_tokens_per_batch_size"] = launch_table(spec.candidates(), max_num_seqs)
     return config
 
 

@@ -13,7 +13,7 @@ Range = list[int]
 """First batch size, last batch size (inclusive), K."""
 
 
-def launch_table(draft_lengths: Sequence[int], max_num_seqs: int) -> list[Range]:
+def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[Range]:
     """vLLM's ``num_speculative_tokens_per_batch_size`` with each K once, the largest on the widest range.
 
     CUDA graphs are captured for the K of this table only, each up to the largest batch size that
@@ -21,9 +21,9 @@ def launch_table(draft_lengths: Sequence[int], max_num_seqs: int) -> list[Range]
     the static table in its place before the first request.
 
     Raises:
-        ValueError: there are more draft lengths than batch sizes.
+        ValueError: there are more candidates than batch sizes.
     """
-    falling = sorted(draft_lengths, reverse=True)
+    falling = sorted(candidates, reverse=True)
     first_narrow = max_num_seqs - len(falling) + 2
     if first_narrow < 2:
         raise ValueError(
