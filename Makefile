@@ -7,7 +7,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint cluster generate golden mutants bench clean clean-cache
+.PHONY: help demo test unit check cluster generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,18 +15,16 @@ help: ## List the targets
 demo: cluster ## Set everything up and watch a model being retuned live
 	$(RUN) python -m examples.demo
 
-test: cluster ## Set everything up and run every check and every test
-	$(MAKE) --no-print-directory checks
-	$(RUN) pytest tests/unit --numprocesses auto
+test: cluster check unit ## Set everything up and run every check and every test
 	$(RUN) pytest tests/contract --numprocesses 2 --dist loadfile
 	$(RUN) pytest tests/cluster
 
-lint: ## Style, types and import rules; needs no cluster
+unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
-	$(MAKE) --no-print-directory checks
+	$(RUN) pytest tests/unit --numprocesses auto $(ARGS)
 
-.PHONY: checks
-checks:
+check: ## Style, types and import rules; needs no cluster
+	@$(UP) --until workspace
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
