@@ -28,7 +28,7 @@ OPPOSITE_IN_ONE_LINE = "3:0,*:5"
 TUNED_SECONDS = 150.0
 """Reading 32 prompts for the first time takes most of a minute where the processor is slow."""
 
-LOOKS = 25
+STEADY_LOOKS, MOST_LOOKS = 25, 120
 """At the table, one a second, under the load that it was made for."""
 
 
@@ -134,14 +134,17 @@ async def test_tuning_lowers_k_for_many_streams(line: Line) -> None:
     assert k(32) < 5
 
 
-async def test_the_lower_k_stays_under_the_load_that_it_was_chosen_for(line: Line) -> None:
-    kept: list[bool] = []
+async def test_a_lower_k_stays_under_the_load_that_it_was_chosen_for(line: Line) -> None:
+    steady = 0
     async with line.sender.holding(streams=32) as came_to:
-        for _ in range(LOOKS):
-            kept.append(await asyncio.to_thread(k, 32) < 5)
+        for _ in range(MOST_LOOKS):
+            # Until this load was measured, its row is a guess, and the first trial may be of K=5.
+            steady = steady + 1 if await asyncio.to_thread(k, 32) < 5 else 0
+            if steady == STEADY_LOOKS:
+                break
             await asyncio.sleep(1.0)
     assert came_to[0].failed == 0
-    assert sum(kept) > 0.8 * LOOKS, "a trial of K=5 is a few seconds, a table that goes back is more"
+    assert steady == STEADY_LOOKS
 
 
 async def test_decisions_say_why_in_numbers(line: Line) -> None:  # noqa: ARG001
