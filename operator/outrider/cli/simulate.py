@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from outrider.api.text import whole_number
-from outrider.simulate.contenders import NAMES
+from outrider.simulate.engines.table import ThroughputTable
+from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.simulate.figures import Figures
-from outrider.simulate.table import ThroughputTable
+from outrider.simulate.rivals.contenders import NAMES
 from outrider.simulate.table_runs import Setting, check_tuner, run_table
-from outrider.simulate.tables_file import TableError, read_tables, select
 
 _COLUMNS = ("table", "policy", "tok/s", "regret", "overall", "worst loss", "switches", "probes", "to 95 %")
 _MOST_STREAMS = 1_000_000

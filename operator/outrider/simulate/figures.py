@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.simulate.fleet import Span
+from outrider.simulate.engines.fleet import Span
 from outrider.simulate.replay import Replay, Step
 from outrider.tuning.decision import Speedup
 

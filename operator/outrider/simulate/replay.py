@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.fleet import Fleet, Span
-from outrider.simulate.tuners import Oracle, Tuner
+from outrider.simulate.engines.fleet import Fleet, Span
+from outrider.simulate.rivals.tuners import Oracle, Tuner
 from outrider.tuning.decision import Speedup
 
 

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from outrider.simulate.contenders import Brief, make
+from outrider.simulate.engines.fleet import Span
 from outrider.simulate.figures import Curve, Figures, PhaseTruth, Truth, figures
-from outrider.simulate.fleet import Span
 from outrider.simulate.replay import Replay, replay
+from outrider.simulate.rivals.contenders import Brief, make
 from outrider.simulate.scenarios import Scenario
 from outrider.tuning.policy import Policy
 

@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from outrider.simulate.event_fleet import EventFleet, Plant
-from outrider.simulate.fleet import Fleet
-from outrider.simulate.formula_engine import FormulaFleet, FormulaPhase
-from outrider.simulate.step_time import StepTime
-from outrider.simulate.traffic import Trace
+from outrider.simulate.engines.event_fleet import EventFleet, Plant
+from outrider.simulate.engines.fleet import Fleet
+from outrider.simulate.engines.formula_engine import FormulaFleet, FormulaPhase
+from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.traffic.requests import Trace
 
 CANDIDATES = (0, 1, 2, 3, 5)
 

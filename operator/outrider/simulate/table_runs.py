@@ -8,11 +8,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from outrider.simulate.contenders import Brief, make
+from outrider.simulate.engines.table import ThroughputTable
+from outrider.simulate.engines.table_engine import Phase, TableFleet
 from outrider.simulate.figures import Curve, Figures, PhaseTruth, Truth, figures
 from outrider.simulate.replay import Replay, replay
-from outrider.simulate.table import ThroughputTable
-from outrider.simulate.table_engine import Phase, TableFleet
+from outrider.simulate.rivals.contenders import Brief, make
 from outrider.tuning.policy import Policy
 
 

@@ -26,7 +26,7 @@ from examples.demo.traffic import Traffic
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.resources import JsonObject
-from outrider.simulate.tuners import hand_table
+from outrider.simulate.rivals.tuners import hand_table
 from tests.bench.engine import picture, plan
 from tests.bench.engine.drive import Bench
 from tests.bench.engine.engines import Engine, law_of, plain_manifest, speculative_manifest

@@ -16,8 +16,8 @@ from examples.demo.traffic import Traffic
 from examples.demo.warm_up import Patience, warm_up
 from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError
-from outrider.simulate.contenders import Brief, make
-from outrider.simulate.tuners import hand_table
+from outrider.simulate.rivals.contenders import Brief, make
+from outrider.simulate.rivals.tuners import hand_table
 from outrider.telemetry.source import MetricsSource
 from outrider.tuning.policy import Policy
 from tests.bench.engine import plan

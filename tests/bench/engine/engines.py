@@ -21,7 +21,7 @@ from outrider.api.status import Status
 from outrider.cluster.objects import Pod
 from outrider.cluster.resources import PODS, JsonObject
 from outrider.plan.runtimes.vllm.limits import max_num_seqs
-from outrider.simulate.tuners import hand_table
+from outrider.simulate.rivals.tuners import hand_table
 from outrider.telemetry.series import PodKey
 from outrider.tuning.policy import Policy
 from tests.bench.engine.records import Push

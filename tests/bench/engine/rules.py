@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.tuners import Tuner
+from outrider.simulate.rivals.tuners import Tuner
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window

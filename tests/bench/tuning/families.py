@@ -12,12 +12,12 @@ from math import exp, log
 
 import numpy as np
 
+from outrider.simulate.engines.table import ThroughputTable
+from outrider.simulate.engines.table_engine import Phase
+from outrider.simulate.engines.tables_file import read_tables
 from outrider.simulate.figures import Figures
 from outrider.simulate.scenario_runs import run_scenario
-from outrider.simulate.table import ThroughputTable
-from outrider.simulate.table_engine import Phase
 from outrider.simulate.table_runs import Setting, run_phases
-from outrider.simulate.tables_file import read_tables
 from tests.bench.tuning.moving import KINDS, TABLES, scenario
 from tests.bench.tuning.synthetic import synthetic_tables
 

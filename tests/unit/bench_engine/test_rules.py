@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.baselines import AcceptedLengthAverage
-from outrider.simulate.tuners import Action
+from outrider.simulate.rivals.baselines import AcceptedLengthAverage
+from outrider.simulate.rivals.tuners import Action
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from outrider.api.schedule import Schedule, geometric_bins
-from outrider.simulate.event_engine import Limits
-from outrider.simulate.event_fleet import Plant
+from outrider.simulate.engines.event_engine import Limits
+from outrider.simulate.engines.event_fleet import Plant
+from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.engines.table import ThroughputTable
+from outrider.simulate.engines.table_engine import Phase, TableFleet
 from outrider.simulate.scenarios import EventScenario
-from outrider.simulate.step_time import StepTime
-from outrider.simulate.table import ThroughputTable
-from outrider.simulate.table_engine import Phase, TableFleet
-from outrider.simulate.traffic import Trace, Traffic
+from outrider.simulate.traffic.requests import Trace, Traffic
 
 VISIBLE = Path("examples/tables/visible_tables.json")
 EDGES = geometric_bins(64)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.simulate.bandit import Bandit
-from outrider.simulate.baselines import RETRY_SECONDS, AcceptanceThresholds, AcceptedLengthAverage
-from outrider.simulate.contenders import Brief, make
-from outrider.simulate.model_only import ModelOnly
-from outrider.simulate.tuners import Law, hand_table
-from outrider.simulate.windows import Stretch, window_of
+from outrider.simulate.engines.windows import Stretch, window_of
+from outrider.simulate.rivals.bandit import Bandit
+from outrider.simulate.rivals.baselines import RETRY_SECONDS, AcceptanceThresholds, AcceptedLengthAverage
+from outrider.simulate.rivals.contenders import Brief, make
+from outrider.simulate.rivals.model_only import ModelOnly
+from outrider.simulate.rivals.tuners import Law, hand_table
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 

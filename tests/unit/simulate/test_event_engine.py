@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.simulate.acceptance import Acceptances, gain_of
-from outrider.simulate.event_engine import EnginePod, Limits
-from outrider.simulate.traffic import Source, Trace, Traffic
+from outrider.simulate.engines.event_engine import EnginePod, Limits
+from outrider.simulate.traffic.acceptance import Acceptances, gain_of
+from outrider.simulate.traffic.requests import Source, Trace, Traffic
 from tests.unit.simulate.factories import EDGES, a_step, closed, opened
 
 KS = (0, 1, 3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.simulate.fleet import Fleet
+from outrider.simulate.engines.fleet import Fleet
 from outrider.simulate.scenario_runs import run_scenario, truth_of
 from outrider.simulate.scenarios import EventScenario
 from outrider.tuning.decision import Probe, Slice

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from outrider.api.schedule import Schedule, Tier
+from outrider.simulate.engines.fleet import Span
 from outrider.simulate.figures import Curve, PhaseTruth, Truth, figures, worst_loss
-from outrider.simulate.fleet import Span
 from outrider.simulate.replay import Replay, Step
 from outrider.tuning.decision import Reference, Speedup
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.formula_engine import FormulaPhase, acceptance_traces
+from outrider.simulate.engines.formula_engine import FormulaPhase, acceptance_traces
+from outrider.simulate.engines.step_time import read_formula
+from outrider.simulate.engines.tables_file import TableError
 from outrider.simulate.scenario_runs import run_scenario, truth_of
 from outrider.simulate.scenarios import FormulaScenario
-from outrider.simulate.step_time import read_formula
-from outrider.simulate.tables_file import TableError
 from outrider.tuning.observe.window import Window
 from tests.unit.simulate.factories import CODE, EDGES, VISIBLE, a_step
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.simulate.tables_file import read_tables
+from outrider.simulate.engines.tables_file import read_tables
 from tests.unit.simulate.factories import VISIBLE, a_table
 
 TABLES = read_tables(VISIBLE)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.simulate.table_engine import Phase, TableFleet
+from outrider.simulate.engines.table_engine import Phase, TableFleet
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Window
 from tests.unit.simulate.factories import EDGES, K1, a_fleet, a_table

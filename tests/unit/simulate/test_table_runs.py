@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.simulate.contenders import NAMES
-from outrider.simulate.table_engine import Phase
+from outrider.simulate.engines.table_engine import Phase
+from outrider.simulate.engines.tables_file import read_tables
+from outrider.simulate.rivals.contenders import NAMES
 from outrider.simulate.table_runs import Setting, run_phases, run_table
-from outrider.simulate.tables_file import read_tables
 from tests.unit.simulate.factories import VISIBLE, a_table
 
 TABLES = read_tables(VISIBLE)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.simulate.tables_file import TableError, parse_tables, read_tables, select
+from outrider.simulate.engines.tables_file import TableError, parse_tables, read_tables, select
 from tests.unit.simulate.factories import VISIBLE, a_file
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.simulate.traffic import Burst, Trace, Traffic
+from outrider.simulate.traffic.requests import Burst, Trace, Traffic
 from tests.unit.simulate.factories import CODE, closed, opened
 
 

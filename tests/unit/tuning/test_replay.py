@@ -7,9 +7,9 @@ from statistics import mean
 
 import pytest
 
+from outrider.simulate.engines.tables_file import read_tables
 from outrider.simulate.figures import Figures
 from outrider.simulate.table_runs import Setting, run_table
-from outrider.simulate.tables_file import read_tables
 
 TABLES = read_tables(Path(__file__).parents[3] / "examples/tables/visible_tables.json")
 SEEDS = range(4)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.fleet import ProbeRun
+from outrider.simulate.engines.fleet import ProbeRun
 
 
 @dataclass(frozen=True, slots=True)

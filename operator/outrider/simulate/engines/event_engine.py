@@ -17,11 +17,11 @@ from operator import mul
 
 import numpy as np
 
-from outrider.simulate.acceptance import DRIFT_SECONDS, Acceptances
-from outrider.simulate.counters import Block, Counters, count
-from outrider.simulate.fleet import ProbeRun
-from outrider.simulate.step_time import StepTime
-from outrider.simulate.traffic import Request, Source
+from outrider.simulate.engines.counters import Block, Counters, count
+from outrider.simulate.engines.fleet import ProbeRun
+from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.traffic.acceptance import DRIFT_SECONDS, Acceptances
+from outrider.simulate.traffic.requests import Request, Source
 
 BLOCK_STEPS = 200
 """Most steps made at once, so that the growth of the cache stays a small correction."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from outrider.simulate.windows import low_of
+from outrider.simulate.engines.windows import low_of
 
 MAX_POSITIONS = 16
 """Longest draft that can be counted."""

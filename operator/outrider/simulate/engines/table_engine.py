@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.fleet import ProbeRun, Span, Tick, follow, pod_names
-from outrider.simulate.noise import noise_factor
-from outrider.simulate.pieces import Piece, cut
-from outrider.simulate.table import ThroughputTable
-from outrider.simulate.windows import Stretch, low_of, window_of
+from outrider.simulate.engines.fleet import ProbeRun, Span, Tick, follow, pod_names
+from outrider.simulate.engines.noise import noise_factor
+from outrider.simulate.engines.pieces import Piece, cut
+from outrider.simulate.engines.table import ThroughputTable
+from outrider.simulate.engines.windows import Stretch, low_of, window_of
 from outrider.tuning.decision import Probe
 
 PROBE_DEADLINE_SECONDS = 20.0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
 from outrider.api.text import whole_number
-from outrider.simulate.bandit import Bandit
-from outrider.simulate.baselines import AcceptanceThresholds, AcceptedLengthAverage
-from outrider.simulate.model_only import ModelOnly
-from outrider.simulate.tuners import Fixed, Law, Oracle, Tuner, hand_table
+from outrider.simulate.rivals.bandit import Bandit
+from outrider.simulate.rivals.baselines import AcceptanceThresholds, AcceptedLengthAverage
+from outrider.simulate.rivals.model_only import ModelOnly
+from outrider.simulate.rivals.tuners import Fixed, Law, Oracle, Tuner, hand_table
 from outrider.tuning.policy import Policy
 
 STATIC = "static:"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.baselines import windows
-from outrider.simulate.model_only import binned_table
-from outrider.simulate.tuners import Action
+from outrider.simulate.rivals.baselines import windows
+from outrider.simulate.rivals.model_only import binned_table
+from outrider.simulate.rivals.tuners import Action
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy

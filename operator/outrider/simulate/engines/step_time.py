@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from outrider.simulate.tables_file import TableError
+from outrider.simulate.engines.tables_file import TableError
 
 
 @dataclass(frozen=True, slots=True)

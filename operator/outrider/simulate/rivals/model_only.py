@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.simulate.baselines import windows
-from outrider.simulate.tuners import Action, hand_table
+from outrider.simulate.rivals.baselines import windows
+from outrider.simulate.rivals.tuners import Action, hand_table
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.simulate.tuners import Action, at_most, hand_table
+from outrider.simulate.rivals.tuners import Action, at_most, hand_table
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.acceptance import Acceptances
-from outrider.simulate.counters import CellSums, Counters
-from outrider.simulate.event_engine import EnginePod, Limits
-from outrider.simulate.fleet import Span, Tick, follow, pod_names
-from outrider.simulate.noise import noise_factor
-from outrider.simulate.step_time import StepTime
-from outrider.simulate.table_engine import PROBE_DEADLINE_SECONDS
-from outrider.simulate.traffic import Source, Trace
+from outrider.simulate.engines.counters import CellSums, Counters
+from outrider.simulate.engines.event_engine import EnginePod, Limits
+from outrider.simulate.engines.fleet import Span, Tick, follow, pod_names
+from outrider.simulate.engines.noise import noise_factor
+from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.engines.table_engine import PROBE_DEADLINE_SECONDS
+from outrider.simulate.traffic.acceptance import Acceptances
+from outrider.simulate.traffic.requests import Source, Trace
 from outrider.telemetry import names
 from outrider.telemetry.series import PodKey, PodSeries, Sample
 from outrider.telemetry.windows import build_window

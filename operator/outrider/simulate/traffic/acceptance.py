@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from outrider.simulate.traffic import DIFFICULTIES, Trace
+from outrider.simulate.traffic.requests import DIFFICULTIES, Trace
 
 DRIFT_SECONDS = 10.0
 """Acceptance that drifts is constant for this long."""

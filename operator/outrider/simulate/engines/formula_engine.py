@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.fleet import Span, Tick, follow, pod_names
-from outrider.simulate.noise import noise_factor
-from outrider.simulate.pieces import Piece, cut
-from outrider.simulate.step_time import StepTime
-from outrider.simulate.table_engine import PROBE_DEADLINE_SECONDS
-from outrider.simulate.windows import Stretch, window_of
+from outrider.simulate.engines.fleet import Span, Tick, follow, pod_names
+from outrider.simulate.engines.noise import noise_factor
+from outrider.simulate.engines.pieces import Piece, cut
+from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.engines.table_engine import PROBE_DEADLINE_SECONDS
+from outrider.simulate.engines.windows import Stretch, window_of
 from outrider.tuning.decision import Probe
 
 TRACE_DRAFTS = 4096

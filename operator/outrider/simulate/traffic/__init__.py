@@ -1,0 +1,1 @@
+"""Requests, and how well their text can be drafted."""
