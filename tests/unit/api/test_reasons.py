@@ -29,10 +29,11 @@ REASONS = [pytest.param(reason, id=f"{enum.__name__}.{reason.name}") for enum in
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_the_code_sets_it(reason: StrEnum) -> None:
-    assert f"{type(reason).__name__}.{reason.name}" in CODE
+    name = f"{type(reason).__name__}.{reason.name}"
+    assert name in CODE, f"nothing in operator/outrider sets {name}"
 
 
 @pytest.mark.parametrize("reason", [p for p in REASONS if not isinstance(p.values[0], EventReason)])
 def test_the_runbook_explains_it(reason: StrEnum) -> None:
     expected = f"## {reason}" if isinstance(reason, ConditionType) else f"| {reason} |"
-    assert expected in RUNBOOK
+    assert expected in RUNBOOK, f"explain it in docs/runbooks/conditions.md: {expected}"

@@ -19,7 +19,8 @@ def is_held(decision: Decision, scene: Scene) -> bool:
 def test_every_guardrail_has_a_scene() -> None:
     checks = (guardrails.SIGHT, guardrails.STEP, guardrails.TRYING)
     named = [[check.__name__ for check in asked] for asked in checks]
-    assert [[scene.__name__ for scene in scenes] for scenes in (SIGHT, STEP, TRYING)] == named
+    scenes = [[scene.__name__ for scene in some] for some in (SIGHT, STEP, TRYING)]
+    assert scenes == named, "add a scene to tests/unit/tuning/guarded.py"
 
 
 @pytest.mark.parametrize("guardrail", SIGHT)

@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[3] / "docs/reference/tuning.md").read_text(encodi
 
 @pytest.mark.parametrize("reason", DecisionReason)
 def test_every_reason_is_explained(reason: DecisionReason) -> None:
-    assert f"| `{reason}` |" in PAGE
+    assert f"| `{reason}` |" in PAGE, f"explain {reason} in docs/reference/tuning.md"
 
 
 @pytest.mark.parametrize(

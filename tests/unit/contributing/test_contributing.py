@@ -1,0 +1,52 @@
+"""CONTRIBUTING.md tells where a change goes: its files are there, and an entry that is missing is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from outrider.api.methods import TRAITS, Method
+from outrider.controller.settings import MetricsSourceKind, Settings
+from outrider.controller.tune.metrics_source import open_source
+from outrider.plan.runtimes.vllm.matrix import MATRIX
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
+from tests.unit.tuning_loop.factories import World
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PATHS = sorted(set(re.findall(r"`([a-z_]+/[\w./-]+)`", PAGE)))
+REGISTRIES: Mapping[str, Mapping[Method, object]] = {
+    "operator/outrider/api/methods.py: TRAITS": TRAITS,
+    "operator/outrider/plan/runtimes/vllm/methods.py: ENGINE_METHODS": ENGINE_METHODS,
+    "operator/outrider/plan/runtimes/vllm/matrix.py: MATRIX": MATRIX,
+}
+
+
+def test_the_page_names_files() -> None:
+    assert len(PATHS) > 20
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_file_that_the_page_names_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("place", REGISTRIES)
+@pytest.mark.parametrize("method", Method)
+def test_every_method_is_in_each_registry(method: Method, place: str) -> None:
+    assert method in REGISTRIES[place], f"add {method} to {place}"
+
+
+@pytest.mark.parametrize("kind", MetricsSourceKind)
+async def test_every_metrics_source_of_the_settings_can_be_opened(kind: MetricsSourceKind) -> None:
+    missing = f"add {kind} to operator/outrider/controller/tune/metrics_source.py: open_source"
+    opened = False
+    try:
+        async with open_source(Settings(metrics_source=kind), World()):
+            opened = True
+    except RuntimeError:
+        assert opened, missing
+        raise
