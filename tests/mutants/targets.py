@@ -32,7 +32,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/tuning/state.py": _LAW,
     "operator/outrider/tuning/stored.py": "tests/unit/tuning/test_stored.py",
     "operator/outrider/controller/tune/launching.py": (
-        "tests/unit/tuning_loop/test_relaunches.py tests/unit/controller/test_launch_desk.py"
+        "tests/unit/tuning_loop/test_relaunches.py tests/unit/controller/test_launch_orders.py"
     ),
     "operator/outrider/controller/leader.py": _LEADING,
     "operator/outrider/controller/process.py": _LEADING,
@@ -41,10 +41,8 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/controller/territory.py": "tests/unit/controller/test_territory.py",
     "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",
     "operator/outrider/controller/watch.py": "tests/unit/controller/test_watch.py",
-    "operator/outrider/controller/urgency.py": "tests/unit/controller/test_urgency.py",
     "operator/outrider/controller/tune/engine_tables.py": _PUSHING,
     "operator/outrider/controller/tune/actuation.py": _PUSHING,
-    "operator/outrider/controller/tune/epochs.py": "tests/unit/tuning_loop/test_epochs.py",
     "operator/outrider/controller/tune/background_writes.py": "tests/unit/tuning_loop",
     "operator/outrider/transport.py": "tests/unit/transport tests/unit/engine",
     "operator/outrider/engine/client.py": "tests/unit/engine",

@@ -15,8 +15,8 @@ from outrider.cluster.errors import ClusterError, Unauthorized, Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
 from outrider.controller.settings import own_namespace
 from outrider.controller.store import state_config_map
-from outrider.controller.tune.cluster_state import STATE_KEY
 from outrider.controller.tune.memory import read_estimates
+from outrider.controller.tune.stored_state import STATE_KEY
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.stored import StateError
 

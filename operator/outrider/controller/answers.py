@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from outrider.cluster.resources import JsonObject
 from outrider.controller.store import Key, Store, key_of
-from outrider.controller.urgency import cannot_wait
+from outrider.controller.watch import cannot_wait
 
 
 class Answers:

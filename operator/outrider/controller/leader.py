@@ -12,7 +12,7 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
 from outrider.controller.answers import Answers
-from outrider.controller.launch_desk import ClusterLaunchDesk
+from outrider.controller.launch_orders import ClusterLaunchDesk
 from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
@@ -20,10 +20,10 @@ from outrider.controller.reconcile.shared_models import Bystander, OwnFleet, con
 from outrider.controller.reconcile.work_queue import WorkQueue, backoff_seconds
 from outrider.controller.settings import Settings
 from outrider.controller.store import Key, Store, key_of
-from outrider.controller.tune.cluster_state import ClusterStateShelf
-from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.metrics_source import open_source
 from outrider.controller.tune.store_fleet import ClusterReporter, StoreFleet
+from outrider.controller.tune.stored_state import ClusterStateShelf
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.controller.watch import ClusterWatch
 from outrider.engine.client import EngineClient

@@ -21,8 +21,16 @@ from outrider.cluster.client import ClusterClient, runs_in_cluster
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import MANAGED_SELECTOR, Key, Store, is_tuner_state, key_of
-from outrider.controller.urgency import cannot_wait
+from outrider.controller.store import (
+    MANAGED_SELECTOR,
+    Entry,
+    Key,
+    Store,
+    StoredModel,
+    StoredPod,
+    is_tuner_state,
+    key_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +190,19 @@ class ClusterWatch:
             self._urgent()
         if not is_tuner_state(resource.kind, metadata):
             self._changed(shelf.model_of(metadata))
+
+
+def cannot_wait(before: Entry | None, after: Entry) -> bool:
+    """Whether the tuning loop does not leave a change for its next tick.
+
+    A person changed spec or annotations, or a pod came up that runs without its table.
+    """
+    if isinstance(after, StoredPod):
+        return after.pod.ready and not (isinstance(before, StoredPod) and before.pod.ready)
+    if not isinstance(after, StoredModel) or before is None:
+        return False
+    old, new = before.metadata, after.metadata
+    return (old.uid, old.generation, old.annotations) != (new.uid, new.generation, new.annotations)
 
 
 def _login(**arguments: Any) -> kopf.ConnectionInfo | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.fleet import Fleet
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from outrider.api.schedule import Schedule, Tier
-from outrider.controller.demand_metrics import DemandMetrics
+from outrider.controller.own_metrics import DemandMetrics
 from outrider.controller.tune.demand import Capacity, Demand, demand
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 

@@ -20,8 +20,8 @@ from outrider.cluster.errors import Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, Resource
 from outrider.controller import watch
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import MANAGED_SELECTOR, Key, Store
-from outrider.controller.watch import WATCHED, ClusterWatch, EndlessBackoffs
+from outrider.controller.store import MANAGED_SELECTOR, Key, Store, StoredModel, StoredPod
+from outrider.controller.watch import WATCHED, ClusterWatch, EndlessBackoffs, cannot_wait
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.cluster_server import until
@@ -432,3 +432,38 @@ def test_watches_log_in_as_the_pod_or_by_the_kubeconfig(
         monkeypatch.setattr(kopf, name, lambda name=name, **_: name)
     monkeypatch.setattr(watch, "runs_in_cluster", lambda: inside)
     assert watch._login() == login
+
+
+def a_stored_model(version: int = 1, **metadata: Any) -> StoredModel:
+    raw = a_raw_model(version=version)
+    return StoredModel.read({**raw, "metadata": {**raw["metadata"], **metadata}})
+
+
+def a_stored_pod(*, ready: bool) -> StoredPod:
+    return StoredPod.read(a_raw_pod(ready=ready))
+
+
+def test_an_annotation_cannot_wait() -> None:
+    assert cannot_wait(a_stored_model(), a_stored_model(2, annotations={"outrider.dev/paused": "true"}))
+
+
+def test_a_new_spec_cannot_wait() -> None:
+    assert cannot_wait(a_stored_model(generation=1), a_stored_model(2, generation=2))
+
+
+def test_a_written_status_can_wait() -> None:
+    assert not cannot_wait(a_stored_model(1), a_stored_model(2))
+
+
+def test_a_pod_that_comes_up_cannot_wait() -> None:
+    assert cannot_wait(a_stored_pod(ready=False), a_stored_pod(ready=True))
+    assert cannot_wait(None, a_stored_pod(ready=True))
+
+
+def test_a_pod_that_stays_up_or_goes_down_can_wait() -> None:
+    assert not cannot_wait(a_stored_pod(ready=True), a_stored_pod(ready=True))
+    assert not cannot_wait(a_stored_pod(ready=True), a_stored_pod(ready=False))
+
+
+def test_a_model_that_is_new_can_wait() -> None:
+    assert not cannot_wait(None, a_stored_model())

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry
 
-from outrider.controller.demand_metrics import DemandMetrics
+from outrider.controller.own_metrics import DemandMetrics
 from outrider.controller.tune.demand import Demand
 
 ROOT = Path(__file__).resolve().parents[3]

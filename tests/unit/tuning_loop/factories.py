@@ -16,7 +16,7 @@ from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.tune.actuation import EnginePod
-from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.fleet import StateDeleted, TunedModel
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
-from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.engine_tables import Epochs
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step

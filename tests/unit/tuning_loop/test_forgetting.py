@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
+from tests.unit.tuning_loop.test_standing import an_override
 
 from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason
@@ -19,7 +20,6 @@ from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
-from tests.unit.tuning_loop.test_standing import an_override
 from tests.unit.tuning_loop.test_state import CHOSEN, MODEL, knowledge
 
 LEARNT, STATIC = CHOSEN.to_wire(), MODEL.static.to_wire()

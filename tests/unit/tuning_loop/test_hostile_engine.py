@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from outrider.api.speculation import TuningMode
-from outrider.controller.tune import doorman, tuning_loop
+from outrider.controller.tune import actuation, tuning_loop
 from outrider.controller.tune.actuation import EnginePod
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
@@ -21,7 +21,7 @@ from outrider.engine.state import EngineState
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import World, a_model
 from tests.unit.tuning_loop.hostile_engine import ANSWERS, Answer, HostileEngine, hostile
-from tests.unit.tuning_loop.test_doorman import PUSH
+from tests.unit.tuning_loop.test_push_ahead import PUSH
 
 TIMEOUT_SECONDS = 0.2
 
@@ -49,7 +49,7 @@ async def test_every_answer_is_a_state_or_an_error_of_the_client(answers: list[A
 @contextmanager
 def restless() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(doorman, "_PERIOD_SECONDS", 0.005)
+        patch.setattr(actuation, "_COMING_SECONDS", 0.005)
         patch.setattr(tuning_loop, "_BREATH_SECONDS", 0.0)
         yield
 

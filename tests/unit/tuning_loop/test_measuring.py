@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tests.unit.tuning_loop.test_standing import an_override
 
 from outrider.api.annotations import Instructions
 from outrider.api.schedule import Schedule
@@ -16,7 +17,6 @@ from outrider.tuning.observe.window import Observation, Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
-from tests.unit.tuning_loop.test_standing import an_override
 
 TICK = 10
 

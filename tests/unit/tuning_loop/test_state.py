@@ -207,7 +207,7 @@ async def test_a_state_that_is_too_large_is_told_once_and_not_written(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "outrider.controller.tune.state_keeper.write_knowledge", lambda _: "x" * (LARGEST_BYTES + 1)
+        "outrider.controller.tune.stored_state.write_knowledge", lambda _: "x" * (LARGEST_BYTES + 1)
     )
     world = World([MODEL])
     with world.loop(engines) as loop:

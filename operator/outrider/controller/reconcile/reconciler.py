@@ -20,7 +20,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.answers import Answers
 from outrider.controller.children import Children
-from outrider.controller.launch_desk import read_order
+from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.readiness import Trouble, Verdict, Workload, blocked, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from outrider.api.launch import Launch
@@ -21,6 +22,9 @@ from outrider.engine.errors import (
 from outrider.engine.state import EngineState
 
 log = logging.getLogger(__name__)
+
+_COMING_SECONDS = 1.0
+"""From the moment at which a server listens to its first request it takes a readiness probe, or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class EnginePod:
     def drafts(self) -> bool:
         """It has a drafter, so it can take tables."""
         return self.launch.drafter and not self.canary
+
+
+Coming = Callable[[], Sequence[tuple[EnginePod, Push]]]
+"""Pods that run and are not ready, each with the push that it should have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,31 @@ async def push_to_all(
     """
     outcomes = await asyncio.gather(*(_push_supervised(engines, pod, push, clock) for pod in pods))
     return PushReport(epoch=push.epoch, outcomes=tuple(outcomes))
+
+
+async def push_ahead_forever(engines: EngineClient, coming: Coming) -> None:
+    """Push until cancelled to pods that are not ready: they have their table before they take traffic.
+
+    A pod that is slow to answer holds up no other.
+    """
+    under_way: dict[str, asyncio.Task[None]] = {}
+    async with asyncio.TaskGroup() as pushes:
+        while True:
+            under_way = {url: task for url, task in under_way.items() if not task.done()}
+            for pod, push in coming():
+                if pod.address.url not in under_way:
+                    pushing = pushes.create_task(_push_ahead(engines, pod, push))
+                    under_way[pod.address.url] = pushing
+            await asyncio.sleep(_COMING_SECONDS)
+
+
+async def _push_ahead(engines: EngineClient, pod: EnginePod, push: Push) -> None:
+    try:
+        # Most do not listen yet. Whatever else is wrong shows in the first tick after the pod is ready.
+        with suppress(EngineError):
+            await engines.push(pod.address, push)
+    except Exception:  # supervision: one pod must not end the pushes to all
+        log.exception("push to %s failed", pod.name)
 
 
 async def _push_supervised(

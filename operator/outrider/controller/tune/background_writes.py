@@ -14,7 +14,7 @@ from outrider.controller.tune.events import Event
 from outrider.controller.tune.fleet import Reporter, StateShelf, TunedModel
 from outrider.controller.tune.memory import Knowledge
 from outrider.controller.tune.report import Report
-from outrider.controller.tune.state_keeper import StateKeeper
+from outrider.controller.tune.stored_state import StateKeeper
 
 log = logging.getLogger(__name__)
 

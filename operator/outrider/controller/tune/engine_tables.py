@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from outrider.api.schedule import Schedule
 from outrider.controller.tune.actuation import EnginePod, Failed, PushReport, push_to_all
-from outrider.controller.tune.epochs import Epochs
 from outrider.engine.client import EngineClient, Push
 from outrider.engine.errors import EngineUnreachable, StaleTerm
 from outrider.telemetry.series import PodKey, PodMetrics
@@ -19,6 +18,22 @@ _EARLIER = ""
 
 _FARTHEST_EPOCH = 2**31
 """No process comes so far by itself; an engine that says so is not followed."""
+
+
+class Epochs:
+    """Numbers of pushed tables: one rising count per model, kept for as long as the process lives.
+
+    Engines refuse an older epoch of the same term, also after its lease. A tuner that is built anew in that
+    term, since its loop failed or its model was away for a while, has to go on above the last one's.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def next(self, uid: str, *, above: int = 0) -> int:
+        """A larger one than any before of this model, and than ``above``."""
+        self._last[uid] = max(self._last.get(uid, 0), above) + 1
+        return self._last[uid]
 
 
 @dataclass(slots=True)

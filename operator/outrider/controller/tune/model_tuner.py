@@ -11,8 +11,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.store import state_config_map
 from outrider.controller.tune.actuation import EnginePod, PushReport
-from outrider.controller.tune.engine_tables import Bystanders, PushedTables
-from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.engine_tables import Bystanders, Epochs, PushedTables
 from outrider.controller.tune.fleet import LaunchDesk, TunedModel
 from outrider.controller.tune.launching import LaunchOffice, LaunchOutcome, LaunchReport, launched_table, runs
 from outrider.controller.tune.memory import Knowledge, usable

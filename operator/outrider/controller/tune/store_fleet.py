@@ -16,11 +16,10 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import TUNER_MANAGER, Owner
 from outrider.controller.answers import Answers
-from outrider.controller.launch_desk import read_order
+from outrider.controller.launch_orders import owner_of, read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.controller.tune.actuation import EnginePod
 from outrider.controller.tune.fleet import TunedModel
-from outrider.controller.tuner_objects import owner_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.tune.actuation import EnginePod
+from outrider.controller.tune.actuation import EnginePod, push_ahead_forever
 from outrider.controller.tune.background_writes import Letter, Outbox
 from outrider.controller.tune.demand import Capacity, demand
-from outrider.controller.tune.doorman import greet_forever
-from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.events import Event, events
 from outrider.controller.tune.fleet import Fleet, LaunchDesk, Reporter, StateShelf, TunedModel
 from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
@@ -109,7 +108,7 @@ class TuningLoop:
         try:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._tick_forever())
-                parts.create_task(greet_forever(self._engines, self._coming))
+                parts.create_task(push_ahead_forever(self._engines, self._coming))
         finally:
             await self._close_all()
 

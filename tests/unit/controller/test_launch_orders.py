@@ -14,7 +14,7 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.cluster.errors import NameTaken
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, MODELS
-from outrider.controller.launch_desk import ClusterLaunchDesk, read_order
+from outrider.controller.launch_orders import ClusterLaunchDesk, read_order
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.store import Key, Store
 from outrider.plan import PlanSettings

@@ -1,4 +1,5 @@
-"""Tuner state in a ConfigMap beside the model. It goes with its owner; reconcile leaves it alone.
+"""What one model's tuner knows, kept in a ConfigMap beside the model, so that a restart goes on where the
+last process stopped. It goes with its owner; reconcile leaves it alone.
 
 Only an object that was seen can have been deleted: its UID is remembered, and another one in its place, or
 none, is a deletion. One that never was, and a write that failed, are none.
@@ -6,16 +7,28 @@ none, is a deletion. One that never was, and a write that failed, are none.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
+from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError, NameTaken, Refused
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import TUNER_MANAGER, Ownership, name_taken, ownership
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.children import Children
+from outrider.controller.launch_orders import config_map, owner_of
 from outrider.controller.store import Key, Store, state_config_map
-from outrider.controller.tune.fleet import StateDeleted, TunedModel
-from outrider.controller.tuner_objects import config_map, owner_of
+from outrider.controller.tune.events import Event
+from outrider.controller.tune.fleet import StateDeleted, StateShelf, TunedModel
+from outrider.controller.tune.memory import Knowledge, write_knowledge
+from outrider.tuning.stored import LARGEST_BYTES
+
+log = logging.getLogger(__name__)
 
 STATE_KEY = "state.json"
+KEEP_SECONDS = 30.0
+"""Time between two writes, unless the table changed."""
 
 
 class ClusterStateShelf:
@@ -70,3 +83,56 @@ class ClusterStateShelf:
         key = Key(model.namespace, state_config_map(model.name))
         stored = self._store.children[CONFIG_MAPS].get(key)
         return None if stored is None else stored.metadata.uid
+
+
+class StateKeeper:
+    """Writes now and then. Trouble is told once and never stops tuning.
+
+    tell: takes an Event about the model.
+    """
+
+    def __init__(self, shelf: StateShelf, tell: Callable[[TunedModel, Event], None]) -> None:
+        self._shelf = shelf
+        self._tell = tell
+        self._kept_at = float("-inf")
+        self._kept: object = None
+        self._told: str | None = None
+        self.deleted_era: int | None = None
+        """Somebody deleted what was kept of it; nothing of it, or of an earlier one, is kept again."""
+
+    async def keep(self, model: TunedModel, knowledge: Knowledge, *, now: float, stops: bool = False) -> None:
+        """Write if it is time, if the table or an order changed, or at the end. now: unix seconds."""
+        era = knowledge.era
+        if self.deleted_era is not None and era <= self.deleted_era:
+            return
+        rests_on = (knowledge.state.schedule, knowledge.relaunches, knowledge.forgot, era)
+        if not stops and rests_on == self._kept and now - self._kept_at < KEEP_SECONDS:
+            return
+        try:
+            await self._write(model, write_knowledge(knowledge))
+        except StateDeleted:
+            self.deleted_era = era
+            return
+        except ClusterError as error:
+            log.warning("%s/%s: tuner state not written: %s", model.namespace, model.name, error)
+            return  # the next report tries again
+        self._kept_at, self._kept = now, rests_on
+
+    async def _write(self, model: TunedModel, text: str) -> None:
+        size = len(text.encode())
+        if size > LARGEST_BYTES:
+            self._complain(model, f"it has {size} bytes, allowed are {LARGEST_BYTES}")
+            return
+        try:
+            await self._shelf.write(model, text)
+            self._told = None
+        except (NameTaken, Refused) as error:
+            self._complain(model, str(error))
+
+    def _complain(self, model: TunedModel, problem: str) -> None:
+        if self._told == problem:
+            return
+        self._told = problem
+        note = f"What was learnt is not stored and will be lost at a restart: {problem}"
+        log.error("%s/%s: %s", model.namespace, model.name, note)
+        self._tell(model, Event(EventReason.STATE_NOT_KEPT, note, warning=True))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from outrider.api.launch import LaunchOrder
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.ownership import TUNER_MANAGER, Owner, Ownership, ownership
-from outrider.cluster.resources import CONFIG_MAPS
+from outrider.cluster.resources import CONFIG_MAPS, JsonObject
 from outrider.controller.children import Children
 from outrider.controller.store import Key, Store, launch_config_map
 from outrider.controller.tune.fleet import TunedModel
-from outrider.controller.tuner_objects import config_map, owner_of
+from outrider.plan.children import owner_reference
+from outrider.plan.names import labels
 
 
 class ClusterLaunchDesk:
@@ -59,3 +60,23 @@ def read_order(store: Store, owner: Owner) -> LaunchOrder:
             f"ConfigMap {owner.namespace}/{name} is unreadable, so engines are launched as the spec says; "
             f"delete it: {error}"
         ) from error
+
+
+def owner_of(model: TunedModel) -> Owner:
+    """The model as the owner of objects."""
+    return Owner(model.namespace, model.name, model.uid)
+
+
+def config_map(model: TunedModel, name: str, data: Mapping[str, str]) -> JsonObject:
+    """The manifest of a ConfigMap that belongs to the model."""
+    return {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": model.namespace,
+            "labels": labels(model.name),
+            "ownerReferences": [owner_reference(model.name, model.uid)],
+        },
+        "data": dict(data),
+    }

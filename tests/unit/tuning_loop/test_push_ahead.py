@@ -12,10 +12,9 @@ import pytest
 from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
-from outrider.controller.tune import doorman
-from outrider.controller.tune.actuation import EnginePod
-from outrider.controller.tune.doorman import greet_forever
-from outrider.controller.tune.epochs import Epochs
+from outrider.controller.tune import actuation
+from outrider.controller.tune.actuation import EnginePod, push_ahead_forever
+from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.fleet import TunedModel
 from outrider.controller.tune.model_tuner import ModelTuner, Timing
 from outrider.engine.client import EngineAddress, EngineClient, Push
@@ -29,13 +28,13 @@ PUSH = Push(Schedule.constant(1), term=1, epoch=1, lease_seconds=60)
 
 @pytest.fixture(autouse=True)
 def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorman, "_PERIOD_SECONDS", 0.01)
+    monkeypatch.setattr(actuation, "_COMING_SECONDS", 0.01)
 
 
 @asynccontextmanager
-async def greeting(engines: EngineClient, pods: Sequence[EnginePod]) -> AsyncIterator[None]:
+async def pushing_ahead(engines: EngineClient, pods: Sequence[EnginePod]) -> AsyncIterator[None]:
     async with asyncio.timeout(10):
-        task = asyncio.create_task(greet_forever(engines, lambda: [(pod, PUSH) for pod in pods]))
+        task = asyncio.create_task(push_ahead_forever(engines, lambda: [(pod, PUSH) for pod in pods]))
         try:
             yield
             assert not task.done()
@@ -52,7 +51,7 @@ async def until_pushed(engine: FakeEngine, times: int = 1) -> None:
 
 async def test_a_pod_gets_the_table_as_soon_as_it_takes_it(engines: EngineClient) -> None:
     engine = FakeEngine(answer=(503, "starting"))
-    async with serving(engine) as pods, greeting(engines, pods):
+    async with serving(engine) as pods, pushing_ahead(engines, pods):
         while not engine.callers:
             await asyncio.sleep(0.001)
         engine.answer = None
@@ -62,7 +61,7 @@ async def test_a_pod_gets_the_table_as_soon_as_it_takes_it(engines: EngineClient
 
 async def test_a_pod_that_starts_again_before_it_is_ready_gets_the_table_again(engines: EngineClient) -> None:
     engine = FakeEngine()
-    async with serving(engine) as pods, greeting(engines, pods):
+    async with serving(engine) as pods, pushing_ahead(engines, pods):
         await until_pushed(engine)
         engine.restart()
         await until_pushed(engine, engine.puts + 1)
@@ -73,7 +72,7 @@ async def test_a_silent_pod_is_asked_once_at_a_time_and_holds_up_no_other() -> N
     silent, prompt = FakeEngine("silent", hangs=True), FakeEngine("prompt")
     async with serving(silent, prompt) as pods:
         engines = EngineClient(timeout_seconds=60)
-        async with greeting(engines, pods):
+        async with pushing_ahead(engines, pods):
             await until_pushed(prompt, 5)
         await engines.aclose()
     assert len(silent.callers) == 1
@@ -86,12 +85,12 @@ class Stumbling(EngineClient):
         return await super().push(engine, push)
 
 
-async def test_a_defect_over_one_pod_ends_the_greeting_of_no_other() -> None:
+async def test_a_defect_over_one_pod_ends_the_pushes_to_no_other() -> None:
     engine = FakeEngine()
     async with serving(engine) as [pod]:
         engines = Stumbling(timeout_seconds=5)
         odd = EnginePod("odd", an_address("http://odd", "odd"))
-        async with greeting(engines, [odd, pod]):
+        async with pushing_ahead(engines, [odd, pod]):
             await until_pushed(engine, 2)
         await engines.aclose()
 
