@@ -12,7 +12,7 @@ from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl
 from tests.cluster.models import deploying, model, read_example
 from tests.cluster.operator_pod import without_operator
 
-NAME = "standing"
+NAME = "annotated"
 STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
 STATIC_TABLE = "3:2,*:0"
 TICKS = 30.0

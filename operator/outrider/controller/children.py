@@ -59,8 +59,8 @@ class Children:
 
     async def _live(self, owner: Owner, manifest: JsonObject) -> StoredChild | None:
         resource, name = resource_of(manifest), str(manifest["metadata"]["name"])
-        shelf = self._store.children.get(resource)
-        known = shelf.get(Key(owner.namespace, name)) if shelf is not None else None
+        cache = self._store.children.get(resource)
+        known = cache.get(Key(owner.namespace, name)) if cache is not None else None
         if known is not None:
             return known
         # Not seen by label: it may be missing, or be somebody else's.
@@ -75,9 +75,9 @@ class Children:
             metadata = {**manifest["metadata"], "uid": stored.metadata.uid}
             manifest = {**manifest, "metadata": metadata}
         answer = await self._cluster.apply(manifest, manager=self._manager)
-        shelf = self._store.children.get(resource_of(manifest))
-        if shelf is not None:
-            shelf.put(answer)
+        cache = self._store.children.get(resource_of(manifest))
+        if cache is not None:
+            cache.put(answer)
 
 
 def _check_owner(stored: StoredChild | None, owner: Owner) -> None:

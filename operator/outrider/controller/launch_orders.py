@@ -15,8 +15,8 @@ from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
 
 
-class ClusterLaunchDesk:
-    """`LaunchDesk` over the API server.
+class ClusterLaunchOrders:
+    """`LaunchOrders` over the API server.
 
     An order is one write, so a crash leaves the one before or the new one. The way back is the default
     order in the same object: nothing is deleted, so nothing can be missed.
@@ -29,7 +29,7 @@ class ClusterLaunchDesk:
         self._children = Children(cluster, store, manager=TUNER_MANAGER)
 
     async def order(self, model: TunedModel, order: LaunchOrder) -> None:
-        """See `LaunchDesk.order`."""
+        """See `LaunchOrders.order`."""
         if self._stands(model, order):
             return
         manifest = config_map(model, launch_config_map(model.name), order.to_data())

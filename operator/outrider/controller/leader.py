@@ -12,18 +12,18 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
 from outrider.controller.answers import Answers
-from outrider.controller.launch_orders import ClusterLaunchDesk
+from outrider.controller.launch_orders import ClusterLaunchOrders
 from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
-from outrider.controller.reconcile.shared_models import Bystander, OwnFleet, contest
+from outrider.controller.reconcile.shared_models import OwnFleet, StandBy, contest
 from outrider.controller.reconcile.work_queue import WorkQueue, backoff_seconds
 from outrider.controller.settings import Settings
 from outrider.controller.store import Key, Store, key_of
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.metrics_source import open_source
 from outrider.controller.tune.store_fleet import ClusterReporter, StoreFleet
-from outrider.controller.tune.stored_state import ClusterStateShelf
+from outrider.controller.tune.stored_state import ClusterStateStore
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.controller.watch import ClusterWatch
 from outrider.engine.client import EngineClient
@@ -63,7 +63,7 @@ class Leader:
             contest=lambda namespace: contest(neighbours.territory, namespace),
             overtaken=self._somebody_changed,
         )
-        self._bystander = Bystander(EventWriter(cluster), self._store, home=settings.lease_namespace)
+        self._stand_by = StandBy(EventWriter(cluster), self._store, home=settings.lease_namespace)
         self._queue = WorkQueue[Key](self._reconcile, concurrency=settings.reconcile_concurrency)
         self._watch = ClusterWatch(
             cluster,
@@ -74,8 +74,8 @@ class Leader:
             urgent=self._look_now,
         )
         self._reporter = ClusterReporter(cluster, Answers(self._store, self._somebody_changed))
-        self._shelf = ClusterStateShelf(cluster, self._store)
-        self._desk = ClusterLaunchDesk(cluster, self._store, self._queue.add)
+        self._states = ClusterStateStore(cluster, self._store)
+        self._launch_orders = ClusterLaunchOrders(cluster, self._store, self._queue.add)
         self._epochs = Epochs()
         self._term = term
         self._loop: TuningLoop | None = None
@@ -128,9 +128,9 @@ class Leader:
     async def _reconcile(self, key: Key) -> float | None:
         ruler = self._neighbours.territory.ruler(key.namespace)
         if ruler is not None:
-            await self._bystander.leave(key, ruler)
+            await self._stand_by.leave(key, ruler)
             return None
-        self._bystander.take(key)
+        self._stand_by.take(key)
         outcome = "error"
         try:
             with self._metrics.reconcile_seconds.time():
@@ -151,8 +151,8 @@ class Leader:
                     source=source,
                     engines=engines,
                     reporter=self._reporter,
-                    shelf=self._shelf,
-                    desk=self._desk,
+                    states=self._states,
+                    launch_orders=self._launch_orders,
                     epochs=self._epochs,
                     term=self._term,
                     interval_seconds=settings.tuning_interval_seconds,

@@ -107,7 +107,7 @@ class StoredPod:
 
 
 class Entry(Protocol):
-    """Anything that a shelf keeps."""
+    """Anything that a cache keeps."""
 
     @property
     def metadata(self) -> Metadata:
@@ -135,7 +135,7 @@ def model_of(metadata: Metadata) -> Key:
     return Key(metadata.namespace, metadata.labels.get(MODEL_LABEL, metadata.name))
 
 
-class Shelf(Generic[EntryT]):
+class Cache(Generic[EntryT]):
     """Objects of one kind. An older state never replaces a newer one, whatever order they arrive in.
 
     An object that cannot be read is left out, and keeps no other one from being read.
@@ -238,14 +238,14 @@ class Store:
 
     def __init__(self, *, left_out: Callable[[], None] = lambda: None) -> None:
         # A model belongs to itself, whatever its labels say.
-        self.models = Shelf(StoredModel.read, model_of=key_of, left_out=left_out)
-        self.pods = Shelf(StoredPod.read, left_out=left_out)
+        self.models = Cache(StoredModel.read, model_of=key_of, left_out=left_out)
+        self.pods = Cache(StoredPod.read, left_out=left_out)
         self.children = {
-            resource: Shelf(StoredChild.read, left_out=left_out) for resource in WATCHED_CHILDREN
+            resource: Cache(StoredChild.read, left_out=left_out) for resource in WATCHED_CHILDREN
         }
         self.keys: dict[Key, SigningKey] = {}
 
-    def shelf(self, resource: Resource) -> Shelf[StoredModel] | Shelf[StoredPod] | Shelf[StoredChild]:
+    def cache(self, resource: Resource) -> Cache[StoredModel] | Cache[StoredPod] | Cache[StoredChild]:
         """Where objects of a kind are kept."""
         if resource == MODELS:
             return self.models

@@ -95,7 +95,7 @@ class ClusterWatch:
             labels = None if resource == MODELS else MANAGED_SELECTOR
             for namespace in self._namespaces or (None,):
                 raws, version = await self._cluster.list_all(resource, namespace, labels=labels)
-                for key in self._store.shelf(resource).replace(raws, version, within=namespace):
+                for key in self._store.cache(resource).replace(raws, version, within=namespace):
                     self._changed(key)
 
     async def read_all_forever(self, period_seconds: float) -> None:
@@ -179,17 +179,17 @@ class ClusterWatch:
         return on_event
 
     def _take(self, resource: Resource, change: str | None, raw: JsonObject) -> None:
-        shelf = self._store.shelf(resource)
+        cache = self._store.cache(resource)
         metadata = Metadata.model_validate(raw["metadata"])
-        before = shelf.get(key_of(metadata))
+        before = cache.get(key_of(metadata))
         if change == "DELETED":
-            shelf.drop(metadata)
-        elif (after := shelf.put(raw)) is None:
+            cache.drop(metadata)
+        elif (after := cache.put(raw)) is None:
             return
         elif cannot_wait(before, after):
             self._urgent()
         if not is_tuner_state(resource.kind, metadata):
-            self._changed(shelf.model_of(metadata))
+            self._changed(cache.model_of(metadata))
 
 
 def cannot_wait(before: Entry | None, after: Entry) -> bool:

@@ -14,7 +14,7 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.cluster.errors import NameTaken
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, MODELS
-from outrider.controller.launch_orders import ClusterLaunchDesk, read_order
+from outrider.controller.launch_orders import ClusterLaunchOrders, read_order
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.store import Key, Store
 from outrider.plan import PlanSettings
@@ -31,16 +31,16 @@ OWNER = Owner("default", "m", "uid-of-m")
 
 @dataclass
 class Place:
-    """A model in a cluster, with the desk and the reconciler over one store."""
+    """A model in a cluster, with the orders and the reconciler over one store."""
 
     server: KeptServer
     store: Store
-    desk: ClusterLaunchDesk
+    launch_orders: ClusterLaunchOrders
     reconciler: Reconciler
     queued: list[Key] = field(default_factory=list)
 
     async def order(self, order: LaunchOrder) -> None:
-        await self.desk.order(a_model(), order)
+        await self.launch_orders.order(a_model(), order)
 
     async def reconcile(self) -> None:
         await self.reconciler.reconcile(KEY)
@@ -92,7 +92,7 @@ async def a_place(replicas: int = 2, **tuning: str) -> AsyncIterator[Place]:
         place = Place(
             server,
             store,
-            ClusterLaunchDesk(cluster, store, queued.append),
+            ClusterLaunchOrders(cluster, store, queued.append),
             Reconciler(cluster, store, settings=PlanSettings(), now=lambda: NOW),
             queued,
         )

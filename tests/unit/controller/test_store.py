@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, PODS
-from outrider.controller.store import Key, Shelf, Store, StoredModel, StoredPod
+from outrider.controller.store import Cache, Key, Store, StoredModel, StoredPod
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod
@@ -15,15 +15,15 @@ from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_p
 MODEL = Key("default", "m")
 
 
-def a_shelf(*pods: dict[str, object]) -> Shelf[StoredPod]:
-    shelf = Shelf(StoredPod.read)
+def a_cache(*pods: dict[str, object]) -> Cache[StoredPod]:
+    cache = Cache(StoredPod.read)
     for pod in pods:
-        shelf.put(pod)
-    return shelf
+        cache.put(pod)
+    return cache
 
 
-def names(shelf: Shelf[StoredPod]) -> list[str]:
-    return [entry.metadata.name for entry in shelf.of_model(MODEL)]
+def names(cache: Cache[StoredPod]) -> list[str]:
+    return [entry.metadata.name for entry in cache.of_model(MODEL)]
 
 
 def metadata(raw: dict[str, object]) -> Metadata:
@@ -31,71 +31,71 @@ def metadata(raw: dict[str, object]) -> Metadata:
 
 
 def test_an_older_state_does_not_replace_a_newer_one() -> None:
-    shelf = a_shelf(a_raw_pod("a", version=5, ready=True))
+    cache = a_cache(a_raw_pod("a", version=5, ready=True))
 
-    assert shelf.put(a_raw_pod("a", version=4, ready=False)) is None
-    assert next(iter(shelf)).pod.ready
+    assert cache.put(a_raw_pod("a", version=4, ready=False)) is None
+    assert next(iter(cache)).pod.ready
 
 
 @given(st.permutations(range(1, 7)))
 def test_the_newest_state_wins_in_any_order(versions: list[int]) -> None:
-    shelf = a_shelf(*(a_raw_pod("a", version=version) for version in versions))
+    cache = a_cache(*(a_raw_pod("a", version=version) for version in versions))
 
-    assert [entry.metadata.version for entry in shelf] == [6]
+    assert [entry.metadata.version for entry in cache] == [6]
 
 
 def test_finds_the_pods_of_a_model_by_label() -> None:
-    shelf = a_shelf(a_raw_pod("b"), a_raw_pod("a"), a_raw_pod("c", model="other"))
+    cache = a_cache(a_raw_pod("b"), a_raw_pod("a"), a_raw_pod("c", model="other"))
 
-    assert names(shelf) == ["a", "b"]
+    assert names(cache) == ["a", "b"]
 
 
 def test_a_pod_that_changes_its_label_changes_its_model() -> None:
-    shelf = a_shelf(a_raw_pod("a", version=1), a_raw_pod("a", version=2, model="other"))
+    cache = a_cache(a_raw_pod("a", version=1), a_raw_pod("a", version=2, model="other"))
 
-    assert names(shelf) == []
+    assert names(cache) == []
 
 
 def test_forgets_a_deleted_object() -> None:
-    shelf = a_shelf(a_raw_pod("a"))
-    shelf.drop(metadata(a_raw_pod("a")))
+    cache = a_cache(a_raw_pod("a"))
+    cache.drop(metadata(a_raw_pod("a")))
 
-    assert names(shelf) == []
-    assert len(shelf) == 0
+    assert names(cache) == []
+    assert len(cache) == 0
 
 
 def test_a_late_deletion_does_not_take_the_successor_of_the_same_name() -> None:
-    shelf = a_shelf(a_raw_pod("a", uid="old"), a_raw_pod("a", uid="new", version=9))
-    shelf.drop(metadata(a_raw_pod("a", uid="old", version=8)))
+    cache = a_cache(a_raw_pod("a", uid="old"), a_raw_pod("a", uid="new", version=9))
+    cache.drop(metadata(a_raw_pod("a", uid="old", version=8)))
 
-    assert names(shelf) == ["a"]
+    assert names(cache) == ["a"]
 
 
 def test_a_full_read_forgets_what_is_gone_and_names_its_model() -> None:
-    shelf = a_shelf(a_raw_pod("a", version=1), a_raw_pod("b", version=2))
+    cache = a_cache(a_raw_pod("a", version=1), a_raw_pod("b", version=2))
 
-    assert shelf.replace([a_raw_pod("a", version=1)], 7, within=None) == {MODEL}
-    assert names(shelf) == ["a"]
+    assert cache.replace([a_raw_pod("a", version=1)], 7, within=None) == {MODEL}
+    assert names(cache) == ["a"]
 
 
 def test_a_full_read_without_a_difference_concerns_nobody() -> None:
-    shelf = a_shelf(a_raw_pod("a", version=1))
+    cache = a_cache(a_raw_pod("a", version=1))
 
-    assert shelf.replace([a_raw_pod("a", version=1)], 7, within=None) == set()
+    assert cache.replace([a_raw_pod("a", version=1)], 7, within=None) == set()
 
 
 def test_an_old_full_read_does_not_take_away_what_was_made_since() -> None:
-    shelf = a_shelf(a_raw_pod("new", version=9))
+    cache = a_cache(a_raw_pod("new", version=9))
 
-    assert shelf.replace([], 7, within=None) == set()
-    assert names(shelf) == ["new"]
+    assert cache.replace([], 7, within=None) == set()
+    assert names(cache) == ["new"]
 
 
 def test_a_full_read_of_one_namespace_leaves_the_others_alone() -> None:
-    shelf = a_shelf(a_raw_pod("a"))
+    cache = a_cache(a_raw_pod("a"))
 
-    shelf.replace([], 7, within="elsewhere")
-    assert names(shelf) == ["a"]
+    cache.replace([], 7, within="elsewhere")
+    assert names(cache) == ["a"]
 
 
 def test_keeps_an_unreadable_model_with_the_complaint() -> None:
@@ -123,9 +123,9 @@ def test_a_status_that_cannot_be_read_does_not_make_a_model_unreadable() -> None
     assert stored.model.status.conditions == []
 
 
-def test_each_kind_has_its_shelf() -> None:
+def test_each_kind_has_its_cache() -> None:
     store = Store()
-    store.shelf(PODS).put(a_raw_pod("a"))
+    store.cache(PODS).put(a_raw_pod("a"))
 
     assert [pod.metadata.name for pod in store.pods_of(MODEL)] == ["a"]
 
@@ -167,10 +167,10 @@ def test_a_pod_that_cannot_be_read_is_left_out_and_counted() -> None:
     [a_pod_that_nobody_can_read(), {}, {"metadata": None}, {"metadata": {"name": 3}}, {"metadata": "m"}],
 )
 def test_a_full_read_takes_all_that_can_be_read(odd: dict[str, object]) -> None:
-    shelf = a_shelf()
+    cache = a_cache()
 
-    assert shelf.replace([a_raw_pod("a"), odd, a_raw_pod("b")], 7, within=None) == {MODEL}
-    assert names(shelf) == ["a", "b"]
+    assert cache.replace([a_raw_pod("a"), odd, a_raw_pod("b")], 7, within=None) == {MODEL}
+    assert names(cache) == ["a", "b"]
 
 
 @pytest.mark.parametrize("levels", [100, 600, 5_000])

@@ -176,12 +176,12 @@ async def test_an_error_that_ends_kopf_spares_the_other_tasks_of_the_process(
 ) -> None:
     async with watching(tmp_path, monkeypatch) as watched:
         await watched.server.until_watched(MODELS, 1)
-        bystander = asyncio.create_task(asyncio.Event().wait())
+        other_task = asyncio.create_task(asyncio.Event().wait())
         watched.server.send(MODELS, "ERROR", ERROR_500)
         await watched.server.until_watched(MODELS, 2)
 
-        assert not bystander.done()
-        bystander.cancel()
+        assert not other_task.done()
+        other_task.cancel()
 
 
 async def test_what_cannot_wait_wakes_the_tuning_loop_besides(

@@ -87,10 +87,10 @@ class World:
     calls: list[tuple[str, str]] = field(default_factory=list)  # that have begun
     kept: dict[str, str] = field(default_factory=dict)
     writes: int = 0
-    shelf_error: ClusterError | None = None
+    state_error: ClusterError | None = None
     deleted: set[str] = field(default_factory=set)  # whose state somebody deleted, not noticed yet
     orders: list[LaunchOrder] = field(default_factory=list)
-    desk_error: ClusterError | None = None
+    order_error: ClusterError | None = None
     fleet_reads: int = 0
     fleet_error: Exception | None = None
     source_error: Exception | None = None
@@ -128,22 +128,22 @@ class World:
 
     async def order(self, model: TunedModel, order: LaunchOrder) -> None:
         await self._call("order", model)
-        if self.desk_error is not None:
-            raise self.desk_error
+        if self.order_error is not None:
+            raise self.order_error
         self.orders.append(order)
         index = next(i for i, known in enumerate(self.models) if known.uid == model.uid)
         self.change(index, stored_order=order)
 
     async def read(self, model: TunedModel) -> str | None:
         await self._call("read", model)
-        if self.shelf_error is not None:
-            raise self.shelf_error
+        if self.state_error is not None:
+            raise self.state_error
         return self.kept.get(model.uid)
 
     async def write(self, model: TunedModel, text: str) -> None:
         await self._call("write", model)
-        if self.shelf_error is not None:
-            raise self.shelf_error
+        if self.state_error is not None:
+            raise self.state_error
         if model.uid in self.deleted:
             self.deleted.remove(model.uid)
             raise StateDeleted
@@ -204,8 +204,8 @@ class World:
             source=self,
             engines=engines,
             reporter=self,
-            shelf=self,
-            desk=self,
+            states=self,
+            launch_orders=self,
             epochs=Epochs() if epochs is None else epochs,
             term=lambda: self.term,
             interval_seconds=10,

@@ -14,7 +14,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.cluster.errors import Unavailable
 from outrider.controller.tune import background_writes, launching, restoring
-from outrider.controller.tune.background_writes import Outbox
+from outrider.controller.tune.background_writes import WriteQueue
 from outrider.controller.tune.events import Event
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
@@ -135,7 +135,7 @@ async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state_an
 
 async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
     world = World([MODEL])
-    box = Outbox(world, world)
+    box = WriteQueue(world, world)
     box.tell(MODEL, [Event(EventReason.RETUNED, str(number)) for number in range(100)])
     await box.emptied()
     assert world.notes == [str(number) for number in range(100 - background_writes._MOST_EVENTS, 100)]
@@ -193,7 +193,7 @@ async def test_a_model_whose_state_cannot_be_read_while_a_lease_lasts_starts_afr
 ) -> None:
     engine = FakeEngine()
     async with serving(engine) as pods:
-        world = World([a_model(*pods)], kept={MODEL.uid: knowledge()}, shelf_error=Unavailable("503"))
+        world = World([a_model(*pods)], kept={MODEL.uid: knowledge()}, state_error=Unavailable("503"))
         if hangs:
             world.hang("read", "m")
         with world.loop(engines) as loop:

@@ -20,6 +20,7 @@ from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
+from tests.unit.tuning_loop.test_permission import an_override
 from tests.unit.tuning_loop.test_state import CHOSEN, MODEL, knowledge
 
 LEARNT, STATIC = CHOSEN.to_wire(), MODEL.static.to_wire()
@@ -114,7 +115,7 @@ async def test_a_request_that_was_honoured_and_not_kept_is_honoured_by_the_next_
     """The crash between the two writes: the status tells of it, the ConfigMap does not."""
     async with a_process(engines, knowledge()) as first:
         first.world.change(instructions=FORGET)
-        first.world.shelf_error = Unavailable("503")
+        first.world.state_error = Unavailable("503")
         await first.tick()
     assert first.told == [FORGOTTEN]
     async with a_process(engines, first.world.kept[MODEL.uid], FORGET) as second:
@@ -204,9 +205,9 @@ async def test_a_state_that_was_deleted_before_a_clean_stop_stays_deleted(engine
 async def test_a_write_that_fails_is_no_deletion(engines: EngineClient, kept: str | None) -> None:
     async with a_process(engines, kept) as scene:
         table = scene.engine.schedule
-        scene.world.shelf_error = Unavailable("503")
+        scene.world.state_error = Unavailable("503")
         await scene.tick(31)
-        scene.world.shelf_error = None
+        scene.world.state_error = None
         assert await scene.tick() == table
     assert scene.told == []
 

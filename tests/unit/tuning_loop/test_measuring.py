@@ -17,6 +17,7 @@ from outrider.tuning.observe.window import Observation, Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
+from tests.unit.tuning_loop.test_permission import an_override
 
 TICK = 10
 

@@ -184,13 +184,13 @@ async def test_an_order_that_could_not_be_stored_is_given_again(engines: EngineC
     law.structural = Structural.OFF
     async with serving(FakeEngine()) as (pod,):
         world = a_world(pod)
-        world.desk_error = ClusterError("the API server is away")
+        world.order_error = ClusterError("the API server is away")
         with world.loop(engines) as loop:
             for _ in range(3):
                 await step(loop)
                 world.now += DWELL
             found = world.condition("LaunchSuits")
-            world.desk_error = None
+            world.order_error = None
             await step(loop)
     assert found is not None
     assert "the API server is away" in found["message"]

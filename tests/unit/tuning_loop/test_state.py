@@ -115,7 +115,7 @@ async def test_a_state_for_other_candidates_is_told_and_ignored(engines: EngineC
 async def test_a_state_in_a_foreign_object_is_told_and_the_object_is_left_alone(
     engines: EngineClient,
 ) -> None:
-    world = World([MODEL], shelf_error=NameTaken("ConfigMap default/m-tuner exists"))
+    world = World([MODEL], state_error=NameTaken("ConfigMap default/m-tuner exists"))
     assert await table_after_a_restart(engines, world) == MODEL.static.to_wire()
     assert world.events == [(EventReason.STATE_IGNORED, "Warning"), (EventReason.STATE_NOT_KEPT, "Warning")]
     assert world.kept == {}
@@ -138,11 +138,11 @@ async def test_while_the_state_cannot_be_read_nothing_is_pushed_and_nothing_is_l
 ) -> None:
     engine = FakeEngine()
     async with serving(engine) as pods:
-        world = World([a_model(*pods)], kept={MODEL.uid: knowledge()}, shelf_error=Unavailable("503"))
+        world = World([a_model(*pods)], kept={MODEL.uid: knowledge()}, state_error=Unavailable("503"))
         with world.loop(engines) as loop:
             await step(loop)
             silent = engine.puts
-            world.shelf_error = None
+            world.state_error = None
             await step(loop)
     assert silent == 0
     assert engine.schedule == CHOSEN.to_wire()
@@ -175,7 +175,7 @@ async def test_a_state_that_cannot_be_written_does_not_hold_up_tuning(engines: E
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
             await step(loop)
-            world.shelf_error = Unavailable("503")
+            world.state_error = Unavailable("503")
             world.now += 31
             await step(loop)
     assert engine.puts == 2
@@ -183,14 +183,14 @@ async def test_a_state_that_cannot_be_written_does_not_hold_up_tuning(engines: E
 
 
 async def test_a_state_that_was_not_written_is_written_at_the_next_tick(engines: EngineClient) -> None:
-    world = World([MODEL], shelf_error=None)
+    world = World([MODEL], state_error=None)
     with world.loop(engines) as loop:
         await step(loop)
         world.kept.clear()
         world.now += 31
-        world.shelf_error = Unavailable("503")
+        world.state_error = Unavailable("503")
         await step(loop)
-        world.shelf_error = None
+        world.state_error = None
         world.now += 10
         await step(loop)
     assert world.kept.keys() == {MODEL.uid}

@@ -194,8 +194,8 @@ class Reconciler:
 
     def _deployments(self, key: Key, wanted: Plan) -> tuple[Deployment, ...]:
         names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
-        shelf = self._store.children[DEPLOYMENTS]
-        stored = (shelf.get(Key(key.namespace, name)) for name in names)
+        cache = self._store.children[DEPLOYMENTS]
+        stored = (cache.get(Key(key.namespace, name)) for name in names)
         return tuple(Deployment.model_validate(entry.raw) for entry in stored if entry is not None)
 
 

@@ -30,7 +30,7 @@ def contest(territory: Territory, namespace: str) -> tuple[Verdict, ...]:
     return (Verdict(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, who),)
 
 
-class Bystander:
+class StandBy:
     """Tells once of each model by whom it is managed. home: namespace of this installation's Lease."""
 
     def __init__(self, events: EventWriter, store: Store, *, home: str) -> None:

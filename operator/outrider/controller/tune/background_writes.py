@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from outrider.api.reasons import ConditionType
 from outrider.cluster.errors import ClusterError
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.fleet import Reporter, StateShelf, TunedModel
+from outrider.controller.tune.fleet import Reporter, StateStore, TunedModel
 from outrider.controller.tune.memory import Knowledge
 from outrider.controller.tune.report import Report
 from outrider.controller.tune.stored_state import StateKeeper
@@ -27,7 +27,7 @@ _MOST_EVENTS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class TickReport:
     """What one tick has to say. ``now``: unix seconds."""
 
     model: TunedModel
@@ -36,24 +36,24 @@ class Letter:
     now: float
 
 
-class Outbox:
+class WriteQueue:
     """One write at a time: of reports the latest, all Events in their order, then what was learnt.
 
     Whatever cannot be written holds up this model's other writes until its deadline, and nothing else.
     """
 
-    def __init__(self, reporter: Reporter, shelf: StateShelf) -> None:
+    def __init__(self, reporter: Reporter, states: StateStore) -> None:
         self._reporter = reporter
-        self._keeper = StateKeeper(shelf, lambda model, event: self.tell(model, [event]))
-        self._letter: Letter | None = None
+        self._keeper = StateKeeper(states, lambda model, event: self.tell(model, [event]))
+        self._latest: TickReport | None = None
         self._events: deque[tuple[TunedModel, Event]] = deque(maxlen=_MOST_EVENTS)
         self._sending: asyncio.Task[None] | None = None
         self._written: dict[str, object] = {}
         self._written_at = float("-inf")
 
-    def report(self, letter: Letter) -> None:
-        """Write this, and forget what an earlier letter said and is not written yet."""
-        self._letter = letter
+    def report(self, report: TickReport) -> None:
+        """Write this, and forget what an earlier report said and is not written yet."""
+        self._latest = report
         self._send_soon()
 
     def tell(self, model: TunedModel, events: Iterable[Event]) -> None:
@@ -92,27 +92,27 @@ class Outbox:
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
-        while self._letter is not None or self._events:
-            letter, self._letter = self._letter, None
-            if letter is not None:
-                await _attempt("status", letter.model, self._apply_status(letter))
+        while self._latest is not None or self._events:
+            latest, self._latest = self._latest, None
+            if latest is not None:
+                await _attempt("status", latest.model, self._apply_status(latest))
             while self._events:
                 model, event = self._events.popleft()
                 writing = self._reporter.event(model, event.reason, event.note, warning=event.warning)
                 await _attempt(f"event {event.reason}", model, writing)
-            if letter is not None and letter.knowledge is not None:
-                keeping = self._keeper.keep(letter.model, letter.knowledge, now=letter.now)
-                await _attempt("tuner state", letter.model, keeping)
+            if latest is not None and latest.knowledge is not None:
+                keeping = self._keeper.keep(latest.model, latest.knowledge, now=latest.now)
+                await _attempt("tuner state", latest.model, keeping)
 
-    async def _apply_status(self, letter: Letter) -> None:
-        part = letter.report.to_wire()
+    async def _apply_status(self, latest: TickReport) -> None:
+        part = latest.report.to_wire()
         if part == self._written:
             return
         happened = _without_numbers(part) != _without_numbers(self._written)
-        if not happened and letter.now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
+        if not happened and latest.now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
             return
-        await self._reporter.apply_status(letter.model, part)
-        self._written, self._written_at = part, letter.now
+        await self._reporter.apply_status(latest.model, part)
+        self._written, self._written_at = part, latest.now
 
 
 async def _attempt(what: str, model: TunedModel, writing: Awaitable[None]) -> None:

@@ -84,7 +84,7 @@ def statements(
 
 
 def _tuning(outcome: TickOutcome) -> Statement | None:
-    rule, off = outcome.standing, outcome.model.mode is TuningMode.OFF
+    rule, off = outcome.permission, outcome.model.mode is TuningMode.OFF
     if rule.reason in (TuningReason.TUNING, TuningReason.OBSERVING) and (off or not outcome.model.pods):
         return None
     if off and rule.reason in (TuningReason.PAUSED, TuningReason.SETTLING):

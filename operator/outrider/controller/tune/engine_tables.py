@@ -56,7 +56,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class Bystanders:
+class UnpushedPods:
     """Pods that get no table: those without a drafter, and all of them where tables come with the launch."""
 
     spans: dict[str, Span] = field(default_factory=dict)

@@ -77,7 +77,7 @@ def _of_condition(
 
 
 def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: TickOutcome) -> Iterator[Event]:
-    message = outcome.standing.message
+    message = outcome.permission.message
     if was is now:
         return
     ended = _ENDS.get(was) if was is not None else None

@@ -87,7 +87,7 @@ class Reporter(Protocol):
         ...
 
 
-class LaunchDesk(Protocol):
+class LaunchOrders(Protocol):
     """Where orders about the launch of engines go; reconcile carries them out."""
 
     async def order(self, model: TunedModel, order: LaunchOrder) -> None:
@@ -103,7 +103,7 @@ class StateDeleted(Exception):
     """Somebody deleted what the tuner kept."""
 
 
-class StateShelf(Protocol):
+class StateStore(Protocol):
     """Where what a tuner knows survives a restart."""
 
     async def read(self, model: TunedModel) -> str | None:

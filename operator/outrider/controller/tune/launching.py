@@ -12,8 +12,8 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.cluster.errors import ClusterError, Unavailable
 from outrider.controller.tune.actuation import EnginePod
-from outrider.controller.tune.fleet import LaunchDesk, TunedModel
-from outrider.controller.tune.permission import Standing
+from outrider.controller.tune.fleet import LaunchOrders, TunedModel
+from outrider.controller.tune.permission import Permission
 from outrider.tuning.decision import Decision
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Scene, Verdict, judge
@@ -51,21 +51,21 @@ class LaunchOutcome:
         return self.error is None and self.verdict.state.order != self.before
 
 
-class LaunchOffice:
+class LaunchTuner:
     """Judges and orders for one model. Not for concurrent use.
 
     restored: what an earlier process remembered.
     """
 
-    def __init__(self, desk: LaunchDesk, restored: RelaunchState) -> None:
-        self._desk = desk
+    def __init__(self, launch_orders: LaunchOrders, restored: RelaunchState) -> None:
+        self._launch_orders = launch_orders
         self._static: Schedule | None = None  # as last seen; None in a fresh process
         self._read: LaunchOrder | None = None  # as last stored, by whomever
         self.state = restored
         """To be kept for a later process."""
 
     async def tick(
-        self, model: TunedModel, policy: Policy, decision: Decision | None, rule: Standing, now: float
+        self, model: TunedModel, policy: Policy, decision: Decision | None, rule: Permission, now: float
     ) -> LaunchOutcome | None:
         """None where the launch is none of the tuner's business at present."""
         auto = model.mode is TuningMode.AUTO
@@ -112,7 +112,7 @@ class LaunchOffice:
     async def _order(self, model: TunedModel, order: LaunchOrder) -> None:
         try:
             async with asyncio.timeout(_ORDER_SECONDS):
-                await self._desk.order(model, order)
+                await self._launch_orders.order(model, order)
         except TimeoutError as error:
             raise Unavailable(f"not stored within {_ORDER_SECONDS:g} s") from error
 

@@ -11,11 +11,11 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.store import state_config_map
 from outrider.controller.tune.actuation import EnginePod, PushReport
-from outrider.controller.tune.engine_tables import Bystanders, Epochs, PushedTables
-from outrider.controller.tune.fleet import LaunchDesk, TunedModel
-from outrider.controller.tune.launching import LaunchOffice, LaunchOutcome, LaunchReport, launched_table, runs
+from outrider.controller.tune.engine_tables import Epochs, PushedTables, UnpushedPods
+from outrider.controller.tune.fleet import LaunchOrders, TunedModel
+from outrider.controller.tune.launching import LaunchOutcome, LaunchReport, LaunchTuner, launched_table, runs
 from outrider.controller.tune.memory import Knowledge, usable
-from outrider.controller.tune.permission import Standing, standing
+from outrider.controller.tune.permission import Permission, permission
 from outrider.controller.tune.probing import ProbeReport, start_probe
 from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.series import PodKey, PodMetrics
@@ -53,7 +53,7 @@ class TickOutcome:
     now: float  # unix seconds
     observations: tuple[Observation, ...]
     metrics_error: MetricsError | None
-    standing: Standing
+    permission: Permission
     decision: Decision | None  # None in mode Off, and where something else rules the table
     before: Schedule  # wanted before this tick
     wanted: Schedule
@@ -128,7 +128,7 @@ class ModelTuner:
     def __init__(
         self,
         engines: EngineClient,
-        desk: LaunchDesk,
+        launch_orders: LaunchOrders,
         timing: Timing,
         epochs: Epochs,
         *,
@@ -146,9 +146,9 @@ class ModelTuner:
         self._pushed = PushedTables(
             engines, epochs, uid=uid, lease=timing.push_lease, failed_k=failed_k, clock=clock
         )
-        self._launched = Bystanders()
-        self._bare = Bystanders()
-        self._office = LaunchOffice(desk, restored.relaunches if restored else RelaunchState())
+        self._launched = UnpushedPods()
+        self._bare = UnpushedPods()
+        self._launches = LaunchTuner(launch_orders, restored.relaunches if restored else RelaunchState())
         self._ready: frozenset[str] = frozenset()
         self._settled_at = float("-inf")
         self._probes = 0
@@ -183,7 +183,7 @@ class ModelTuner:
             self._state,
             self._estimates,
             self._pushed.failed_k,
-            self._office.state,
+            self._launches.state,
             self._forgot,
             self._era,
         )
@@ -194,7 +194,7 @@ class ModelTuner:
         sides = _Sides.of(model)
         observations, bare = self._observe(model, sides, measured, now)
         self._watch_replicas(model, now)
-        rule = standing(model.instructions, mode=model.mode, now=now, settled_at=self._settled_at)
+        rule = permission(model.instructions, mode=model.mode, now=now, settled_at=self._settled_at)
         before = launched_table(model) if sides.rollout else self._pushed.wanted or state.schedule
         forgotten = self._asked_to_forget(model)
         if forgotten is not None:
@@ -207,13 +207,13 @@ class ModelTuner:
         push = None if sides.rollout else await self._pushed.push(sides.drafting, wanted, term=term)
         probe = await self._probe(model, decision, push, term)
         # Last, since it may have to wait for the API server.
-        launch = await self._office.tick(model, policy, decision, rule, now)
+        launch = await self._launches.tick(model, policy, decision, rule, now)
         return TickOutcome(
             model=model,
             now=now,
             observations=observations + bare,
             metrics_error=measured if isinstance(measured, MetricsError) else None,
-            standing=rule,
+            permission=rule,
             decision=decision,
             before=before,
             wanted=wanted,
@@ -239,13 +239,13 @@ class ModelTuner:
             return None
         return f"Forgotten on request: {by}. Tuning begins again from the static table {model.static}."
 
-    def _forget(self, model: TunedModel, policy: Policy, rule: Standing, known: TunerState) -> TunerState:
+    def _forget(self, model: TunedModel, policy: Policy, rule: Permission, known: TunerState) -> TunerState:
         """As if the model were new; but a pause holds the table, and what engines say of themselves stays."""
         state = TunerState.start(model.static, policy)
         if rule.reason is TuningReason.PAUSED:
             state = replace(state, schedule=known.schedule)
         self._state, self._estimates = state, {}
-        self._office.forget()
+        self._launches.forget()
         self._era += 1
         return state
 
@@ -331,7 +331,7 @@ class ModelTuner:
         return self._pushed.in_force
 
 
-def _wanted(model: TunedModel, rule: Standing, decision: Decision | None, state: TunerState) -> Schedule:
+def _wanted(model: TunedModel, rule: Permission, decision: Decision | None, state: TunerState) -> Schedule:
     if rule.table is not None:
         return rule.table
     if model.mode is not TuningMode.AUTO:

@@ -20,7 +20,7 @@ _DECIDING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Permission:
     """What rules the table. ``table``: the one that a person set."""
 
     reason: TuningReason
@@ -33,19 +33,19 @@ class Standing:
         return self.reason in _DECIDING
 
 
-def standing(instructions: Instructions, *, mode: TuningMode, now: float, settled_at: float) -> Standing:
+def permission(instructions: Instructions, *, mode: TuningMode, now: float, settled_at: float) -> Permission:
     """A person's table comes first, then a pause, then the rest after a change of replicas.
 
     now: unix seconds. settled_at: unix seconds; earlier the load is still spreading.
     """
-    found = _standing(instructions, mode, now, settled_at)
+    found = _permission(instructions, mode, now, settled_at)
     if instructions.refused is not None:
         reason, note = TuningReason.ANNOTATION_REFUSED, f"Not used: {instructions.refused}"
     elif (ended := _ended(instructions.override, now)) is not None:
         reason, note = TuningReason.OVERRIDE_EXPIRED, ended
     else:
         return found
-    return Standing(reason if found.active else found.reason, f"{found.message} {note}", found.table)
+    return Permission(reason if found.active else found.reason, f"{found.message} {note}", found.table)
 
 
 def _ended(override: Override | None, now: float) -> str | None:
@@ -58,18 +58,18 @@ def _ended(override: Override | None, now: float) -> str | None:
     )
 
 
-def _standing(instructions: Instructions, mode: TuningMode, now: float, settled_at: float) -> Standing:
+def _permission(instructions: Instructions, mode: TuningMode, now: float, settled_at: float) -> Permission:
     override = instructions.override
     if override is not None and now < override.until.timestamp():
         message = f"The annotation sets the table {override.schedule} until {rfc3339(override.until)}."
-        return Standing(TuningReason.OVERRIDDEN, message, override.schedule)
+        return Permission(TuningReason.OVERRIDDEN, message, override.schedule)
     if instructions.paused:
-        return Standing(TuningReason.PAUSED, "The annotation holds the table in force. No probes are made.")
+        return Permission(TuningReason.PAUSED, "The annotation holds the table in force. No probes are made.")
     if now < settled_at:
         until = rfc3339(datetime.fromtimestamp(settled_at, UTC))
         message = f"The ready pods changed: the table is held until {until}."
-        return Standing(TuningReason.SETTLING, message)
+        return Permission(TuningReason.SETTLING, message)
     if mode is TuningMode.OBSERVE:
         message = "Mode Observe: decisions follow the measurements and are not carried out."
-        return Standing(TuningReason.OBSERVING, message)
-    return Standing(TuningReason.TUNING, "Decisions follow the measurements.")
+        return Permission(TuningReason.OBSERVING, message)
+    return Permission(TuningReason.TUNING, "Decisions follow the measurements.")

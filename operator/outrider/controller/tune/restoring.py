@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 
 from outrider.cluster.errors import ClusterError, NameTaken
-from outrider.controller.tune.fleet import StateShelf, TunedModel
+from outrider.controller.tune.fleet import StateStore, TunedModel
 from outrider.controller.tune.memory import Knowledge, read_knowledge
 from outrider.tuning.stored import StateError
 
@@ -32,8 +32,8 @@ class Restoring:
     patience_seconds: after them the model is tuned without what is stored.
     """
 
-    def __init__(self, shelf: StateShelf, *, since: float, patience_seconds: float) -> None:
-        self._shelf = shelf
+    def __init__(self, states: StateStore, *, since: float, patience_seconds: float) -> None:
+        self._states = states
         self._since = since
         self._patience = patience_seconds
         self._reading: asyncio.Task[Restored] | None = None
@@ -41,7 +41,7 @@ class Restoring:
     async def look(self, model: TunedModel, *, now: float) -> Restored | None:
         """What was read; None while it cannot be read, so ask again. now: unix seconds."""
         if self._reading is None:
-            self._reading = asyncio.create_task(_read(self._shelf, model))
+            self._reading = asyncio.create_task(_read(self._states, model))
             await asyncio.wait({self._reading}, timeout=_LOOK_SECONDS)
         if self._reading.done():
             reading, self._reading = self._reading, None
@@ -60,9 +60,9 @@ class Restoring:
             self._reading.cancel()
 
 
-async def _read(shelf: StateShelf, model: TunedModel) -> Restored:
+async def _read(states: StateStore, model: TunedModel) -> Restored:
     try:
-        text = await shelf.read(model)
+        text = await states.read(model)
         return Restored(None if text is None else read_knowledge(text, model))
     except (StateError, NameTaken) as error:
         return Restored(None, str(error))

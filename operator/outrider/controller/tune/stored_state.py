@@ -20,7 +20,7 @@ from outrider.controller.children import Children
 from outrider.controller.launch_orders import config_map, owner_of
 from outrider.controller.store import Key, Store, state_config_map
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.fleet import StateDeleted, StateShelf, TunedModel
+from outrider.controller.tune.fleet import StateDeleted, StateStore, TunedModel
 from outrider.controller.tune.memory import Knowledge, write_knowledge
 from outrider.tuning.stored import LARGEST_BYTES
 
@@ -31,8 +31,8 @@ KEEP_SECONDS = 30.0
 """Time between two writes, unless the table changed."""
 
 
-class ClusterStateShelf:
-    """`StateShelf` over the API server."""
+class ClusterStateStore:
+    """`StateStore` over the API server."""
 
     def __init__(self, cluster: ClusterClient, store: Store) -> None:
         self._cluster = cluster
@@ -41,7 +41,7 @@ class ClusterStateShelf:
         self._seen: dict[str, str] = {}  # UID of a model to that of its ConfigMap
 
     async def read(self, model: TunedModel) -> str | None:
-        """See `StateShelf.read`."""
+        """See `StateStore.read`."""
         name = state_config_map(model.name)
         live = await self._cluster.get(CONFIG_MAPS, model.namespace, name)
         self._seen.pop(model.uid, None)
@@ -58,7 +58,7 @@ class ClusterStateShelf:
                 raise name_taken(child, owner)
 
     async def write(self, model: TunedModel, text: str) -> None:
-        """See `StateShelf.write`."""
+        """See `StateStore.write`."""
         if await self._was_deleted(model):
             del self._seen[model.uid]
             raise StateDeleted
@@ -91,8 +91,8 @@ class StateKeeper:
     tell: takes an Event about the model.
     """
 
-    def __init__(self, shelf: StateShelf, tell: Callable[[TunedModel, Event], None]) -> None:
-        self._shelf = shelf
+    def __init__(self, states: StateStore, tell: Callable[[TunedModel, Event], None]) -> None:
+        self._states = states
         self._tell = tell
         self._kept_at = float("-inf")
         self._kept: object = None
@@ -124,7 +124,7 @@ class StateKeeper:
             self._complain(model, f"it has {size} bytes, allowed are {LARGEST_BYTES}")
             return
         try:
-            await self._shelf.write(model, text)
+            await self._states.write(model, text)
             self._told = None
         except (NameTaken, Refused) as error:
             self._complain(model, str(error))

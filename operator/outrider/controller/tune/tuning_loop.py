@@ -12,11 +12,11 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.tune.actuation import EnginePod, push_ahead_forever
-from outrider.controller.tune.background_writes import Letter, Outbox
+from outrider.controller.tune.background_writes import TickReport, WriteQueue
 from outrider.controller.tune.demand import Capacity, demand
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.events import Event, events
-from outrider.controller.tune.fleet import Fleet, LaunchDesk, Reporter, StateShelf, TunedModel
+from outrider.controller.tune.fleet import Fleet, LaunchOrders, Reporter, StateStore, TunedModel
 from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.tune.report import Report, failing, report
 from outrider.controller.tune.restoring import Restoring
@@ -40,7 +40,7 @@ class _Tuned:
 
     model: TunedModel
     reported: Report
-    outbox: Outbox
+    writes: WriteQueue
     restoring: Restoring
     tuner: ModelTuner | None = None  # None until there is an answer what an earlier process knew
     failures: int = 0  # ticks in a row that ended in an error
@@ -64,8 +64,8 @@ class TuningLoop:
         source: MetricsSource,
         engines: EngineClient,
         reporter: Reporter,
-        shelf: StateShelf,
-        desk: LaunchDesk,
+        states: StateStore,
+        launch_orders: LaunchOrders,
         epochs: Epochs,
         term: Callable[[], int],
         interval_seconds: float,
@@ -78,8 +78,8 @@ class TuningLoop:
         self._source = source
         self._engines = engines
         self._reporter = reporter
-        self._shelf = shelf
-        self._desk = desk
+        self._states = states
+        self._launch_orders = launch_orders
         self._epochs = epochs
         self._term = term
         self._interval = interval_seconds
@@ -154,7 +154,7 @@ class TuningLoop:
 
     async def written(self) -> None:
         """Wait until everything that ticks had to say is written or given up."""
-        await asyncio.gather(*(tuned.outbox.emptied() for tuned in self._tuned.values()))
+        await asyncio.gather(*(tuned.writes.emptied() for tuned in self._tuned.values()))
 
     async def _measure(self, models: Sequence[TunedModel]) -> Measured:
         if not models:
@@ -196,17 +196,17 @@ class TuningLoop:
             if tuned.failures > _PASSING_FAILURES:
                 now = self._clock()
                 tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
-                tuned.outbox.report(Letter(tuned.model, tuned.reported, None, now))
+                tuned.writes.report(TickReport(tuned.model, tuned.reported, None, now))
 
     async def _tick_model(self, tuned: _Tuned, measured: Measured) -> None:
         tuned.tuner = tuner = tuned.tuner or await self._begin(tuned)
         if tuner is None:
             return
-        tuner.deleted_era = tuned.outbox.deleted_era
+        tuner.deleted_era = tuned.writes.deleted_era
         outcome = await tuner.tick(tuned.model, measured, term=self._term(), now=self._clock())
         before, tuned.reported = tuned.reported.state, report(outcome, tuned.reported.state)
-        tuned.outbox.tell(tuned.model, events(outcome, before=before, after=tuned.reported.state))
-        tuned.outbox.report(Letter(tuned.model, tuned.reported, tuner.knowledge, outcome.now))
+        tuned.writes.tell(tuned.model, events(outcome, before=before, after=tuned.reported.state))
+        tuned.writes.report(TickReport(tuned.model, tuned.reported, tuner.knowledge, outcome.now))
         self._count(outcome)
         _log(outcome)
 
@@ -214,9 +214,9 @@ class TuningLoop:
         return _Tuned(
             model,
             Report.continued(model.status),
-            Outbox(self._reporter, self._shelf),
+            WriteQueue(self._reporter, self._states),
             # Until then engines may hold the table that an earlier process pushed.
-            Restoring(self._shelf, since=self._clock(), patience_seconds=self._timing.push_lease),
+            Restoring(self._states, since=self._clock(), patience_seconds=self._timing.push_lease),
         )
 
     async def _begin(self, tuned: _Tuned) -> ModelTuner | None:
@@ -228,10 +228,10 @@ class TuningLoop:
         if restored.problem is not None:
             note = f"What was learnt before cannot be used, the tuner starts afresh: {restored.problem}"
             log.error("%s/%s: %s", model.namespace, model.name, note)
-            tuned.outbox.tell(model, [Event(EventReason.STATE_IGNORED, note, warning=True)])
+            tuned.writes.tell(model, [Event(EventReason.STATE_IGNORED, note, warning=True)])
         return ModelTuner(
             self._engines,
-            self._desk,
+            self._launch_orders,
             self._timing,
             self._epochs,
             uid=model.uid,
@@ -253,7 +253,7 @@ class TuningLoop:
     async def _close(self, tuned: _Tuned) -> None:
         tuned.restoring.stop()
         knowledge = tuned.tuner.knowledge if tuned.tuner is not None else None
-        await tuned.outbox.close(tuned.model, knowledge, now=self._clock())
+        await tuned.writes.close(tuned.model, knowledge, now=self._clock())
 
     def _count(self, outcome: TickOutcome) -> None:
         model = outcome.model
@@ -277,7 +277,7 @@ class TuningLoop:
         for uid in self._tuned.keys() - present:
             gone = self._tuned.pop(uid)
             gone.restoring.stop()
-            gone.outbox.stop()
+            gone.writes.stop()
 
 
 def _log(outcome: TickOutcome) -> None:
