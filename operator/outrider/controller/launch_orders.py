@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from outrider.api.launch import LaunchOrder
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.ownership import TUNER_MANAGER, Owner, Ownership, ownership
 from outrider.cluster.resources import CONFIG_MAPS, JsonObject
 from outrider.controller.children import Children
+from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store, launch_config_map
-from outrider.controller.tune.fleet import TunedModel
 from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
+
+
+class LaunchOrders(Protocol):
+    """Where orders about the launch of engines go; reconcile carries them out."""
+
+    async def order(self, model: TunedModel, order: LaunchOrder) -> None:
+        """Store an order; where the same one is stored already, nothing happens.
+
+        Raises:
+            ClusterError: not stored; the order before stands.
+        """
+        ...
 
 
 class ClusterLaunchOrders:
@@ -33,12 +46,12 @@ class ClusterLaunchOrders:
         if self._stands(model, order):
             return
         manifest = config_map(model, launch_config_map(model.name), order.to_data())
-        await self._children.apply(owner_of(model), [manifest])
+        await self._children.apply(model.owner, [manifest])
         self._changed(Key(model.namespace, model.name))
 
     def _stands(self, model: TunedModel, order: LaunchOrder) -> bool:
         try:
-            return read_order(self._store, owner_of(model)) == order
+            return read_order(self._store, model.owner) == order
         except ValueError:
             return False
 
@@ -60,11 +73,6 @@ def read_order(store: Store, owner: Owner) -> LaunchOrder:
             f"ConfigMap {owner.namespace}/{name} is unreadable, so engines are launched as the spec says; "
             f"delete it: {error}"
         ) from error
-
-
-def owner_of(model: TunedModel) -> Owner:
-    """The model as the owner of objects."""
-    return Owner(model.namespace, model.name, model.uid)
 
 
 def config_map(model: TunedModel, name: str, data: Mapping[str, str]) -> JsonObject:

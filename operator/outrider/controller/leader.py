@@ -17,15 +17,16 @@ from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.reconcile.shared_models import OwnFleet, StandBy, contest
-from outrider.controller.reconcile.work_queue import WorkQueue, backoff_seconds
 from outrider.controller.settings import Settings
 from outrider.controller.store import Key, Store, key_of
+from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.metrics_source import open_source
-from outrider.controller.tune.store_fleet import ClusterReporter, StoreFleet
+from outrider.controller.tune.reporter import ClusterReporter
 from outrider.controller.tune.stored_state import ClusterStateStore
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.controller.watch import ClusterWatch
+from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
 

@@ -17,8 +17,8 @@ from outrider.cluster.installation import Installation
 from outrider.cluster.lease import LEASE_NAME, Leadership
 from outrider.cluster.resources import LEASES
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.reconcile.work_queue import backoff_seconds
 from outrider.controller.territory import Sightings, Territory, territory
+from outrider.controller.work_queue import backoff_seconds
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.process_collector import ProcessCollector
 
-from outrider.controller.tune.demand import Demand
-
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _DEMAND_LABELS = ("namespace", "model")
 _DEMAND_FRESH_SECONDS = 60.0
@@ -33,11 +31,13 @@ class DemandMetrics:
         )
         self._seen_at: dict[tuple[str, str], float] = {}
 
-    def show(self, namespace: str, model: str, demand: Demand, *, now: float) -> None:
+    def show(
+        self, namespace: str, model: str, *, required_replicas: int, saturation_ratio: float, now: float
+    ) -> None:
         """Set the row of one model. now: unix seconds."""
         self._seen_at[namespace, model] = now
-        self._required.labels(namespace, model).set(demand.required_replicas)
-        self._saturation.labels(namespace, model).set(demand.saturation_ratio)
+        self._required.labels(namespace, model).set(required_replicas)
+        self._saturation.labels(namespace, model).set(saturation_ratio)
 
     def forget_stale(self, *, now: float) -> None:
         """Drop the rows that nobody has set for a minute."""

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from outrider.controller.fleet import Fleet
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.tune.engine_tables import Epochs
-from outrider.controller.tune.fleet import Fleet
 
 
 class FakeLoop:

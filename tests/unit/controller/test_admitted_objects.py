@@ -17,7 +17,7 @@ from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.store import Key, Store
-from outrider.controller.tune.store_fleet import StoreFleet
+from outrider.controller.store_fleet import StoreFleet
 from outrider.engine.signing import SigningKey
 from outrider.plan import PlanSettings
 from outrider.plan.names import MODEL_LABEL

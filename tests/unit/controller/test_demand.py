@@ -132,7 +132,7 @@ def test_more_waiting_never_needs_fewer(batch: float, waiting: float, kv: float,
 
 def test_autoscalers_read_it_by_namespace_and_model() -> None:
     registry = CollectorRegistry()
-    DemandMetrics(registry).show("prod", "qwen3", Demand(3, 2.4), now=0)
+    DemandMetrics(registry).show("prod", "qwen3", required_replicas=3, saturation_ratio=2.4, now=0)
     labels = {"namespace": "prod", "model": "qwen3"}
     assert registry.get_sample_value("outrider_required_replicas", labels) == 3
     assert registry.get_sample_value("outrider_saturation_ratio", labels) == pytest.approx(2.4)
@@ -141,8 +141,8 @@ def test_autoscalers_read_it_by_namespace_and_model() -> None:
 def test_a_value_that_nobody_renews_disappears() -> None:
     registry = CollectorRegistry()
     metrics = DemandMetrics(registry)
-    metrics.show("prod", "old", Demand(3, 2.4), now=0)
-    metrics.show("prod", "new", Demand(1, 0.1), now=50)
+    metrics.show("prod", "old", required_replicas=3, saturation_ratio=2.4, now=0)
+    metrics.show("prod", "new", required_replicas=1, saturation_ratio=0.1, now=50)
     metrics.forget_stale(now=61)
     value = registry.get_sample_value
     assert value("outrider_required_replicas", {"namespace": "prod", "model": "old"}) is None

@@ -19,7 +19,6 @@ from outrider.controller.neighbours import Alone, Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import Settings
 from outrider.controller.territory import Territory
-from outrider.controller.tune.demand import Demand
 from outrider.controller.watch import ClusterWatch
 from outrider.engine.client import EngineClient
 from tests.unit.cluster.installations import an_installation
@@ -377,7 +376,7 @@ async def test_the_metrics_of_a_reign_go_with_it(loops: type[FakeLoop]) -> None:
     async with a_server() as server:
         async with a_reign(server, loops) as reign:
             await until(lambda: reign.value("models") == 1)
-            reign.metrics.demand.show("default", "m", Demand(1, 0.5), now=1e9)
+            reign.metrics.demand.show("default", "m", required_replicas=1, saturation_ratio=0.5, now=1e9)
 
         assert reign.value("models") == 0
         rows = {"namespace": "default", "model": "m"}

@@ -10,10 +10,10 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.resources import CONFIG_MAPS
+from outrider.controller import store_fleet
+from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store
-from outrider.controller.tune import store_fleet
-from outrider.controller.tune.fleet import TunedModel
-from outrider.controller.tune.store_fleet import StoreFleet
+from outrider.controller.store_fleet import StoreFleet
 from outrider.engine.signing import SigningKey
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod, ago

@@ -14,9 +14,9 @@ from outrider.cluster.errors import Conflict, NameTaken, Refused
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.children import Children
+from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Store
-from outrider.controller.tune.fleet import StateDeleted, TunedModel
-from outrider.controller.tune.stored_state import ClusterStateStore
+from outrider.controller.tune.stored_state import ClusterStateStore, StateDeleted
 from outrider.plan.names import MODEL_LABEL, labels
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from outrider.controller.reconcile.work_queue import WorkQueue, backoff_seconds
+from outrider.controller.work_queue import WorkQueue, backoff_seconds
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from outrider.controller.tune.actuation import EnginePod
+from outrider.controller.fleet import EnginePod
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 

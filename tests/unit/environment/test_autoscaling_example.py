@@ -9,7 +9,6 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from outrider.controller.own_metrics import DemandMetrics
-from outrider.controller.tune.demand import Demand
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "autoscaling"
@@ -23,7 +22,7 @@ def read(name: str) -> dict[str, Any]:
 def written() -> dict[str, set[str]]:
     """Label names by metric, as they arrive where the target has a label `namespace` of its own."""
     registry = CollectorRegistry()
-    DemandMetrics(registry).show("prod", "qwen3", Demand(2, 1.5), now=0)
+    DemandMetrics(registry).show("prod", "qwen3", required_replicas=2, saturation_ratio=1.5, now=0)
     samples = [sample for family in registry.collect() for sample in family.samples]
     return {each.name: {_arrived(label) for label in each.labels} for each in samples}
 

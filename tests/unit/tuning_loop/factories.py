@@ -14,10 +14,10 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
+from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.tune.actuation import EnginePod
 from outrider.controller.tune.engine_tables import Epochs
-from outrider.controller.tune.fleet import StateDeleted, TunedModel
+from outrider.controller.tune.stored_state import StateDeleted
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries

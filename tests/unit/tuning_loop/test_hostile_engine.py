@@ -12,8 +12,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from outrider.api.speculation import TuningMode
+from outrider.controller.fleet import EnginePod
 from outrider.controller.tune import actuation, tuning_loop
-from outrider.controller.tune.actuation import EnginePod
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError

@@ -12,10 +12,10 @@ import pytest
 from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
+from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune import actuation
-from outrider.controller.tune.actuation import EnginePod, push_ahead_forever
+from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.engine_tables import Epochs
-from outrider.controller.tune.fleet import TunedModel
 from outrider.controller.tune.model_tuner import ModelTuner, Timing
 from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.state import EngineState

@@ -13,8 +13,8 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.errors import ClusterError
+from outrider.controller.fleet import EnginePod
 from outrider.controller.tune import model_tuner
-from outrider.controller.tune.actuation import EnginePod
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Outlook, Structural
 from outrider.tuning.observe.window import Observation

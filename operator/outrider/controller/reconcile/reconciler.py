@@ -24,7 +24,7 @@ from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.readiness import Trouble, Verdict, Workload, blocked, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
-from outrider.controller.tune.store_fleet import StoreFleet
+from outrider.controller.store_fleet import StoreFleet
 from outrider.plan import ControlKeys, Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
 

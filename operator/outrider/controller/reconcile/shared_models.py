@@ -13,10 +13,10 @@ from outrider.api.reasons import ConditionType, ContestReason, EventReason
 from outrider.cluster.events import EventWriter
 from outrider.cluster.installation import Installation
 from outrider.cluster.ownership import Owner
+from outrider.controller.fleet import Fleet, TunedModel
 from outrider.controller.reconcile.readiness import Verdict
 from outrider.controller.store import Key, Store
 from outrider.controller.territory import Territory
-from outrider.controller.tune.fleet import Fleet, TunedModel
 
 _REMEDY = "Uninstall one of them, or give each its own watchNamespaces."
 

@@ -7,11 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
-from outrider.engine.client import EngineAddress, EngineClient, Push
+from outrider.controller.fleet import EnginePod
+from outrider.engine.client import EngineClient, Push
 from outrider.engine.errors import (
     EngineDefect,
     EngineError,
@@ -25,23 +25,6 @@ log = logging.getLogger(__name__)
 
 _COMING_SECONDS = 1.0
 """From the moment at which a server listens to its first request it takes a readiness probe, or more."""
-
-
-@dataclass(frozen=True, slots=True)
-class EnginePod:
-    """A ready pod that serves a model."""
-
-    name: str
-    address: EngineAddress
-    launch: Launch = field(default_factory=Launch)
-    """How it was started."""
-    canary: bool = False
-    """Started without speculation, to be measured against."""
-
-    @property
-    def drafts(self) -> bool:
-        """It has a drafter, so it can take tables."""
-        return self.launch.drafter and not self.canary
 
 
 Coming = Callable[[], Sequence[tuple[EnginePod, Push]]]

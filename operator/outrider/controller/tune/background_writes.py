@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from outrider.api.reasons import ConditionType
 from outrider.cluster.errors import ClusterError
+from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.fleet import Reporter, StateStore, TunedModel
 from outrider.controller.tune.memory import Knowledge
 from outrider.controller.tune.report import Report
-from outrider.controller.tune.stored_state import StateKeeper
+from outrider.controller.tune.reporter import Reporter
+from outrider.controller.tune.stored_state import StateKeeper, StateStore
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outrider.api.schedule import Schedule
-from outrider.controller.tune.actuation import EnginePod, Failed, PushReport, push_to_all
+from outrider.controller.fleet import EnginePod
+from outrider.controller.tune.actuation import Failed, PushReport, push_to_all
 from outrider.engine.client import EngineClient, Push
 from outrider.engine.errors import EngineUnreachable, StaleTerm
 from outrider.telemetry.series import PodKey, PodMetrics

@@ -11,8 +11,8 @@ from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.cluster.errors import ClusterError, Unavailable
-from outrider.controller.tune.actuation import EnginePod
-from outrider.controller.tune.fleet import LaunchOrders, TunedModel
+from outrider.controller.fleet import EnginePod, TunedModel
+from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.tune.permission import Permission
 from outrider.tuning.decision import Decision
 from outrider.tuning.policy import Policy

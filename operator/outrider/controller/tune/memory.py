@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
-from outrider.controller.tune.fleet import TunedModel
+from outrider.controller.fleet import TunedModel
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.limits import Words
 from outrider.tuning.policy import Policy

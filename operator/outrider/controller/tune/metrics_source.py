@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 
+from outrider.controller.fleet import Fleet
 from outrider.controller.settings import MetricsSourceKind, Settings
-from outrider.controller.tune.fleet import Fleet
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey

@@ -9,10 +9,11 @@ from outrider.api.annotations import FORGET
 from outrider.api.reasons import ConditionType, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
+from outrider.controller.fleet import EnginePod, TunedModel
+from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.store import state_config_map
-from outrider.controller.tune.actuation import EnginePod, PushReport
+from outrider.controller.tune.actuation import PushReport
 from outrider.controller.tune.engine_tables import Epochs, PushedTables, UnpushedPods
-from outrider.controller.tune.fleet import LaunchOrders, TunedModel
 from outrider.controller.tune.launching import LaunchOutcome, LaunchReport, LaunchTuner, launched_table, runs
 from outrider.controller.tune.memory import Knowledge, usable
 from outrider.controller.tune.permission import Permission, permission

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outrider.controller.tune.actuation import EnginePod, PushReport
+from outrider.controller.fleet import EnginePod
+from outrider.controller.tune.actuation import PushReport
 from outrider.engine.client import EngineClient, ProbeOrder
 from outrider.engine.errors import EngineDefect, EngineError, ProbeRunning
 from outrider.tuning.decision import Probe

@@ -18,8 +18,8 @@ from outrider.api.status import (
     SpeedupReference,
     Status,
 )
+from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import TUNERS, Statement, statements
-from outrider.controller.tune.fleet import TunedModel
 from outrider.controller.tune.model_tuner import TickOutcome
 from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
 from outrider.tuning.observe.window import Window

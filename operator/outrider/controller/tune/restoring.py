@@ -7,8 +7,9 @@ import logging
 from dataclasses import dataclass
 
 from outrider.cluster.errors import ClusterError, NameTaken
-from outrider.controller.tune.fleet import StateStore, TunedModel
+from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.memory import Knowledge, read_knowledge
+from outrider.controller.tune.stored_state import StateStore
 from outrider.tuning.stored import StateError
 
 log = logging.getLogger(__name__)

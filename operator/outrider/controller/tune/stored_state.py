@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
@@ -17,10 +18,10 @@ from outrider.cluster.objects import Child
 from outrider.cluster.ownership import TUNER_MANAGER, Ownership, name_taken, ownership
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.children import Children
-from outrider.controller.launch_orders import config_map, owner_of
+from outrider.controller.fleet import TunedModel
+from outrider.controller.launch_orders import config_map
 from outrider.controller.store import Key, Store, state_config_map
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.fleet import StateDeleted, StateStore, TunedModel
 from outrider.controller.tune.memory import Knowledge, write_knowledge
 from outrider.tuning.stored import LARGEST_BYTES
 
@@ -29,6 +30,32 @@ log = logging.getLogger(__name__)
 STATE_KEY = "state.json"
 KEEP_SECONDS = 30.0
 """Time between two writes, unless the table changed."""
+
+
+class StateDeleted(Exception):
+    """Somebody deleted what the tuner kept."""
+
+
+class StateStore(Protocol):
+    """Where what a tuner knows survives a restart."""
+
+    async def read(self, model: TunedModel) -> str | None:
+        """The text that was written last; None when there is none.
+
+        Raises:
+            NameTaken: its place belongs to somebody else.
+            ClusterError: it cannot be read at present.
+        """
+        ...
+
+    async def write(self, model: TunedModel, text: str) -> None:
+        """Store a text; where the same one is stored already, nothing happens.
+
+        Raises:
+            StateDeleted: what was read or written last is gone; the next write stores anew.
+            ClusterError: not stored.
+        """
+        ...
 
 
 class ClusterStateStore:
@@ -47,7 +74,7 @@ class ClusterStateStore:
         self._seen.pop(model.uid, None)
         if live is None:
             return None
-        child, owner = Child.model_validate(live), owner_of(model)
+        child, owner = Child.model_validate(live), model.owner
         match ownership(child, owner):
             case Ownership.OURS:
                 self._seen[model.uid] = child.metadata.uid
@@ -63,7 +90,7 @@ class ClusterStateStore:
             del self._seen[model.uid]
             raise StateDeleted
         manifest = config_map(model, state_config_map(model.name), {STATE_KEY: text})
-        await self._children.apply(owner_of(model), [manifest])
+        await self._children.apply(model.owner, [manifest])
         before, now = self._seen.get(model.uid), self._watched(model)
         if now is not None:
             self._seen[model.uid] = now

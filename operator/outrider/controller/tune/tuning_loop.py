@@ -10,16 +10,19 @@ from dataclasses import dataclass
 
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
+from outrider.controller.fleet import EnginePod, Fleet, TunedModel
+from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.tune.actuation import EnginePod, push_ahead_forever
+from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.background_writes import TickReport, WriteQueue
 from outrider.controller.tune.demand import Capacity, demand
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.events import Event, events
-from outrider.controller.tune.fleet import Fleet, LaunchOrders, Reporter, StateStore, TunedModel
 from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.tune.report import Report, failing, report
+from outrider.controller.tune.reporter import Reporter
 from outrider.controller.tune.restoring import Restoring
+from outrider.controller.tune.stored_state import StateStore
 from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
 
@@ -264,7 +267,13 @@ class TuningLoop:
             capacity=Capacity(model.policy.max_num_seqs, model.max_num_batched_tokens),
         )
         if needs is not None:
-            self._metrics.demand.show(model.namespace, model.name, needs, now=outcome.now)
+            self._metrics.demand.show(
+                model.namespace,
+                model.name,
+                required_replicas=needs.required_replicas,
+                saturation_ratio=needs.saturation_ratio,
+                now=outcome.now,
+            )
         if outcome.probe is not None:
             ran = "started" if outcome.probe.error is None else "failed" if outcome.probe.failed else "busy"
             self._metrics.probes.labels(ran).inc()

@@ -1,4 +1,4 @@
-"""The tuning loop's view of the cluster, out of what is watched: no API call per tick."""
+"""The tuned models out of what is watched: no API call per look."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.methods import TRAITS, Drafting
 from outrider.api.quantity import duration_seconds
-from outrider.api.reasons import EventReason
 from outrider.api.spec import Spec
-from outrider.cluster.client import ClusterClient
-from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Pod
-from outrider.cluster.ownership import TUNER_MANAGER, Owner
-from outrider.controller.answers import Answers
-from outrider.controller.launch_orders import owner_of, read_order
+from outrider.cluster.ownership import Owner
+from outrider.controller.fleet import EnginePod, TunedModel
+from outrider.controller.launch_orders import read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
-from outrider.controller.tune.actuation import EnginePod
-from outrider.controller.tune.fleet import TunedModel
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
@@ -108,26 +103,6 @@ class StoreFleet:
             return read_order(self._store, Owner(metadata.namespace, metadata.name, metadata.uid))
         except ValueError:
             return LaunchOrder()  # reconcile says so in Degraded
-
-
-class ClusterReporter:
-    """`Reporter` over the API server."""
-
-    def __init__(self, cluster: ClusterClient, answers: Answers) -> None:
-        self._cluster = cluster
-        self._answers = answers
-        self._events = EventWriter(cluster)
-
-    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
-        """Write the tuning loop's part of status, and keep the answer."""
-        answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
-        self._answers.keep(answer, Key(model.namespace, model.name))
-
-    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
-        """Write one Event about the model."""
-        await self._events.emit(
-            owner_of(model), reason, note, severity="Warning" if warning else "Normal", action="Tune"
-        )
 
 
 def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:

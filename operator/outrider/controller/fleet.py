@@ -1,4 +1,4 @@
-"""What the tuning loop needs to know of each model, and where it reports."""
+"""The models that are tuned, as both wings see them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,31 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.annotations import Instructions
-from outrider.api.launch import LaunchLimits, LaunchOrder
-from outrider.api.reasons import EventReason
+from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
-from outrider.controller.tune.actuation import EnginePod
+from outrider.cluster.ownership import Owner
+from outrider.engine.client import EngineAddress
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePod:
+    """A ready pod that serves a model."""
+
+    name: str
+    address: EngineAddress
+    launch: Launch = field(default_factory=Launch)
+    """How it was started."""
+    canary: bool = False
+    """Started without speculation, to be measured against."""
+
+    @property
+    def drafts(self) -> bool:
+        """It has a drafter, so it can take tables."""
+        return self.launch.drafter and not self.canary
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +63,11 @@ class TunedModel:
     """What the tuner ordered last, allowed or not."""
 
     @property
+    def owner(self) -> Owner:
+        """The model as the owner of objects."""
+        return Owner(self.namespace, self.name, self.uid)
+
+    @property
     def order(self) -> LaunchOrder:
         """The part of it that holds."""
         return self.limits.effective(self.stored_order)
@@ -68,58 +90,4 @@ class Fleet(Protocol):
 
     def tuned_models(self) -> Sequence[TunedModel]:
         """Every model with a live table, whether or not it has ready pods."""
-        ...
-
-
-class Reporter(Protocol):
-    """Where a tick's outcome goes."""
-
-    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
-        """Write the tuning loop's part of status.
-
-        Raises:
-            ClusterError: not written; the next tick tries again.
-        """
-        ...
-
-    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
-        """Write one Event; one that cannot be written is lost and logged."""
-        ...
-
-
-class LaunchOrders(Protocol):
-    """Where orders about the launch of engines go; reconcile carries them out."""
-
-    async def order(self, model: TunedModel, order: LaunchOrder) -> None:
-        """Store an order; where the same one is stored already, nothing happens.
-
-        Raises:
-            ClusterError: not stored; the order before stands.
-        """
-        ...
-
-
-class StateDeleted(Exception):
-    """Somebody deleted what the tuner kept."""
-
-
-class StateStore(Protocol):
-    """Where what a tuner knows survives a restart."""
-
-    async def read(self, model: TunedModel) -> str | None:
-        """The text that was written last; None when there is none.
-
-        Raises:
-            NameTaken: its place belongs to somebody else.
-            ClusterError: it cannot be read at present.
-        """
-        ...
-
-    async def write(self, model: TunedModel, text: str) -> None:
-        """Store a text; where the same one is stored already, nothing happens.
-
-        Raises:
-            StateDeleted: what was read or written last is gone; the next write stores anew.
-            ClusterError: not stored.
-        """
         ...

@@ -10,7 +10,7 @@ import pytest
 from outrider.api.reasons import EventReason
 from outrider.controller.answers import Answers
 from outrider.controller.store import Store
-from outrider.controller.tune.store_fleet import ClusterReporter
+from outrider.controller.tune.reporter import ClusterReporter
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model
 
