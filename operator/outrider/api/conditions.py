@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -9,6 +11,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from outrider.api.reasons import ConditionType
 from outrider.api.text import shortened
 
 
@@ -77,3 +80,39 @@ def apply_transition(existing: Condition | None, new: Condition, now: datetime) 
     unchanged = existing is not None and existing.status is new.status
     since = existing.last_transition_time if existing is not None and unchanged else now
     return new.model_copy(update={"last_transition_time": since})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One condition without its times."""
+
+    type: ConditionType
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+def conditions_of(
+    statements: Iterable[Statement], *, before: Iterable[Condition], generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    """Statements as conditions of the status, in their order.
+
+    before: the stored conditions. generation: of the spec that the statements are about.
+    now: wall-clock time, aware.
+    """
+    stored = {condition.type: condition for condition in before}
+    return tuple(
+        apply_transition(
+            stored.get(statement.type),
+            Condition(
+                type=statement.type,
+                status=statement.status,
+                reason=statement.reason,
+                message=statement.message,
+                observed_generation=generation,
+                last_transition_time=now,
+            ),
+            now,
+        )
+        for statement in statements
+    )

@@ -87,7 +87,8 @@ READY_AND_PROGRESSING = {
 )
 def test_ready_and_progressing(workload: Workload, ready: str, progressing: str) -> None:
     said = {
-        verdict.type: f"{verdict.type}={verdict.status} {verdict.reason}" for verdict in judge(workload, NOW)
+        statement.type: f"{statement.type}={statement.status} {statement.reason}"
+        for statement in judge(workload, NOW)
     }
     assert (said[ConditionType.READY], said[ConditionType.PROGRESSING]) == (ready, progressing)
 
@@ -204,7 +205,7 @@ def test_another_trouble_is_told_when_the_pods_have_none() -> None:
 
 
 def test_degraded_is_absent_when_nothing_is_wrong() -> None:
-    assert [verdict.type for verdict in judge(a_workload(a_pod(ready=True)), NOW)] == [
+    assert [statement.type for statement in judge(a_workload(a_pod(ready=True)), NOW)] == [
         ConditionType.READY,
         ConditionType.PROGRESSING,
     ]
@@ -218,11 +219,11 @@ def test_names_the_pod_in_trouble() -> None:
 
 
 def test_a_blocked_model_says_why_in_every_condition() -> None:
-    verdicts = blocked(Trouble(DegradedReason.NAME_TAKEN, "Service m exists"))
+    statements = blocked(Trouble(DegradedReason.NAME_TAKEN, "Service m exists"))
 
-    assert {f"{verdict.type}={verdict.status}" for verdict in verdicts} == {
+    assert {f"{statement.type}={statement.status}" for statement in statements} == {
         "Ready=False",
         "Progressing=False",
         "Degraded=True",
     }
-    assert all("Service m exists" in verdict.message for verdict in verdicts)
+    assert all("Service m exists" in statement.message for statement in statements)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from outrider.api.conditions import ConditionStatus
+from outrider.api.conditions import ConditionStatus, Statement
 from outrider.api.reasons import (
     ConditionType,
     ContestReason,
@@ -14,7 +14,7 @@ from outrider.api.reasons import (
     ReadyReason,
 )
 from outrider.api.status import Status
-from outrider.controller.reconcile.readiness import Trouble, Verdict, blocked, judge
+from outrider.controller.reconcile.readiness import Trouble, blocked, judge
 from outrider.controller.reconcile.report import Report, own_part, status_part, transitions
 from tests.unit.controller.factories import NOW, a_pod, a_workload
 
@@ -27,13 +27,13 @@ INVALID = blocked(Trouble(DegradedReason.INVALID_SPEC, "spec.replicas: not a num
 
 CONTESTED = (
     *SERVING,
-    Verdict(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, "an operator in b"),
+    Statement(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, "an operator in b"),
 )
 
 
-def a_report(verdicts: tuple[Verdict, ...] = SERVING) -> Report:
+def a_report(statements: tuple[Statement, ...] = SERVING) -> Report:
     return Report(
-        verdicts=verdicts,
+        statements=statements,
         wanted=2,
         replicas=1,
         ready_replicas=1,
@@ -44,21 +44,23 @@ def a_report(verdicts: tuple[Verdict, ...] = SERVING) -> Report:
     )
 
 
-def part(verdicts: tuple[Verdict, ...], *, before: Status | None = None, later: float = 0) -> dict[str, Any]:
+def part(
+    statements: tuple[Statement, ...], *, before: Status | None = None, later: float = 0
+) -> dict[str, Any]:
     now = NOW + timedelta(seconds=later)
-    return status_part(a_report(verdicts), before or Status(), generation=2, now=now)
+    return status_part(a_report(statements), before or Status(), generation=2, now=now)
 
 
-def status(verdicts: tuple[Verdict, ...]) -> Status:
-    return Status.model_validate(part(verdicts))
+def status(statements: tuple[Statement, ...]) -> Status:
+    return Status.model_validate(part(statements))
 
 
 def since(part: dict[str, Any], kind: str) -> str:
     return next(entry["lastTransitionTime"] for entry in part["conditions"] if entry["type"] == kind)
 
 
-def told(before: Status, verdicts: tuple[Verdict, ...]) -> list[EventReason]:
-    return [reason for reason, _ in transitions(before, verdicts)]
+def told(before: Status, statements: tuple[Statement, ...]) -> list[EventReason]:
+    return [reason for reason, _ in transitions(before, statements)]
 
 
 def test_writes_nothing_of_the_tuning_loops_part() -> None:
@@ -93,7 +95,7 @@ def test_says_not_how_many_are_wanted_where_the_spec_cannot_be_read() -> None:
 
 
 def test_the_one_word_for_a_model_is_the_cause_where_there_is_one() -> None:
-    words = {verdicts: part(verdicts)["reason"] for verdicts in (SERVING, STARTING, CRASHING, TAKEN)}
+    words = {statements: part(statements)["reason"] for statements in (SERVING, STARTING, CRASHING, TAKEN)}
 
     assert list(words.values()) == ["Serving", "RollingOut", "EngineCrashing", "NameTaken"]
 
@@ -155,8 +157,8 @@ def test_a_crashing_pod_that_went_away_has_not_recovered() -> None:
 
 def test_a_change_of_the_reason_within_ready_is_no_event() -> None:
     partly = (
-        Verdict(ConditionType.READY, ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, "1 of 2"),
-        Verdict(ConditionType.PROGRESSING, ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, "1 of 2"),
+        Statement(ConditionType.READY, ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, "1 of 2"),
+        Statement(ConditionType.PROGRESSING, ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, "1 of 2"),
     )
 
     assert told(status(SERVING), partly) == []

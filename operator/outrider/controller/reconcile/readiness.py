@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from outrider.api.conditions import ConditionStatus
-from outrider.api.reasons import ConditionType, ContestReason, DegradedReason, ProgressingReason, ReadyReason
+from outrider.api.conditions import ConditionStatus, Statement
+from outrider.api.reasons import ConditionType, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, StatusCondition, launch_failure
 from outrider.plan.names import CONTAINER
@@ -58,16 +58,6 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """One condition without its times."""
-
-    type: ConditionType
-    status: ConditionStatus
-    reason: ReadyReason | ProgressingReason | DegradedReason | ContestReason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something that needs a person."""
 
@@ -77,25 +67,27 @@ class Trouble:
 
 def judge(
     workload: Workload, now: datetime, *, above: Trouble | None = None, besides: Trouble | None = None
-) -> tuple[Verdict, ...]:
+) -> tuple[Statement, ...]:
     """The conditions of a model as its pods are; Degraded is absent when nothing is wrong.
 
     above: a trouble that is told instead of the pods' own. besides: one that is told when they have none.
     """
     trouble = above or find_trouble(workload, now) or besides
     degraded = (
-        () if trouble is None else (_verdict(ConditionType.DEGRADED, True, trouble.reason, trouble.message),)
+        ()
+        if trouble is None
+        else (_statement(ConditionType.DEGRADED, True, trouble.reason, trouble.message),)
     )
     return (_ready(workload), _progressing(workload), *degraded)
 
 
-def blocked(trouble: Trouble) -> tuple[Verdict, ...]:
+def blocked(trouble: Trouble) -> tuple[Statement, ...]:
     """The conditions of a model whose spec is not carried out; its older pods, if any, still serve."""
     see = f"{trouble.reason}: {trouble.message}"
     return (
-        _verdict(ConditionType.READY, False, ReadyReason.BLOCKED, see),
-        _verdict(ConditionType.PROGRESSING, False, ProgressingReason.BLOCKED, see),
-        _verdict(ConditionType.DEGRADED, True, trouble.reason, trouble.message),
+        _statement(ConditionType.READY, False, ReadyReason.BLOCKED, see),
+        _statement(ConditionType.PROGRESSING, False, ProgressingReason.BLOCKED, see),
+        _statement(ConditionType.DEGRADED, True, trouble.reason, trouble.message),
     )
 
 
@@ -115,31 +107,31 @@ def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
     return None
 
 
-def cause(verdicts: Sequence[Verdict]) -> str:
+def cause(statements: Sequence[Statement]) -> str:
     """The one word that says best how a model is: why it is degraded, and where it is not, its readiness."""
-    reasons = {verdict.type: verdict.reason for verdict in verdicts}
+    reasons = {statement.type: statement.reason for statement in statements}
     return reasons.get(ConditionType.DEGRADED, reasons[ConditionType.READY])
 
 
-def _ready(workload: Workload) -> Verdict:
+def _ready(workload: Workload) -> Statement:
     ready, wanted = workload.spec_ready, workload.wanted
     if wanted == 0:
-        return _verdict(ConditionType.READY, False, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0")
+        return _statement(ConditionType.READY, False, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0")
     serving = f"{min(ready, wanted)} of {wanted} pods of the current spec serve"
     if ready >= wanted:
-        return _verdict(ConditionType.READY, True, ReadyReason.SERVING, serving)
+        return _statement(ConditionType.READY, True, ReadyReason.SERVING, serving)
     if ready > 0:
-        return _verdict(ConditionType.READY, True, ReadyReason.PARTIALLY_SERVING, serving)
-    return _verdict(ConditionType.READY, False, ReadyReason.ROLLING_OUT, serving)
+        return _statement(ConditionType.READY, True, ReadyReason.PARTIALLY_SERVING, serving)
+    return _statement(ConditionType.READY, False, ReadyReason.ROLLING_OUT, serving)
 
 
-def _progressing(workload: Workload) -> Verdict:
+def _progressing(workload: Workload) -> Statement:
     kind = ConditionType.PROGRESSING
     if _complete(workload):
-        return _verdict(kind, False, ProgressingReason.COMPLETE, "every wanted pod is ready")
+        return _statement(kind, False, ProgressingReason.COMPLETE, "every wanted pod is ready")
     if _deadline_exceeded(workload):
-        return _verdict(kind, False, ProgressingReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
-    return _verdict(kind, True, ProgressingReason.ROLLING_OUT, _what_is_missing(workload))
+        return _statement(kind, False, ProgressingReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
+    return _statement(kind, True, ProgressingReason.ROLLING_OUT, _what_is_missing(workload))
 
 
 def _complete(workload: Workload) -> bool:
@@ -268,7 +260,7 @@ _CHECKS: dict[Callable[[Pod, datetime], str | None], DegradedReason] = {
 }
 
 
-def _verdict(
+def _statement(
     kind: ConditionType, holds: bool, reason: ReadyReason | ProgressingReason | DegradedReason, message: str
-) -> Verdict:
-    return Verdict(kind, ConditionStatus.TRUE if holds else ConditionStatus.FALSE, reason, message)
+) -> Statement:
+    return Statement(kind, ConditionStatus.TRUE if holds else ConditionStatus.FALSE, reason, message)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from outrider.api.conditions import Statement
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
@@ -21,7 +22,7 @@ from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.answers import Answers
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
-from outrider.controller.reconcile.readiness import Trouble, Verdict, Workload, blocked, judge
+from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
@@ -53,7 +54,7 @@ class Reconciler:
         store: Store,
         *,
         settings: PlanSettings,
-        contest: Callable[[str], tuple[Verdict, ...]] = lambda _: (),
+        contest: Callable[[str], tuple[Statement, ...]] = lambda _: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         overtaken: Callable[[Key], None] = lambda _: None,
     ) -> None:
@@ -88,7 +89,7 @@ class Reconciler:
         return report.look_again_seconds
 
     async def _write(self, stored: StoredModel, report: Report) -> None:
-        told = replace(report, verdicts=(*report.verdicts, *self._contest(stored.metadata.namespace)))
+        told = replace(report, statements=(*report.statements, *self._contest(stored.metadata.namespace)))
         with suppress(NotFound):  # The model is gone.
             await self._reporter.write(stored, told, now=self._now())
 
@@ -174,10 +175,10 @@ class Reconciler:
             current=tuple(pod for pod in _staying(pods) if _revision(pod) in wanted.revisions),
             of_spec=_of_spec(model, _staying(pods), self._settings),
         )
-        verdicts = judge(workload, self._now(), above=above, besides=besides)
+        statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
         wanted_pods = model.spec.replicas
-        return _report(key, workload, verdicts, wanted_pods, _LOOK_AGAIN_SECONDS if waiting else None)
+        return _report(key, workload, statements, wanted_pods, _LOOK_AGAIN_SECONDS if waiting else None)
 
     def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
         ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
@@ -234,12 +235,12 @@ def _revision_of(model: SpeculativeModel, text: str, role: Role, settings: PlanS
 def _report(
     key: Key,
     workload: Workload,
-    verdicts: tuple[Verdict, ...],
+    statements: tuple[Statement, ...],
     wanted: int | None,
     look_again_seconds: float | None,
 ) -> Report:
     return Report(
-        verdicts=verdicts,
+        statements=statements,
         wanted=wanted,
         replicas=len(workload.pods),
         ready_replicas=workload.ready,

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from outrider.api.conditions import Condition, ConditionStatus, apply_transition
+from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
 from outrider.api.reasons import ConditionType, EventReason, ReadyReason
 from outrider.api.status import Status
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import MANAGER, Owner
 from outrider.controller.answers import Answers
-from outrider.controller.reconcile.readiness import Verdict, cause
+from outrider.controller.reconcile.readiness import cause
 from outrider.controller.store import StoredModel, key_of
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
 class Report:
     """What one pass found. look_again_seconds: when to look without being called, None for never."""
 
-    verdicts: tuple[Verdict, ...]
+    statements: tuple[Statement, ...]
     wanted: int | None  # pods that the spec asks for; None where it cannot be read
     replicas: int
     ready_replicas: int
@@ -74,7 +74,7 @@ class StatusReporter:
         answer = await self._cluster.apply_status(metadata.namespace, metadata.name, after, manager=MANAGER)
         self._answers.keep(answer, key_of(metadata))
         owner = Owner(metadata.namespace, metadata.name, metadata.uid)
-        for reason, note in transitions(before, report.verdicts):
+        for reason, note in transitions(before, report.statements):
             warning = reason in _WARNINGS
             level = logging.WARNING if warning else logging.INFO
             log.log(level, "%s/%s %s: %s", owner.namespace, owner.name, reason, note)
@@ -83,41 +83,28 @@ class StatusReporter:
 
 def status_part(report: Report, before: Status, *, generation: int, now: datetime) -> dict[str, object]:
     """The wire form of what reconcile owns in the status."""
-    conditions = [
-        apply_transition(
-            before.condition(verdict.type),
-            Condition(
-                type=verdict.type.value,
-                status=verdict.status,
-                reason=verdict.reason.value,
-                message=verdict.message,
-                observed_generation=generation,
-                last_transition_time=now,
-            ),
-            now,
-        )
-        for verdict in report.verdicts
-    ]
     part = Status(
         observed_generation=generation,
-        reason=cause(report.verdicts),
+        reason=cause(report.statements),
         serving=None if report.wanted is None else f"{report.ready_replicas}/{report.wanted}",
         replicas=report.replicas,
         ready_replicas=report.ready_replicas,
         updated_replicas=report.updated_replicas,
         selector=report.selector,
         url=report.url,
-        conditions=conditions,
+        conditions=list(
+            conditions_of(report.statements, before=before.conditions, generation=generation, now=now)
+        ),
     )
     return part.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude={"speculation", "decisions"}
     )
 
 
-def transitions(before: Status, verdicts: tuple[Verdict, ...]) -> list[tuple[EventReason, str]]:
+def transitions(before: Status, statements: tuple[Statement, ...]) -> list[tuple[EventReason, str]]:
     """What changed so that people want to be told, as reason and note."""
     told: list[tuple[EventReason, str]] = []
-    now_by_type = {verdict.type: verdict for verdict in verdicts}
+    now_by_type = {statement.type: statement for statement in statements}
     ready, was_ready = now_by_type[ConditionType.READY], before.condition(ConditionType.READY)
     if ready.status is ConditionStatus.TRUE and not _true(was_ready):
         told.append((EventReason.READY, ready.message))

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from outrider.api.conditions import ConditionStatus
+from outrider.api.conditions import ConditionStatus, Statement
 from outrider.api.reasons import ConditionType, ContestReason, EventReason
 from outrider.cluster.events import EventWriter
 from outrider.cluster.installation import Installation
 from outrider.cluster.ownership import Owner
 from outrider.controller.fleet import Fleet, TunedModel
-from outrider.controller.reconcile.readiness import Verdict
 from outrider.controller.store import Key, Store
 from outrider.controller.territory import Territory
 
 _REMEDY = "Uninstall one of them, or give each its own watchNamespaces."
 
 
-def contest(territory: Territory, namespace: str) -> tuple[Verdict, ...]:
+def contest(territory: Territory, namespace: str) -> tuple[Statement, ...]:
     """The condition of models that others would manage too; none where nobody would."""
     homes = [other.namespace for other in territory.standing_by(namespace)]
     if not homes:
         return ()
     who = f"The operator in namespace {', '.join(homes)} watches this namespace too and stands by. {_REMEDY}"
-    return (Verdict(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, who),)
+    return (Statement(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, who),)
 
 
 class StandBy:

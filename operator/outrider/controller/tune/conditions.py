@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from outrider.api.conditions import Condition, ConditionStatus
+from outrider.api.conditions import Condition, ConditionStatus, Statement
 from outrider.api.reasons import (
     ActuationReason,
     ConditionType,
@@ -51,16 +50,6 @@ _LAUNCH_STATUS = {
     LaunchReason.RELAUNCH_ROLLED_BACK: ConditionStatus.FALSE,
     LaunchReason.CANARY_RUNNING: ConditionStatus.UNKNOWN,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One condition without its times."""
-
-    kind: ConditionType
-    status: ConditionStatus
-    reason: str
-    message: str
 
 
 def statements(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from outrider.api.conditions import Condition, ConditionStatus, apply_transition
+from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
 from outrider.api.reasons import ConditionType, EventReason, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
@@ -19,7 +19,7 @@ from outrider.api.status import (
     Status,
 )
 from outrider.controller.fleet import TunedModel
-from outrider.controller.tune.conditions import TUNERS, Statement, statements
+from outrider.controller.tune.conditions import TUNERS, statements
 from outrider.controller.tune.model_tuner import TickOutcome
 from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
 from outrider.tuning.observe.window import Window
@@ -126,24 +126,10 @@ def failing(model: TunedModel, error: Exception, last: Report, *, now: float) ->
 
 
 def _conditions(
-    statements: Iterable[Statement], state: ReportState, model: TunedModel, unix_seconds: float
+    said: Iterable[Statement], state: ReportState, model: TunedModel, unix_seconds: float
 ) -> tuple[Condition, ...]:
     now = _time(unix_seconds)
-    return tuple(
-        apply_transition(
-            state.condition(statement.kind),
-            Condition(
-                type=statement.kind,
-                status=statement.status,
-                reason=statement.reason,
-                message=statement.message,
-                observed_generation=model.generation,
-                last_transition_time=now,
-            ),
-            now,
-        )
-        for statement in statements
-    )
+    return conditions_of(said, before=state.conditions, generation=model.generation, now=now)
 
 
 def _speculation(
