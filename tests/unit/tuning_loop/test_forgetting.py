@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-from tests.unit.tuning_loop.test_standing import an_override
 
 from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.unit.tuning_loop.test_standing import an_override
 
 from outrider.api.annotations import Instructions
 from outrider.api.schedule import Schedule
