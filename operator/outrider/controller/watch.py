@@ -1,4 +1,4 @@
-"""Watches by kopf, in a thread of their own, and full reads that repair what a watch missed.
+"""Runs kopf with its `handlers` in a thread of its own, and reads in full what a watch missed.
 
 kopf ends on errors that a Kubernetes client should survive (an ERROR event with code 500 in
 a watch, 401 for some seconds), and it cancels every task of its event loop when it ends. So
@@ -12,14 +12,15 @@ import asyncio
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import kopf
 
-from outrider.cluster.client import ClusterClient, runs_in_cluster
+from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
+from outrider.controller.handlers import operator_registry, operator_settings
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import (
     MANAGED_SELECTOR,
@@ -36,28 +37,6 @@ log = logging.getLogger(__name__)
 
 WATCHED = (MODELS, PODS, *WATCHED_CHILDREN)
 _RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
-
-
-class EndlessBackoffs:
-    """Delays between repetitions of a failed request, in seconds: they grow, and never run out."""
-
-    def __iter__(self) -> Iterator[float]:
-        yield from (0.5, 1.0, 2.0)
-        yield from itertools.repeat(4.0)
-
-
-class NothingKept(kopf.DiffBaseStorage):
-    """Spares kopf what only handlers of changes need: a deep copy per event, and an annotation to parse."""
-
-    def build(self, **_: object) -> kopf.BodyEssence:
-        """Nothing."""
-        return kopf.BodyEssence()
-
-    def fetch(self, **_: object) -> None:
-        """Nothing."""
-
-    def store(self, **_: object) -> None:
-        """Nowhere."""
 
 
 class ClusterWatch:
@@ -139,11 +118,14 @@ class ClusterWatch:
             {"namespaces": self._namespaces} if self._namespaces else {"clusterwide": True}
         )
 
+        def take(resource: Resource, change: str | None, raw: JsonObject) -> None:
+            loop.call_soon_threadsafe(self._take, resource, change, raw)
+
         async def until_it_ends() -> None:
             try:
                 tasks = await kopf.spawn_tasks(
-                    registry=self._registry(loop),
-                    settings=_kopf_settings(),
+                    registry=operator_registry(take),
+                    settings=operator_settings(),
                     standalone=True,
                     stop_flag=stop,
                     **scope,
@@ -162,21 +144,6 @@ class ClusterWatch:
             asyncio.run(until_it_ends())
         except Exception as error:  # noqa: BLE001 - a supervision loop: whatever ends kopf, it is started again
             log.warning("watches failed: %s: %s", type(error).__name__, error)
-
-    def _registry(self, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
-        registry = kopf.OperatorRegistry()
-        kopf.on.login(registry=registry)(_login)
-        for resource in WATCHED:
-            kopf.on.event(
-                group=resource.group, version=resource.version, plural=resource.plural, registry=registry
-            )(self._handler(loop, resource))
-        return registry
-
-    def _handler(self, loop: asyncio.AbstractEventLoop, resource: Resource) -> Callable[..., Any]:
-        async def on_event(event: Mapping[str, Any], **_: object) -> None:
-            loop.call_soon_threadsafe(self._take, resource, event["type"], event["object"])
-
-        return on_event
 
     def _take(self, resource: Resource, change: str | None, raw: JsonObject) -> None:
         cache = self._store.cache(resource)
@@ -203,27 +170,3 @@ def cannot_wait(before: Entry | None, after: Entry) -> bool:
         return False
     old, new = before.metadata, after.metadata
     return (old.uid, old.generation, old.annotations) != (new.uid, new.generation, new.annotations)
-
-
-def _login(**arguments: Any) -> kopf.ConnectionInfo | None:
-    if runs_in_cluster():
-        return kopf.login_with_service_account(**arguments)
-    return kopf.login_with_kubeconfig(**arguments)
-
-
-def _kopf_settings() -> kopf.OperatorSettings:
-    settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
-    settings.scanning.disabled = True
-    settings.persistence.diffbase_storage = NothingKept()
-    settings.networking.error_backoffs = EndlessBackoffs()
-    settings.networking.request_timeout = 30.0
-    settings.networking.connect_timeout = 5.0
-    settings.watching.connect_timeout = 5.0
-    # The process must outlive kopf; by default kopf kills it when its own end takes too long.
-    settings.process.ultimate_exiting_timeout = None
-    for resource in (PODS, *WATCHED_CHILDREN):
-        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = (
-            MANAGED_SELECTOR
-        )
-    return settings
