@@ -25,11 +25,7 @@ def operator_registry(take: Take) -> kopf.OperatorRegistry:
     """All handlers of the operator. They run in kopf's thread."""
     registry = kopf.OperatorRegistry()
 
-    @kopf.on.login(registry=registry)
-    def login(**arguments: Any) -> kopf.ConnectionInfo | None:
-        if runs_in_cluster():
-            return kopf.login_with_service_account(**arguments)
-        return kopf.login_with_kubeconfig(**arguments)
+    kopf.on.login(registry=registry)(login)
 
     @kopf.on.event(group=MODELS.group, version=MODELS.version, plural=MODELS.plural, registry=registry)
     async def on_model(event: Mapping[str, Any], **_: object) -> None:
@@ -44,6 +40,13 @@ def operator_registry(take: Take) -> kopf.OperatorRegistry:
             _on_child(kind, take)
         )
     return registry
+
+
+def login(**arguments: Any) -> kopf.ConnectionInfo | None:
+    """As the pod's service account, or as whoever the kubeconfig names."""
+    if runs_in_cluster():
+        return kopf.login_with_service_account(**arguments)
+    return kopf.login_with_kubeconfig(**arguments)
 
 
 def _on_child(kind: Resource, take: Take) -> Callable[..., Awaitable[None]]:

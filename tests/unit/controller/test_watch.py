@@ -5,7 +5,6 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDR
 from outrider.controller import watch
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import MANAGED_SELECTOR, Key, Store, StoredModel, StoredPod
-from outrider.controller.watch import WATCHED, ClusterWatch, EndlessBackoffs, cannot_wait
+from outrider.controller.watch import WATCHED, ClusterWatch, cannot_wait
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.cluster_server import until
@@ -416,22 +415,6 @@ async def test_kopf_watches_where_it_shall_writes_nothing_and_ends_no_process(
     assert (settings.posting.enabled, settings.scanning.disabled) == (False, True)
     assert settings.process.ultimate_exiting_timeout is None
     assert "watches failed: RuntimeError: enough" in caplog.text
-
-
-def test_a_failed_request_of_a_watch_is_repeated_for_ever_at_growing_distances() -> None:
-    assert list(islice(EndlessBackoffs(), 6)) == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
-
-
-@pytest.mark.parametrize(
-    ("inside", "login"), [(True, "login_with_service_account"), (False, "login_with_kubeconfig")]
-)
-def test_watches_log_in_as_the_pod_or_by_the_kubeconfig(
-    monkeypatch: pytest.MonkeyPatch, inside: bool, login: str
-) -> None:
-    for name in ("login_with_service_account", "login_with_kubeconfig"):
-        monkeypatch.setattr(kopf, name, lambda name=name, **_: name)
-    monkeypatch.setattr(watch, "runs_in_cluster", lambda: inside)
-    assert watch._login() == login
 
 
 def a_stored_model(version: int = 1, **metadata: Any) -> StoredModel:
