@@ -370,16 +370,16 @@ async def test_after_a_restart_of_the_watches_everything_is_read(monkeypatch: py
 
     class EndsOnce(ClusterWatch):
         def _run_kopf(self, _: object, __: object, ended: asyncio.Event) -> None:
-            if not goes_on:
-                loop.call_soon_threadsafe(ended.set)
             goes_on.append(True)
+            if len(goes_on) == 1:
+                loop.call_soon_threadsafe(ended.set)
 
     subject = a_subject(EndsOnce, cluster=cluster)
     tasks = [
         asyncio.create_task(subject.read_all_forever(3600)),
         asyncio.create_task(subject.watch_forever()),
     ]
-    await until(lambda: cluster.reads == 1)
+    await until(lambda: cluster.reads)
     for task in tasks:
         task.cancel()
 
