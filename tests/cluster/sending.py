@@ -44,24 +44,26 @@ class Sender:
         """Hold a load and count."""
         return _sum([second async for second in self.traffic.drive(Phase(kind, streams), seconds)])
 
-    async def send_until(self, reached: Callable[[], bool], streams: int, within: float) -> Sent:
+    async def send_until(
+        self, reached: Callable[[], bool], streams: int, within: float, kind: Kind = Kind.CODE
+    ) -> Sent:
         """Hold a load until something is so, at most about `within` seconds, and count.
 
         In stretches, since a client that is broken off goes on in its pod.
         """
         counts: list[Second] = []
         while sum(count.seconds for count in counts) < within:
-            stretch = self.traffic.drive(Phase(Kind.CODE, streams), STRETCH_SECONDS)
+            stretch = self.traffic.drive(Phase(kind, streams), STRETCH_SECONDS)
             counts += [second async for second in stretch]
             if await asyncio.to_thread(reached):
                 break
         return _sum(counts)
 
     @asynccontextmanager
-    async def holding(self, streams: int) -> AsyncIterator[list[Sent]]:
+    async def holding(self, streams: int, kind: Kind = Kind.CODE) -> AsyncIterator[list[Sent]]:
         """Hold a load while the block runs; afterwards the list has what it came to."""
         over, came_to = asyncio.Event(), list[Sent]()
-        load = asyncio.create_task(self.send_until(over.is_set, streams, within=math.inf))
+        load = asyncio.create_task(self.send_until(over.is_set, streams, math.inf, kind))
         try:
             yield came_to
         finally:
