@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine_image.contract.forms import Defines, Form, Holds, Imports, Inherits, Names, Says
+from engine_image.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
 from outrider_engine.support import Version
 
 CORE = "vllm/v1/engine/core.py"
@@ -12,6 +12,7 @@ CLIENT = "vllm/v1/engine/core_client.py"
 ASYNC_LLM = "vllm/v1/engine/async_llm.py"
 SCHEDULER = "vllm/v1/core/sched/scheduler.py"
 ASYNC_SCHEDULER = "vllm/v1/core/sched/async_scheduler.py"
+V1_RUNNER = "vllm/v1/worker/gpu_model_runner.py"
 SCHEDULER_OUTPUT = "vllm/v1/core/sched/output.py"
 ENGINE = "vllm/v1/engine/__init__.py"
 OUTPUTS = "vllm/outputs.py"
@@ -35,8 +36,16 @@ RUNNER_OUTPUTS = "vllm/v1/outputs.py"
 KV_CACHE = "vllm/v1/kv_cache_interface.py"
 PLATFORM = "vllm/platforms/interface.py"
 CPU_PLATFORM = "vllm/platforms/cpu.py"
+CPU_KERNELS = "vllm/utils/cpu_triton_utils.py"
+TOP_K = "vllm/v1/sample/ops/topk_topp_sampler.py"
 REGISTRY = "vllm/model_executor/models/registry.py"
 SAMPLING = "vllm/sampling_params.py"
+WORKER = "vllm/v1/worker/worker_base.py"
+CPU_RUNNER = "vllm/v1/worker/cpu_model_runner.py"
+INPUT_BATCH = "vllm/v1/worker/gpu_input_batch.py"
+PROPOSER = "vllm/v1/spec_decode/llm_base_proposer.py"
+ATTENTION = "vllm/v1/attention/backend.py"
+MODEL_CONFIG = "vllm/config/model.py"
 LAUNCHER_UNTIL_0_29 = "vllm/entrypoints/launcher.py"
 
 TWIN_SINCE: Version = (0, 29)
@@ -77,6 +86,20 @@ def _serving(launcher: str) -> tuple[Form, ...]:
     )
 
 
+_CALL_OF_A_DRAFTER = """self.drafter.propose(
+    num_speculative_tokens=num_spec_tokens_to_schedule, target_token_ids=target_token_ids,
+    target_positions=target_positions, target_hidden_states=target_hidden_states,
+    next_token_ids=next_token_ids, token_indices_to_sample=token_indices_to_sample,
+    sampling_metadata=sampling_metadata, common_attn_metadata=common_attn_metadata,
+    mm_embed_inputs=mm_embed_inputs, num_rejected_tokens_gpu=num_rejected_tokens_gpu,
+    slot_mappings=slot_mappings)"""
+"""Everything by name."""
+
+_RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
+    _ensure_int64(output), _ensure_int64(input_val), _ensure_int64(cu_num_tokens),
+    replace_from, replace_to)"""
+"""The first argument is that which is written."""
+
 EXPECTATIONS: tuple[Expectation, ...] = (
     *_of(
         "attach.py",
@@ -96,7 +119,8 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         ),
         Defines(DYNAMIC, "build_dynamic_sd_schedule_lookup"),
         Holds(VLLM_CONFIG, "VllmConfig", ("speculative_config", "scheduler_config", "parallel_config")),
-        Holds(VLLM_CONFIG, "VllmConfig", ("use_v2_model_runner", "additional_config")),
+        Holds(VLLM_CONFIG, "VllmConfig", ("use_v2_model_runner", "additional_config", "compilation_config")),
+        Holds("vllm/config/compilation.py", "CompilationConfig", ("cudagraph_mode",)),
         Holds(SPECULATIVE, "SpeculativeConfig", ("method", "num_speculative_tokens", "parallel_drafting")),
         Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("max_num_seqs",)),
         Holds(PARALLEL, "ParallelConfig", ("data_parallel_size",)),
@@ -120,6 +144,80 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(ENGINE, "EngineCoreOutput", ("new_token_ids",)),
         Holds(STATS, "SchedulerStats", ("spec_decoding_stats",)),
         Holds(SPEC_METRICS, "SpecDecodingStats", ("num_draft_tokens_per_pos", "num_accepted_tokens_per_pos")),
+    ),
+    Expectation(Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)), "attach.py", (0, 27)),
+    *_of(
+        "late_table.py",
+        Says(
+            VLLM_CONFIG,
+            "VllmConfig._maybe_override_dynamic_sd_cudagraph_mode",
+            "speculative_config.uses_dynamic_speculative_decoding()",
+        ),
+        Ignores(V1_RUNNER, "uses_dynamic_speculative_decoding"),
+        Ignores(V1_RUNNER, "num_speculative_tokens_per_batch_size"),
+        Says(SCHEDULER, "Scheduler.schedule", "num_spec_tokens_to_schedule = self.num_spec_tokens"),
+        Says(
+            ASYNC_SCHEDULER,
+            "AsyncScheduler._update_after_schedule",
+            "[-1] * scheduler_output.num_spec_tokens_to_schedule",
+        ),
+    ),
+    *_of(
+        "drafter.py",
+        Defines(WORKER, "WorkerBase.__init__", takes=("self",)),
+        Defines(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", takes=("self", "scheduler_output")),
+        Holds(V1_RUNNER, "GPUModelRunner", ("drafter", "input_batch")),
+        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("propose_draft_token_ids",)),
+        Holds(INPUT_BATCH, "InputBatch", ("req_id_to_index",)),
+        Says(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", _CALL_OF_A_DRAFTER),
+        Defines(V1_RUNNER, "GPUModelRunner"),
+        Defines(WORKER, "WorkerBase"),
+        Defines(PROPOSER, "SpecDecodeBaseProposer"),
+        Defines(
+            PROPOSER,
+            "SpecDecodeBaseProposer.propose",
+            takes=(
+                *("self", "num_speculative_tokens", "target_token_ids", "target_positions"),
+                *("target_hidden_states", "next_token_ids", "token_indices_to_sample"),
+                *("common_attn_metadata", "sampling_metadata"),
+            ),
+        ),
+        Says(PROPOSER, "SpecDecodeBaseProposer.propose", "self.num_speculative_tokens == 0"),
+        Holds(PROPOSER, "SpecDecodeBaseProposer", ("num_speculative_tokens", "_last_draft_probs")),
+        Inherits(
+            "vllm/v1/spec_decode/draft_model.py",
+            "DraftModelProposer",
+            "SpecDecodeBaseProposer",
+            ("propose",),
+        ),
+        Holds(
+            ATTENTION,
+            "CommonAttentionMetadata",
+            ("query_start_loc", "query_start_loc_cpu", "seq_lens", "seq_lens_cpu_upper_bound", "num_reqs"),
+        ),
+        Holds(
+            ATTENTION,
+            "CommonAttentionMetadata",
+            ("num_actual_tokens", "max_query_len", "max_seq_len", "block_table_tensor", "slot_mapping"),
+        ),
+        Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
+    ),
+    *_of(
+        "steps.py",
+        Holds(SCHEDULER, "Scheduler", ("kv_cache_config", "kv_cache_manager", "requests")),
+        Holds(VLLM_CONFIG, "VllmConfig", ("kv_transfer_config",)),
+        Holds(KV_CACHE, "KVCacheConfig", ("kv_cache_groups",)),
+        Holds(KV_CACHE, "KVCacheGroupSpec", ("kv_cache_spec",)),
+        Holds(KV_CACHE, "KVCacheSpec", ("block_size",)),
+        Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("max_num_batched_tokens", "async_scheduling")),
+        Holds(SPECULATIVE, "SpeculativeConfig", ("draft_model_config",)),
+        Holds(MODEL_CONFIG, "ModelConfig", ("max_model_len", "is_multimodal_model")),
+        Holds(SCHEDULER_OUTPUT, "NewRequestData", ("block_ids",)),
+        Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("new_block_ids", "resumed_req_ids")),
+        Holds("vllm/v1/request.py", "Request", ("all_token_ids",)),
+        Defines(
+            "vllm/v1/core/kv_cache_manager.py", "KVCacheManager.get_block_ids", takes=("self", "request_id")
+        ),
     ),
     *_of(
         "engines.py",
@@ -153,6 +251,46 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     *_of("server.py", *_serving(LAUNCHER_UNTIL_0_29), until=(0, 29)),
     *_of("server.py", *_serving(LAUNCHER), since=(0, 29)),
     *_of("ending.py", Names(HEALTH, ("/health",))),
+    *_of(
+        "last_words.py",
+        Says(CORE, "EngineCoreProc.run_engine_core", "logger.exception('EngineCore failed to start.')"),
+        Says(
+            CORE,
+            "EngineCoreProc.run_engine_core",
+            "logger.exception('EngineCore encountered a fatal error.')",
+        ),
+        Says(
+            "vllm/v1/executor/multiproc_executor.py",
+            "WorkerProc.worker_main",
+            "logger.exception('WorkerProc failed to start.')",
+        ),
+    ),
+    *_of(
+        "cpu_sampling.py",
+        Imports("vllm/platforms/__init__.py", "current_platform"),
+        Defines(PLATFORM, "Platform.is_cpu", takes=("self",)),
+        Defines(
+            CPU_KERNELS,
+            "_expand_kernel_impl",
+            takes=("output", "input_val", "cu_num_tokens", "replace_from", "replace_to", "MAX_NUM_TOKENS"),
+        ),
+        Defines(TOP_K, "apply_top_k_only", takes=("logits", "k")),
+        Says(TOP_K, "apply_top_k_top_p_pytorch", "return apply_top_k_only(logits, k)"),
+        # The defects. A release that does not say so may need no mend.
+        Says(CPU_KERNELS, "_expand_kernel_impl", _RESULT_IN_A_COPY),
+        Says(TOP_K, "apply_top_k_only", "max_top_k = k.max()"),
+    ),
+    *_of(
+        "cpu_sampling.py",
+        Imports(CPU_KERNELS, "expand_kernel"),
+        Holds(CPU_KERNELS, "_FuncWrapper", ("func",)),
+        until=(0, 31),
+    ),
+    Expectation(
+        Says(CPU_PLATFORM, "CpuPlatform.register_triton_kernel_overrides", "cpu_tl._expand_kernel_impl"),
+        "cpu_sampling.py",
+        since=(0, 31),
+    ),
     *_of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
     *_of(
         "outrider.plan",

@@ -122,8 +122,8 @@ class Says:
         return frozenset()
 
     def text(self) -> str:
-        """``vllm/x.py: Y.z says …``."""
-        return f"{self.path}: {self.name} says `{self.code}`"
+        """``vllm/x.py: Y.z says …``, in one line."""
+        return f"{self.path}: {self.name} says `{' '.join(self.code.split())}`"
 
     def verify(self, source: Source) -> Finding:
         """Missing without the definition, changed without the code in it."""
@@ -135,6 +135,32 @@ class Says:
         if any(ast.unparse(part) == wanted for part in parts):
             return OK
         return Finding(Verdict.CHANGED, "it does not say so")
+
+
+@dataclass(frozen=True, slots=True)
+class Ignores:
+    """A module exists, and nowhere uses a name."""
+
+    path: str
+    name: str
+
+    @property
+    def covers(self) -> frozenset[str]:
+        """Nothing: it is about what vLLM does not do."""
+        return frozenset()
+
+    def text(self) -> str:
+        """``vllm/x.py: nothing about y``."""
+        return f"{self.path}: nothing about {self.name}"
+
+    def verify(self, source: Source) -> Finding:
+        """Missing without the module, changed where it uses the name."""
+        module = source.module(self.path)
+        if module is None:
+            return Finding(Verdict.MISSING, f"no {self.path}")
+        used = {n.attr for n in ast.walk(module) if isinstance(n, ast.Attribute)}
+        used |= {n.id for n in ast.walk(module) if isinstance(n, ast.Name)}
+        return Finding(Verdict.CHANGED, "it uses it") if self.name in used else OK
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ import ast
 from collections.abc import Iterator
 
 from engine_image.contract.source import Function, Source
-from outrider_engine.support import MATRIX, PARALLEL, Response, Runner, Version, response
+from outrider_engine.support import MATRIX, MODULES, PARALLEL, Response, Runner, Version, response
 
 CONFIG = "vllm/config/vllm.py"
 SPECULATIVE = "vllm/config/speculative.py"
 V1_RUNNER = "vllm/v1/worker/gpu_model_runner.py"
 V2_RUNNER = "vllm/v1/worker/gpu/model_runner.py"
 V2_SPECULATORS = "vllm/v1/worker/gpu/spec_decode/__init__.py"
+SEVERAL_MODULES = "/multi_module_mtp/"
 BASE_PROPOSER = "vllm/v1/spec_decode/llm_base_proposer.py"
 
 _WEAKEST_FIRST = (Response.BREAKS, Response.FULL_LENGTH, Response.FOLLOWS)
@@ -39,11 +40,11 @@ def differences(source: Source, version: Version) -> list[str]:
 
 def read_response(source: Source, name: str, runner: Runner) -> Response | str:
     """The response of a method by the source; a text when its code has a shape that is not known."""
-    method, parallel = name.removesuffix(PARALLEL), name.endswith(PARALLEL)
+    method, parallel = name.removesuffix(PARALLEL).removesuffix(MODULES), name.endswith(PARALLEL)
     if method not in _methods(source):
         return Response.ABSENT
     if runner is Runner.V2:
-        return _on_v2(source, method, parallel=parallel)
+        return _on_v2(source, method, parallel=parallel, modules=name.endswith(MODULES))
     return _on_v1(source, method, parallel=parallel)
 
 
@@ -62,10 +63,12 @@ def _on_v1(source: Source, method: str, *, parallel: bool) -> Response | str:
     return next((a for a in _WEAKEST_FIRST if a in answers), "no proposer takes K")
 
 
-def _on_v2(source: Source, method: str, *, parallel: bool) -> Response | str:
+def _on_v2(source: Source, method: str, *, parallel: bool, modules: bool) -> Response | str:
     if parallel and "parallel drafting for EAGLE speculative decoding" in _texts(source.module(CONFIG)):
         return Response.ABSENT
-    classes = _classes_of(source, V2_SPECULATORS, "init_speculator", method)
+    found = _classes_of(source, V2_SPECULATORS, "init_speculator", method)
+    several = [place for place in found if SEVERAL_MODULES in place[0]]
+    classes = several or found if modules else [place for place in found if place not in several]
     if not classes:
         return Response.ABSENT
     if not _mentions(source.module(V2_RUNNER), "num_spec_tokens_to_schedule"):

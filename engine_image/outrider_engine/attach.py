@@ -20,19 +20,26 @@ from typing import Any
 
 from outrider_engine.control import parse_push
 from outrider_engine.core import EngineCoreControl
+from outrider_engine.drafter import ORDER, attach_to_workers
+from outrider_engine.following import Following
+from outrider_engine.late_table import CANDIDATES_VARIABLE, lookup_after_launch
 from outrider_engine.measure import Meter
 from outrider_engine.probe import parse_probe
+from outrider_engine.prompts import prefill_tokens
 from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.request import parse_measuring
 from outrider_engine.selftest import Trial
 from outrider_engine.state import Measurement, State, unavailable, unmeasured
-from outrider_engine.support import EngineFacts, Runner
+from outrider_engine.steps import SchedulerStep, following_of
+from outrider_engine.support import K0, EngineFacts, Room, Runner, skips
+from outrider_engine.sweep import Visit
 from outrider_engine.table import Table, parse_table
 
 logger = logging.getLogger("vllm.outrider")
 
 STATIC_SCHEDULE_VARIABLE = "OUTRIDER_STATIC_SCHEDULE_FILE"
 MEASURE_VARIABLE = "OUTRIDER_MEASURE"
+K0_VARIABLE = "OUTRIDER_K0"
 
 SIMULATED = "simulated"
 """In vLLM's ``additional_config``: set by a platform whose engines compute nothing."""
@@ -52,6 +59,7 @@ def attach_to_vllm() -> None:
     from vllm.v1.engine.core import EngineCore
 
     attach(EngineCore, Scheduler)
+    attach_to_workers()
 
 
 def attach(engine_core: Any, scheduler: Any) -> None:
@@ -69,6 +77,11 @@ def attach(engine_core: Any, scheduler: Any) -> None:
         outrider_begin_trial,
         outrider_end_trial,
         outrider_end_self_test,
+        outrider_begin_sweep,
+        outrider_begin_visit,
+        outrider_visiting,
+        outrider_end_visit,
+        outrider_end_sweep,
     ):
         setattr(engine_core, method.__name__, method)
     scheduler.__init__ = _with_control(init)
@@ -83,7 +96,7 @@ def attach(engine_core: Any, scheduler: Any) -> None:
 def outrider_get_state(engine_core: Any) -> State:
     """The state of this engine."""
     control = _control_of(engine_core)
-    return unavailable(_why_no_control(engine_core)) if control is None else control.state()
+    return unavailable(_why_no_control(engine_core)) if control is None else control.state_with_step_times()
 
 
 def outrider_get_measurement(engine_core: Any) -> Measurement:
@@ -131,12 +144,44 @@ def outrider_end_self_test(engine_core: Any, fault: str | None) -> None:
         control.end_self_test(fault)
 
 
+def outrider_begin_sweep(engine_core: Any, seconds: float) -> list[Visit]:
+    """Begin the sweep: its visits."""
+    control = _control_of(engine_core)
+    return [] if control is None else control.begin_sweep(seconds)
+
+
+def outrider_begin_visit(engine_core: Any, batch: int, context: int) -> None:
+    """Begin one visit of the sweep."""
+    if control := _control_of(engine_core):
+        control.begin_visit(batch, context)
+
+
+def outrider_visiting(engine_core: Any) -> bool:
+    """Whether the visit has slices left."""
+    control = _control_of(engine_core)
+    return control is not None and control.visiting
+
+
+def outrider_end_visit(engine_core: Any) -> None:
+    """End one visit of the sweep."""
+    if control := _control_of(engine_core):
+        control.end_visit()
+
+
+def outrider_end_sweep(engine_core: Any, fault: str | None) -> None:
+    """End the sweep."""
+    if control := _control_of(engine_core):
+        control.end_sweep(fault)
+
+
 def facts_of(scheduler: Any) -> EngineFacts:
     """What the engine was launched with, read from its own configuration."""
     import vllm
 
     config = scheduler.vllm_config
+    graphs = config.compilation_config.cudagraph_mode
     speculation, extra = config.speculative_config, config.additional_config
+    model = config.model_config
     return EngineFacts(
         engine_version=vllm.__version__,
         method=None if speculation is None else speculation.method,
@@ -145,8 +190,30 @@ def facts_of(scheduler: Any) -> EngineFacts:
         num_speculative_tokens=0 if speculation is None else speculation.num_speculative_tokens,
         data_parallel_size=config.parallel_config.data_parallel_size,
         parallel_drafting=bool(speculation and speculation.parallel_drafting),
+        several_modules=_drafts_with_several_modules(speculation),
         simulated=extra.get(SIMULATED) if isinstance(extra, dict) else None,
+        async_scheduling=bool(config.scheduler_config.async_scheduling),
+        multimodal=bool(model.is_multimodal_model),
+        shares_cache=config.kv_transfer_config is not None,
+        cuda_graphs=graphs.name if graphs else None,
+        room=_room(config),
     )
+
+
+def _drafts_with_several_modules(speculation: Any) -> bool:
+    """Older releases know no such model."""
+    asked = getattr(speculation, "use_multi_module_mtp", None)
+    return asked is not None and bool(asked())
+
+
+def _room(config: Any) -> Room | None:
+    """None where a release names it otherwise: it costs the sweep and nothing else."""
+    model: Any = getattr(config, "model_config", None)
+    cache: Any = getattr(config, "cache_config", None)
+    request, blocks = getattr(model, "max_model_len", None), getattr(cache, "num_gpu_blocks", None)
+    if not (request and blocks):
+        return None
+    return Room(request, getattr(cache, "kv_cache_size_tokens", None) or blocks * cache.block_size)
 
 
 def read_static_table() -> Table | None:
@@ -168,14 +235,18 @@ def read_static_table() -> Table | None:
 def control_for(scheduler: Any) -> EngineCoreControl:
     """The control of a scheduler that was just made. Raises where the engine has another shape."""
     facts = facts_of(scheduler)
+    if scheduler.dynamic_sd_lookup is None:
+        scheduler.dynamic_sd_lookup = lookup_after_launch(facts, os.environ.get(CANDIDATES_VARIABLE))
     # Without vLLM's own statistics a scheduler does not sum up its drafts.
     meter = Meter(facts.max_num_seqs, facts.num_speculative_tokens) if scheduler.log_stats else None
+    skipping = skips(facts, K0(os.environ.get(K0_VARIABLE, K0.AUTO)))
     return EngineCoreControl(
         scheduler,
         facts,
         read_static=read_static_table,
         meter=meter,
         measuring=os.environ.get(MEASURE_VARIABLE) != "0",
+        following=following_of(scheduler) if skipping else None,
     )
 
 
@@ -202,8 +273,13 @@ def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
         control.before_schedule()
         hooked = perf_counter() - began
         output = original(self, *args, **kwargs)
+        returned = perf_counter()
+        if control.following is not None:
+            try:
+                _order_drafter(self, output, control.following)
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                control.following_failed(error)
         if (meter := control.meter) is not None:
-            returned = perf_counter()
             try:
                 _count_schedule(meter, output, began)
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
@@ -231,6 +307,12 @@ def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
     return update_from_output
 
 
+def _order_drafter(scheduler: Any, output: Any, following: Following) -> None:
+    order = following.scheduled(SchedulerStep(scheduler, output))
+    if order is not None:
+        setattr(output, ORDER, order)
+
+
 def _count_schedule(meter: Meter, output: Any, began: float) -> None:
     tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
     meter.scheduled(
@@ -238,26 +320,10 @@ def _count_schedule(meter: Meter, output: Any, began: float) -> None:
         request_ids=tokens,
         gone=output.finished_req_ids,
         num_speculative_tokens=output.num_spec_tokens_to_schedule,
-        prefill_tokens=_prefill_tokens(output),
+        prefill_tokens=prefill_tokens(output),
         context_tokens=sum(cached.num_computed_tokens) + sum(request.num_computed_tokens for request in new),
         began=began,
     )
-
-
-def _prefill_tokens(output: Any) -> int:
-    """Tokens of this step that are computed although they were known: a decoding request computes one
-    token besides its drafts, and a request without output is a prompt."""
-    tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
-    drafts = output.scheduled_spec_decode_tokens
-    decoding = len(tokens) + sum(map(len, drafts.values()))
-    if output.total_num_scheduled_tokens == decoding and not new and 0 not in cached.num_output_tokens:
-        return 0
-    prefill: int = sum(tokens[request.req_id] for request in new)
-    for request_id, outputs in zip(cached.req_ids, cached.num_output_tokens, strict=True):
-        computed = tokens[request_id]
-        if outputs == 0 or computed - len(drafts.get(request_id, ())) > 1:
-            prefill += computed
-    return prefill
 
 
 def _count_update(

@@ -12,13 +12,15 @@ from dataclasses import replace
 
 from outrider_engine import __version__
 from outrider_engine.control import Control, Push, accept, lapse, require_in_force
+from outrider_engine.following import Following
 from outrider_engine.lookup import LookupTable, Scheduler
 from outrider_engine.measure import Meter, Step
 from outrider_engine.probe import Probe, ProbeReason, ProbeRequest, start
 from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.selftest import SelfTest, SelfTestState, Trial
 from outrider_engine.state import LiveTuning, Measurement, State
-from outrider_engine.support import EngineFacts, obstacle
+from outrider_engine.support import EngineFacts, Room, obstacle
+from outrider_engine.sweep import StepTime, Sweep, Visit
 from outrider_engine.table import Table, require_captured
 
 logger = logging.getLogger("vllm.outrider")
@@ -36,6 +38,7 @@ class EngineCoreControl:
         start and again when a lease lapses. Raises OSError or Refusal.
     meter: counts the steps; None where they cannot be counted.
     measuring: whether the meter counts from the start.
+    following: which steps go without the drafter; None where it follows every step.
     clock: monotonic seconds.
     """
 
@@ -47,6 +50,7 @@ class EngineCoreControl:
         read_static: Callable[[], Table | None],
         meter: Meter | None = None,
         measuring: bool = True,
+        following: Following | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._facts = facts
@@ -58,16 +62,20 @@ class EngineCoreControl:
         self._hook_failures = 0
         self._meter = meter
         self._measuring = measuring and meter is not None
+        self.following = following
         self._control = Control()
         self._probe: Probe | None = None
         # Under the fence in force. A request that was overheard must not run its probe again.
         self._probes_run: deque[str] = deque(maxlen=_MOST_PROBES_KNOWN)
         self._self_test = SelfTest()
+        self._sweep = Sweep()
+        self._sweep_meter: Meter | None = None
+        self._step_times: list[StepTime] = []
 
     @property
     def meter(self) -> Meter | None:
-        """The meter, while steps are to be counted."""
-        return self._meter if self._measuring else None
+        """The meter, while steps are to be counted. The sweep has one of its own: it is no traffic."""
+        return (self._sweep_meter or self._meter) if self._measuring else None
 
     # The hooks of a step. None of them ever raises: a failure disables what failed for good,
     # and serving goes on.
@@ -88,7 +96,7 @@ class EngineCoreControl:
         try:
             before = self._overlaid()
             self._probe = self._probe.after(step) if self._probe else None
-            self._self_test = self._self_test.after(step)
+            self._self_test, self._sweep = self._self_test.after(step), self._sweep.after(step)
             if self._overlaid() != before:
                 self._install()
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
@@ -96,10 +104,17 @@ class EngineCoreControl:
 
     def measuring_failed(self, error: Exception) -> None:
         """Steps cannot be counted any more. Tables and leases are not touched."""
-        self._meter, self._measuring = None, False
+        self._meter, self._sweep_meter, self._measuring = None, None, False
         self._hook_failures += 1
         self._problems["measure"] = f"the measuring hook failed: {type(error).__name__}: {error}"
         logger.error("outrider: %s; steps are no longer counted, serving goes on", self._problems["measure"])
+
+    def following_failed(self, error: Exception) -> None:
+        """Steps go without the drafter no more. What it missed it knows badly until those requests end."""
+        self.following = None
+        self._hook_failures += 1
+        self._problems["drafter"] = f"the drafter's hook failed: {type(error).__name__}: {error}"
+        logger.error("outrider: %s; the drafter follows every step", self._problems["drafter"])
 
     # The requests of the control API.
 
@@ -168,6 +183,7 @@ class EngineCoreControl:
             simulated=facts.simulated,
             method=facts.method,
             runner=facts.runner.value,
+            cudaGraphs=facts.cuda_graphs,
             maxNumSeqs=facts.max_num_seqs,
             numSpeculativeTokens=facts.num_speculative_tokens,
             capturedK=sorted(self._table.limits.captured),
@@ -180,10 +196,17 @@ class EngineCoreControl:
             measuring=self._measuring,
             probe=self._probe.to_wire() if self._probe else None,
             selfTest=self._self_test.to_wire(),
+            sweep=self._sweep.to_wire(),
             engines=1,
             enginesAgree=True,
             problems=sorted(problems),
         )
+
+    def state_with_step_times(self) -> State:
+        """The state, and the map that the sweep made. It never changes, so pushes are answered without."""
+        state = self.state()
+        state["stepTimes"] = self._step_times
+        return state
 
     def measurement(self) -> Measurement:
         """The sums over all steps, and what the gauges show beside them."""
@@ -192,8 +215,11 @@ class EngineCoreControl:
             state=self.state(),
             lookup=list(table.dense(self._facts.max_num_seqs)) if table else None,
             cells=meter.sums() if meter else [],
+            stepTimes=self._step_times,
             hookSeconds=meter.hook_seconds if meter else 0.0,
             hookFailures=self._hook_failures,
+            drafterStepsSkipped=self.following.steps_skipped if self.following else 0,
+            drafterTokensCaughtUp=self.following.tokens_caught_up if self.following else 0,
         )
 
     # The self-test, step by step as the front end goes through it.
@@ -222,8 +248,52 @@ class EngineCoreControl:
         self._heed_self_test()
         self._install()
 
+    # The sweep, visit by visit as the front end goes through it.
+
+    def begin_sweep(self, seconds: float) -> list[Visit]:
+        """The visits, in order; none when there can be no sweep or it was begun before."""
+        room, meter = self._facts.room, self.meter
+        why_not = self._obstacle or ("steps are not counted" if meter is None else None)
+        why_not = why_not or ("this release does not tell its room" if room is None else None)
+        self._sweep, visits = self._sweep.begun(
+            self._table.limits.usable,
+            max_num_seqs=self._facts.max_num_seqs,
+            room=room or Room(0, 0),
+            seconds=seconds,
+            obstacle=why_not,
+            now=self._clock(),
+        )
+        if visits:
+            self._sweep_meter = Meter(self._facts.max_num_seqs, self._facts.num_speculative_tokens)
+        return visits
+
+    def begin_visit(self, batch: int, context: int) -> None:
+        """Steps of this batch size run one K after the other."""
+        self._sweep = self._sweep.with_visit(batch, context, self._clock())
+        self._install()
+
+    @property
+    def visiting(self) -> bool:
+        """Whether the visit has slices left."""
+        self.before_schedule()
+        return self._sweep.visiting
+
+    def end_visit(self) -> None:
+        """The table rules again."""
+        self._sweep = self._sweep.left()
+        self._install()
+
+    def end_sweep(self, fault: str | None) -> None:
+        """Close the sweep. From here on steps are traffic."""
+        self._sweep = self._sweep.closed(fault, now=self._clock())
+        self._step_times, self._sweep_meter = self._sweep.step_times(), None
+        if self._meter is not None:
+            self._meter.forget()
+        self._install()
+
     def _pass_time(self) -> None:
         now = self._clock()
+        self._pass_sweep(now)
         control, probe, self_test = self._control, self._probe, self._self_test
         self._control, self._self_test = lapse(control, now), self_test.at(now)
         if self._self_test is not self_test:
@@ -236,6 +306,11 @@ class EngineCoreControl:
         if (self._control, self._probe, self._self_test) != (control, probe, self_test):
             self._install()
 
+    def _pass_sweep(self, now: float) -> None:
+        visiting, self._sweep = self._sweep.visiting, self._sweep.at(now)
+        if visiting and not self._sweep.visiting:
+            self._install()
+
     def _heed_self_test(self) -> None:
         self._obstacle = self._obstacle or self._self_test.obstacle
         self._table.limits = replace(self._table.limits, failed=self._self_test.failed)
@@ -243,19 +318,23 @@ class EngineCoreControl:
             self._table.reload_static(keep=False)
 
     def _at_rest(self) -> bool:
-        """Whether neither a probe nor the self-test is under way."""
+        """Whether neither a probe nor the self-test nor the sweep is under way."""
         testing = self._self_test.state is SelfTestState.RUNNING
-        return not testing and (self._probe is None or not self._probe.running)
+        probing = self._probe is not None and self._probe.running
+        return not (testing or probing or self._sweep.visiting)
 
     def _overlaid(self) -> list[int | None]:
         """The K on top of the table, by overlay."""
-        return [overlay.rules if overlay else None for overlay in (self._probe, self._self_test.trial)]
+        return [overlay.rules if overlay else None for overlay in self._overlays()]
+
+    def _overlays(self) -> tuple[Probe | None, ...]:
+        return self._probe, self._self_test.trial, self._sweep.probe
 
     def _end_probe(self, reason: ProbeReason) -> None:
         self._probe = self._probe.ended(reason) if self._probe else None
 
     def _install(self) -> None:
-        self._table.install(self._control.pushed_table, self._probe, self._self_test.trial)
+        self._table.install(self._control.pushed_table, *self._overlays())
 
     def _require_live_tuning(self) -> None:
         if self._obstacle is not None:
@@ -269,6 +348,7 @@ class EngineCoreControl:
         self._control = replace(self._control, lease_ends_at=None)
         self._end_probe(ProbeReason.LEASE_LAPSED)
         self._self_test = replace(self._self_test, trial=None)
+        self._sweep = self._sweep.left()
         # The step must go on even where the table cannot be written.
         with suppress(Exception):
             self._install()

@@ -18,16 +18,21 @@ from outrider_engine.drain import DRAIN_FILE_VARIABLE
 from outrider_engine.ending import Ending, EndingMiddleware
 from outrider_engine.engines import EngineCores
 from outrider_engine.exposition import MetricsMiddleware
+from outrider_engine.last_words import leave
 from outrider_engine.probe import parse_probe
-from outrider_engine.readiness import self_test
+from outrider_engine.readiness import CoreHangs, self_test
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
 from outrider_engine.request import parse_json, parse_measuring, read_signed
 from outrider_engine.scrape import Scrape
 from outrider_engine.server import close_connections
 from outrider_engine.signature import SCHEME, Gate
+from outrider_engine.sweeping import Budget, start_seconds, sweep
 
 SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
 SELF_TEST_FILE_VARIABLE = "OUTRIDER_SELF_TEST_FILE"
+SWEEP_VARIABLE = "OUTRIDER_SWEEP"
+
+DIED = "the engine core ended and said nothing: it was killed, or it broke in native code"
 
 Answer = Callable[[bytes], Awaitable[object]]
 """What a route answers to a body."""
@@ -63,20 +68,31 @@ class ControlApi:
         """Keep the way to the engine cores and test them; vLLM awaits this once, before it serves."""
         self._engines = EngineCores(engine_client)
         self._scrape = Scrape(self._engines)
-        self._await_end(state)
-        if os.environ.get(SELF_TEST_VARIABLE) != "0":
-            await self_test(self._engines, Attempts(_path(SELF_TEST_FILE_VARIABLE)))
+        self._await_end(self._engines, state)
+        file = _path(SELF_TEST_FILE_VARIABLE)
+        try:
+            if os.environ.get(SELF_TEST_VARIABLE) != "0":
+                await self_test(self._engines, Attempts(file))
+            if os.environ.get(SWEEP_VARIABLE) != "0":
+                seconds = Budget.of(os.environ).after(start_seconds())
+                await sweep(self._engines, Attempts(file and file.with_suffix(".sweep")), seconds)
+        except CoreHangs as hang:
+            # What is raised here ends the server before it serves.
+            leave(str(hang))
+            raise
 
-    def _await_end(self, state: Any) -> None:
+    def _await_end(self, engines: EngineCores, state: Any) -> None:
         """Be told when vLLM ends, however that began."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
+            if engines.died:
+                leave(DIED)
             loop.call_soon_threadsafe(close_connections, state)
             self._ending.stop()
 
         self._ending.forget_drain()
-        self._engines.on_shutdown(stop)
+        engines.on_shutdown(stop)
 
     def _guarded(
         self, method: str, path: str, answer: Answer

@@ -15,6 +15,7 @@ from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.selftest import Trial
 from outrider_engine.state import Measurement, State, merge, unavailable
 from outrider_engine.support import data_parallel_obstacle
+from outrider_engine.sweep import Visit
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -51,6 +52,11 @@ class EngineCores:
             return shutdown(*args, **kwargs)
 
         self._engine_client.shutdown = told
+
+    @property
+    def died(self) -> bool:
+        """Whether an engine core has ended, and not because somebody asked it to."""
+        return bool(self._engine_client.errored)
 
     async def state(self) -> State:
         """The state of all engine cores; when they cannot be asked, ``liveTuning`` says why."""
@@ -111,12 +117,34 @@ class EngineCores:
         """All trials are done, or could not go on."""
         await self._call("outrider_end_self_test", fault)
 
+    async def begin_sweep(self, seconds: float) -> list[Visit]:
+        """The visits that this process is to make; none when another one does, or none can be made."""
+        if self._data_parallel_size() > 1:
+            return []
+        return cast(list[Visit], await self._call("outrider_begin_sweep", seconds))
+
+    async def begin_visit(self, batch: int, context: int) -> None:
+        """The next requests are one batch of the sweep."""
+        await self._call("outrider_begin_visit", batch, context)
+
+    async def visiting(self) -> bool:
+        """Whether the visit has slices left."""
+        return bool(await self._call("outrider_visiting"))
+
+    async def end_visit(self) -> None:
+        """The batch is gone."""
+        await self._call("outrider_end_visit")
+
+    async def end_sweep(self, fault: str | None) -> None:
+        """The sweep is over; fault: why it could not go on."""
+        await self._call("outrider_end_sweep", fault)
+
     async def generate(self, prompt: list[int], tokens: int) -> list[int]:
         """So many tokens after a prompt of token ids, chosen greedily, stop tokens or not."""
         from vllm import SamplingParams
 
         parameters = SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True, detokenize=False)
-        request_id = f"outrider-self-test-{uuid.uuid4().hex}"
+        request_id = f"outrider-own-{uuid.uuid4().hex}"
         generated: list[int] = []
         async for output in self._engine_client.generate(
             {"prompt_token_ids": prompt}, parameters, request_id
@@ -161,7 +189,7 @@ class EngineCores:
         answer = asyncio.ensure_future(call)
         try:
             while not (await asyncio.wait({answer}, timeout=DEATH_SECONDS))[0]:
-                if self._engine_client.errored:
+                if self.died:
                     raise EngineCoreDied("it died before it answered")
             return answer.result()
         finally:

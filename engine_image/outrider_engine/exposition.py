@@ -83,6 +83,14 @@ def _families(measurements: Sequence[Measurement], model_name: str) -> Iterable[
 def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[Metric]:
     hooks = CounterMetricFamily("outrider:hook_seconds", "Time in the plugin's step hooks.", labels=ENGINE)
     failures = CounterMetricFamily("outrider:hook_failures", "Hooks that failed and are off.", labels=ENGINE)
+    skipped = CounterMetricFamily(
+        "outrider:drafter_steps_skipped", "Steps with K=0 that went without the drafter.", labels=ENGINE
+    )
+    caught_up = CounterMetricFamily(
+        "outrider:drafter_tokens_caught_up",
+        "Tokens that the drafter had missed and read later.",
+        labels=ENGINE,
+    )
     table = GaugeMetricFamily(
         "outrider:num_speculative_tokens",
         "The table in force: K at the lower edge of the bin.",
@@ -96,22 +104,26 @@ def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[M
             "epoch": "Epoch of the last accepted push.",
             "live_tuning": "1 while the table can be changed.",
             "probe_running": "1 while a probe runs.",
+            "sweep_cells": "Cells of the map that the engine measured before it served.",
         }.items()
     }
     for labels, found in engines:
         state = found["state"]
         hooks.add_metric(labels, found["hookSeconds"])
         failures.add_metric(labels, found["hookFailures"])
+        skipped.add_metric(labels, found["drafterStepsSkipped"])
+        caught_up.add_metric(labels, found["drafterTokensCaughtUp"])
         gauges["lease_remaining_seconds"].add_metric(labels, state["leaseRemainingSeconds"] or 0.0)
         gauges["term"].add_metric(labels, state["term"])
         gauges["epoch"].add_metric(labels, state["epoch"])
         gauges["live_tuning"].add_metric(labels, float(state["liveTuning"]["possible"]))
         probe = state["probe"]
         gauges["probe_running"].add_metric(labels, float(probe is not None and probe["running"]))
+        gauges["sweep_cells"].add_metric(labels, len(found["stepTimes"]))
         lookup = found["lookup"]
         for batch in batch_bins(len(lookup) - 1) if lookup else ():
             table.add_metric([*labels, batch.label], (lookup or [])[batch.low])
-    yield from (hooks, failures, table, *gauges.values())
+    yield from (hooks, failures, skipped, caught_up, table, *gauges.values())
 
 
 def _label(cell: CellSums) -> str:

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from outrider_engine.last_words import leave
+
 API_SERVER = "vllm.entrypoints.openai.api_server"
-TERMINATION_LOG_VARIABLE = "OUTRIDER_TERMINATION_LOG"
 EXIT_CONFIG = 78
 """EX_CONFIG of sysexits.h."""
 
@@ -52,12 +52,7 @@ def report(reason: str, message: str) -> None:
     """Leave the cause where Kubernetes reads it: the termination log, and the last line of the log."""
     line = json.dumps({"reason": reason, "message": message})
     print(line, file=sys.stderr, flush=True)  # noqa: T201  the log of a process that has no logger yet
-    termination_log = os.environ.get(TERMINATION_LOG_VARIABLE, "/dev/termination-log")
-    # Kubernetes makes the file; elsewhere there is none, and none is made.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(termination_log, os.O_WRONLY | os.O_TRUNC)
-        with os.fdopen(descriptor, "w") as log:
-            log.write(line + "\n")
+    leave(line)
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:

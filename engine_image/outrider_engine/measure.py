@@ -47,13 +47,15 @@ class CellSums(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One finished step, as a probe sees it. ``seconds`` is engine time."""
+    """One finished step, as a probe or the sweep sees it. ``seconds`` is engine time."""
 
     batch_size: int
     num_speculative_tokens: int
     mixed: bool
     seconds: float
     emitted_tokens: int
+    prefill_tokens: int = 0
+    context_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -187,7 +189,15 @@ class Meter:
             cell.drafted[position] += tokens
         for position, tokens in enumerate(accepted):
             cell.accepted[position] += tokens
-        return Step(step.batch_size, step.num_speculative_tokens, step.mixed, seconds, emitted_tokens)
+        return Step(
+            batch_size=step.batch_size,
+            num_speculative_tokens=step.num_speculative_tokens,
+            mixed=step.mixed,
+            seconds=seconds,
+            emitted_tokens=emitted_tokens,
+            prefill_tokens=step.prefill_tokens,
+            context_tokens=step.context_tokens,
+        )
 
     def forget(self) -> None:
         """Drop what is in flight, before a time in which steps are not reported. The sums stay."""

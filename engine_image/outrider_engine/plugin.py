@@ -9,9 +9,25 @@ logger = logging.getLogger("vllm.outrider")
 
 def register() -> None:
     """Attach the control to vLLM. Never raises; without it the state says why and serving goes on."""
+    _attach()
+    _mend()
+
+
+def _attach() -> None:
     try:
         from outrider_engine.attach import attach_to_vllm
+        from outrider_engine.last_words import listen
 
+        listen()
         attach_to_vllm()
     except Exception:
         logger.exception("outrider: this vLLM cannot be controlled; serving goes on")
+
+
+def _mend() -> None:
+    try:
+        from outrider_engine.cpu_sampling import mend_on_cpu
+
+        mend_on_cpu()
+    except Exception:
+        logger.exception("outrider: sampling with drafts may be wrong on a CPU; serving goes on")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 from outrider_engine import __version__
 from outrider_engine.control import Source
@@ -11,6 +11,7 @@ from outrider_engine.measure import CellSums
 from outrider_engine.probe import ProbeState
 from outrider_engine.selftest import SelfTest, SelfTestWire
 from outrider_engine.support import data_parallel_obstacle
+from outrider_engine.sweep import StepTime, Sweep, SweepWire
 
 
 class LiveTuning(TypedDict):
@@ -29,6 +30,7 @@ class State(TypedDict):
     simulated: str | None
     method: str | None
     runner: str | None
+    cudaGraphs: str | None
     maxNumSeqs: int | None
     numSpeculativeTokens: int | None
     capturedK: list[int]
@@ -41,6 +43,8 @@ class State(TypedDict):
     measuring: bool
     probe: ProbeState | None
     selfTest: SelfTestWire
+    sweep: SweepWire
+    stepTimes: NotRequired[list[StepTime]]  # where the state is asked for, not where it is an answer
     engines: int
     enginesAgree: bool
     problems: list[str]
@@ -52,11 +56,14 @@ class Measurement(TypedDict):
     state: State
     lookup: list[int] | None
     cells: list[CellSums]
+    stepTimes: list[StepTime]
     hookSeconds: float
     hookFailures: int
+    drafterStepsSkipped: int
+    drafterTokensCaughtUp: int
 
 
-PER_ENGINE_FIELDS = frozenset({"bootId", "leaseRemainingSeconds", "selfTest"})
+PER_ENGINE_FIELDS = frozenset({"bootId", "leaseRemainingSeconds", "selfTest", "sweep", "stepTimes"})
 """Fields that differ between engines of one pod that agree."""
 
 
@@ -69,6 +76,7 @@ def unavailable(reason: str) -> State:
         simulated=None,
         method=None,
         runner=None,
+        cudaGraphs=None,
         maxNumSeqs=None,
         numSpeculativeTokens=None,
         capturedK=[],
@@ -81,6 +89,7 @@ def unavailable(reason: str) -> State:
         measuring=False,
         probe=None,
         selfTest=SelfTest().to_wire(),
+        sweep=Sweep().to_wire(),
         engines=1,
         enginesAgree=True,
         problems=[],
@@ -89,7 +98,16 @@ def unavailable(reason: str) -> State:
 
 def unmeasured(reason: str) -> Measurement:
     """The measurement of an engine that the plugin cannot see into."""
-    return Measurement(state=unavailable(reason), lookup=None, cells=[], hookSeconds=0.0, hookFailures=0)
+    return Measurement(
+        state=unavailable(reason),
+        lookup=None,
+        cells=[],
+        stepTimes=[],
+        hookSeconds=0.0,
+        hookFailures=0,
+        drafterStepsSkipped=0,
+        drafterTokensCaughtUp=0,
+    )
 
 
 def merge(states: Sequence[State], *, data_parallel_size: int) -> State:

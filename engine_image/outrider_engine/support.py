@@ -49,6 +49,9 @@ PARALLEL = "+parallel"
 """Ending of a method's name with ``parallel_drafting``: ``draft_model+parallel`` is PARD, and
 ``eagle3+parallel`` P-EAGLE. dflash and dspark always draft in parallel and have no such name."""
 
+MODULES = "+modules"
+"""Ending of a method's name where the model has several prediction modules, and uses more than one."""
+
 _FOLLOWS: Spans = {(0, 26): Response.FOLLOWS}
 _FULL_LENGTH: Spans = {(0, 26): Response.FULL_LENGTH}
 _BREAKS: Spans = {(0, 26): Response.BREAKS}
@@ -58,8 +61,8 @@ MATRIX: Mapping[str, Mapping[Runner, Spans]] = {
     "draft_model": {Runner.V1: _FOLLOWS, Runner.V2: {(0, 31): Response.FULL_LENGTH}},
     "eagle": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
     "eagle3": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
-    # On V2 it depends on the model: those with several prediction modules draft the full length.
-    "mtp": {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
+    "mtp": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
+    f"mtp{MODULES}": {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
     "dflash": {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
     "dspark": {Runner.V2: _FULL_LENGTH},
     "ngram": {Runner.V1: _FOLLOWS, Runner.V2: {(0, 32): Response.FULL_LENGTH}},
@@ -85,10 +88,21 @@ _OBSTACLES: Mapping[Response, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What an engine has room for, in tokens: one request, and the KV cache of all."""
+
+    request: int
+    cache: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineFacts:
     """What an engine was launched with. ``method`` is None without speculation.
 
+    shares_cache: its KV cache goes to other engines, or comes from them.
     simulated: where the step times of an engine come from that computes nothing; None for a real one.
+    cuda_graphs: vLLM's mode of CUDA graphs by its name; None where it has none.
+    room: None where this release does not tell it.
     """
 
     engine_version: str
@@ -98,7 +112,54 @@ class EngineFacts:
     num_speculative_tokens: int
     data_parallel_size: int
     parallel_drafting: bool = False
+    several_modules: bool = False
     simulated: str | None = None
+    room: Room | None = None
+    cuda_graphs: str | None = None
+    async_scheduling: bool = False
+    multimodal: bool = False
+    shares_cache: bool = False
+
+
+class K0(StrEnum):
+    """What the drafter does while K is 0."""
+
+    AUTO = "Auto"
+    """Skip where tests on a real engine showed it, else Sync."""
+    SYNC = "Sync"
+    """It follows every step, as vLLM has it."""
+    SKIP = "Skip"
+    """It is left out, and catches up before it drafts again."""
+
+
+def skips(facts: EngineFacts, k0: K0) -> bool:
+    """Whether the drafter of this engine may be left out while K is 0."""
+    shown = not facts.async_scheduling
+    wanted = k0 is K0.SKIP or (k0 is K0.AUTO and shown)
+    return wanted and skip_obstacle(facts) is None
+
+
+def skip_obstacle(facts: EngineFacts) -> str | None:
+    """Why the drafter of this engine has to follow every step; None when it can catch up.
+
+    A draft model needs the text alone. EAGLE and MTP need the target's hidden states, which nobody keeps.
+    """
+    version = parse_version(facts.engine_version)
+    if version is None or not OLDEST_VERSION <= version <= NEWEST_VERSION:
+        return f"vLLM {facts.engine_version} was not checked for it"
+    if facts.simulated is not None:
+        return "the engine computes nothing"
+    if facts.method != "draft_model" or facts.parallel_drafting:
+        return f"a drafter of method {facts.method} cannot catch up"
+    if facts.runner is not Runner.V1:
+        return f"the drafter cannot be left out on the {facts.runner} runner"
+    if facts.data_parallel_size > 1:
+        return "ranks of data parallelism run their drafters together"
+    if facts.shares_cache:
+        return "other engines would get a KV cache with holes"
+    if facts.multimodal:
+        return "a drafter cannot catch up on images"
+    return None
 
 
 def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
@@ -110,7 +171,9 @@ def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
     version = parse_version(facts.engine_version)
     if version is None or not OLDEST_VERSION <= version <= NEWEST_VERSION:
         return f"vLLM {facts.engine_version} was not checked for live tuning"
-    name = variant(facts.method, parallel_drafting=facts.parallel_drafting)
+    name = variant(
+        facts.method, parallel_drafting=facts.parallel_drafting, several_modules=facts.several_modules
+    )
     answer = response(name, facts.runner, version)
     if answer is not Response.FOLLOWS:
         return _OBSTACLES[answer].format(method=name, runner=facts.runner, version=facts.engine_version)
@@ -131,8 +194,10 @@ def response(name: str, runner: Runner, version: Version) -> Response:
     return Response.ABSENT if since is None else spans[since]
 
 
-def variant(method: str, *, parallel_drafting: bool) -> str:
+def variant(method: str, *, parallel_drafting: bool, several_modules: bool = False) -> str:
     """The name under which `MATRIX` has a method."""
+    if several_modules:
+        return method + MODULES
     return method + PARALLEL if parallel_drafting and method not in ("dflash", "dspark") else method
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.engine import MODELS, NGRAM, PYTHON, Engine, Launch, install_plugin, running_engine
+from tests.contract.twin import install_twin
 
 _terms = count(1)
 
@@ -19,6 +20,13 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not PYTHON.exists():
         pytest.fail(f"no vLLM environment at {PYTHON}: run `make test` once, it makes one", pytrace=False)
     return install_plugin(tmp_path_factory.mktemp("plugin"))
+
+
+@pytest.fixture(scope="session")
+def twin(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds the installed stand-in. The plugin tells first whether there is a vLLM."""
+    del plugin
+    return install_twin(tmp_path_factory.mktemp("twin"))
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,8 @@ import httpx
 
 from engine_image.build import UV
 from outrider.engine.signing import Signed, SigningKey
+from outrider.plan.runtimes.vllm.runner import TablePlace
+from outrider_engine.late_table import CANDIDATES_VARIABLE
 
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
 PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
@@ -47,14 +49,20 @@ class Launch:
 
     speculation: vLLM's configuration without K and table; None for an engine without speculation.
     entry: what Python runs; by default what the engine container runs.
+    table: as the operator launches on V1, or in the flags as for V2.
     flags: come after those that every engine has.
     """
 
     speculation: Mapping[str, object] | None = field(default_factory=lambda: DRAFT_MODEL)
     entry: Sequence[str] = ("-m", "outrider_engine.launch")
     candidates: Sequence[int] = CANDIDATES
+    table: TablePlace = TablePlace.PLUGIN
     flags: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+
+
+_UNSWEPT = {"OUTRIDER_SWEEP": "0"}
+"""Engines of the tests start often, and few of them need a map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +141,13 @@ def server_flags(
     speculation: Mapping[str, object] | None,
     port: int,
     candidates: Sequence[int] = CANDIDATES,
+    table: TablePlace = TablePlace.PLUGIN,
 ) -> list[str]:
     """The flags of vLLM's API server for a tiny model."""
-    table = {
-        "num_speculative_tokens": max(candidates),
-        "num_speculative_tokens_per_batch_size": launch_table(candidates, MAX_NUM_SEQS),
-    }
-    config = [] if speculation is None else ["--speculative-config", json.dumps({**speculation, **table})]
+    told: dict[str, object] = {**(speculation or {}), "num_speculative_tokens": max(candidates)}
+    if table is TablePlace.FLAGS:
+        told["num_speculative_tokens_per_batch_size"] = launch_table(candidates, MAX_NUM_SEQS)
+    config = [] if speculation is None else ["--speculative-config", json.dumps(told)]
     return [
         *("--model", str(target)),
         *("--served-model-name", SERVED_NAME),
@@ -192,14 +200,20 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
     schedule_file.write_text(json.dumps(STATIC_TABLE))
     port = _free_port()
     flags = server_flags(
-        target=MODELS / "target", speculation=launch.speculation, port=port, candidates=launch.candidates
+        target=MODELS / "target",
+        speculation=launch.speculation,
+        port=port,
+        candidates=launch.candidates,
+        table=launch.table,
     )
+    own_table = {CANDIDATES_VARIABLE: ",".join(map(str, launch.candidates))}
     variables = environment(
         plugin,
         OUTRIDER_PUBLIC_KEY_FILE=str(key_file),
         OUTRIDER_POD_UID=POD_UID,
         OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file),
-        **launch.variables,
+        **(own_table if launch.table is TablePlace.PLUGIN else {}),
+        **(_UNSWEPT | dict(launch.variables)),
     )
     with log_file.open("wb") as log:
         process = subprocess.Popen(

@@ -15,8 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.contract.engine import PYTHON, Engine, Launch, completion_body, environment, running_engine
+from tests.contract.engine import PYTHON, Engine, completion_body, environment, running_engine
 from tests.contract.load import TOKENS, WHOLE, finish
+from tests.contract.twin import twin_launch
 
 pytestmark = pytest.mark.contract
 
@@ -25,6 +26,8 @@ CLIENTS = 4
 LONG_TOKENS = 96
 LONG_STREAMS = 4
 """Together they last some seconds, so that requests meet the end of the engine."""
+TIME_FACTOR = 5
+"""As slow as an engine that computes here."""
 FORGET_SECONDS, DRAIN_SECONDS = 2.0, 90.0
 END_SECONDS = 150.0
 SHUTDOWN_TIMEOUT = 120
@@ -63,12 +66,17 @@ def drain_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ending(plugin: Path, drain_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """An engine in a pod where an earlier container drained."""
+def ending(
+    plugin: Path, twin: Path, drain_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    """An engine in a pod where an earlier container drained. A stand-in, since no tensor matters."""
     drain_file.touch()
-    launch = Launch(
+    launch = twin_launch(
+        plugin,
+        twin,
+        settings={"engine": "h100_8b", "time_factor": TIME_FACTOR},
         flags=("--shutdown-timeout", str(SHUTDOWN_TIMEOUT)),
-        variables={"OUTRIDER_DRAIN_FILE": str(drain_file)},
+        OUTRIDER_DRAIN_FILE=str(drain_file),
     )
     with running_engine(plugin, tmp_path_factory.mktemp("ending"), launch) as engine:
         yield engine

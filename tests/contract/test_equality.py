@@ -104,8 +104,11 @@ def drafted(engine: Engine, run: Callable[[], None]) -> float:
 
 
 def test_a_draft_model_changes_no_token(engine: Engine, term: int, plain: list[Answer]) -> None:
+    """Whether it drafts, is left out, or catches up."""
+    caught_up = engine.counter("outrider:drafter_tokens_caught_up_total")
     accepted = drafted(engine, lambda: check(engine, term, plain, CANDIDATES, "draft_model"))
     assert accepted > TOKENS, "nothing was speculated, so nothing was compared"
+    assert engine.counter("outrider:drafter_tokens_caught_up_total") > caught_up, "there was no gap"
 
 
 def test_ngram_changes_no_token(ngram_engine: Engine, term: int, plain: list[Answer]) -> None:

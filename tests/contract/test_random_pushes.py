@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,9 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.engine.signing import Signed, SigningKey
-from tests.contract.engine import CANDIDATES, KEY, MAX_NUM_SEQS, POD_UID, Engine
+from tests.contract.engine import CANDIDATES, KEY, MAX_NUM_SEQS, POD_UID, Engine, running_engine
 from tests.contract.factories import Rows, a_push
 from tests.contract.load import WHOLE, busy
+from tests.contract.twin import twin_launch
 
 pytestmark = pytest.mark.contract
 
@@ -30,8 +32,19 @@ LEAST_REQUESTS = 2000
 STREAMS = 3
 SCHEDULE = "/outrider/v1/schedule"
 
+TIME_FACTOR = 0.2
+"""Steps of two milliseconds: a push waits for the end of one."""
+
 InForce = tuple[int, int, str]
 """Term, epoch and the table as JSON."""
+
+
+@pytest.fixture(scope="module")
+def engine(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A stand-in, since no tensor matters and thousands of answers are waited for."""
+    launch = twin_launch(plugin, twin, settings={"engine": "h100_8b", "time_factor": TIME_FACTOR})
+    with running_engine(plugin, tmp_path_factory.mktemp("pushed"), launch) as engine:
+        yield engine
 
 
 @dataclass(frozen=True, slots=True)

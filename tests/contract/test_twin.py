@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import subprocess
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
+from outrider.engine.client import EngineAddress, EngineClient
+from outrider.engine.errors import EngineUnreachable
+from outrider.engine.state import EngineState
+from outrider.plan.runtimes.vllm.runner import TablePlace
 from tests.contract.engine import (
     CANDIDATES,
     DRAFT_MODEL,
+    KEY,
     MODELS,
     NGRAM,
+    POD_UID,
+    REQUEST_SECONDS,
     Engine,
     Launch,
     completion_body,
@@ -23,8 +34,9 @@ from tests.contract.engine import (
     server_flags,
 )
 from tests.contract.factories import a_constant, a_push
+from tests.contract.last_words import FAULTS, end_of, stored, what_outrider_says
 from tests.contract.measuring import run_streams, scrape, settled, wait_until
-from tests.contract.twin import SIMULATED_NAME, Pace, behave, eagle3, install_twin, pace, twin_launch
+from tests.contract.twin import SIMULATED_NAME, Pace, behave, eagle3, pace, twin_launch
 
 pytestmark = pytest.mark.contract
 
@@ -35,13 +47,6 @@ QUIET_SECONDS = 120.0
 FIXED, PER_DRAFT = 0.00709274659, 0.00213526175
 """Seconds: of a step of the H100's table, and of each drafted position; the rest is small for one request."""
 SMALL = {"step_time": {"fixed": 0.002}, "survival": {"some": [0.7, 0.5, 0.3]}, "kv_tokens": 512}
-
-
-@pytest.fixture(scope="module")
-def twin(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that holds the installed package. The plugin tells first whether there is a vLLM."""
-    del plugin
-    return install_twin(tmp_path_factory.mktemp("twin"))
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +71,7 @@ def small_engine(
         settings={"engine": SMALL},
         speculation=eagle3(folder / "drafter") if v2 else NGRAM,
         flags=("--block-size", "16"),
+        table=TablePlace.FLAGS if v2 else TablePlace.PLUGIN,
         VLLM_USE_V2_MODEL_RUNNER=str(int(v2)),
     )
     with running_engine(plugin, folder, launch) as engine:
@@ -82,7 +88,7 @@ def text_of(answer: dict[str, object]) -> str:
 
 
 def test_nobody_takes_it_for_an_engine(engine: Engine) -> None:
-    assert "H100" in str(engine.first_state["simulated"])
+    assert engine.first_state["simulated"] == "h100_8b"
     assert scrape(engine).total("outrider_twin:simulated", model_name=SIMULATED_NAME) == 1
     with engine.client() as client:
         names = [model["id"] for model in client.get("/v1/models").json()["data"]]
@@ -175,7 +181,13 @@ def test_the_plugin_s_step_time_is_the_scheduled_one_and_what_was_lost(engine: E
     ("asked", "named"),
     [
         ({"logprobs": 1}, "log-probabilities: not simulated"),
+        ({"prompt_logprobs": 1}, "log-probabilities: not simulated"),
+        ({"use_beam_search": True, "n": 2}, "log-probabilities: not simulated"),
         ({"structured_outputs": {"choice": ["a", "b"]}}, "structured output: not simulated"),
+        ({"response_format": {"type": "json_object"}}, "structured output: not simulated"),
+        ({"allowed_token_ids": [5]}, "a choice of tokens"),
+        ({"logit_bias": {"5": 1.0}}, "logit_bias"),  # with a drafter vLLM itself refuses it
+        ({"bad_words": ["x"]}, "a choice of tokens"),
         ({"vllm_xargs": {"twin_text": "verse"}}, "the class of text 'verse': not simulated"),
     ],
     ids=str,
@@ -202,6 +214,22 @@ def test_an_engine_that_cannot_be_simulated_does_not_start(plugin: Path, twin: P
     )
     assert ended.returncode == 1
     assert 'the served name must say "simulated", and llama-8b does not; LoRA: not simulated' in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["out-of-memory-at-the-start", "no-memory-for-the-cache", "core-died", "out-of-memory-stock"]
+)
+def test_a_fault_ends_an_engine_as_it_did_when_its_end_was_kept(
+    plugin: Path, twin: Path, tmp_path: Path, name: str
+) -> None:
+    """So what the operator's tests read is what engines say."""
+    found = end_of(FAULTS[name], plugin, twin, tmp_path)
+    assert without_processes(what_outrider_says(found)) == without_processes(what_outrider_says(stored(name)))
+
+
+def without_processes(said: str) -> str:
+    """vLLM names those of its processes that had ended by then: the one that failed is there or not."""
+    return re.sub(r"proc\(s\): \{.*?\}", "proc(s): {}", said)
 
 
 def test_drafts_of_full_length_take_their_time_at_every_k(engine: Engine, term: int) -> None:
@@ -262,6 +290,39 @@ def test_a_preempted_request_goes_on_with_its_own_text(small_engine: Engine) -> 
     # The plugin counts what is computed again, vLLM's counter of prompts does not.
     assert set(counted.disagreements()) == {"outrider:prefill_tokens_total"}
     assert [choice["text"] for choice in answer["choices"]] == alone
+
+
+def test_a_core_that_hangs_answers_nobody_and_passes_for_healthy(small_engine: Engine) -> None:
+    """As vLLM's does, so nothing restarts it. Last of these engines, since nothing wakes it up."""
+    behave(small_engine, faults={"hang": {}})
+    with ThreadPoolExecutor(1) as pool, httpx.Client(base_url=small_engine.url, trust_env=False) as client:
+        request = pool.submit(client.post, "/v1/completions", json=completion_body(5, "x"), timeout=2)
+        with pytest.raises(httpx.ReadTimeout):
+            request.result()
+        with pytest.raises(EngineUnreachable, match="timeout"):
+            asyncio.run(_state(small_engine))
+        assert client.get("/health").status_code == 200
+        exported = client.get("/metrics", timeout=REQUEST_SECONDS).text
+    assert "vllm:generation_tokens_total" in exported
+    assert "outrider:steps_total" not in exported
+
+
+async def _state(engine: Engine) -> EngineState:
+    """As the operator asks for it."""
+    client = EngineClient(timeout_seconds=2)
+    try:
+        return await client.state(EngineAddress(engine.url, POD_UID, KEY))
+    finally:
+        await client.aclose()
+
+
+def test_a_slow_start_takes_so_much_longer(plugin: Path, twin: Path, tmp_path: Path) -> None:
+    """The pod has its address and does not listen; the operator pushes once it does."""
+    launch = twin_launch(plugin, twin, settings={"engine": "h100_8b", "faults": {"start_seconds": 12}})
+    began = time.monotonic()
+    with running_engine(plugin, tmp_path, launch) as engine:
+        assert time.monotonic() - began > 12
+        assert engine.first_state["selfTest"]["state"] == "Passed"  # type: ignore[index]
 
 
 def test_a_k_that_crashes_ends_the_first_start_and_is_refused_by_the_next(

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 
 from engine_image.build import UV
+from outrider.plan.runtimes.vllm.runner import TablePlace
 from tests.contract.engine import (
     CANDIDATES,
     DRAFT_MODEL,
@@ -44,6 +45,7 @@ def twin_launch(
     names: tuple[str, ...] = (SIMULATED_NAME, SERVED_NAME),
     flags: tuple[str, ...] = (),
     candidates: Sequence[int] = CANDIDATES,
+    table: TablePlace = TablePlace.PLUGIN,
     entry: Sequence[str] = Launch().entry,
     **variables: str,
 ) -> Launch:
@@ -52,6 +54,7 @@ def twin_launch(
     return Launch(
         speculation=speculation,
         candidates=candidates,
+        table=table,
         entry=entry,
         flags=("--served-model-name", *names, *flags),
         variables={"PYTHONPATH": f"{plugin}:{twin}", "OUTRIDER_TWIN": told, **variables},

@@ -39,7 +39,7 @@ class Core:
         self._faults, self._time_factor = settings.faults, settings.time_factor
         self._batch = Batch(Texts(description.curves(), settings.shares(), settings.seed))
         self._pace = Pace(slack=settings.slack_seconds)
-        self._began, self._source = now, description.source
+        self._began, self._title = now, description.title
 
     def forget(self, output: Any) -> None:
         """Leave out the requests that have finished by a scheduler's output."""
@@ -68,4 +68,4 @@ class Core:
     def report(self, *, asynchronous: bool) -> Report:
         """What it tells of itself; see `report`."""
         lateness = self._pace.lateness()
-        return report(self._source, lateness, time_factor=self._time_factor, asynchronous=asynchronous)
+        return report(self._title, lateness, time_factor=self._time_factor, asynchronous=asynchronous)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from importlib import resources
 from typing import Annotated, Self
@@ -15,6 +16,8 @@ from outrider_twin.throughput import Throughput, survival_from
 
 DEFAULT_TEXT = "default"
 """The only class of text of an engine that names none."""
+
+UNNAMED = "a description without a name"
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -97,11 +100,13 @@ class ThroughputEntry(BaseModel):
 class Description(_Border):
     """One GPU with one model. Exactly one of ``step_time`` and ``throughput``.
 
+    name: by which it is told of. source: of the figures.
     survival: by class of text, the share of drafts of which position j was accepted; never rising.
     kv_tokens: how many tokens the cache holds.
     idle_tax: by so much longer takes a step at K=0 where a drafter is loaded, relative; for a step time.
     """
 
+    name: str = ""
     source: str = ""
     step_time: StepTimeEntry | None = None
     throughput: ThroughputEntry | None = None
@@ -119,6 +124,11 @@ class Description(_Border):
             if list(shares) != sorted(shares, reverse=True):
                 raise ValueError(f"survival.{name} must not rise")
         return self
+
+    @property
+    def title(self) -> str:
+        """What an engine says that it is; never empty, since an empty word would pass for an engine's."""
+        return self.name or self.source or UNNAMED
 
     def timing(self, *, drafter: bool) -> Timing:
         """Step times with or without a drafter."""
@@ -149,4 +159,4 @@ def load_shipped(name: str) -> Description:
     if name not in shipped():
         raise ValueError(f"no engine {name!r}, there are: {', '.join(shipped())}")
     file = resources.files("outrider_twin") / "engines" / f"{name}.json"
-    return Description.model_validate_json(file.read_text(encoding="utf-8"))
+    return Description.model_validate({**json.loads(file.read_text(encoding="utf-8")), "name": name})

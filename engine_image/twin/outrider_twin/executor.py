@@ -14,14 +14,14 @@ import threading
 import time
 from concurrent.futures import Future
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from vllm.v1.executor.abstract import Executor
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, DraftTokenIds, ModelRunnerOutput
 
 from outrider_twin.core import Core, Planned
-from outrider_twin.faults import Kind
+from outrider_twin.faults import Kind, NoStart
 from outrider_twin.report import Report
 from outrider_twin.settings import VARIABLE, Behaviour, parse_settings
 
@@ -98,6 +98,11 @@ class TwinExecutor(Executor):  # type: ignore[misc]
 
     def determine_available_memory(self) -> list[int]:
         """Bytes for as many tokens as the description says, whatever the model's shape."""
+        no_start = self._settings.faults.no_start
+        if no_start is NoStart.OUT_OF_MEMORY:
+            _run_out_of_memory()
+        if no_start is NoStart.NO_CACHE:
+            return [0]
         (specs,) = self.get_kv_cache_specs()
         block = sum(spec.page_size_bytes for spec in specs.values())
         blocks = -(-self._settings.description().kv_tokens // self.cache_config.block_size)
@@ -182,7 +187,11 @@ def _suffer(fault: Kind) -> None:
     if fault is Kind.HANG:
         threading.Event().wait()
     if fault is Kind.OUT_OF_MEMORY:
-        from torch import OutOfMemoryError
-
-        raise OutOfMemoryError("CUDA out of memory (simulated). Tried to allocate 2.00 GiB.")
+        _run_out_of_memory()
     raise RuntimeError("a drafter failed (simulated)")
+
+
+def _run_out_of_memory() -> NoReturn:
+    from torch import OutOfMemoryError
+
+    raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB (simulated).")

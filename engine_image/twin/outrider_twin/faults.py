@@ -22,6 +22,15 @@ class Kind(StrEnum):
     """The GPU has no memory left for it."""
 
 
+class NoStart(StrEnum):
+    """Why an engine does not start."""
+
+    OUT_OF_MEMORY = "out_of_memory"
+    """The GPU has no memory left when vLLM measures how much a step takes."""
+    NO_CACHE = "no_cache"
+    """All goes into the weights: vLLM finds no memory for the KV cache."""
+
+
 class Trigger(BaseModel):
     """In which steps something happens: where all that is named holds. Nothing named: in the next one.
 
@@ -45,7 +54,7 @@ class Faults(BaseModel):
     """All faults of an engine.
 
     draft_full_length: it drafts the configured number of tokens, whatever K the step has.
-    start_seconds: the start takes so much longer.
+    start_seconds: the start takes so much longer. no_start: the start fails, each time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,6 +65,7 @@ class Faults(BaseModel):
     out_of_memory: Trigger | None = None
     draft_full_length: bool = False
     start_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    no_start: NoStart | None = None
 
     def strikes(self, load: Load, step: int) -> Kind | None:
         """What becomes of a step; None for an ordinary one."""

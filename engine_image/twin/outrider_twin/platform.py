@@ -55,7 +55,7 @@ class TwinPlatform(CpuPlatform):  # type: ignore[misc]
             os.environ[PRELOAD] = preload
         vllm_config.scheduler_config.async_scheduling = asynchronous
         vllm_config.parallel_config.distributed_executor_backend = EXECUTOR
-        vllm_config.additional_config = {**vllm_config.additional_config, TOLD: settings.description().source}
+        vllm_config.additional_config = {**vllm_config.additional_config, TOLD: settings.description().title}
 
     @classmethod
     def validate_request(cls, processed_inputs: Any, params: Any) -> None:

@@ -21,7 +21,7 @@ class Report(TypedDict):
 
 
 def report(name: str, lateness: Lateness, *, time_factor: float, asynchronous: bool) -> Report:
-    """name: where the step times come from. asynchronous: whether vLLM schedules ahead of the results."""
+    """name: of the description. asynchronous: whether vLLM schedules ahead of the results."""
     return Report(
         engine=name,
         asynchronous=asynchronous,

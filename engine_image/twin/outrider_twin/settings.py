@@ -87,6 +87,12 @@ class Behaviour(_Border):
     time_factor: Factor | None = None
     faults: Faults | None = None
 
+    @model_validator(mode="after")
+    def _check_faults(self) -> Self:
+        if self.faults and (self.faults.start_seconds or self.faults.no_start):
+            raise ValueError("faults: the start of an engine that runs is over")
+        return self
+
 
 class SettingsError(ValueError):
     """Settings that cannot be used; the message names the place."""

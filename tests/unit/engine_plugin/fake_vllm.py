@@ -3,8 +3,10 @@ attaching changes them."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,15 +14,38 @@ from outrider_engine.attach import attach
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS
 
 
+class CUDAGraphMode(Enum):
+    """Some of vLLM's; without graphs it is false."""
+
+    NONE = 0
+    PIECEWISE = 1
+    FULL_AND_PIECEWISE = (2, 1)
+
+    def __bool__(self) -> bool:
+        return self is not CUDAGraphMode.NONE
+
+
 def some_config(**overrides: object) -> SimpleNamespace:
     """The part of vLLM's configuration that is read."""
-    speculation = SimpleNamespace(method="draft_model", num_speculative_tokens=5, parallel_drafting=False)
+    speculation = SimpleNamespace(
+        method="draft_model",
+        num_speculative_tokens=5,
+        parallel_drafting=False,
+        draft_model_config=SimpleNamespace(max_model_len=4096),
+    )
+    scheduling = SimpleNamespace(
+        max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=8192, async_scheduling=False
+    )
     values: dict[str, object] = {
         "speculative_config": speculation,
-        "scheduler_config": SimpleNamespace(max_num_seqs=MAX_NUM_SEQS),
+        "scheduler_config": scheduling,
+        "model_config": SimpleNamespace(is_multimodal_model=False, max_model_len=512),
         "parallel_config": SimpleNamespace(data_parallel_size=1),
+        "cache_config": SimpleNamespace(num_gpu_blocks=1000, block_size=16),
         "use_v2_model_runner": False,
         "additional_config": {},
+        "kv_transfer_config": None,
+        "compilation_config": SimpleNamespace(cudagraph_mode=CUDAGraphMode.FULL_AND_PIECEWISE),
     }
     return SimpleNamespace(**(values | overrides))
 
@@ -66,13 +91,25 @@ def prompts(*names: str, tokens: int = 50) -> Plan:
 class Engine:
     """An engine core with its scheduler, and the plugin attached."""
 
-    def __init__(self, vllm_config: object, *, log_stats: bool = True) -> None:
+    def __init__(
+        self,
+        vllm_config: object,
+        *,
+        log_stats: bool = True,
+        launched: Sequence[int] | None = LAUNCHED,
+    ) -> None:
         class Scheduler:
             def __init__(self, vllm_config: object) -> None:
                 self.vllm_config = vllm_config
-                self.dynamic_sd_lookup: list[int] | None = list(LAUNCHED)
+                self.dynamic_sd_lookup = None if launched is None else list(launched)
                 self.log_stats = log_stats
                 self.work_left = True
+                group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=16))
+                self.kv_cache_config = SimpleNamespace(kv_cache_groups=[group])
+                self.kv_cache_manager = SimpleNamespace(get_block_ids=lambda _: ([],))
+                self.requests: dict[str, Any] = defaultdict(
+                    lambda: SimpleNamespace(all_token_ids=list(range(4096)))
+                )
 
             def schedule(self, plan: Plan, throttle_prefills: bool = False) -> Any:
                 return scheduler_output(plan, self.dynamic_sd_lookup, throttle_prefills)
@@ -121,12 +158,15 @@ def scheduler_output(plan: Plan, lookup: list[int] | None, throttled: bool) -> S
     k = 5 if lookup is None or not plan.tokens else lookup[len(plan.tokens)]
     return SimpleNamespace(
         scheduled_new_reqs=[
-            SimpleNamespace(req_id=name, num_computed_tokens=computed) for name, computed in plan.new.items()
+            SimpleNamespace(req_id=name, num_computed_tokens=computed, block_ids=([],))
+            for name, computed in plan.new.items()
         ],
         scheduled_cached_reqs=SimpleNamespace(
             req_ids=cached,
             num_computed_tokens=[plan.computed[name] for name in cached],
             num_output_tokens=[plan.outputs[name] for name in cached],
+            new_block_ids=[None] * len(cached),
+            resumed_req_ids=set(),
         ),
         num_scheduled_tokens=dict(plan.tokens),
         total_num_scheduled_tokens=sum(plan.tokens.values()),

@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
+from outrider_engine.attach import K0_VARIABLE, MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
 from outrider_engine.control import Push
 from outrider_engine.core import EngineCoreControl
+from outrider_engine.drafter import ORDER
+from outrider_engine.following import Order
+from outrider_engine.late_table import CANDIDATES_VARIABLE
 from outrider_engine.plugin import register
 from outrider_engine.probe import Slice
 from outrider_engine.table import Table
 from tests.unit.engine_plugin import fake_vllm
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS, STATIC, a_probe, a_push
-from tests.unit.engine_plugin.fake_vllm import Engine, Plan, decoding, prompts, some_config
+from tests.unit.engine_plugin.fake_vllm import CUDAGraphMode, Engine, Plan, decoding, prompts, some_config
 
 
 def put(engine: Engine, push: Push) -> dict[str, Any]:
@@ -45,6 +48,41 @@ def test_the_static_table_is_in_force_at_the_first_step() -> None:
     assert Engine(some_config()).lookup() == list(STATIC.dense(MAX_NUM_SEQS))
 
 
+def test_an_engine_launched_without_a_table_gets_one_for_its_candidates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CANDIDATES_VARIABLE, "0,2,5")
+    engine = Engine(some_config(), launched=None)
+    assert engine.lookup() == list(STATIC.dense(MAX_NUM_SEQS))
+    told = engine.core.outrider_get_state()
+    assert (told["capturedK"], told["liveTuning"]["possible"]) == ([0, 2, 5], True)
+
+
+def test_a_table_of_the_launch_is_kept_whatever_the_candidates_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CANDIDATES_VARIABLE, "0,2,5")
+    told = Engine(some_config()).core.outrider_get_state()
+    assert told["capturedK"] == [0, 1, 2, 3, 5]
+
+
+def test_candidates_of_another_launch_leave_the_engine_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CANDIDATES_VARIABLE, "0,3")
+    engine = Engine(some_config(), launched=None)
+    assert engine.lookup() is None
+    assert "OUTRIDER_CANDIDATES=0,3" in engine.core.outrider_get_state()["liveTuning"]["reason"]
+
+
+@pytest.mark.parametrize(("several", "possible"), [(False, True), (True, False)])
+def test_on_v2_a_model_of_several_prediction_modules_cannot_be_tuned(several: bool, possible: bool) -> None:
+    speculation = SimpleNamespace(
+        method="mtp",
+        num_speculative_tokens=5,
+        parallel_drafting=False,
+        use_multi_module_mtp=lambda: several,
+    )
+    engine = Engine(some_config(speculative_config=speculation, use_v2_model_runner=True))
+    assert engine.core.outrider_get_state()["liveTuning"]["possible"] is possible
+
+
 def test_the_utility_methods_set_and_tell_the_table() -> None:
     engine = Engine(some_config())
     answer = put(engine, a_push(term=2, epoch=3))
@@ -53,6 +91,14 @@ def test_the_utility_methods_set_and_tell_the_table() -> None:
     assert (told["term"], told["epoch"], told["schedule"]) == (2, 3, [{"numSpeculativeTokens": 3}])
     assert (told["engineVersion"], told["method"], told["runner"]) == ("0.32.0", "draft_model", "V1")
     assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"), [(CUDAGraphMode.PIECEWISE, "PIECEWISE"), (CUDAGraphMode.NONE, None)]
+)
+def test_the_state_names_the_cuda_graphs(mode: CUDAGraphMode, told: str | None) -> None:
+    engine = Engine(some_config(compilation_config=SimpleNamespace(cudagraph_mode=mode)))
+    assert engine.core.outrider_get_state()["cudaGraphs"] == told
 
 
 def test_the_answer_crosses_a_process_border() -> None:
@@ -270,3 +316,45 @@ def test_a_scheduler_without_control_tells_an_empty_measurement() -> None:
     assert engine.core.outrider_get_measurement()["cells"] == []
     assert engine.core.outrider_begin_self_test() == []
     engine.core.outrider_end_self_test("no control")
+
+
+# The drafter.
+
+
+def orders(engine: Engine, *plans: Plan) -> list[Any]:
+    return [getattr(engine.step(plan), ORDER, None) for plan in plans]
+
+
+def test_with_k_0_a_step_that_only_decodes_is_ordered_to_go_without_the_drafter() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(0)))
+    assert orders(engine, prompts("a"), decoding("a", context=50)) == [None, Order(skip=True)]
+    put(engine, a_push(epoch=2))
+    assert orders(engine, decoding("a", context=51)) == [Order(missed={"a": (50, [50])})]
+    told = engine.core.outrider_get_measurement()
+    assert (told["drafterStepsSkipped"], told["drafterTokensCaughtUp"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("k0", "order"), [("Sync", None), ("Auto", Order(skip=True)), ("Skip", Order(skip=True))]
+)
+def test_the_launch_says_whether_steps_go_without_the_drafter(
+    monkeypatch: pytest.MonkeyPatch, k0: str, order: Order | None
+) -> None:
+    monkeypatch.setenv(K0_VARIABLE, k0)
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(0)))
+    assert orders(engine, decoding("a")) == [order]
+
+
+def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(0)))
+    monkeypatch.delattr(engine.core.scheduler.kv_cache_manager, "get_block_ids")
+    assert orders(engine, decoding("a"), decoding("a")) == [None, None]
+    told = engine.core.outrider_get_measurement()
+    assert (told["hookFailures"], told["drafterStepsSkipped"]) == (1, 0)
+    assert "the drafter's hook failed" in told["state"]["problems"][0]
+    assert told["state"]["liveTuning"]["possible"]

@@ -177,6 +177,13 @@ async def test_no_token_of_a_failing_call_reaches_the_answer(caplog: pytest.LogC
     assert "did not take the request" in caplog.text
 
 
+def test_an_engine_core_that_ended_unasked_has_died() -> None:
+    client = a_client(FakeEngineCore())
+    assert not EngineCores(client).died
+    client.errored = True
+    assert EngineCores(client).died
+
+
 def test_the_end_of_the_engine_client_is_told_before_it_begins() -> None:
     events: list[object] = []
     client = SimpleNamespace(shutdown=lambda timeout: events.append(timeout))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider_engine.launch import API_SERVER, EXIT_CONFIG, TERMINATION_LOG_VARIABLE, main
+from outrider_engine.last_words import TERMINATION_LOG_VARIABLE
+from outrider_engine.launch import API_SERVER, EXIT_CONFIG, main
 
 
 @pytest.fixture

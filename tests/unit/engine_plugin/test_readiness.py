@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from outrider_engine.attempts import Attempts
-from outrider_engine.readiness import self_test
+from outrider_engine.readiness import CoreHangs, self_test
 from outrider_engine.selftest import SelfTest, SelfTestState, Trial
 from outrider_engine.state import State, unavailable
 from tests.unit.engine_plugin.factories import CANDIDATES
@@ -29,6 +29,7 @@ class FakeEngines:
         self.closed = False
         self.running_for = 0
         self.hangs = False
+        self.hangs_for_good_at: int | None = None
         self.dead = False
         self.short = 0
 
@@ -44,6 +45,8 @@ class FakeEngines:
         self.current = k
 
     async def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
+        if k == self.hangs_for_good_at:
+            await asyncio.Event().wait()
         assert fault or (k == self.current and len(tokens) == TOKENS)
         if self.dead:
             raise ConnectionError("EngineDeadError")
@@ -53,7 +56,7 @@ class FakeEngines:
         self.closed = fault is None
 
     async def generate(self, prompt: list[int], tokens: int) -> list[int]:
-        if self.hangs:
+        if self.hangs or self.current == self.hangs_for_good_at:
             await asyncio.Event().wait()
         if self.current in self.faults:
             self.dead = isinstance(self.faults[self.current], ConnectionError)
@@ -125,6 +128,21 @@ async def test_a_k_that_ended_the_engine_is_not_tried_at_the_next_start(tmp_path
     again = FakeEngines()
     await self_test(again, Attempts(file))
     assert again.verdicts[2] is not None
+
+
+async def test_a_core_that_answers_nothing_any_more_ends_the_engine_and_the_next_start_leaves_its_k_out(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "trials.json"
+    hanging = FakeEngines()
+    hanging.hangs_for_good_at = 2
+    with pytest.raises(CoreHangs, match="tried K=2: no answer within 0 s, and nothing for 0 s more"):
+        await self_test(hanging, Attempts(file), trial_seconds=0.01, answer_seconds=0.01)
+
+    restarted = FakeEngines()
+    await self_test(restarted, Attempts(file))
+    assert "earlier start" in str(restarted.verdicts[2])
+    assert restarted.closed
 
 
 async def test_a_trial_that_ends_is_not_remembered(tmp_path: Path) -> None:

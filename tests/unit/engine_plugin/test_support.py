@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from outrider_engine.support import Response, Runner, obstacle, parse_version, response
+from outrider_engine.support import (
+    K0,
+    EngineFacts,
+    Response,
+    Runner,
+    obstacle,
+    parse_version,
+    response,
+    skips,
+)
 from tests.unit.engine_plugin.factories import some_facts
 
 
@@ -60,3 +69,51 @@ def test_an_engine_without_a_table_is_told_how_it_was_launched() -> None:
     reason = obstacle(some_facts(), has_table=False)
     assert reason is not None
     assert "num_speculative_tokens_per_batch_size" in reason
+
+
+# Leaving the drafter out while K is 0.
+
+
+@pytest.mark.parametrize("k0", [K0.AUTO, K0.SKIP])
+def test_a_draft_model_can_be_left_out(k0: K0) -> None:
+    assert skips(some_facts(), k0)
+
+
+def test_sync_leaves_no_drafter_out() -> None:
+    assert not skips(some_facts(), K0.SYNC)
+
+
+def test_what_was_not_run_yet_is_skipped_only_on_request() -> None:
+    facts = replace(some_facts(), async_scheduling=True)
+    assert (skips(facts, K0.AUTO), skips(facts, K0.SKIP)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        some_facts(method="eagle3"),
+        some_facts(method="ngram"),
+        some_facts(method=None),
+        some_facts(runner=Runner.V2),
+        some_facts(data_parallel_size=2),
+        replace(some_facts(), parallel_drafting=True),
+        replace(some_facts(), multimodal=True),
+        replace(some_facts(), shares_cache=True),
+        replace(some_facts(), simulated="an H100"),
+        replace(some_facts(), engine_version="0.99.0"),
+    ],
+    ids=[
+        "EAGLE",
+        "n-gram",
+        "none",
+        "V2",
+        "ranks",
+        "parallel",
+        "images",
+        "shared cache",
+        "stand-in",
+        "another vLLM",
+    ],
+)
+def test_a_drafter_that_cannot_catch_up_follows_every_step(facts: EngineFacts) -> None:
+    assert not skips(facts, K0.SKIP)

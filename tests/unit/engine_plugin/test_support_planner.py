@@ -9,7 +9,6 @@ import pytest
 from outrider.api.methods import TRAITS, Method, Tunability
 from outrider.plan.runtimes.vllm import matrix
 from outrider.plan.runtimes.vllm.arguments import speculative_config
-from outrider.plan.runtimes.vllm.environment import environment
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, unsupported_reason
 from outrider_engine import support
 from tests.unit.plan.factories import a_model
@@ -59,17 +58,16 @@ def test_both_give_the_same_response_for_every_version(method: Method, runner: m
 def test_the_engine_can_be_tuned_exactly_where_the_operator_says_so(
     method: Method, version: matrix.Version, ranks: int
 ) -> None:
-    runner = ENGINE_METHODS[method].runner
-    assert runner is not None
+    """On V1, where the operator launches whatever V2 cannot tune."""
     supported = unsupported_reason(method, f"{matrix.version_text(version)}.0") is None
     operator_tunes = supported and TRAITS[method].tunability is Tunability.LIVE and ranks == 1
-    reason = support.obstacle(facts(method, RUNNERS[runner], version, ranks), has_table=True)
+    reason = support.obstacle(facts(method, support.Runner.V1, version, ranks), has_table=True)
     assert (reason is None) is operator_tunes
 
 
 @pytest.mark.parametrize("method", [m for m in DRAFTING if TRAITS[m].tunability is Tunability.LIVE])
 def test_what_the_planner_launches_is_what_was_compared(method: Method) -> None:
-    """The configuration and the runner of a real pod, not only their entries in the registry."""
+    """The configuration of a real pod, not only its entry in the registry."""
     drafter = {} if method is Method.NGRAM else {"drafter": {"uri": "hf://org/drafter"}}
     spec = a_model(method=method.value, speculation=drafter).spec
     config = speculative_config(spec, max_num_seqs=64)
@@ -77,9 +75,13 @@ def test_what_the_planner_launches_is_what_was_compared(method: Method) -> None:
     parallel = config.get("parallel_drafting", False) is True
     launched = support.variant(str(config["method"]), parallel_drafting=parallel)
     assert launched == name_in_the_engine(method)
-    assert environment(spec, stock=False)["VLLM_USE_V2_MODEL_RUNNER"] == ENGINE_METHODS[method].runner
 
 
 def test_the_plugin_has_no_row_that_the_planner_cannot_make_but_these() -> None:
     reachable = {name_in_the_engine(method) for method in DRAFTING}
-    assert set(support.MATRIX) - reachable == {"ngram_gpu", "extract_hidden_states", "eagle+parallel"}
+    assert set(support.MATRIX) - reachable == {
+        "ngram_gpu",
+        "extract_hidden_states",
+        "eagle+parallel",
+        "mtp+modules",
+    }

@@ -39,4 +39,4 @@ def test_the_stand_in_has_the_throughputs_and_the_acceptance_that_were_measured(
 )
 def test_a_verdict_needs_a_machine_that_had_time(rate: float, late: float, found: str) -> None:
     pairs = [Pair(a_cell(), a_cell(rate=100.0), 0.0), Pair(a_cell(), a_cell(rate=rate), late)]
-    assert verdict(pairs, largest_error=0.03, most_late=0.01) == found
+    assert verdict(pairs, largest_error=0.03) == found

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from outrider_twin.faults import Faults, Kind, Trigger
 from outrider_twin.load import Load
+from outrider_twin.settings import Behaviour
 from tests.unit.twin.factories import a_load
 
 LOADS = st.builds(a_load, k=st.integers(0, 8), batch=st.integers(1, 64))
@@ -44,6 +45,12 @@ def test_a_trigger_holds_where_all_of_it_does(trigger: Trigger, hit: bool) -> No
 def test_full_length_drafting_ignores_the_k_of_a_step() -> None:
     assert Faults().drafted(2, 5) == 2
     assert Faults(draft_full_length=True).drafted(2, 5) == 5
+
+
+@pytest.mark.parametrize("faults", [{"no_start": "no_cache"}, {"start_seconds": 1}], ids=str)
+def test_the_start_of_an_engine_that_runs_can_no_longer_fail(faults: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="the start of an engine that runs is over"):
+        Behaviour.model_validate({"faults": faults})
 
 
 def test_a_misspelt_fault_is_refused() -> None:

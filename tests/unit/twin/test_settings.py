@@ -9,6 +9,8 @@ import pytest
 from outrider_twin.settings import Settings, SettingsError, parse_settings
 from tests.unit.twin.factories import some_settings
 
+BARE = {"step_time": {"fixed": 0.01}, "kv_tokens": 100}
+
 
 def test_a_name_alone_is_a_shipped_engine() -> None:
     settings = parse_settings(" h100_8b ")
@@ -21,6 +23,22 @@ def test_equal_shares_of_all_classes_unless_said_otherwise() -> None:
     assert parse_settings("h100_8b").shares() == tuple((name, 1.0) for name in names)
     told = parse_settings('{"engine": "h100_8b", "texts": {"gsm8k": 2, "cnn": 1}}')
     assert told.shares() == (("cnn", 1.0), ("gsm8k", 2.0))
+
+
+@pytest.mark.parametrize(
+    ("told", "title"),
+    [
+        ("h100_8b", "h100_8b"),
+        ({"engine": "h100_8b", "idle_tax": 0.1}, "h100_8b"),
+        ({"engine": {**BARE, "name": "mine", "source": "a stopwatch"}}, "mine"),
+        ({"engine": {**BARE, "source": "a stopwatch"}}, "a stopwatch"),
+        ({"engine": BARE}, "a description without a name"),
+    ],
+    ids=str,
+)
+def test_every_stand_in_has_a_word_for_what_it_is(told: object, title: str) -> None:
+    settings = parse_settings(told if isinstance(told, str) else json.dumps(told))
+    assert settings.description().title == title
 
 
 def test_what_is_said_instead_of_the_description_counts() -> None:

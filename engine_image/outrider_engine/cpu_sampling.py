@@ -1,0 +1,75 @@
+"""Sampled answers on a CPU come from the target's own distribution, with drafts as without.
+
+Source: vLLM 0.26 to 0.33. `vllm.utils.cpu_triton_utils._expand_kernel_impl` spreads a value per request over
+the request's draft tokens, but for tensors of other types than int64 it writes into a copy that nobody
+reads. Temperature, top-p and top-k of drafts are then whatever the memory held. Greedy requests do not come
+this way, and on a GPU it is another kernel.
+
+`vllm.v1.sample.ops.topk_topp_sampler.apply_top_k_only` takes a maximum over the drafts of a step, and fails
+where a step has none, such as one that reads a prompt. That would end the engine at the first request with
+top-k and without top-p.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+_MENDED = "_outrider_mended"
+
+
+def mend_on_cpu() -> None:
+    """Replace vLLM's functions before its worker takes hold of them. Other platforms are left alone.
+
+    Raises:
+        ImportError, AttributeError: this vLLM lacks what the mend stands on.
+    """
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        import vllm.utils.cpu_triton_utils as kernels
+        import vllm.v1.sample.ops.topk_topp_sampler as sampler
+
+        mend(kernels)
+        mend_top_k(sampler)
+
+
+def mend(kernels: Any) -> None:
+    """Let each draft have the parameters of its request. More often than once does no harm."""
+    kernels._expand_kernel_impl = expand
+    # Until 0.30 the module itself wraps the function for those who read it.
+    wrapper = getattr(kernels, "expand_kernel", None)
+    if wrapper is not None:
+        wrapper.func = expand
+
+
+def mend_top_k(sampler: Any) -> None:
+    """Keep steps without drafts from vLLM's top-k. More often than once does no harm."""
+    original: Callable[[Any, Any], Any] = sampler.apply_top_k_only
+    if hasattr(original, _MENDED):
+        return
+
+    @functools.wraps(original)
+    def apply_top_k_only(logits: Any, k: Any) -> Any:
+        return original(logits, k) if len(k) else logits
+
+    setattr(apply_top_k_only, _MENDED, True)
+    sampler.apply_top_k_only = apply_top_k_only
+
+
+def expand(
+    output: Any,
+    input_val: Any,
+    cu_num_tokens: Any,
+    replace_from: int,
+    replace_to: int,
+    MAX_NUM_TOKENS: int | None = None,  # noqa: ARG001, N803  the signature is that of the kernel
+) -> None:
+    """Write the value of each request to all of its tokens, with ``replace_to`` for ``replace_from``.
+
+    cu_num_tokens: where the tokens of each request end.
+    """
+    lengths = cu_num_tokens.diff(prepend=cu_num_tokens.new_zeros(1))
+    values = input_val.masked_fill(input_val == replace_from, replace_to)
+    output[: cu_num_tokens[-1]] = values.repeat_interleave(lengths)

@@ -1,0 +1,205 @@
+"""When the drafter of an engine is left out of a step, and when it reads what it missed.
+
+A drafter keeps a KV cache of its own, so vLLM has it run with K=0, too. Here steps that only decode with
+K=0 go without it. What it missed is read in one pass: before it drafts again, and whenever it has missed
+`MOST_BEHIND` tokens of the running requests. So it drafts for requests that it knows whole. Prompts
+always pass the drafter.
+
+Blocks of the KV cache outlive their requests and serve others as a prefix, with what the drafter missed
+in them. So the blocks are remembered, and a request that takes one over has missed it, too.
+
+Pure but for its own books. Everything runs on the engine core's thread. A position counts the tokens of
+a request from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+MOST_BEHIND = 2048
+"""Tokens of all running requests that the drafter may have missed: a short prompt's worth of work."""
+
+LARGEST_POSITION = 2**53
+
+BlockIds: TypeAlias = Sequence[Sequence[int]]
+"""Blocks of one request in the order of its tokens, by group of the KV cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the drafter does in one step besides what vLLM asks of it.
+
+    skip: it does not run.
+    missed: by request, the position of the first token that it reads before it drafts, and the tokens.
+    """
+
+    skip: bool = False
+    missed: Mapping[str, tuple[int, list[int]]] = field(default_factory=dict)
+
+
+class Step(Protocol):
+    """A step that was scheduled."""
+
+    @property
+    def num_speculative_tokens(self) -> int:
+        """The K that this step drafts."""
+        ...
+
+    @property
+    def only_decodes(self) -> bool:
+        """No request computes a token of its prompt, nor one that it had before a preemption."""
+        ...
+
+    @property
+    def drafter_can_run(self) -> bool:
+        """vLLM leaves the drafter out where a request nears the end of its context."""
+        ...
+
+    @property
+    def gone(self) -> Iterable[str]:
+        """Requests that ended since the step before."""
+        ...
+
+    @property
+    def computed(self) -> Mapping[str, int]:
+        """The requests of the step, with their tokens in the KV cache as it begins."""
+        ...
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """The tokens that each request computes."""
+        ...
+
+    @property
+    def begun(self) -> Mapping[str, BlockIds]:
+        """Requests in their first step, or in the first one after a preemption, with their blocks."""
+        ...
+
+    @property
+    def grown(self) -> Mapping[str, BlockIds]:
+        """Other requests that got blocks, with these."""
+        ...
+
+    def text(self, request_id: str, begin: int, end: int) -> list[int]:
+        """Tokens of a request, as far as they are known."""
+        ...
+
+    def blocks(self, request_id: str) -> BlockIds:
+        """All blocks of a request."""
+        ...
+
+
+class Following:
+    """What the drafter of one engine has missed.
+
+    block_sizes: tokens per block, by group of the KV cache.
+    most_tokens: that the drafter can read in one pass, each request's next token included.
+    most_drafts: that a request can verify in one step, besides its one token.
+    unsure: tokens by which a position may be too high, as drafts are still under verification.
+    """
+
+    def __init__(
+        self, *, block_sizes: Sequence[int], most_tokens: int, most_drafts: int, unsure: int = 0
+    ) -> None:
+        self.steps_skipped = 0
+        self.tokens_caught_up = 0
+        self._block_sizes = tuple(block_sizes)
+        self._most_tokens = most_tokens
+        self._most_behind = min(MOST_BEHIND, most_tokens // 2)
+        self._most_per_step = 1 + most_drafts
+        self._unsure = unsure
+        # By request: the first position missed, and where the last step began that missed some. Kept apart,
+        # so that a step without the drafter costs next to nothing per request.
+        self._begins: dict[str, int] = {}
+        self._latest: dict[str, int] = {}
+        self._behind = 0
+        self._blocks: set[int] = set()
+
+    def scheduled(self, step: Step) -> Order | None:
+        """What the drafter does in this step; None for what vLLM asks of it and no more."""
+        idle = step.num_speculative_tokens == 0 and step.only_decodes
+        if not (idle or self._begins or self._blocks):
+            return None
+        for request_id in step.gone:
+            self._forget(request_id)
+        self._take_over(step)
+        if not self._begins:
+            self._behind = 0
+        if idle and (order := self._skip(step)) is not None:
+            return order
+        if not self._begins:
+            return None
+        # With K=0 the drafter runs for the prompts: whoever begins learns what its prefix lacks.
+        prompts_only = step.num_speculative_tokens == 0 and not idle
+        names = step.begun if prompts_only else step.computed
+        return self._catch_up(step, names) if step.drafter_can_run else None
+
+    def _skip(self, step: Step) -> Order | None:
+        """Leave the drafter out, unless it would fall too far behind."""
+        computed, missing = step.computed, sum(step.tokens.values())
+        if self._behind + missing > self._most_behind and step.drafter_can_run:
+            return None
+        for name in computed.keys() - self._begins.keys():
+            begin = self._begins[name] = max(0, computed[name] - self._unsure)
+            self._blocks.update(self._from(step.blocks(name), begin))
+        self._latest.update(computed)
+        self._behind += missing
+        self.steps_skipped += 1
+        return Order(skip=True)
+
+    def _catch_up(self, step: Step, names: Iterable[str]) -> Order | None:
+        """Have it read what it missed of these requests of the step, as far as one pass goes."""
+        left = self._most_tokens
+        orders: dict[str, tuple[int, list[int]]] = {}
+        for name in names:
+            if name not in self._begins or left < 2:
+                continue
+            begin, end = self._begins[name], self._end(name, step.computed[name])
+            text = step.text(name, begin, min(end, begin + left - 1))
+            if not text:
+                continue
+            orders[name] = begin, text
+            left -= len(text) + 1
+            if begin + len(text) < end:
+                self._begins[name] = begin + len(text)
+            else:
+                self._forget(name)
+                self._blocks.difference_update(self._from(step.blocks(name), begin))
+        self.tokens_caught_up += sum(len(text) for _, text in orders.values())
+        self._behind = sum(self._end(name) - begin for name, begin in self._begins.items())
+        return Order(missed=orders) if orders else None
+
+    def _end(self, name: str, computed: int = LARGEST_POSITION) -> int:
+        """The position after the last one that the drafter missed, at most that where a step begins."""
+        return min(self._latest[name] + self._most_per_step, computed)
+
+    def _forget(self, name: str) -> None:
+        self._begins.pop(name, None)
+        self._latest.pop(name, None)
+
+    def _take_over(self, step: Step) -> None:
+        """Blocks that a request gets are new to it, or a prefix with what the drafter missed in it."""
+        for name, blocks in step.begun.items():
+            self._forget(name)
+            computed = step.computed[name]
+            for size, ids in zip(self._block_sizes, blocks, strict=True):
+                of_prefix = -(-computed // size)
+                missed = [index for index, block in enumerate(ids[:of_prefix]) if block in self._blocks]
+                if missed:
+                    self._begins[name] = min(missed[0] * size, self._begins.get(name, computed))
+                    latest = min(computed, (missed[-1] + 1) * size) - self._most_per_step
+                    self._latest[name] = max(latest, self._latest.get(name, latest))
+                self._blocks.difference_update(ids[of_prefix:])
+        for name, blocks in step.grown.items():
+            ids = [block for group in blocks for block in group]
+            if name in self._begins:
+                self._blocks.update(ids)
+            else:
+                self._blocks.difference_update(ids)
+
+    def _from(self, blocks: BlockIds, position: int) -> Collection[int]:
+        """The blocks that hold this position and later ones."""
+        sized = zip(self._block_sizes, blocks, strict=True)
+        return {block for size, ids in sized for block in ids[position // size :]}

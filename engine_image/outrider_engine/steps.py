@@ -1,0 +1,101 @@
+"""One step of vLLM's scheduler as `outrider_engine.following` sees it, and what that needs at the start.
+
+Source: vLLM 0.32.0, `vllm.v1.core.sched.output.SchedulerOutput`. Knows the inner names of the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from outrider_engine.following import BlockIds, Following
+from outrider_engine.prompts import prefill_tokens
+
+
+def following_of(scheduler: Any) -> Following:
+    """The books for a scheduler that was just made."""
+    config, groups = scheduler.vllm_config, scheduler.kv_cache_config.kv_cache_groups
+    limits, drafts = config.scheduler_config, config.speculative_config.num_speculative_tokens
+    return Following(
+        block_sizes=[group.kv_cache_spec.block_size for group in groups],
+        most_tokens=limits.max_num_batched_tokens,
+        most_drafts=drafts,
+        unsure=drafts if limits.async_scheduling else 0,
+    )
+
+
+class SchedulerStep:
+    """Implements `outrider_engine.following.Step` on what ``schedule`` gave. Read only as far as asked."""
+
+    def __init__(self, scheduler: Any, output: Any) -> None:
+        self._vllm_scheduler: Any = scheduler
+        self._vllm_output: Any = output
+
+    @property
+    def num_speculative_tokens(self) -> int:
+        """See `Step`."""
+        k: int = self._vllm_output.num_spec_tokens_to_schedule
+        return k
+
+    @property
+    def only_decodes(self) -> bool:
+        """See `Step`."""
+        return bool(self._vllm_output.num_scheduled_tokens) and prefill_tokens(self._vllm_output) == 0
+
+    @property
+    def drafter_can_run(self) -> bool:
+        """See `Step`."""
+        config: Any = self._vllm_scheduler.vllm_config.speculative_config
+        longest = max((computed + self.tokens[name] for name, computed in self.computed.items()), default=0)
+        room: int = config.draft_model_config.max_model_len
+        return longest + int(config.num_speculative_tokens) <= room
+
+    @property
+    def gone(self) -> Iterable[str]:
+        """See `Step`."""
+        gone: Iterable[str] = self._vllm_output.finished_req_ids
+        return gone
+
+    @cached_property
+    def computed(self) -> Mapping[str, int]:
+        """See `Step`."""
+        cached = self._vllm_output.scheduled_cached_reqs
+        found = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        return found | {new.req_id: new.num_computed_tokens for new in self._vllm_output.scheduled_new_reqs}
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """See `Step`."""
+        tokens: Mapping[str, int] = self._vllm_output.num_scheduled_tokens
+        return tokens
+
+    @cached_property
+    def begun(self) -> Mapping[str, BlockIds]:
+        """See `Step`."""
+        cached = self._vllm_output.scheduled_cached_reqs
+        resumed = {
+            name: blocks
+            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
+            if name in cached.resumed_req_ids
+        }
+        return resumed | {new.req_id: new.block_ids for new in self._vllm_output.scheduled_new_reqs}
+
+    @property
+    def grown(self) -> Mapping[str, BlockIds]:
+        """See `Step`."""
+        cached = self._vllm_output.scheduled_cached_reqs
+        return {
+            name: blocks
+            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
+            if blocks is not None and name not in cached.resumed_req_ids
+        }
+
+    def text(self, request_id: str, begin: int, end: int) -> list[int]:
+        """See `Step`."""
+        return list(self._vllm_scheduler.requests[request_id].all_token_ids[begin:end])
+
+    def blocks(self, request_id: str) -> BlockIds:
+        """See `Step`."""
+        blocks: BlockIds = self._vllm_scheduler.kv_cache_manager.get_block_ids(request_id)
+        return blocks

@@ -1,0 +1,170 @@
+"""What K=0 costs beside a draft model: ``python -m tests.bench.k0``, on a quiet machine.
+
+Three engines of the tiny models live side by side, and one of them works at a time: a stock vLLM without a
+drafter, K=0 with a drafter that follows every step, and K=0 with one that is left out. Each pair asks all
+three for the same texts, in an order that is drawn anew. Prompts are short and answers long, so decoding is
+nearly all there is; no text is asked for twice.
+
+Two figures of each run: seconds until the last answer, as clients see it, and vLLM's own mean time between
+two tokens of a request. The result, with the command that made it, goes to out/bench/k0/result.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.bench.k0.statistics import relative_cost
+from tests.contract.engine import Engine, Launch, install_plugin, running_engine
+from tests.contract.factories import a_constant, a_push
+from tests.contract.measuring import run_streams, scrape, settled
+
+REPORT = Path("out/bench/k0/result.json")
+MAX_NUM_SEQS = 32
+LONGEST_LEASE = 3600
+LATENCY_SUM, LATENCY_COUNT = (f"vllm:inter_token_latency_seconds_{part}" for part in ("sum", "count"))
+
+_FLAGS = ("--max-num-seqs", str(MAX_NUM_SEQS))
+STOCK, SYNC, SKIP = "no drafter", "K=0, Sync", "K=0, Skip"
+ARMS: Mapping[str, Launch] = {
+    STOCK: Launch(
+        speculation=None,
+        entry=("-m", "vllm.entrypoints.openai.api_server"),
+        flags=_FLAGS,
+        variables={"VLLM_PLUGINS": ""},
+    ),
+    SYNC: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Sync"}),
+    SKIP: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Skip"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One load on one engine. ``hook_share``: of the engine's time, in the plugin's hooks, if it has any."""
+
+    seconds: float
+    tokens_per_second: float
+    token_milliseconds: float
+    steps_skipped: float
+    hook_share: float | None
+
+
+def measure(engine: Engine, *, streams: int, tokens: int, name: str) -> Run:
+    """So many streams with one request each."""
+    before = scrape(engine)
+    began = time.perf_counter()
+    total = run_streams(engine, streams=streams, requests=1, max_tokens=tokens, name=name)
+    seconds = time.perf_counter() - began
+    seen = settled(engine, before=before, tokens=total)
+    busy = seen.total("outrider:step_seconds_total")
+    return Run(
+        seconds=seconds,
+        tokens_per_second=total / seconds,
+        token_milliseconds=1e3 * seen.total(LATENCY_SUM) / seen.total(LATENCY_COUNT),
+        steps_skipped=seen.total("outrider:drafter_steps_skipped_total"),
+        hook_share=seen.total("outrider:hook_seconds_total") / busy if busy else None,
+    )
+
+
+def hold_k0(engine: Engine, *, epoch: int) -> None:
+    """Renew the lease of a table that drafts nothing."""
+    table = a_push(term=1, epoch=epoch, schedule=a_constant(0), lease_seconds=LONGEST_LEASE)
+    engine.put(table).raise_for_status()
+
+
+def compare(
+    engines: Mapping[str, Engine], *, streams: int, tokens: int, pairs: int, text: str
+) -> dict[str, object]:
+    """All pairs of one load, and what they say. text: what the names of the asked functions begin with."""
+    runs: dict[str, list[Run]] = {name: [] for name in engines}
+    for pair in range(pairs):
+        for name in random.sample(sorted(engines), len(engines)):
+            if name != STOCK:
+                hold_k0(engines[name], epoch=1)
+            asked = f"{text}{streams}_{pair}_"
+            runs[name].append(measure(engines[name], streams=streams, tokens=tokens, name=asked))
+    return {
+        "streams": streams,
+        "tokens_per_request": tokens,
+        "arms": {name: summary(found) for name, found in runs.items()},
+        "time_of_clients": costs(runs, "seconds"),
+        "time_between_tokens": costs(runs, "token_milliseconds"),
+        "runs": {name: [asdict(run) for run in found] for name, found in runs.items()},
+    }
+
+
+def costs(runs: Mapping[str, Sequence[Run]], figure: str) -> dict[str, object]:
+    """What each way to hold K=0 costs against no drafter, and against the other."""
+    values = {name: [float(getattr(run, figure)) for run in found] for name, found in runs.items()}
+    return {
+        f"{slower} against {faster}": relative_cost(values[slower], values[faster])
+        for slower, faster in ((SYNC, STOCK), (SKIP, STOCK), (SYNC, SKIP))
+    }
+
+
+def summary(runs: Sequence[Run]) -> dict[str, object]:
+    """Medians of one arm."""
+    shares = [run.hook_share for run in runs if run.hook_share is not None]
+    return {
+        "tokens_per_second": round(statistics.median(run.tokens_per_second for run in runs), 2),
+        "token_milliseconds": round(statistics.median(run.token_milliseconds for run in runs), 3),
+        "steps_skipped": sum(run.steps_skipped for run in runs),
+        "hook_share_percent": round(100 * statistics.median(shares), 3) if shares else None,
+    }
+
+
+def options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.k0", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=12, help="per load (default: 12)")
+    parser.add_argument("--streams", default="1,8,32", help=f"loads, up to {MAX_NUM_SEQS} (default: 1,8,32)")
+    parser.add_argument("--tokens", type=int, default=256, help="of each answer, up to 400 (default: 256)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Start the engines, warm them up, compare, report."""
+    given = options(arguments)
+    loads = [int(streams) for streams in given.streams.split(",")]
+    started, load_before = datetime.now(UTC), os.getloadavg()
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        plugin = install_plugin(folder / "plugin")
+        engines: dict[str, Engine] = {}
+        for index, (arm, launch) in enumerate(ARMS.items()):
+            (folder / str(index)).mkdir()
+            engines[arm] = stack.enter_context(running_engine(plugin, folder / str(index), launch))
+        found: list[dict[str, object]] = []
+        for streams in loads:
+            compare(engines, streams=streams, tokens=min(64, given.tokens), pairs=1, text="warm")
+            found.append(
+                compare(engines, streams=streams, tokens=given.tokens, pairs=given.pairs, text="load")
+            )
+            print(json.dumps({k: v for k, v in found[-1].items() if k != "runs"}, indent=1), flush=True)
+    result = {
+        "command": shlex.join(["python", "-m", "tests.bench.k0", *arguments]),
+        "started": started.isoformat(timespec="seconds"),
+        "minutes": round((datetime.now(UTC) - started).total_seconds() / 60, 1),
+        "machine": {"cpu": platform.machine(), "cores": os.cpu_count()},
+        "load_average": {"before": load_before, "after": os.getloadavg()},
+        "loads": found,
+    }
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

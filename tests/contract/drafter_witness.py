@@ -1,0 +1,48 @@
+"""A plugin for vLLM, for tests: writes down every forward pass of the drafter, whoever asked for it.
+
+Independent of what Outrider's plugin counts. Loaded by the engine's Python, not by pytest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+NAME = "drafter_witness"
+VARIABLE = "DRAFTER_WITNESS_FILE"
+
+
+def register() -> None:
+    """Have each drafter model report its passes from when it is loaded."""
+    from vllm.v1.spec_decode.draft_model import DraftModelProposer
+
+    load = DraftModelProposer._get_model
+
+    def loaded(self: Any) -> Any:
+        model = load(self)
+        model.register_forward_pre_hook(note, with_kwargs=True)
+        return model
+
+    DraftModelProposer._get_model = loaded
+
+
+def note(model: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001  the signature is torch's
+    """One line per pass: the number of its tokens."""
+    with Path(os.environ[VARIABLE]).open("a") as file:
+        file.write(f"{len(kwargs['positions'])}\n")
+
+
+def passes(file: Path) -> list[int]:
+    """The tokens of every pass so far."""
+    return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def install(folder: Path) -> Path:
+    """Make this module a plugin in a folder for PYTHONPATH."""
+    information = folder / f"{NAME}-1.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1\n")
+    (information / "entry_points.txt").write_text(f"[vllm.general_plugins]\n{NAME} = {NAME}:register\n")
+    (folder / f"{NAME}.py").write_text(Path(__file__).read_text())
+    return folder

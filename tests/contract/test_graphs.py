@@ -1,0 +1,170 @@
+"""What the operator launches keeps vLLM's full CUDA graphs, by vLLM's own configuration code.
+
+On a GPU that is only pretended: flags and environment are those of the planned pod, and vLLM says what it
+would make of them. Nothing is computed and no graph is captured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_image.contract.wheels import cache_folder
+from outrider.api.resource import SpeculativeModel
+from outrider.plan import ControlKeys, PlanSettings, plan
+from tests.contract.engine import MODELS, PYTHON
+from tests.contract.twin import eagle3
+
+pytestmark = pytest.mark.contract
+
+SCRIPT = Path(__file__).with_name("pretended_gpu.py")
+INSTALLED = "0.32.0"
+RELEASES = ("0.30.0", "0.31.0", INSTALLED, "0.33.0")
+"""Of those that are not installed the Python files are laid over the one that is."""
+V2_FOLLOWS = ("0.32.0", "0.33.0")
+CLASSES = ("LlamaForCausalLM", "Eagle3LlamaForCausalLM", "MiMoForCausalLM", "MiMoMTPModel")
+CANDIDATES = [0, 1, 2, 3, 5]
+EVERY_LENGTH = [k + 1 for k in CANDIDATES]
+OFF = {"candidates": [5], "tuning": {"mode": "Off"}}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A launch, and what vLLM is to make of it."""
+
+    speculation: Mapping[str, object]
+    runner: str
+    mode: str
+    decode_lengths: list[int]
+    target: str = "target"
+    engine: Mapping[str, object] = field(default_factory=dict)
+
+
+FULL, PIECEWISE = "FULL_AND_PIECEWISE", "PIECEWISE"
+DRAFTED = {"method": "draft_model", "drafter": "drafter"}
+EAGLE3 = {"method": "eagle3", "drafter": "eagle3"}
+LAUNCHES: Mapping[str, Expected] = {
+    "none": Expected({"method": "none"}, "V2", FULL, [1]),
+    "eagle3": Expected(EAGLE3, "V2", FULL, EVERY_LENGTH),
+    "mtp": Expected({"method": "mtp"}, "V2", FULL, EVERY_LENGTH, target="mtp"),
+    "draft_model": Expected(DRAFTED, "V1", FULL, [6]),
+    "ngram": Expected({"method": "ngram"}, "V1", FULL, [6]),
+    "eagle3 of one candidate": Expected({**EAGLE3, **OFF}, "V2", FULL, [6]),
+    "draft_model of one candidate": Expected({**DRAFTED, **OFF}, "V2", FULL, [6]),
+    "eagle3 on V1": Expected(EAGLE3, "V1", FULL, [6], engine={"modelRunner": "V1"}),
+    "stock draft_model": Expected({**DRAFTED, "tuning": {"actuation": "Rollout"}}, "V1", PIECEWISE, []),
+}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What one release makes of every launch, by its name."""
+
+    release: str
+    launches: Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Model folders by their names above; only configurations are read."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("target", "drafter"):
+        (folder / name).symlink_to(MODELS / name)
+    eagle3(folder / "eagle3")
+    (folder / "mtp").mkdir()
+    for file in (MODELS / "target").glob("*.json"):
+        shutil.copy(file, folder / "mtp")
+    config = json.loads((folder / "mtp" / "config.json").read_text())
+    config |= {"architectures": ["MiMoForCausalLM"], "num_nextn_predict_layers": 1}
+    (folder / "mtp" / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def resolved(
+    request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Resolved:
+    release = str(request.param)
+    variables = {"VLLM_CACHE_ROOT": str(tmp_path_factory.mktemp("cache")), "HF_HUB_OFFLINE": "1"}
+    if release != INSTALLED:
+        archive = cache_folder() / f"vllm-{release}.zip"
+        if not archive.exists():
+            # 300 MB each: not fetched by every run on a new machine.
+            pytest.skip(f"no {archive.name} in the cache: `make contract` fetches it")
+        variables["PYTHONPATH"] = str(tmp_path_factory.mktemp("vllm"))
+        with zipfile.ZipFile(archive) as files:
+            files.extractall(variables["PYTHONPATH"])
+    _run("look", CLASSES, variables)
+    given = [_launch(expected, models, release) for expected in LAUNCHES.values()]
+    answers = json.loads(_run("resolve", given, variables).splitlines()[-1])
+    return Resolved(release, dict(zip(LAUNCHES, answers, strict=True)))
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_vllm_keeps_the_graphs_of_what_the_operator_launches(resolved: Resolved, launch: str) -> None:
+    found, expected = resolved.launches[launch], LAUNCHES[launch]
+    lengths = expected.decode_lengths
+    if resolved.release not in V2_FOLLOWS and lengths == EVERY_LENGTH:
+        lengths = [6]
+    assert (found["mode"], found["decodeLengths"]) == (expected.mode, lengths)
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_vllm_takes_the_runner_that_the_operator_reckons_with(resolved: Resolved, launch: str) -> None:
+    if resolved.release not in V2_FOLLOWS and launch in ("eagle3", "mtp"):
+        assert resolved.launches[launch]["runner"] == "V1"
+    elif resolved.release in V2_FOLLOWS:
+        assert resolved.launches[launch]["runner"] == LAUNCHES[launch].runner
+
+
+def _run(task: str, given: object, variables: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        [str(PYTHON), str(SCRIPT), task],
+        input=json.dumps(given),
+        env={**os.environ, "VLLM_NO_USAGE_STATS": "1", **variables},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def _launch(expected: Expected, models: Path, release: str) -> dict[str, object]:
+    """Flags and environment of the engine's container."""
+    told = dict(expected.speculation)
+    if (drafter := told.pop("drafter", None)) is not None:
+        told["drafter"] = {"uri": f"file://{models}/{drafter}"}
+    if told["method"] != "none":
+        told = {"numSpeculativeTokens": 5, "candidates": CANDIDATES, **told}
+    engine = {
+        "version": release,
+        "image": "engine:1",
+        "args": {"max-num-seqs": 64, "dtype": "bfloat16"},
+        **expected.engine,
+    }
+    model = {
+        "metadata": {"name": "tiny"},
+        "spec": {
+            "model": {"uri": f"file://{models}/{expected.target}"},
+            "speculation": told,
+            "engine": engine,
+        },
+    }
+    keys = ControlKeys(private="private", public="public")
+    planned = plan(SpeculativeModel.model_validate(model), settings=PlanSettings(), keys=keys)
+    deployment: Any = planned.child("Deployment")
+    assert deployment is not None, planned.problems
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    runner = {e["name"]: e["value"] for e in container["env"] if e["name"] == "VLLM_USE_V2_MODEL_RUNNER"}
+    return {"flags": container["args"], "variables": runner}

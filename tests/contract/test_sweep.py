@@ -1,0 +1,108 @@
+"""Before an engine serves it has measured its step times: on the tiny models, and on a stand-in, whose step
+times are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from outrider.engine.state import EngineState, StepTime
+from tests.contract.engine import CANDIDATES, MAX_NUM_SEQS, STATIC_TABLE, Engine, Launch, running_engine
+from tests.contract.measuring import scrape
+from tests.contract.twin import pace, twin_launch
+
+pytestmark = pytest.mark.contract
+
+SIZES = {1, 2, 4, 8, 16}
+TIME = {
+    "fixed": 0.02,
+    "per_kv_token": 1e-6,
+    "per_token": 5e-5,
+    "draft_fixed": 0.003,
+    "draft_per_token": 2e-5,
+}
+"""Seconds: slow enough that a busy machine is late by little, and different at every place of the map."""
+LARGEST_ERROR = 0.03
+PATIENT = {"OUTRIDER_SWEEP": "1", "OUTRIDER_SWEEP_SHARE": "10", "OUTRIDER_SWEEP_SECONDS": "40"}
+"""So that every place is visited, however short the start was."""
+
+
+@pytest.fixture(scope="module")
+def swept(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A stand-in of known step times."""
+    told = {
+        "engine": {"step_time": TIME, "survival": {"some": [0.7, 0.5, 0.3, 0.2, 0.1]}, "kv_tokens": 20_000}
+    }
+    launch = twin_launch(plugin, twin, settings=told, **PATIENT)
+    with running_engine(plugin, tmp_path_factory.mktemp("swept"), launch) as engine:
+        yield engine
+
+
+def step_times(engine: Engine) -> tuple[StepTime, ...]:
+    return EngineState.model_validate(engine.first_state).step_times
+
+
+def true_seconds(cell: StepTime) -> float:
+    """The arithmetic of a stand-in, for a step that drafts K and verifies as many."""
+    batch, k = cell.batch_size, cell.num_speculative_tokens
+    cached = batch * cell.context_tokens
+    target = TIME["fixed"] + TIME["per_kv_token"] * cached + TIME["per_token"] * batch * (k + 1)
+    return target + k * (TIME["draft_fixed"] + TIME["draft_per_token"] * batch)
+
+
+def test_the_map_of_a_stand_in_is_its_own_arithmetic(swept: Engine) -> None:
+    cells, late = step_times(swept), pace(swept).late
+    errors = {
+        (c.batch_size, c.num_speculative_tokens, round(c.context_tokens)): c.step_seconds / true_seconds(c)
+        - 1
+        for c in cells
+    }
+    print(
+        f"late by {late:.2%}",
+        swept.first_state["sweep"],
+        {cell: f"{error:+.2%}" for cell, error in errors.items()},
+    )
+    assert {(c.batch_size, c.num_speculative_tokens) for c in cells} == {
+        (b, k) for b in SIZES for k in CANDIDATES
+    }
+    # By its own account the stand-in was so much late on a busy machine, and so is the map.
+    assert fmean(map(abs, errors.values())) <= LARGEST_ERROR + late
+
+
+def test_it_has_two_contexts(swept: Engine) -> None:
+    contexts = sorted(cell.context_tokens for cell in step_times(swept) if cell.batch_size == 1)
+    assert contexts[-1] > 4 * contexts[0]
+
+
+def test_its_requests_are_no_traffic(swept: Engine) -> None:
+    """The self-test is counted; the sweep would be a hundred times as much."""
+    assert scrape(swept).total("outrider:emitted_tokens_total") < 500
+    assert scrape(swept).by("outrider:steps_total", "batch").keys() == {"1"}
+
+
+def test_metrics_tell_how_large_it_is(swept: Engine) -> None:
+    assert swept.counter("outrider:sweep_cells") == len(step_times(swept))
+
+
+def test_nothing_of_it_is_left_when_the_engine_serves(swept: Engine) -> None:
+    assert (swept.first_state["schedule"], swept.first_state["source"]) == (STATIC_TABLE, "Static")
+    assert (swept.counter("vllm:num_requests_running"), swept.counter("vllm:num_requests_waiting")) == (0, 0)
+
+
+def test_an_engine_that_computes_has_a_map(plugin: Path, tmp_path: Path) -> None:
+    launch = Launch(variables={"OUTRIDER_SWEEP": "1"})
+    with running_engine(plugin, tmp_path, launch) as engine:
+        sweep, cells = engine.first_state["sweep"], step_times(engine)
+    assert isinstance(sweep, dict)
+    assert sweep["state"] == "Measured"
+    print(sweep, [cell.model_dump() for cell in cells])
+    assert {cell.num_speculative_tokens for cell in cells} <= set(CANDIDATES)
+    assert all(1 <= cell.batch_size <= MAX_NUM_SEQS for cell in cells)
+
+
+def test_an_engine_that_was_told_not_to_has_none(engine: Engine) -> None:
+    assert engine.first_state["sweep"] == {"state": "Skipped", "detail": "nobody asked for it"}
+    assert step_times(engine) == ()
