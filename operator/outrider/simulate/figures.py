@@ -37,7 +37,8 @@ class Curve:
         """Pods added up. needed: the entry of `Span.needed` that stands for the engine seconds."""
         cuts = np.unique([x for s in spans for x in (s.started_at, s.started_at + s.seconds)])
         tokens, seconds = np.zeros_like(cuts), np.zeros_like(cuts)
-        for pod in {s.pod for s in spans}:
+        # In a fixed order, since the rounding of sums depends on it.
+        for pod in sorted({s.pod for s in spans}):
             mine = [s for s in spans if s.pod == pod]
             ends = np.array([0.0, *(s.started_at + s.seconds for s in mine)])
             tokens += np.interp(cuts, ends, np.cumsum([0.0, *(s.tokens for s in mine)]))
@@ -111,6 +112,7 @@ class Figures:
     calibration_seconds: float  # most of it in the first 120 s of any phase, per pod
     seconds_to_optimum: float | None  # mean over phases; None: never in some phase
     coverage: float | None  # share of decisions whose speedup interval holds the truth; None: none given
+    speedup_width: float | None  # of these intervals, over the ratio in their middle; mean
     phases: tuple[PhaseFigures, ...] = field(default=())
 
 
@@ -128,6 +130,7 @@ def figures(run: Replay, truth: Truth) -> Figures:
     steady_seconds = sum(end - begin for begin, end in steady)
     steady_changes = sum(any(b < at < e for b, e in steady) for at in changes)
     end = truth.phases[-1].ended_at
+    reported = _reported(run.steps, truth)
     return Figures(
         goodput=float(curve.goodput(0.0, end)),
         regret=float(np.mean(regrets)) if regrets else None,
@@ -140,7 +143,8 @@ def figures(run: Replay, truth: Truth) -> Figures:
         steady_probe_share=sum(_share(off, *s) for s in steady) / steady_seconds if steady_seconds else 0.0,
         calibration_seconds=max(_share(off, *e) for e in early),
         seconds_to_optimum=None if None in waits else float(np.mean([w for w in waits if w is not None])),
-        coverage=_coverage(run.steps, truth),
+        coverage=_mean([covered(speedup, ratio) for speedup, ratio in reported]),
+        speedup_width=_mean([(s.high - s.low) / s.ratio for s, _ in reported]),
         phases=phases,
     )
 
@@ -224,8 +228,9 @@ def covered(speedup: Speedup, truth: float) -> bool:
     return speedup.low - 1e-9 <= truth <= speedup.high + 1e-9
 
 
-def _coverage(steps: Sequence[Step], truth: Truth) -> float | None:
-    hits = []
+def _reported(steps: Sequence[Step], truth: Truth) -> list[tuple[Speedup, float]]:
+    """Every speedup that was told, with the true one where it is known."""
+    pairs = []
     for step in steps:
         if step.speedup is None or step.on_trial:
             continue
@@ -233,5 +238,9 @@ def _coverage(steps: Sequence[Step], truth: Truth) -> float | None:
         load = max(1, round(truth.phases[index].load))
         ratio = truth.speedups.get((index, step.schedule.k_at(load)))
         if ratio is not None:
-            hits.append(covered(step.speedup, ratio))
-    return sum(hits) / len(hits) if hits else None
+            pairs.append((step.speedup, ratio))
+    return pairs
+
+
+def _mean(found: Sequence[float]) -> float | None:
+    return sum(found) / len(found) if found else None

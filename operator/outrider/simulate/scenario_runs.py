@@ -5,21 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
 from outrider.simulate.engines.fleet import Span
 from outrider.simulate.figures import Curve, Figures, PhaseTruth, Truth, figures
+from outrider.simulate.maps import CONTEXTS, PROFILE_ERRORS, MapErrors, measured_map
 from outrider.simulate.replay import Replay, replay
 from outrider.simulate.rivals.contenders import Brief, make
+from outrider.simulate.rivals.profiled import OfflineProfile
 from outrider.simulate.scenarios import Scenario
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.policy import Policy
 
 
 def run_scenario(
-    scenario: Scenario, tuner: str, policy: Mapping[str, object] | None = None
+    scenario: Scenario,
+    tuner: str,
+    policy: Mapping[str, float | None] | None = None,
+    *,
+    step_times: StepTimeMap | None = None,
 ) -> tuple[Replay, Figures]:
-    """One policy on one scenario. policy: fields of the law's policy to replace.
+    """One policy on one scenario.
+
+    policy: numbers of the law's policy to change, by name.
+    step_times: the map that the law begins with; see `scenario_map`.
 
     Raises:
         ValueError: an unknown policy, or a static K that is no candidate.
@@ -27,8 +39,24 @@ def run_scenario(
     truth = truth_of(scenario)
     oracle = {phase.started_at: phase.best_k for phase in truth.phases}
     known = static_runs(scenario).get(tuner)
-    run = known if known is not None else _run(scenario, tuner, policy or {}, oracle)
+    run = known if known is not None else _run(scenario, tuner, policy or {}, oracle, step_times)
     return run, judged(run, scenario, truth)
+
+
+def scenario_map(scenario: Scenario, errors: MapErrors, contexts: Sequence[float] = CONTEXTS) -> StepTimeMap:
+    """What the engines of a scenario would measure of themselves."""
+
+    def step_seconds(batch: float, k: int, context: float | None) -> float:
+        return scenario.step_seconds(batch, k, context or 0.0)
+
+    return measured_map(
+        step_seconds,
+        candidates=scenario.candidates,
+        largest_batch=scenario.largest_batch,
+        contexts=contexts,
+        errors=errors,
+        seed=scenario.seed,
+    )
 
 
 def judged(run: Replay, scenario: Scenario, truth: Truth) -> Figures:
@@ -86,15 +114,28 @@ def truth_of(scenario: Scenario) -> Truth:
     return _equal_work(middle, scenario, truth) if middle.spans[0].needed else truth
 
 
-def _run(scenario: Scenario, tuner: str, policy: Mapping[str, object], oracle: Mapping[float, int]) -> Replay:
-    law = Policy(candidates=scenario.candidates, max_num_seqs=scenario.largest_batch)
-    law = replace(law, **policy)  # type: ignore[arg-type]
+def _run(
+    scenario: Scenario,
+    tuner: str,
+    policy: Mapping[str, float | None],
+    oracle: Mapping[float, int],
+    step_times: StepTimeMap | None = None,
+) -> Replay:
+    law = Policy(candidates=scenario.candidates, max_num_seqs=scenario.largest_batch).changed(**policy)
     rng = np.random.default_rng((scenario.seed, 4))
     first_tick = float(rng.uniform(0.2, 1.0)) * scenario.interval
     fleet = scenario.fleet(law.bins, rng)
-    contender = make(tuner, Brief(law, oracle, stock=scenario.stock))
+    contender = make(
+        tuner, Brief(law, oracle, stock=scenario.stock, step_times=step_times, profile=_profile(scenario))
+    )
     horizon = scenario.starts[-1]
     return replay(fleet, contender, horizon=horizon, interval=scenario.interval, first_tick=first_tick)
+
+
+def _profile(scenario: Scenario) -> OfflineProfile:
+    """Measured on the text of the first phase, with the error of a usual map."""
+    survival = tuple(accumulate(scenario.first_acceptance, mul))
+    return OfflineProfile(scenario_map(scenario, PROFILE_ERRORS), survival)
 
 
 def _mean_batch(spans: Sequence[Span], begin: float, end: float) -> float:

@@ -77,6 +77,15 @@ class Scenario(Protocol):
         """The same traffic on engines launched without speculation."""
         ...
 
+    @property
+    def first_acceptance(self) -> tuple[float, ...]:
+        """Of position j in the first phase, given that all before it were accepted."""
+        ...
+
+    def step_seconds(self, batch: float, k: int, context: float) -> float:
+        """The truth of a step without prompts on an engine of usual pace. context: tokens per request."""
+        ...
+
 
 @dataclass(frozen=True)
 class EventScenario:
@@ -124,8 +133,17 @@ class EventScenario:
 
     def without_drafter(self) -> EventScenario:
         """See `Scenario`."""
-        step = replace(self.plant.step, idle_tax=0.0)
-        return replace(self, plant=replace(self.plant, step=step), candidates=(0,))
+        plant = replace(self.plant, step=self.plant.step.without_drafter())
+        return replace(self, plant=plant, candidates=(0,))
+
+    @property
+    def first_acceptance(self) -> tuple[float, ...]:
+        """See `Scenario`."""
+        return self.trace.phases[0].acceptance
+
+    def step_seconds(self, batch: float, k: int, context: float) -> float:
+        """See `Scenario`."""
+        return self.plant.step.seconds(batch, k, batch * context)
 
 
 @dataclass(frozen=True)
@@ -175,4 +193,13 @@ class FormulaScenario:
 
     def without_drafter(self) -> FormulaScenario:
         """See `Scenario`."""
-        return replace(self, step=replace(self.step, idle_tax=0.0), candidates=(0,))
+        return replace(self, step=self.step.without_drafter(), candidates=(0,))
+
+    @property
+    def first_acceptance(self) -> tuple[float, ...]:
+        """See `Scenario`."""
+        return self.phases[0].acceptance
+
+    def step_seconds(self, batch: float, k: int, context: float) -> float:
+        """See `Scenario`."""
+        return self.step.seconds(batch, k, batch * context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -11,8 +11,11 @@ import numpy as np
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.table_engine import Phase, TableFleet
 from outrider.simulate.figures import Curve, Figures, PhaseTruth, Truth, figures
+from outrider.simulate.maps import PROFILE_ERRORS, MapErrors, measured_map
 from outrider.simulate.replay import Replay, replay
 from outrider.simulate.rivals.contenders import Brief, make
+from outrider.simulate.rivals.profiled import OfflineProfile
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.policy import Policy
 
 
@@ -26,7 +29,9 @@ class Setting:
     interval: float = 5.0  # seconds between decisions
     speeds: tuple[float, ...] = (1.0,)  # one per pod
     seed: int = 0
-    policy: Mapping[str, object] = field(default_factory=dict)  # fields of the law's policy to replace
+    policy: Mapping[str, float | None] = field(default_factory=dict)  # numbers of the law's to change
+    map_errors: MapErrors | None = None  # of the map that the law begins with; None: it has none
+    map_of: ThroughputTable | None = None  # the engine that was mapped; None: the first phase's
 
 
 def run_table(table: ThroughputTable, tuner: str, setting: Setting) -> tuple[Replay, Figures]:
@@ -36,7 +41,8 @@ def run_table(table: ThroughputTable, tuner: str, setting: Setting) -> tuple[Rep
 
 def check_tuner(table: ThroughputTable, tuner: str) -> None:
     """Raise ValueError for an unknown policy, or for a static K that the table lacks."""
-    make(tuner, Brief(Policy(candidates=table.candidates, max_num_seqs=max(table.batch_sizes)), {0.0: 0}))
+    law = Policy(candidates=table.candidates, max_num_seqs=max(table.batch_sizes))
+    make(tuner, Brief(law, {0.0: 0}, profile=_profile([Phase(1, 1.0, table)], law, Setting())))
 
 
 def run_phases(phases: Sequence[Phase], tuner: str, setting: Setting) -> tuple[Replay, Figures]:
@@ -47,16 +53,45 @@ def run_phases(phases: Sequence[Phase], tuner: str, setting: Setting) -> tuple[R
     """
     candidates = phases[0].table.candidates
     largest = max(*(p.load for p in phases), *(b for p in phases for b in p.table.batch_sizes))
-    law = replace(Policy(candidates=candidates, max_num_seqs=largest), **setting.policy)  # type: ignore[arg-type]
+    law = Policy(candidates=candidates, max_num_seqs=largest).changed(**setting.policy)
     truth = table_truth(phases, setting.speeds)
     oracle = {p.started_at: p.best_k for p in truth.phases}
-    contender = make(tuner, Brief(law, oracle))
+    step_times = None
+    if setting.map_errors is not None:
+        mapped = setting.map_of or phases[0].table
+        step_times = table_map(mapped, law, setting.map_errors, setting.seed)
+    contender = make(tuner, Brief(law, oracle, step_times=step_times, profile=_profile(phases, law, setting)))
     rng = np.random.default_rng(setting.seed)
     first_tick = float(rng.uniform(0.2, 1.0)) * setting.interval
     fleet = TableFleet(phases, edges=law.bins, rng=rng, noise=setting.noise, speeds=setting.speeds)
     horizon = truth.phases[-1].ended_at
     run = replay(fleet, contender, horizon=horizon, interval=setting.interval, first_tick=first_tick)
     return run, figures(run, truth)
+
+
+def _profile(phases: Sequence[Phase], law: Policy, setting: Setting) -> OfflineProfile:
+    """Measured on the text of the first phase, with the error of a usual map."""
+    table = phases[0].table
+    step_times = table_map(table, law, PROFILE_ERRORS, setting.seed)
+    return OfflineProfile(step_times, table.survival(phases[0].load, max(law.candidates)))
+
+
+def table_map(table: ThroughputTable, law: Policy, errors: MapErrors, seed: int) -> StepTimeMap:
+    """What an engine that lives on this table would measure of itself."""
+
+    def step_seconds(batch: float, k: int, context: float | None) -> float:  # noqa: ARG001
+        return batch * (1.0 + sum(table.survival(batch, k))) / table.goodput(batch, k)
+
+    contexts = (table.context_length or None,)
+    candidates = [k for k in law.candidates if k in table.candidates]
+    return measured_map(
+        step_seconds,
+        candidates=candidates,
+        largest_batch=law.max_num_seqs,
+        contexts=contexts,
+        errors=errors,
+        seed=seed,
+    )
 
 
 def table_truth(phases: Sequence[Phase], speeds: Sequence[float] = (1.0,)) -> Truth:

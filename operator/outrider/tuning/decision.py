@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.drafting import MAX_K
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.estimate.tax import Tax
@@ -24,67 +25,6 @@ class Kind(StrEnum):
     EXPLORE = "Explore"
     EXPLOIT = "Exploit"
     ROLL_BACK = "RollBack"
-
-
-class DecisionReason(StrEnum):
-    """Why. Stable: users and dashboards may rely on them."""
-
-    METRICS_GAP = "MetricsGap"
-    """Hold: a pod has no usable measurement, or lacks a gauge without which K must not rise."""
-    NO_TRAFFIC = "NoTraffic"
-    """Hold: no tokens were generated."""
-    MIXED_WINDOW = "MixedWindow"
-    """Hold: load or table changed inside the window, so it says nothing about one K."""
-    MEASURING = "Measuring"
-    """Hold: a K on trial has not been measured long enough."""
-    SETTLED = "Settled"
-    """Hold: the best K known is in force."""
-    DWELL = "Dwell"
-    """Hold: another K looks better, but the last change is too fresh."""
-    RATE_LIMITED = "RateLimited"
-    """Hold: another K looks better, but K changed often in the last hour."""
-    ACCEPTANCE_COLLAPSED = "AcceptanceCollapsed"
-    """Hold: drafts fail far more often than ever before, so K must not rise."""
-    ACCEPTANCE_LOW = "AcceptanceLow"
-    """Hold: hardly any draft is accepted, so K must not rise."""
-    KV_PRESSURE = "KVPressure"
-    """Hold: the KV cache is full, so K must not rise."""
-    QUEUE = "Queue"
-    """Hold: requests wait, so nothing is tried."""
-    NO_SLACK = "NoSlack"
-    """Hold: steps are slower than the SLO, so nothing is tried."""
-    NOT_A_CANDIDATE = "NotACandidate"
-    """Hold: the engines were not launched with that K."""
-    NO_DRAFTER = "NoDrafter"
-    """Hold: the engines were launched without a drafter."""
-    PINNED = "Pinned"
-    """Hold: tuning did not pay here, the static table stays for a while."""
-    CALIBRATION = "Calibration"
-    """Explore: a batch size without measurements."""
-    PROBE = "Probe"
-    """Explore: a rare look at another K."""
-    BETTER_K = "BetterK"
-    """Exploit: the measured gain is beyond min_gain and noise."""
-    LIKELY_BETTER = "LikelyBetter"
-    """Exploit: a larger K is likely better, but not beyond noise; the batch size is not settled."""
-    SMALLER_K = "SmallerK"
-    """Exploit: a smaller K is no slower as far as is known; the batch size is not settled."""
-    WITHIN_LIMIT = "WithinLimit"
-    """Exploit: the K before breaks the latency limit."""
-    CALIBRATED = "Calibrated"
-    """Exploit: nothing is left to learn, or the time is up; the K in force stays."""
-    FOLLOWS = "Follows"
-    """Exploit: what was learnt here changes the K of other batch sizes."""
-    UNPINNED = "Unpinned"
-    """Exploit: the static table had its time, what was chosen rules again."""
-    PROBE_LOST = "ProbeLost"
-    """Roll back: the K on trial is not better."""
-    WORSE_THAN_BEFORE = "WorseThanBefore"
-    """Roll back: the new K turned out slower than the one before."""
-    LOAD_MOVED = "LoadMoved"
-    """Roll back: the load left the batch bin of a trial."""
-    TRIAL_STARVED = "TrialStarved"
-    """Roll back: a trial got no measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +123,32 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """One tick's answer: the table wanted and everything that it was made from.
+
+    What has a default is that of a tick without measurements.
+    """
+
+    kind: Kind
+    reason: DecisionReason
+    sentence: str  # plain, with the numbers
+    schedule: Schedule  # wanted from now on
+    changed: bool  # differs from the one wanted before
+    state: TunerState  # for the next tick
+    batch_size: float | None = None  # mean over pods now; None without a usable window
+    num_speculative_tokens: int | None = None  # wanted at that batch size
+    expected_gain: float | None = None  # relative, of this change; None when it is no exploitation
+    measured_gain: float | None = None  # relative, of the last change in this bin; None until measured
+    estimates: Mapping[str, BinEstimates] = field(default_factory=dict)  # by label
+    acceptance: Acceptance | None = None  # None when nothing was drafted
+    acceptance_collapsed: bool = False  # far below its own history
+    speedup: Speedup | None = None  # None until K=0 and the K in force were measured here
+    probe: Probe | None = None  # to be run on top of the table; None where the engine cannot, or need not
+    structural: Structural = Structural.KEEP
+    outlook: Outlook | None = field(default=None, compare=False, repr=False)  # None without measurements
+
+
+@dataclass(frozen=True, slots=True)
 class Wish:
     """What the law wants, before it is reported: the kind, why, and the state that brings it about."""
 
@@ -194,25 +160,15 @@ class Wish:
     probe: Probe | None = None
     explained: frozenset[int] = frozenset()  # bins whose rows the sentence explains in other words
 
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One tick's answer: the table wanted and everything that it was made from."""
-
-    kind: Kind
-    reason: DecisionReason
-    sentence: str  # plain, with the numbers
-    schedule: Schedule  # wanted from now on
-    changed: bool  # differs from the one wanted before
-    state: TunerState  # for the next tick
-    batch_size: float | None  # mean over pods now; None without a usable window
-    num_speculative_tokens: int | None  # wanted at that batch size
-    expected_gain: float | None  # relative, of this change; None when it is no exploitation
-    measured_gain: float | None  # relative, of the last change in this bin; None until measured
-    estimates: Mapping[str, BinEstimates]  # by label
-    acceptance: Acceptance | None  # None when nothing was drafted
-    acceptance_collapsed: bool  # far below its own history
-    speedup: Speedup | None  # None until K=0 and the K in force were measured here
-    probe: Probe | None = None  # to be run on top of the table; None where the engine cannot, or need not
-    structural: Structural = Structural.KEEP
-    outlook: Outlook | None = field(default=None, compare=False, repr=False)  # None without measurements
+    def decided(self, *, before: Schedule) -> Decision:
+        """The decision that carries it out, without anything measured. before: the table wanted until now."""
+        return Decision(
+            kind=self.kind,
+            reason=self.reason,
+            sentence=self.sentence,
+            schedule=self.state.schedule,
+            changed=self.state.schedule != before,
+            state=self.state,
+            expected_gain=self.gain,
+            probe=self.probe,
+        )

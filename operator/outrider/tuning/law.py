@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.choose.changing import change
 from outrider.tuning.choose.pinning import pinned
-from outrider.tuning.decision import Decision, DecisionReason, Kind, Wish
+from outrider.tuning.decision import Decision, Kind, Wish
 from outrider.tuning.estimate.belief import beliefs
 from outrider.tuning.estimate.learning import keep_ledger, learn, learn_tax
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.explore.trials import blind, ended, measuring
 from outrider.tuning.explore.trying import attempt
 from outrider.tuning.idle import launched_without
@@ -41,6 +43,7 @@ def decide(
     now: float,
     in_force: Schedule | None = None,
     without_drafter: Sequence[Observation] = (),
+    step_times: StepTimeMap | None = None,
 ) -> Decision:
     """One tick of the tuning law. Bad measurements never raise; they hold.
 
@@ -51,6 +54,7 @@ def decide(
         Observe, or `policy.relaunching()`); then nothing is tried. None: the wanted one of `state`.
     without_drafter: of the pods that were launched without one. They tell the tax of K=0, and the
         load where no other pod is measured.
+    step_times: what these engines measured of themselves before they served; None where nobody did.
     """
     if in_force is not None:
         policy = policy.observing()
@@ -60,14 +64,15 @@ def decide(
     readings = read(windows, in_force or state.schedule, policy)
     bare = read(apart, Schedule.constant(0), policy)
 
-    learnt = learn(state, readings, policy, now)
-    learnt = learn_tax(learnt, tuple(r for r in bare.rows if r.k == 0), policy, now)
+    learnt = learn(state, readings, policy, now, step_times=step_times)
+    undrafted = tuple(r for r in bare.rows if r.k == 0)
+    learnt = learn_tax(learnt, undrafted, policy.estimation, now, step_times=step_times)
     if without_drafter and not observations:
-        return launched_without(learnt, bare, policy, now)
+        return launched_without(learnt, bare, policy, now, step_times=step_times)
 
     view = None
     if readings.bin is not None:
-        believed = beliefs(learnt, readings, policy, now)
+        believed = beliefs(learnt, readings, policy, now, step_times=step_times)
         learnt = keep_ledger(learnt, readings, believed, policy)
         interval = _interval(state, now)
         view = View(learnt, policy, now, interval, readings.bin, believed, readings, windows, bare)
@@ -82,6 +87,7 @@ def decide(
 
 def _wish(view: View) -> Wish:
     """The static table where tuning does not pay; else another K for this bin; else a trial of one."""
+    view = view.with_state(_queue(view))
     if (held := pinned(view) or measuring(view)) is not None:
         return held
     trial = view.state.trial
@@ -94,6 +100,14 @@ def _wish(view: View) -> Wish:
     if trial is not None and tried.kind is not Kind.EXPLORE:
         return ended(view, trial, tried)
     return tried if tried.kind is not Kind.HOLD or chosen.reason is DecisionReason.SETTLED else chosen
+
+
+def _queue(view: View) -> TunerState:
+    """Since when requests wait. A pod that does not tell changes nothing."""
+    waiting, since = view.waiting, view.state.queued_since
+    if waiting is None:
+        return view.state
+    return replace(view.state, queued_since=(view.now if since is None else since) if waiting > 0 else None)
 
 
 def _in_order(observations: Sequence[Observation]) -> list[Observation]:

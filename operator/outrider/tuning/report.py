@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import zip_longest
 from math import exp, expm1, sqrt
 
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import (
     Acceptance,
     BinEstimates,
     Decision,
-    DecisionReason,
     Estimate,
     Kind,
     Outlook,
@@ -24,7 +24,6 @@ from outrider.tuning.decision import (
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import TunerState
 from outrider.tuning.view import View
 from outrider.tuning.words import changed_rows
 
@@ -37,35 +36,31 @@ def report(
 ) -> Decision:
     """The decision that carries out a wish. `view`: None without measurements."""
     state = wish.state.composed(policy)
-    wish = _explaining(wish, before, state, {} if view is None else view.beliefs, policy)
-    view = view.with_state(state) if view is not None else None
-    batch_size = view.belief.batch_size if view is not None else None
-    return Decision(
-        kind=wish.kind,
-        reason=wish.reason,
-        sentence=wish.sentence,
-        schedule=state.schedule,
-        changed=state.schedule != before,
-        state=state,
-        batch_size=batch_size,
-        num_speculative_tokens=None if batch_size is None else state.schedule.k_at(max(1, round(batch_size))),
-        expected_gain=wish.gain,
-        measured_gain=None if view is None else _measured_gain(view),
-        estimates={} if view is None else _estimates(view),
+    wish = _explaining(replace(wish, state=state), before, {} if view is None else view.beliefs, policy)
+    decision = replace(
+        wish.decided(before=before),
         acceptance=pooled_acceptance(windows),
         acceptance_collapsed=state.collapsed >= 2,
-        speedup=None if view is None else _speedup(view),
-        probe=wish.probe,
-        structural=Structural.KEEP if view is None else _structural(view),
-        outlook=None if view is None else _outlook(view),
+    )
+    if view is None:
+        return decision
+    view = view.with_state(state)
+    batch_size = view.belief.batch_size
+    return replace(
+        decision,
+        batch_size=batch_size,
+        num_speculative_tokens=state.schedule.k_at(max(1, round(batch_size))),
+        measured_gain=_measured_gain(view),
+        estimates=_estimates(view),
+        speedup=_speedup(view),
+        structural=_structural(view),
+        outlook=_outlook(view),
     )
 
 
-def _explaining(
-    wish: Wish, before: Schedule, state: TunerState, beliefs: Mapping[int, Belief], policy: Policy
-) -> Wish:
+def _explaining(wish: Wish, before: Schedule, beliefs: Mapping[int, Belief], policy: Policy) -> Wish:
     """With every row that changed, where the wish does not say so itself."""
-    changed = changed_rows(before, state, beliefs, policy, but=wish.explained)
+    changed = changed_rows(before, wish.state, beliefs, policy, but=wish.explained)
     rows = "; ".join(row for row in changed if row != wish.sentence)
     if not rows:
         return wish
@@ -115,23 +110,22 @@ def _measured_gain(view: View) -> float | None:
 
 def _measured_at(view: View, k: int) -> float | None:
     """Unix seconds of the newest measurement of a K in this bin; None without one that counts."""
+    estimation = view.policy.estimation
     known = [
         c
         for c in view.state.known
-        if (c.bin, c.k) == (view.bin, k) and c.seconds_at(view.now, view.policy) >= _MEASURED_SECONDS
+        if (c.bin, c.k) == (view.bin, k) and c.seconds_at(view.now, estimation) >= _MEASURED_SECONDS
     ]
     return max((c.at for c in known), default=None)
 
 
 def _estimates(view: View) -> dict[str, BinEstimates]:
     """Every visited bin, each at the batch size of now or where it was measured; only K measured there."""
-    found = {}
+    found, estimation = {}, view.policy.estimation
     for index, bin_state in sorted(view.state.bins.items()):
         belief = view.beliefs[index]
         seconds = {
-            k: sum(
-                c.seconds_at(view.now, view.policy) for c in view.state.known if (c.bin, c.k) == (index, k)
-            )
+            k: sum(c.seconds_at(view.now, estimation) for c in view.state.known if (c.bin, c.k) == (index, k))
             for k in belief.candidates
         }
         rows = tuple(
@@ -163,9 +157,9 @@ def _speedup(view: View) -> Speedup | None:
     measured = _measured_at(view, 0)
     reference = Reference.PRIOR if measured is None else Reference.PROBE
     at = measured if measured is not None else (_measured_at(view, k) or view.now)
-    if measured is not None and tax.measured_at is not None and tax.measured(policy):
+    if measured is not None and tax.measured_at is not None and tax.measured(policy.estimation):
         reference, at = Reference.CANARY, min(measured, tax.measured_at)
-    known = expm1(width) <= policy.speedup_known
+    known = expm1(width) <= policy.estimation.speedup_known
     return Speedup(exp(middle), exp(middle - width), exp(middle + width), reference, at, known)
 
 
@@ -187,12 +181,12 @@ def _structural(view: View) -> Structural:
     tax = view.tax.mean
     best = belief.best(policy.candidates)
     gain, error = belief.gain(best, 0) if best != 0 else (0.0, 0.0)
-    if gain - tax > max(policy.min_gain, policy.confidence_sigmas * error):
+    if gain - tax > max(policy.choice.min_gain, policy.choice.confidence_sigmas * error):
         return Structural.ON
     if (
         ledger.weight >= 0.5
-        and ledger.k0_duty > policy.structural_duty * ledger.weight
-        and tax > policy.min_gain
+        and ledger.k0_duty > policy.relaunch.structural_duty * ledger.weight
+        and tax > policy.choice.min_gain
     ):
         return Structural.OFF
     return Structural.KEEP

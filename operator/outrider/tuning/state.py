@@ -9,12 +9,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.surface import MOST_KNOWN, Known
 from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.limits import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Estimation, Exploration, Policy, Safety
 
 _LOG_OF_SQUARED_NORMAL = -1.27
 """E[log z^2] of a standard normal z."""
@@ -34,9 +34,9 @@ class Trial:
     heard_at: UnixSeconds  # of its newest measurement, or of its start
     seconds: Seconds = 0.0  # engine time measured
 
-    def starved(self, policy: Policy, now: float) -> bool:
+    def starved(self, exploration: Exploration, now: float) -> bool:
         """Whether nobody measured it for too long."""
-        return now - self.heard_at > policy.trial_timeout_seconds
+        return now - self.heard_at > exploration.trial_timeout_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,16 @@ class Drift:
     up: Count = 0.0
     down: Count = 0.0
 
-    def after(self, residual: float, policy: Policy) -> Drift:
+    def after(self, residual: float, estimation: Estimation) -> Drift:
         """One more residual, in standard deviations."""
         return Drift(
-            up=max(0.0, self.up + residual - policy.drift_slack),
-            down=max(0.0, self.down - residual - policy.drift_slack),
+            up=max(0.0, self.up + residual - estimation.drift_slack),
+            down=max(0.0, self.down - residual - estimation.drift_slack),
         )
 
-    def found(self, policy: Policy) -> bool:
+    def found(self, estimation: Estimation) -> bool:
         """Whether the mean has moved."""
-        return max(self.up, self.down) > policy.drift_threshold
+        return max(self.up, self.down) > estimation.drift_threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ class Ledger:
     k0_duty: Share = 0.0
     weight: Share = 0.0  # how much of the time to judge by has been seen
 
-    def after(self, gain: float, *, k0: float, seconds: float, policy: Policy) -> Ledger:
+    def after(self, gain: float, *, k0: float, seconds: float, safety: Safety) -> Ledger:
         """`seconds` more of it; `k0`: share of them with K=0."""
-        keep = exp(-seconds / policy.ledger_seconds)
+        keep = exp(-seconds / safety.ledger_seconds)
         return Ledger(
             self.gain * keep + gain * (1 - keep),
             self.k0_duty * keep + k0 * (1 - keep),
@@ -150,6 +150,7 @@ class TunerState:
     at: UnixSeconds | None = None  # of the last tick
     ticks: Whole = 0
     probe_credit: Seconds = 0.0
+    queued_since: UnixSeconds | None = None  # requests waited at every tick from then on
     loss: Seconds = 0.0  # expected cost of recent slices against no speculation
     log_noise: Log = 0.0  # log of the noise found over the policy's
     drift: Drift = field(default_factory=Drift)
@@ -192,9 +193,9 @@ class TunerState:
             return replace(self, schedule=compose(self.static, {}, None, policy))
         return replace(self, schedule=compose(self.static, self.bins, self.trial, policy))
 
-    def noise(self, policy: Policy) -> float:
+    def noise(self, estimation: Estimation) -> float:
         """Relative standard deviation of the mean step time of `NOISE_SECONDS`, as found here."""
-        return policy.noise * exp(self.log_noise)
+        return estimation.noise * exp(self.log_noise)
 
     def with_residual(self, squared: float) -> TunerState:
         """Follow the noise: `squared` is a squared residual in units of its variance."""
@@ -210,21 +211,21 @@ class TunerState:
 
 def compose(static: Schedule, bins: Mapping[int, BinState], trial: Trial | None, policy: Policy) -> Schedule:
     """The table for what was chosen per bin, and a trial on top."""
-    edges = {tier.max_batch_size for tier in static.tiers if tier.max_batch_size is not None}
+    edges = {row.max_batch_size for row in static.rows if row.max_batch_size is not None}
     uppers = sorted(edges.union(policy.bins[:-1]))
     batch_sizes = (*uppers, max([*uppers, policy.max_num_seqs]) + 1)
     on_trial = (
         trial.k if trial is not None and trial.bin == policy.bin_of(batch_size) else k
         for batch_size, k in zip(batch_sizes, _rows(static, bins, batch_sizes, policy), strict=True)
     )
-    return Schedule(tuple(map(Tier, (*uppers, None), on_trial))).merged()
+    return Schedule(tuple(map(Row, (*uppers, None), on_trial))).merged()
 
 
 def room(static: Schedule, index: int, policy: Policy) -> int:
     """The smallest K that the static table has in a bin: the largest that may be guessed for it."""
     low, high = policy.limits(index)
     top = inf if high is None else high
-    edges = (tier.max_batch_size for tier in static.tiers if tier.max_batch_size is not None)
+    edges = (row.max_batch_size for row in static.rows if row.max_batch_size is not None)
     return min(
         policy.allowed(static.k_at(each)) for each in (low, *(e for e in edges if low <= e <= top), top)
     )

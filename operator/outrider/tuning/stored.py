@@ -8,6 +8,7 @@ from operator import gt
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from outrider.api.complaint import first_complaint
 from outrider.api.drafting import MAX_K
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
@@ -38,7 +39,7 @@ _STATE_OF_VERSION_1 = ("static", "schedule", "candidates", "edges", "first_accep
 
 def to_wire(state: TunerState) -> dict[str, object]:
     """JSON-able."""
-    wire = _STORED.dump_python(_Stored(VERSION, state), mode="json")
+    wire = _STORED.dump_python(_Stored(VERSION, state), mode="json", by_alias=True)
     assert isinstance(wire, dict)
     return wire
 
@@ -52,8 +53,7 @@ def from_wire(data: object, policy: Policy) -> TunerState:
     try:
         state = _STORED.validate_python(_upgraded(data)).state
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise StateError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise StateError(first_complaint(error, whole="state")) from error
     if state.candidates != policy.candidates or state.edges != policy.bins:
         raise StateError("stored for other candidates or batch sizes")
     indices = {*state.bins, *(k.bin for k in state.known), *((state.trial.bin,) if state.trial else ())}
@@ -71,9 +71,9 @@ def _require_sound(state: TunerState) -> None:
     """What the law itself would never have written."""
     if len({known.key for known in state.known}) < len(state.known):
         raise StateError("the same cell twice")
-    for tier in (*state.static.tiers, *state.schedule.tiers):
-        edge = tier.max_batch_size
-        if tier.num_speculative_tokens > MAX_K or (edge is not None and edge > _LARGEST_EDGE):
+    for row in (*state.static.rows, *state.schedule.rows):
+        edge = row.max_batch_size
+        if row.num_speculative_tokens > MAX_K or (edge is not None and edge > _LARGEST_EDGE):
             raise StateError("a table with numbers beyond any engine")
     tried, accepted = state.profile.tried, state.profile.accepted
     if len(tried) != len(accepted) or any(map(gt, accepted, tried)):

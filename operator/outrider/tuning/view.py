@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from outrider.tuning.decision import DecisionReason, Kind, Wish
+from outrider.api.reasons import DecisionReason
+from outrider.tuning.decision import Kind, Wish
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.observe.readings import Readings
@@ -49,12 +50,13 @@ class View:
     @property
     def tax(self) -> Tax:
         """What is believed of it now."""
-        return (self.state.tax or Tax.prior(self.policy)).at(self.now, self.policy)
+        estimation = self.policy.estimation
+        return (self.state.tax or Tax.prior(estimation)).at(self.now, estimation)
 
     @property
     def compares(self) -> bool:
         """Whether a launch without a drafter runs beside these to tell the tax, which is not known yet."""
-        return bool(self.bare.rows) and self.tax.deviation > self.policy.canary_deviation
+        return bool(self.bare.rows) and self.tax.deviation > self.policy.relaunch.canary_deviation
 
     @property
     def waiting(self) -> float | None:

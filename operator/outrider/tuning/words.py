@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Set
 from itertools import groupby
 from math import expm1
 
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.choose.choice import usable
-from outrider.tuning.decision import DecisionReason
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.policy import Policy, span
 from outrider.tuning.state import TunerState
@@ -26,7 +26,7 @@ def reason(belief: Belief, old: int, new: int, policy: Policy) -> DecisionReason
     if old not in usable(belief, policy):
         return DecisionReason.WITHIN_LIMIT
     gain, error = belief.gain(new, old)
-    if gain > max(policy.min_gain, policy.confidence_sigmas * error):
+    if gain > max(policy.choice.min_gain, policy.choice.confidence_sigmas * error):
         return DecisionReason.BETTER_K
     return DecisionReason.SMALLER_K if new < old else DecisionReason.LIKELY_BETTER
 
@@ -58,8 +58,8 @@ def changed_rows(
         k = state.schedule.k_at(batch_size)
         return before.k_at(batch_size), k, index if chosen else None, index in but
 
-    tiers = (*before.tiers, *state.schedule.tiers)
-    edges = {tier.max_batch_size for tier in tiers if tier.max_batch_size is not None}
+    both = (*before.rows, *state.schedule.rows)
+    edges = {each.max_batch_size for each in both if each.max_batch_size is not None}
     uppers = sorted(edges.union(policy.bins))
     beyond = uppers[-1] + 1
     low = 1

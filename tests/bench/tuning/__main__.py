@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from tests.bench.tuning import sweep
-from tests.bench.tuning.families import RULES, Job, Row, moving, stationary, steady
+from tests.bench.tuning.families import DOUBTFUL_MAPS, RULES, Job, Row, moving, stationary, steady
 from tests.bench.tuning.picture import draw
 from tests.bench.tuning.report import summary, text
 from tests.bench.tuning.speed import measure
@@ -58,6 +58,8 @@ def _main_jobs(seeds: int) -> list[Job]:
         *stationary("report", seeds, (*ALL, "outrider-stock")),
         *moving("report", seeds, ALL),
         *steady("report", seeds, ("outrider",)),
+        *stationary("report", few, DOUBTFUL_MAPS),
+        *moving("report", few, DOUBTFUL_MAPS),
         *stationary("tune", few, ("outrider",)),
         *moving("tune", few, ("outrider",)),
     ]

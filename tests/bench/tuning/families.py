@@ -7,7 +7,7 @@ that count come from `report`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import exp, log
 
 import numpy as np
@@ -16,13 +16,36 @@ from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.table_engine import Phase
 from outrider.simulate.engines.tables_file import read_tables
 from outrider.simulate.figures import Figures
-from outrider.simulate.scenario_runs import run_scenario
+from outrider.simulate.maps import MapErrors
+from outrider.simulate.scenario_runs import run_scenario, scenario_map
+from outrider.simulate.scenarios import EventScenario
 from outrider.simulate.table_runs import Setting, run_phases
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from tests.bench.tuning.moving import KINDS, TABLES, scenario
 from tests.bench.tuning.synthetic import synthetic_tables
 
 TRACES = ("steps", "random")
-RULES = ("outrider", "hand", "acceptance", "ema", "model", "bandit")
+WITH_MAP = "outrider-map"
+"""The law with a map of step times of `MAP_ERROR`.
+
+After a colon another error, or `wrong`: of other engines.
+"""
+MAP_ERROR = 0.03
+WRONG = "wrong"
+DOUBTFUL_MAPS = tuple(f"{WITH_MAP}:{error}" for error in (0.02, 0.08, WRONG))
+RIVALS = (
+    "hand",
+    "acceptance",
+    "acceptance-off",
+    "length-off",
+    "ema",
+    "sglang",
+    "vllm-profile",
+    "turbospec",
+    "model",
+    "bandit",
+)
+RULES = ("outrider", WITH_MAP, *RIVALS)
 ENGINES = ("h100_8b", "small")
 
 Row = dict[str, object]
@@ -65,10 +88,33 @@ class Job:
         return {**named, **asdict(self._figures(policy))}
 
     def _figures(self, policy: str) -> Figures:
+        name = policy.partition(":")[0]
+        tuner, error = ("outrider", _map_error(policy)) if name == WITH_MAP else (policy, None)
         if self.family == "moving":
-            return run_scenario(scenario(self.case, self.trace, self.seed), policy, self.changes)[1]
-        phases = table_phases(tables()[self.case], self.trace, self.seed)
-        return run_phases(phases, policy, Setting(seed=self.seed, policy=self.changes))[1]
+            traffic = scenario(self.case, self.trace, self.seed)
+            step_times = None if error is None else self._moving_map(traffic, error)
+            return run_scenario(traffic, tuner, self.changes, step_times=step_times)[1]
+        setting = Setting(seed=self.seed, policy=self.changes)
+        if error is not None:
+            setting = replace(setting, map_errors=_errors(error), map_of=self._mapped(error))
+        return run_phases(table_phases(tables()[self.case], self.trace, self.seed), tuner, setting)[1]
+
+    def _mapped(self, error: str) -> ThroughputTable:
+        names = list(tables())
+        return tables()[names[(names.index(self.case) + (error == WRONG)) % len(names)]]
+
+    def _moving_map(self, traffic: EventScenario, error: str) -> StepTimeMap:
+        other = ENGINES[1 - ENGINES.index(self.trace)]
+        mapped = scenario(self.case, other, self.seed) if error == WRONG else traffic
+        return scenario_map(mapped, _errors(error))
+
+
+def _map_error(policy: str) -> str:
+    return policy.partition(":")[2] or str(MAP_ERROR)
+
+
+def _errors(error: str) -> MapErrors:
+    return MapErrors(MAP_ERROR if error == WRONG else float(error))
 
 
 _TABLES: dict[str, ThroughputTable] = {}

@@ -54,6 +54,9 @@ def _bars(axis: Axes, rows: Sequence[Row], title: str) -> None:
 
 
 def _sweep(axis: Axes, rows: Sequence[Row], family: str) -> None:
+    if not rows:
+        axis.set_axis_off()
+        return
     for name in sorted({str(row["change"]) for row in rows}):
         mean = 100 * estimate([r for r in rows if r["change"] == name], "overall_regret").mean
         axis.plot(mean, name, "o", color="tab:orange" if name == UNCHANGED else "tab:blue")

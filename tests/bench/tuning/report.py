@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from math import isnan
 
 from outrider.tuning.policy import Policy
 from tests.bench.tuning.families import Row
 from tests.bench.tuning.statistics import (
+    MAP_TARGETS,
     TARGETS,
     Estimate,
     estimate,
@@ -38,7 +39,7 @@ def summary(
         "seconds": seconds,
         "parameters": _parameters(),
         "targets": _targets(report),
-        "ahead": _ahead(everyone),
+        "ahead": ahead(everyone),
         "policies": _policies(everyone),
         "cases": _cases(rows),
         "sweep": _sweep(sweep),
@@ -48,7 +49,8 @@ def summary(
 
 def _parameters() -> dict[str, object]:
     default = Policy(candidates=(0, 1, 2, 3, 5), max_num_seqs=64)
-    return {field.name: repr(getattr(default, field.name)) for field in fields(Policy)}
+    named = {"candidates": default.candidates, "max_num_seqs": default.max_num_seqs, **default.numbers}
+    return {name: repr(value) for name, value in named.items()}
 
 
 def _of(rows: Sequence[Row], **wanted: str) -> list[Row]:
@@ -58,20 +60,20 @@ def _of(rows: Sequence[Row], **wanted: str) -> list[Row]:
 def _targets(report: Sequence[Row]) -> list[dict[str, object]]:
     """The published tables count; synthetic ones are shown beside them."""
     lines = []
-    for target in TARGETS:
+    for target in (*TARGETS, *MAP_TARGETS):
         sources = ("events",) if target.family == "moving" else ("published", "synthetic")
         for source in sources:
-            mine = _of(report, family=target.family, source=source, policy="outrider")
+            mine = _of(report, family=target.family, source=source, policy=target.policy)
             lines.append({"source": source, **target.line(mine), "percent": target.percent})
     return lines
 
 
-def _ahead(report: Sequence[Row]) -> list[dict[str, object]]:
+def ahead(report: Sequence[Row]) -> list[dict[str, object]]:
     """Outrider against every other policy, on the mean over tables. An oracle is no baseline."""
     lines = []
     for family, source in _GROUPS:
         group = _of(report, family=family, source=source)
-        names = sorted({str(row["policy"]) for row in group} - {"outrider", "outrider-stock"})
+        names = sorted({name for row in group if not (name := str(row["policy"])).startswith("outrider")})
         for name in names:
             theirs = _of(group, policy=name)
             cases = {(row["case"], row["trace"]) for row in theirs}
@@ -167,8 +169,8 @@ def _target_text(line: Mapping[str, object]) -> str:
     value, limit = float(line["value"]), float(line["limit"])  # type: ignore[arg-type]
     shown = "no data" if isnan(value) else f"{scale * value:.2f}{unit}"
     met = "met" if line["met"] else "not met"
-    name = f"{line['family']}, {line['source']}: {line['figure']}"
-    return f"{name:62s} {shown:>10s}  wanted {scale * limit:g}{unit:2s}  {met}"
+    name = f"{line['policy']}, {line['family']}, {line['source']}: {line['figure']}"
+    return f"{name:76s} {shown:>10s}  wanted {scale * limit:g}{unit:2s}  {met}"
 
 
 def _ahead_text(line: Mapping[str, object]) -> str:

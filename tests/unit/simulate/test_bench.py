@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.tuning.families import Row, moving, stationary, steady, tables
+from tests.bench.tuning.families import WITH_MAP, WRONG, Job, Row, moving, stationary, steady, tables
+from tests.bench.tuning.report import ahead
 from tests.bench.tuning.statistics import estimate, hindsight
 from tests.bench.tuning.sweep import changes
 from tests.bench.tuning.synthetic import synthetic_tables
@@ -68,3 +69,19 @@ def test_the_sweep_changes_one_constant_at_a_time() -> None:
     assert all(len(change) == 1 for change in found.values())
     assert "min_gain x 0.5" in found
     assert "min_gain x 1.5" in found
+
+
+def test_a_policy_with_a_map_names_its_error_and_one_of_other_engines_is_worse() -> None:
+    policies = ("outrider", WITH_MAP, f"{WITH_MAP}:{WRONG}")
+    job = Job("stationary", "published", "a40_7b", "steps", "tune", 1, policies)
+    regrets = {str(row["policy"]): float(row["overall_regret"]) for row in job.run()}  # type: ignore[arg-type]
+    assert list(regrets) == list(policies)
+    assert regrets[WITH_MAP] < regrets[f"{WITH_MAP}:{WRONG}"] < regrets["outrider"] + 0.003
+
+
+def test_the_law_with_a_map_is_no_rival_of_the_law() -> None:
+    rows = [
+        {**a_row(policy, regret), "source": "published", "trace": "steps"}
+        for policy, regret in (("outrider", 0.01), (WITH_MAP, 0.002), ("sglang", 0.05))
+    ]
+    assert [line["policy"] for line in ahead(rows)] == ["sglang"]

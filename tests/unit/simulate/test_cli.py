@@ -28,7 +28,14 @@ def test_every_table_gets_a_line_per_policy() -> None:
 def test_json_carries_the_figures_by_table_and_policy() -> None:
     result = simulate("--name", "a40_7b", "--policy", "static:0", "--load", "1,8", "--dwell", "130", "--json")
     found = json.loads(result.output)
-    assert found["setting"] == {"load": [1, 8], "dwell": 130.0, "noise": 0.05, "interval": 5.0, "seed": 0}
+    assert found["setting"] == {
+        "load": [1, 8],
+        "dwell": 130.0,
+        "noise": 0.05,
+        "interval": 5.0,
+        "seed": 0,
+        "map_error": None,
+    }
     (row,) = found["results"]
     assert (row["table"], row["policy"], row["switches"], row["probe_share"]) == ("a40_7b", "static:0", 0, 0)
     assert row["mean_goodput"] == pytest.approx((33.8 + 252.3) / 2)
@@ -46,6 +53,15 @@ def test_the_law_is_the_default_and_the_seed_fixes_the_output() -> None:
     assert json.loads(once.output)["results"][0]["policy"] == "outrider"
 
 
+def test_with_a_map_the_law_loses_less() -> None:
+    arguments = ("--name", "a40_7b", "--dwell", "130", "--json")
+    without, mapped = (
+        json.loads(simulate(*arguments, *more).output)["results"][0]["regret_overall"]
+        for more in ((), ("--map-error", "0.03"))
+    )
+    assert mapped < 0.5 * without
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -58,6 +74,7 @@ def test_the_law_is_the_default_and_the_seed_fixes_the_output() -> None:
         (("--dwell", "0"), "--dwell is 0"),
         (("--noise", "-1"), "--noise is -1"),
         (("--noise", "nan"), "--noise is nan"),
+        (("--map-error", "-0.1"), "--map-error is -0.1"),
         (("--interval", "0"), "--interval is 0"),
         (("--seed", "-1"), "--seed is -1"),
     ],

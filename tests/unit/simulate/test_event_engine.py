@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.simulate.engines.event_engine import EnginePod, Limits
 from outrider.simulate.traffic.acceptance import Acceptances, gain_of
-from outrider.simulate.traffic.requests import Source, Trace, Traffic
-from tests.unit.simulate.factories import EDGES, a_step, closed, opened
+from outrider.simulate.traffic.requests import ALIKE, Source, Trace, Traffic
+from tests.unit.simulate.factories import CODE, EDGES, a_step, closed, opened
 
 KS = (0, 1, 3)
 
@@ -95,6 +97,22 @@ def test_the_mean_and_the_spread_of_a_draft_are_those_of_a_run_of_hits() -> None
     assert gain.deviation == pytest.approx(runs.std(), rel=0.01)
 
 
+@settings(max_examples=20)
+@given(streams=st.integers(8, 16), seed=st.integers(0, 1000))
+def test_a_seat_is_empty_until_the_step_ends_in_which_its_client_comes_back(streams: int, seed: int) -> None:
+    # Some hundred requests: over fewer, those that are away at the end weigh too much.
+    traffic = closed(streams, away_steps=1.5, seconds=300.0)
+    counters = (engine := ran(traffic, k=1, seed=seed, seconds=300.0)).counters
+    taken = sum(cell.requests for cell in counters.cells.values())
+    empty = streams * counters.engine_steps - taken
+    assert empty == pytest.approx(2.0 * engine.finished, rel=0.1)
+
+
+def test_clients_that_are_away_are_cut_off_with_their_load() -> None:
+    engine = ran(closed(8, seconds=20.0, away_steps=50.0), closed(2, seconds=60.0, anew=True), seconds=79.0)
+    assert engine.running == 2
+
+
 def test_closed_load_keeps_its_number_of_streams() -> None:
     engine = ran(closed(8))
     assert engine.running + len(engine.waiting) == 8
@@ -136,7 +154,7 @@ def test_long_prompts_are_computed_in_chunks() -> None:
 
 
 def test_the_table_is_read_at_the_number_of_scheduled_requests() -> None:
-    table = Schedule((Tier(4, 3), Tier(None, 1)))
+    table = Schedule((Row(4, 3), Row(None, 1)))
     for streams, k in ((3, 3), (8, 1)):
         engine = an_engine(Trace((closed(streams),)))
         engine.run(30.0, table.k_at)
@@ -185,3 +203,33 @@ def test_without_drafts_its_goodput_is_that_of_the_formula() -> None:
     work = engine.take_work()
     mean_kv = sum(c.context for c in engine.counters.cells.values()) / engine.counters.engine_steps
     assert work.tokens / work.seconds == pytest.approx(8 / a_step().seconds(8, 0, mean_kv), rel=0.02)
+
+
+def test_requests_of_fixed_length_that_are_alike_gain_what_the_curve_says() -> None:
+    phase = Traffic(60.0, (0.7, 0.5, 0.4), streams=8, prompt=100.0, output=200.0, length_spread=0.0)
+    engine = ran(replace(phase, exponents=ALIKE), k=3)
+    counters = engine.counters
+    assert counters.accepted_tokens / counters.drafts == pytest.approx(0.7 + 0.35 + 0.14, rel=0.03)
+    assert engine.finished_tokens == 200 * engine.finished > 0
+
+
+def test_cached_prompt_tokens_are_in_the_cache_and_are_not_computed() -> None:
+    phase = Traffic(20.0, CODE, streams=1, prompt=1000.0, output=100.0, length_spread=0.0)
+    bare, cached = ran(phase, seconds=20.0), ran(replace(phase, cached=992.0), seconds=20.0)
+    assert bare.counters.prefill == pytest.approx(1000 * (bare.finished + 1))
+    assert cached.counters.prefill == pytest.approx(8 * (cached.finished + 1))
+    assert cached.kv_tokens >= 1000
+
+
+def test_clients_that_begin_anew_leave_nothing_under_way() -> None:
+    engine = an_engine(Trace((closed(16, seconds=10.0), replace(closed(1, seconds=10.0), anew=True))))
+    engine.run(10.0, lambda _: 1)
+    assert engine.running == 16
+    engine.run(10.1, lambda _: 1)
+    assert engine.running == 1
+
+
+def test_clients_that_go_on_end_their_requests_first() -> None:
+    engine = an_engine(Trace((closed(16, seconds=10.0), closed(1, seconds=10.0))))
+    engine.run(10.1, lambda _: 1)
+    assert engine.running > 1

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.simulate.engines.fleet import Fleet
 from outrider.simulate.scenario_runs import run_scenario, truth_of
 from outrider.simulate.scenarios import EventScenario
@@ -145,7 +145,7 @@ def test_several_pods_are_judged_together() -> None:
 def test_a_table_of_tiers_is_not_a_switch() -> None:
     run, figures = run_scenario(a_scenario(closed(2, seconds=130.0), closed(20, seconds=130.0)), "hand")
     assert len({s.schedule for s in run.steps}) == 1
-    assert isinstance(run.steps[0].schedule.tiers[0], Tier)
+    assert isinstance(run.steps[0].schedule.rows[0], Row)
     assert figures.switches == 0
 
 

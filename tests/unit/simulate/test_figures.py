@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.simulate.engines.fleet import Span
 from outrider.simulate.figures import Curve, PhaseTruth, Truth, figures, worst_loss
 from outrider.simulate.replay import Replay, Step
@@ -57,6 +57,15 @@ def test_a_phase_of_120_s_has_no_steady_regret() -> None:
     assert figures(a_run(spans((120, 50))), truth((120, 100))).regret is None
 
 
+@pytest.mark.parametrize("number", range(20))
+def test_pods_are_added_up_in_the_order_of_their_names(number: int) -> None:
+    # Two at 1 token and one at 1e16: in any other order a token is lost to rounding, and the order
+    # of a set of names is another one in each process.
+    rates = zip((f"{number}/a", f"{number}/b", f"{number}/c"), (1.0, 1.0, 1e16), strict=True)
+    run = [span for pod, rate in rates for span in spans((1.0, rate), pod=pod)]
+    assert Curve.of(run).tokens[-1] == 1e16 + 2
+
+
 def test_regret_is_the_mean_over_phases() -> None:
     judged = figures(a_run(spans((200, 100), (200, 50))), truth((200, 100), (200, 100)))
     assert [p.overall_regret for p in judged.phases] == pytest.approx([0.0, 0.5])
@@ -96,7 +105,7 @@ def test_a_change_of_the_tables_k_at_the_load_is_a_switch() -> None:
 
 
 def test_a_change_at_another_load_is_none() -> None:
-    other = Schedule((Tier(12, 1), Tier(None, 0)))
+    other = Schedule((Row(12, 1), Row(None, 0)))
     steps = [step(t, K1 if t < 200 else other) for t in range(5, 300, 5)]
     assert figures(a_run(spans((300, 100)), *steps), truth((300, 100))).switches == 0
 

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.simulate.engines.table_engine import Phase, TableFleet
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Window
@@ -89,7 +89,7 @@ def test_another_table_ends_a_probe_and_the_same_one_does_not() -> None:
     for fleet in (renewed, changed):
         fleet.advance(0.5, K1, a_probe((0, 8.0)))
         fleet.advance(1.0, K1, a_probe((0, 8.0)))
-    other = Schedule((Tier(4, 0), Tier(None, 1)))
+    other = Schedule((Row(4, 0), Row(None, 1)))
     assert any(s.off_table for s in renewed.advance(2.0, K1, None).spans)
     assert not any(s.off_table for s in changed.advance(2.0, other, None).spans)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from outrider.simulate.engines.table_engine import Phase
 from outrider.simulate.engines.tables_file import read_tables
+from outrider.simulate.maps import MapErrors
 from outrider.simulate.rivals.contenders import NAMES
 from outrider.simulate.table_runs import Setting, run_phases, run_table
 from tests.unit.simulate.factories import VISIBLE, a_table
@@ -72,3 +75,26 @@ def test_a_static_k_that_the_table_lacks_is_refused(tuner: str) -> None:
 def test_a_field_of_the_laws_policy_can_be_replaced() -> None:
     quiet = Setting(loads=(8,), policy={"probe_share": 0.0, "calibration_seconds": 0.0})
     assert run_table(TABLES["a40_7b"], "outrider", quiet)[1].probe_share == 0
+
+
+def test_with_a_map_the_law_has_less_regret_and_needs_fewer_slices() -> None:
+    without, mapped = (
+        run_table(TABLES["a40_7b"], "outrider", Setting(map_errors=errors))[1]
+        for errors in (None, MapErrors(0.03))
+    )
+    assert mapped.overall_regret < 0.5 * without.overall_regret
+    assert mapped.calibration_seconds < 0.5 * without.calibration_seconds
+
+
+def test_a_map_changes_nothing_for_other_rules() -> None:
+    without, mapped = (
+        run_table(TABLES["a40_7b"], "bandit", replace(SHORT, map_errors=errors))[1]
+        for errors in (None, MapErrors(0.03))
+    )
+    assert without == mapped
+
+
+def test_a_map_of_other_engines_costs_no_more_than_none() -> None:
+    setting = Setting(map_errors=MapErrors(0.03), map_of=TABLES["cpu_tiny_code"])
+    without, mapped = (run_table(TABLES["a40_7b"], "outrider", s)[1] for s in (Setting(), setting))
+    assert mapped.overall_regret < without.overall_regret + 0.002

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision
+from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Cell, Observation, Window
 from outrider.tuning.policy import Policy
@@ -26,8 +27,8 @@ CODE: Mapping[int, Sequence[float]] = {
 """Tokens per second by batch size, one column per candidate: real vLLM, tiny models, two CPU cores."""
 
 
-def a_policy(**changes: object) -> Policy:
-    return replace(Policy(candidates=CANDIDATES, max_num_seqs=64), **changes)  # type: ignore[arg-type]
+def a_policy(*, max_num_seqs: int = 64, **numbers: float | None) -> Policy:
+    return Policy(CANDIDATES, max_num_seqs).changed(**numbers)
 
 
 def true_goodput(batch: float, k: int, table: Mapping[int, Sequence[float]] = CODE) -> float:
@@ -167,6 +168,27 @@ class Engine:
         return an_exact_window(*cells, at=at, pod=self.pod, batch=self.batch, waiting=self.waiting)
 
 
+def true_step(batch: float, k: int, acceptance: float = 0.6) -> float:
+    """Seconds of a step of `Engine`."""
+    tokens = sum(acceptance**j for j in range(k + 1))
+    return batch * tokens / Engine(batch).goodput(k)
+
+
+def a_map(
+    *,
+    error: float = 0.02,
+    context: float | None = None,
+    off: Callable[[float, int], float] = lambda _batch, _k: 1.0,
+) -> StepTimeMap:
+    """Of `Engine`. off: factor on the truth."""
+    cells = (
+        MapCell(batch, k, context, true_step(batch, k) * off(batch, k), error)
+        for batch in CODE
+        for k in CANDIDATES
+    )
+    return StepTimeMap(tuple(cells))
+
+
 def run(
     state: TunerState,
     *engines: Engine,
@@ -174,18 +196,25 @@ def run(
     at: float = 0.0,
     seconds: float = 5.0,
     policy: Policy | None = None,
+    step_times: StepTimeMap | None = None,
 ) -> list[Decision]:
     """So many ticks, without noise."""
-    return list(_run(state, engines, ticks, at, seconds, policy or a_policy()))
+    return list(_run(state, engines, ticks, at, seconds, policy or a_policy(), step_times))
 
 
 def _run(
-    state: TunerState, engines: Sequence[Engine], ticks: int, at: float, seconds: float, policy: Policy
+    state: TunerState,
+    engines: Sequence[Engine],
+    ticks: int,
+    at: float,
+    seconds: float,
+    policy: Policy,
+    step_times: StepTimeMap | None,
 ) -> Iterator[Decision]:
     decision: Decision | None = None
     for i in range(1, ticks + 1):
         now = at + i * seconds
         seen: list[Observation] = [e.window(decision, state, seconds=seconds, at=now) for e in engines]
-        decision = decide(seen, state, policy=policy, now=now)
+        decision = decide(seen, state, policy=policy, now=now, step_times=step_times)
         state = decision.state
         yield decision

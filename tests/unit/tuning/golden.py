@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.tuning.decision import Decision, Kind
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.state import TunerState
 from tests.unit.tuning import guarded
-from tests.unit.tuning.factories import CODE, Engine, a_start, run
+from tests.unit.tuning.factories import CODE, Engine, a_map, a_start, run
 
 FOLDER = Path(__file__).parent / "traces"
 TICK = 5.0
@@ -54,13 +55,28 @@ TRACES: Mapping[str, tuple[Part, ...]] = {
 }
 
 
+MAPPED = "load-steps-with-a-map"
+"""The same loads as in `load-steps`, by a law that begins with a map of the engine."""
+WRONGLY_MAPPED = "load-steps-with-a-wrong-map"
+"""... and by one whose map is of an engine on which long drafts are nearly free."""
+MAPS: Mapping[str, StepTimeMap] = {
+    MAPPED: a_map(),
+    WRONGLY_MAPPED: a_map(off=lambda _batch, k: 1.0 / (1.0 + k)),
+}
+
 GUARDRAILS = "guardrails"
 """The trace of the guardrails: each holds, and without its cause the law goes on."""
 
 
 def trace(name: str) -> str:
     """One line per decision that is not a hold."""
-    return "\n".join(_guardrails() if name == GUARDRAILS else _lines(TRACES[name])) + "\n"
+    if name == GUARDRAILS:
+        lines = _guardrails()
+    elif name in MAPS:
+        lines = _lines(TRACES["load-steps"], MAPS[name])
+    else:
+        lines = _lines(TRACES[name])
+    return "\n".join(lines) + "\n"
 
 
 def _guardrails() -> Iterator[str]:
@@ -71,12 +87,13 @@ def _guardrails() -> Iterator[str]:
         yield f" free  {_words(scene.free.decide())}"
 
 
-def _lines(parts: tuple[Part, ...]) -> Iterator[str]:
+def _lines(parts: tuple[Part, ...], step_times: StepTimeMap | None = None) -> Iterator[str]:
     state: TunerState = a_start(3)
     at = 0.0
     for part in parts:
         yield f"--- {part.name}"
-        for index, decision in enumerate(run(state, *part.engines, ticks=part.ticks, at=at, seconds=TICK), 1):
+        decisions = run(state, *part.engines, ticks=part.ticks, at=at, seconds=TICK, step_times=step_times)
+        for index, decision in enumerate(decisions, 1):
             if decision.kind is not Kind.HOLD or index == part.ticks:
                 yield _line(at + index * TICK, decision)
             state = decision.state
@@ -97,7 +114,7 @@ def main() -> None:
     if sys.argv[1:] != ["--write"]:
         sys.exit("python -m tests.unit.tuning.golden --write")
     FOLDER.mkdir(exist_ok=True)
-    for name in (*TRACES, GUARDRAILS):
+    for name in (*TRACES, *MAPS, GUARDRAILS):
         (FOLDER / f"{name}.txt").write_text(trace(name), encoding="utf-8")
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from unittest import mock
 
+from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose import choice
-from outrider.tuning.decision import Decision, DecisionReason
+from outrider.tuning.decision import Decision
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy

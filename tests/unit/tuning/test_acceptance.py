@@ -25,7 +25,7 @@ def readings(*, k: int, acceptance: float, seconds: float = 10.0) -> tuple[Readi
 def learnt(*, k: int = 5, acceptance: float = 0.8, ticks: int = 3) -> Profile:
     profile = Profile()
     for _ in range(ticks):
-        profile = profile.after(readings(k=k, acceptance=acceptance), 10.0, POLICY)
+        profile = profile.after(readings(k=k, acceptance=acceptance), 10.0, POLICY.estimation)
     return profile
 
 
@@ -49,17 +49,17 @@ def test_positions_that_were_never_drafted_are_unsure() -> None:
 def test_a_draft_that_stops_at_the_first_position_does_not_count_for_the_second() -> None:
     """Conditional rates: half of the drafts accept one token, and all of those the second one."""
     row = readings(k=2, acceptance=0.5)[0]
-    profile = Profile().after([row], 1.0, POLICY)
+    profile = Profile().after([row], 1.0, POLICY.estimation)
     assert profile.tried[1] == pytest.approx(profile.accepted[0])
 
 
 def test_without_drafts_nothing_is_forgotten() -> None:
     profile = learnt()
-    assert profile.after(readings(k=0, acceptance=0.5), 600.0, POLICY).tried == profile.tried
+    assert profile.after(readings(k=0, acceptance=0.5), 600.0, POLICY.estimation).tried == profile.tried
 
 
 def test_other_text_is_noticed_in_one_tick() -> None:
-    profile = learnt(acceptance=0.9).after(readings(k=5, acceptance=0.4), 10.0, POLICY)
+    profile = learnt(acceptance=0.9).after(readings(k=5, acceptance=0.4), 10.0, POLICY.estimation)
     assert profile.shifted
     means, _ = profile.tokens_per_step((1,))
     assert means[0] == pytest.approx(log(1.4), abs=0.02)
@@ -67,19 +67,19 @@ def test_other_text_is_noticed_in_one_tick() -> None:
 
 def test_other_text_lowers_the_guess_of_deeper_positions_too() -> None:
     before = learnt(k=5, acceptance=0.9)
-    after = before.after(readings(k=1, acceptance=0.45), 10.0, POLICY)
+    after = before.after(readings(k=1, acceptance=0.45), 10.0, POLICY.estimation)
     assert after.rates(3)[0][2] < before.rates(3)[0][2] - 0.2
 
 
 def test_the_same_text_is_no_shift() -> None:
     profile = learnt(acceptance=0.7)
-    assert not profile.after(readings(k=5, acceptance=0.72), 10.0, POLICY).shifted
+    assert not profile.after(readings(k=5, acceptance=0.72), 10.0, POLICY.estimation).shifted
 
 
 @given(st.lists(st.tuples(st.sampled_from((1, 2, 3, 5)), st.floats(0, 1)), min_size=1, max_size=8))
 def test_more_draft_tokens_never_mean_fewer_tokens_per_step(history: list[tuple[int, float]]) -> None:
     profile = Profile()
     for k, acceptance in history:
-        profile = profile.after(readings(k=k, acceptance=acceptance), 5.0, POLICY)
+        profile = profile.after(readings(k=k, acceptance=acceptance), 5.0, POLICY.estimation)
     means, _ = profile.tokens_per_step(CANDIDATES)
     assert all(a <= b + 1e-12 for a, b in pairwise(means))

@@ -69,8 +69,8 @@ def test_the_best_k_stays() -> None:
 
 
 def test_a_settled_k_gives_way_to_a_gain_beyond_min_gain() -> None:
-    assert chosen(SETTLED, a_belief({3: POLICY.min_gain})) is None
-    assert chosen(SETTLED, a_belief({3: POLICY.min_gain + 0.001})) == 3
+    assert chosen(SETTLED, a_belief({3: POLICY.choice.min_gain})) is None
+    assert chosen(SETTLED, a_belief({3: POLICY.choice.min_gain + 0.001})) == 3
 
 
 def test_a_settled_k_gives_way_to_a_gain_beyond_its_error() -> None:
@@ -118,23 +118,23 @@ CHANGED = replace(SETTLED, k=3, replaced=1, changed_at=NOW - 10.0)
 
 
 def test_a_new_k_that_is_slower_goes_back() -> None:
-    assert reverted(CHANGED, a_belief({1: POLICY.rollback_loss + 0.001}), POLICY, NOW) == 1
-    assert reverted(CHANGED, a_belief({1: POLICY.rollback_loss}), POLICY, NOW) is None
+    assert reverted(CHANGED, a_belief({1: POLICY.choice.rollback_loss + 0.001}), POLICY.choice, NOW) == 1
+    assert reverted(CHANGED, a_belief({1: POLICY.choice.rollback_loss}), POLICY.choice, NOW) is None
 
 
 def test_a_new_k_goes_back_only_beyond_the_error() -> None:
-    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.21), POLICY, NOW) is None
-    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.19), POLICY, NOW) == 1
+    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.21), POLICY.choice, NOW) is None
+    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.19), POLICY.choice, NOW) == 1
 
 
 def test_only_a_fresh_and_settled_change_goes_back() -> None:
     slower = a_belief({1: 0.2})
-    in_time = replace(CHANGED, changed_at=NOW - 2 * POLICY.dwell_seconds)
-    assert reverted(in_time, slower, POLICY, NOW) == 1
-    assert reverted(in_time, slower, POLICY, NOW + 0.1) is None
-    assert reverted(replace(CHANGED, settled_at=None), slower, POLICY, NOW) is None
-    assert reverted(replace(CHANGED, replaced=None), slower, POLICY, NOW) is None
-    assert reverted(replace(CHANGED, changed_at=None), slower, POLICY, NOW) is None
+    in_time = replace(CHANGED, changed_at=NOW - 2 * POLICY.choice.dwell_seconds)
+    assert reverted(in_time, slower, POLICY.choice, NOW) == 1
+    assert reverted(in_time, slower, POLICY.choice, NOW + 0.1) is None
+    assert reverted(replace(CHANGED, settled_at=None), slower, POLICY.choice, NOW) is None
+    assert reverted(replace(CHANGED, replaced=None), slower, POLICY.choice, NOW) is None
+    assert reverted(replace(CHANGED, changed_at=None), slower, POLICY.choice, NOW) is None
 
 
 # The other bins
@@ -164,9 +164,9 @@ def test_a_bin_that_was_seen_before_changes_by_the_same_rule() -> None:
 
 
 def test_a_bin_that_changed_a_moment_ago_rests() -> None:
-    fresh = replace(SETTLED, changed_at=NOW - POLICY.dwell_seconds + 0.1)
+    fresh = replace(SETTLED, changed_at=NOW - POLICY.choice.dwell_seconds + 0.1)
     assert followed(with_known(*CANDIDATES, b2=fresh), a_belief({3: 0.5})) == fresh
-    rested = replace(SETTLED, changed_at=NOW - POLICY.dwell_seconds)
+    rested = replace(SETTLED, changed_at=NOW - POLICY.choice.dwell_seconds)
     after = followed(with_known(*CANDIDATES, b2=rested), a_belief({3: 0.5}))
     assert after is not None
     assert after.k == 3
@@ -178,8 +178,8 @@ def test_an_unseen_bin_gets_the_safest_k_that_was_measured() -> None:
 
 
 def test_an_unseen_bin_keeps_the_static_table_without_a_clear_gain() -> None:
-    assert followed(with_known(*CANDIDATES), a_belief({0: POLICY.min_gain})) is None
-    after = followed(with_known(*CANDIDATES), a_belief({0: POLICY.min_gain + 0.001}))
+    assert followed(with_known(*CANDIDATES), a_belief({0: POLICY.choice.min_gain})) is None
+    after = followed(with_known(*CANDIDATES), a_belief({0: POLICY.choice.min_gain + 0.001}))
     assert after == BinState(0, decided=True)
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.choose import guardrails
 from outrider.tuning.choose.guardrails import Sight, Step
-from outrider.tuning.decision import DecisionReason
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.observe.readings import Readings, read
@@ -58,6 +58,19 @@ def test_a_gap_on_one_pod_holds_and_names_it() -> None:
     assert veto is not None
     assert veto.reason is DecisionReason.METRICS_GAP
     assert veto.sentence == "1 of 2 pods not measured, default/b Stale: 91 s old"
+
+
+def test_a_pod_that_waits_for_its_next_sample_holds_nobody_who_has_news() -> None:
+    waiting = Gap("default/b", GapReason.TOO_SHORT, "1 of 2 samples needed")
+    assert guardrails.gap(seen(a_window(), waiting)) is None
+    assert reason(guardrails.gap(seen(waiting))) is DecisionReason.METRICS_GAP
+
+
+def test_a_pod_that_waits_for_its_next_sample_hides_no_other_gap() -> None:
+    waiting, stale = Gap("default/b", GapReason.TOO_SHORT), Gap("default/c", GapReason.STALE, "91 s old")
+    veto = guardrails.gap(seen(a_window(), waiting, stale))
+    assert veto is not None
+    assert veto.sentence == "1 of 3 pods not measured, default/c Stale: 91 s old"
 
 
 def test_nobody_measured_holds() -> None:

@@ -55,7 +55,7 @@ def test_readings_of_a_thousand_pods_are_compared_without_a_square_of_them() -> 
     windows = [an_exact_window(a_cell(), pod=f"default/{i}") for i in range(4000)]
     rows = read(windows, Schedule.constant(3), POLICY).rows
     tracemalloc.start()
-    found = residuals(a_start(), rows, POLICY, now=5.0)
+    found = residuals(a_start(), rows, POLICY.estimation, now=5.0)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found) == 4000

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule, Tier
-from outrider.tuning.decision import Decision, DecisionReason, Kind, Structural
+from outrider.api.reasons import DecisionReason
+from outrider.api.schedule import Row, Schedule
+from outrider.tuning.decision import Decision, Kind, Structural
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
@@ -108,7 +109,7 @@ def test_what_is_learnt_at_some_batch_sizes_guides_the_unseen_ones() -> None:
 
 
 def test_a_bin_without_a_choice_keeps_the_static_table_to_the_row() -> None:
-    static = Schedule((Tier(9, 3), Tier(None, 0)))
+    static = Schedule((Row(9, 3), Row(None, 0)))
     first = decide(
         [an_exact_window(a_cell(batch=8.0, k=3))], TunerState.start(static, POLICY), policy=POLICY, now=5.0
     )
@@ -140,12 +141,15 @@ def test_k_that_breaks_the_latency_objective_is_not_used() -> None:
 def test_probes_stay_within_their_share_of_time() -> None:
     late = run(a_start(), Engine(8.0), ticks=720)[60:]
     probed = sum(s.seconds for d in late if d.probe for s in d.probe.slices)
-    assert probed <= 0.03 * len(late) * TICK + POLICY.probe_burst_seconds
+    assert probed <= 0.03 * len(late) * TICK + POLICY.exploration.probe_burst_seconds
 
 
 def test_slices_of_a_new_bin_stay_within_their_time() -> None:
     early = [d for d in run(a_start(), Engine(8.0), ticks=40) if d.reason is DecisionReason.CALIBRATION]
-    assert sum(s.seconds for d in early if d.probe for s in d.probe.slices) <= POLICY.calibration_seconds
+    assert (
+        sum(s.seconds for d in early if d.probe for s in d.probe.slices)
+        <= POLICY.exploration.calibration_seconds
+    )
 
 
 def test_pods_take_turns() -> None:
@@ -168,6 +172,13 @@ def test_an_engine_that_cannot_probe_tries_one_k_for_a_tick() -> None:
     assert chosen(decision, 1.0) == 3
 
 
+def test_an_engine_that_cannot_probe_plans_one_k_and_pays_for_no_other() -> None:
+    decision = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
+    tried = chosen(decision)
+    assert f"trying K {tried}, 10.0 s each" in decision.sentence
+    assert decision.state.bins[POLICY.bin_of(8.0)].credit == POLICY.exploration.calibration_seconds - 10.0
+
+
 def test_a_trial_ends_when_the_load_leaves_its_bin() -> None:
     tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
     moved = tick(tried.state, a_window(batch=1.0, k=3.0, ended_at=10.0), at=10.0)
@@ -188,7 +199,10 @@ def test_a_trial_takes_a_whole_tick_of_the_time_for_calibration() -> None:
     second = tick(first.state, a_window(k=float(chosen(first)), ended_at=12.0), at=12.0)
     assert (first.kind, second.kind) == (Kind.EXPLORE, Kind.EXPLORE)
     left = [d.state.bins[POLICY.bin_of(8.0)].credit for d in (first, second)]
-    assert left == [POLICY.calibration_seconds - 10.0, POLICY.calibration_seconds - 10.0 - 7.0]
+    assert left == [
+        POLICY.exploration.calibration_seconds - 10.0,
+        POLICY.exploration.calibration_seconds - 10.0 - 7.0,
+    ]
 
 
 def a_last_trial(*, at: float) -> TunerState:
@@ -218,7 +232,7 @@ def test_a_trial_whose_load_is_gone_is_taken_back() -> None:
 
 def test_a_loss_budget_that_is_used_up_is_so_for_all_pods() -> None:
     pods = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/b")]
-    used_up = POLICY.loss_budget * POLICY.loss_seconds
+    used_up = POLICY.safety.loss_budget * POLICY.safety.loss_seconds
     fresh, poor = (run(replace(a_start(3), loss=loss), *pods, ticks=1)[0].probe for loss in (0.0, used_up))
     assert fresh is not None
     assert poor is not None
@@ -230,7 +244,7 @@ def test_a_trial_that_nobody_measures_is_given_up() -> None:
     tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
     gap = Gap("default/a", GapReason.STALE)
     assert tick(tried.state, gap, at=20.0).schedule == tried.schedule
-    late = tick(tried.state, gap, at=5.0 + POLICY.trial_timeout_seconds + 1)
+    late = tick(tried.state, gap, at=5.0 + POLICY.exploration.trial_timeout_seconds + 1)
     assert (late.kind, late.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_STARVED)
     assert chosen(late) == 3
 
@@ -299,7 +313,7 @@ def test_where_tuning_lost_the_static_table_comes_back_for_a_while() -> None:
     assert pinned.schedule == Schedule.constant(3)
     later = run(pinned.state, Engine(8.0), ticks=1, at=200.0)[0]
     assert (later.kind, later.reason) == (Kind.HOLD, DecisionReason.PINNED)
-    after = run(pinned.state, Engine(8.0), ticks=1, at=110.0 + POLICY.ledger_seconds)[0]
+    after = run(pinned.state, Engine(8.0), ticks=1, at=110.0 + POLICY.safety.ledger_seconds)[0]
     assert after.reason is not DecisionReason.PINNED
 
 
@@ -356,8 +370,8 @@ def observations() -> st.SearchStrategy[list[Observation]]:
 STATICS = st.sampled_from(
     (
         Schedule.constant(3),
-        Schedule((Tier(8, 3), Tier(32, 1), Tier(None, 0))),
-        Schedule((Tier(5, 0), Tier(None, 5))),
+        Schedule((Row(8, 3), Row(32, 1), Row(None, 0))),
+        Schedule((Row(5, 0), Row(None, 5))),
     )
 )
 HISTORIES = st.lists(observations(), max_size=20)
@@ -432,7 +446,7 @@ def test_whatever_the_noise_settled_changes_keep_their_distance(goodputs: list[f
             changes.append(at)
         state = decision.state
     assume(len(changes) > 1)
-    assert all(b - a >= POLICY.dwell_seconds for a, b in pairwise(changes))
+    assert all(b - a >= POLICY.choice.dwell_seconds for a, b in pairwise(changes))
 
 
 # The policy
@@ -465,3 +479,11 @@ def test_a_pod_that_is_silent_for_a_while_keeps_its_pace() -> None:
     both = [Engine(8.0, pod="default/a"), Engine(8.0, pace=2.0, pod="default/b")]
     state = run(a_start(), *both, ticks=3)[-1].state
     assert set(run(state, both[0], ticks=1, at=300.0)[-1].state.pods) == {"default/a", "default/b"}
+
+
+def test_a_queue_that_lasts_does_not_keep_the_best_k_away_for_ever() -> None:
+    """32 streams with K=0 in force, where K=1 is best, and always some requests that wait."""
+    decisions = run(a_start(0), Engine(32.0, waiting=5.0), ticks=36)
+    early = [d for d in decisions if d.state.at is not None and d.state.at < POLICY.safety.queue_seconds]
+    assert all(d.probe is None for d in early)
+    assert decisions[-1].schedule.k_at(32) == 1

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from outrider.api.launch import Launch, LaunchOrder
-from outrider.api.reasons import LaunchReason
+from outrider.api.reasons import DecisionReason, LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff
-from outrider.tuning.decision import Decision, DecisionReason, Kind, Outlook, Structural
+from outrider.tuning.decision import Decision, Kind, Outlook, Structural
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.relaunch.rules import Relaunching, Scene, Verdict, judge
@@ -61,12 +61,6 @@ def a_decision(
         state=state,
         batch_size=8.0,
         num_speculative_tokens=3,
-        expected_gain=None,
-        measured_gain=None,
-        estimates={},
-        acceptance=None,
-        acceptance_collapsed=False,
-        speedup=None,
         structural=structural,
         outlook=outlook or an_outlook(),
     )
@@ -143,15 +137,15 @@ def test_where_it_is_never_allowed_nothing_is_said_of_an_idle_drafter() -> None:
 def test_an_idle_drafter_goes_once_it_is_idle_for_long() -> None:
     plant = Plant(ALLOW)
     first = plant.tick(OFF)
-    plant.spend(2 * POLICY.relaunch_dwell_seconds, OFF)
+    plant.spend(2 * POLICY.relaunch.relaunch_dwell_seconds, OFF)
     assert first.reason is LaunchReason.DRAFTER_IDLE
     assert [launch for _, launch in plant.relaunches] == ["no-drafter"]
-    assert plant.relaunches[0][0] >= POLICY.relaunch_dwell_seconds
+    assert plant.relaunches[0][0] >= POLICY.relaunch.relaunch_dwell_seconds
 
 
 def test_a_short_interval_is_judged_as_quickly() -> None:
     short = replace(ALLOW, interval_seconds=60.0).paced(POLICY)
-    assert (short.ledger_seconds, short.relaunch_dwell_seconds) == (60.0, 15.0)
+    assert short == POLICY.changed(ledger_seconds=60.0, relaunch_dwell_seconds=15.0)
     assert ALLOW.paced(POLICY) == POLICY
 
 
@@ -162,7 +156,7 @@ def test_an_interval_between_relaunches_that_are_never_allowed_changes_nothing()
 def test_a_doubt_in_between_starts_the_time_anew() -> None:
     plant = Plant(ALLOW)
     for _ in range(10):
-        plant.spend(POLICY.relaunch_dwell_seconds - TICK, OFF)
+        plant.spend(POLICY.relaunch.relaunch_dwell_seconds - TICK, OFF)
         plant.tick(KEEP)
     assert plant.relaunches == []
 
@@ -188,7 +182,7 @@ def test_a_drafter_that_returns_in_vain_waits_longer_each_time() -> None:
     ]
     assert away == sorted(away)
     assert away[0] < 1.2 * HOUR
-    assert max(away) <= POLICY.longest_back_off_seconds + 2 * TICK
+    assert max(away) <= POLICY.relaunch.longest_back_off_seconds + 2 * TICK
     assert len(returns) <= 20
 
 
@@ -222,7 +216,7 @@ def better(measured: dict[int, float] | None = None, *, rate: float = 120.0, err
 
 def test_a_better_table_becomes_a_launch() -> None:
     plant = Plant(ROLLOUT)
-    plant.spend(2 * POLICY.relaunch_dwell_seconds, better())
+    plant.spend(2 * POLICY.relaunch.relaunch_dwell_seconds, better())
     assert [launch for _, launch in plant.relaunches] == [str(TABLE)]
     started = next(v for v in plant.verdicts if v.expected_gain is not None)
     assert started.expected_gain == pytest.approx(0.2)
@@ -247,7 +241,7 @@ def test_a_live_model_is_not_restarted_for_a_table() -> None:
 
 def test_the_gain_of_a_relaunch_is_told_once_it_is_measured() -> None:
     plant = Plant(ROLLOUT)
-    plant.spend(2 * POLICY.relaunch_dwell_seconds, better({3: 0.0}))
+    plant.spend(2 * POLICY.relaunch.relaunch_dwell_seconds, better({3: 0.0}))
     measured = better({3: 0.0, 1: plant.now + TICK}, rate=115.0)
     plant.spend(10 * TICK, measured)
     told = [v.measured_gain for v in plant.verdicts if v.measured_gain is not None]
@@ -256,7 +250,7 @@ def test_the_gain_of_a_relaunch_is_told_once_it_is_measured() -> None:
 
 def test_a_table_that_proves_slower_goes_back_at_once_and_is_not_tried_again() -> None:
     plant = Plant(ROLLOUT)
-    plant.spend(2 * POLICY.relaunch_dwell_seconds, better({3: 0.0}))
+    plant.spend(2 * POLICY.relaunch.relaunch_dwell_seconds, better({3: 0.0}))
     slower = a_decision(
         an_outlook(rates={1: 80.0}, measured={3: 0.0, 1: plant.now + TICK}), table=Schedule.constant(3)
     )
@@ -287,7 +281,7 @@ def test_a_canary_that_learns_nothing_ends_all_the_same_and_rests_for_a_day() ->
     plant = a_canary_plant()
     plant.spend(23 * HOUR, KEEP)
     running = sum(v.state.order.canary for v in plant.verdicts) * TICK
-    assert running <= POLICY.canary_seconds + 3 * TICK
+    assert running <= POLICY.relaunch.canary_seconds + 3 * TICK
     assert "told nothing" in next(v for v in reversed(plant.verdicts) if "canary ends" in v.sentence).sentence
 
 

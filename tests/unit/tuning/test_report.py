@@ -39,7 +39,7 @@ def test_a_speedup_is_known_once_its_interval_is_narrow() -> None:
     assert last is not None
     assert (first.known, last.known) == (False, True)
     for speedup in (first, last):
-        assert speedup.known == (speedup.high / speedup.ratio - 1 <= a_policy().speedup_known)
+        assert speedup.known == (speedup.high / speedup.ratio - 1 <= a_policy().estimation.speedup_known)
 
 
 def test_a_tax_that_nobody_knows_keeps_a_speedup_from_being_known() -> None:

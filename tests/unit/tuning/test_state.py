@@ -14,7 +14,7 @@ POLICY = a_policy()
 
 
 def booked(ledger: Ledger, gain: float, *, k0: float = 0.0, seconds: float = 5.0) -> Ledger:
-    return ledger.after(gain, k0=k0, seconds=seconds, policy=POLICY)
+    return ledger.after(gain, k0=k0, seconds=seconds, safety=POLICY.safety)
 
 
 # The ledger
@@ -22,13 +22,13 @@ def booked(ledger: Ledger, gain: float, *, k0: float = 0.0, seconds: float = 5.0
 
 def test_a_ledger_forgets_with_its_time_constant() -> None:
     before = Ledger(gain=-0.05, k0_duty=0.8, weight=1.0)
-    later = booked(before, 0.0, seconds=POLICY.ledger_seconds)
+    later = booked(before, 0.0, seconds=POLICY.safety.ledger_seconds)
     assert (later.gain, later.k0_duty) == (pytest.approx(-0.05 / exp(1)), pytest.approx(0.8 / exp(1)))
     assert later.weight == pytest.approx(1.0)
 
 
 def test_a_fresh_ledger_weighs_what_it_has_seen_of_its_time() -> None:
-    seen = booked(Ledger(), 0.1, k0=1.0, seconds=POLICY.ledger_seconds)
+    seen = booked(Ledger(), 0.1, k0=1.0, seconds=POLICY.safety.ledger_seconds)
     share = 1 - exp(-1)
     assert (seen.gain, seen.k0_duty, seen.weight) == pytest.approx((0.1 * share, share, share))
 
@@ -72,17 +72,17 @@ def test_a_k_that_is_to_be_chosen_anew_gets_time_for_it_and_no_way_back() -> Non
 def test_residuals_within_the_slack_are_no_drift() -> None:
     drift = Drift()
     for _ in range(1000):
-        drift = drift.after(POLICY.drift_slack, POLICY)
+        drift = drift.after(POLICY.estimation.drift_slack, POLICY.estimation)
     assert drift == Drift()
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_mean_that_moved_is_found_once_it_adds_up_beyond_the_threshold(sign: float) -> None:
-    step = POLICY.drift_slack + POLICY.drift_threshold / 3
+    step = POLICY.estimation.drift_slack + POLICY.estimation.drift_threshold / 3
     drift, found = Drift(), []
     for _ in range(4):
-        drift = drift.after(sign * step, POLICY)
-        found.append(drift.found(POLICY))
+        drift = drift.after(sign * step, POLICY.estimation)
+        found.append(drift.found(POLICY.estimation))
     assert found == [False, False, False, True]
 
 
@@ -108,9 +108,9 @@ def test_a_measurement_as_good_as_what_is_known_counts_half() -> None:
 
 def test_a_trial_starves_after_its_time_without_measurements() -> None:
     trial = Trial(0, 3, started_at=0.0, heard_at=100.0)
-    limit = 100.0 + POLICY.trial_timeout_seconds
-    assert not trial.starved(POLICY, limit)
-    assert trial.starved(POLICY, limit + 0.1)
+    limit = 100.0 + POLICY.exploration.trial_timeout_seconds
+    assert not trial.starved(POLICY.exploration, limit)
+    assert trial.starved(POLICY.exploration, limit + 0.1)
 
 
 def test_the_static_table_holds_until_its_time_is_over() -> None:
@@ -124,9 +124,13 @@ def test_the_static_table_holds_until_its_time_is_over() -> None:
 
 def test_noise_grows_with_surprising_readings_and_falls_with_dull_ones() -> None:
     state = a_start()
-    assert state.noise(POLICY) == POLICY.noise
-    assert state.with_residual(9.0).noise(POLICY) > POLICY.noise > state.with_residual(0.01).noise(POLICY)
-    assert state.noisier().noise(POLICY) == pytest.approx(POLICY.noise * exp(0.2))
+    assert state.noise(POLICY.estimation) == POLICY.estimation.noise
+    assert (
+        state.with_residual(9.0).noise(POLICY.estimation)
+        > POLICY.estimation.noise
+        > state.with_residual(0.01).noise(POLICY.estimation)
+    )
+    assert state.noisier().noise(POLICY.estimation) == pytest.approx(POLICY.estimation.noise * exp(0.2))
 
 
 def test_noise_stays_within_limits_whatever_is_read() -> None:

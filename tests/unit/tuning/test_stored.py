@@ -132,7 +132,7 @@ def test_a_table_with_more_rows_than_any_is_refused(name: str) -> None:
     ],
 )
 def test_a_state_at_its_bounds_is_continued(changes: dict[str, object]) -> None:
-    assert from_wire(a_wire(**changes), POLICY).static.tiers
+    assert from_wire(a_wire(**changes), POLICY).static.rows
 
 
 def test_a_state_that_knows_every_batch_bin_and_every_k_is_continued() -> None:
@@ -142,7 +142,7 @@ def test_a_state_that_knows_every_batch_bin_and_every_k_is_continued() -> None:
 
 
 def test_the_complaint_names_the_first_field() -> None:
-    with pytest.raises(StateError, match=r"^state\.known\.0\.seconds: "):
+    with pytest.raises(StateError, match=r"^state\.known\[0\]\.seconds: "):
         from_wire(a_wire(known=[{**KNOWN, "seconds": "long", "at": "later"}]), POLICY)
 
 

@@ -45,7 +45,7 @@ def a_point(*, batch: float = 8.0, k: int = 3, context: float | None = None) -> 
 
 
 def asked(known: list[Known], *points: Point, now: float = 0.0) -> tuple[list[float], list[float]]:
-    means, covariance = predict(known, points, POLICY, noise=0.05, now=now)
+    means, covariance = predict(known, points, POLICY.estimation, noise=0.05, now=now)
     return [exp(m) for m in means], [float(d) ** 0.5 for d in np.diag(covariance)]
 
 
@@ -75,14 +75,14 @@ def test_old_measurements_count_less() -> None:
 
 
 def test_two_measurements_of_one_cell_weigh_by_their_time() -> None:
-    both = a_known(step=0.02, seconds=30.0).plus(a_known(step=0.08, seconds=10.0), POLICY)
+    both = a_known(step=0.02, seconds=30.0).plus(a_known(step=0.08, seconds=10.0), POLICY.estimation)
     assert both.log_step == pytest.approx(0.75 * log(0.02) + 0.25 * log(0.08))
     assert both.seconds == 40.0
 
 
 def test_measurements_with_and_without_prompts_make_no_new_relation_when_they_are_joined() -> None:
     writes, reads = a_known(step=0.02), a_known(step=0.08, prefill=96.0)  # four times as many tokens
-    both = writes.plus(reads, POLICY)
+    both = writes.plus(reads, POLICY.estimation)
     assert both.log_step - both.log_prompts == pytest.approx(log(0.02))
 
 
@@ -113,8 +113,8 @@ def test_a_longer_context_is_expected_to_be_slower() -> None:
 )
 def test_more_measurements_never_make_anything_less_certain(known: list[Known]) -> None:
     points = (a_point(k=0), a_point(k=5), a_point(batch=1.0))
-    _, before = predict(known[:-1], points, POLICY, noise=0.05, now=0.0)
-    _, after = predict(known, points, POLICY, noise=0.05, now=0.0)
+    _, before = predict(known[:-1], points, POLICY.estimation, noise=0.05, now=0.0)
+    _, after = predict(known, points, POLICY.estimation, noise=0.05, now=0.0)
     assert np.all(np.diag(after) <= np.diag(before) + 1e-6)
     assert np.all(np.linalg.eigvalsh(after) > -1e-6)
 

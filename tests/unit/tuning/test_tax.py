@@ -56,17 +56,17 @@ def test_a_canary_tells_the_tax() -> None:
     tax = with_canary(learnt(), ticks=30, at=300.0).state.tax
     assert tax is not None
     assert tax.mean == pytest.approx(log1p(TAX), abs=2 * tax.deviation)
-    assert tax.deviation <= POLICY.canary_deviation
+    assert tax.deviation <= POLICY.relaunch.canary_deviation
 
 
 @pytest.mark.parametrize("batch", [1.0, 4.0, 8.0, 16.0, 32.0])
 def test_a_canary_tells_the_tax_whether_drafting_pays_or_not(batch: float) -> None:
     """Where it pays K=0 hardly runs by itself, so a canary has it looked at."""
-    told = with_canary(learnt(batch), ticks=int(POLICY.canary_seconds / 5.0), at=300.0, batch=batch)
+    told = with_canary(learnt(batch), ticks=int(POLICY.relaunch.canary_seconds / 5.0), at=300.0, batch=batch)
     assert told.speedup is not None
     assert told.speedup.reference is Reference.CANARY
     assert told.state.tax is not None
-    assert told.state.tax.deviation <= POLICY.canary_deviation
+    assert told.state.tax.deviation <= POLICY.relaunch.canary_deviation
     assert told.state.tax.mean == pytest.approx(log1p(TAX), abs=2 * told.state.tax.deviation)
 
 
@@ -98,16 +98,16 @@ def test_the_step_times_of_a_canary_stay_out_of_the_surface_of_the_others() -> N
 
 def test_without_knowledge_of_k_0_a_canary_tells_nothing() -> None:
     """Many comparisons with the same wrong guess would only repeat its error."""
-    prior = Tax.prior(POLICY)
-    assert prior.after([Sample(0.3, believed=0.04, noise=0.001)] * 50, 10.0, POLICY) == prior
+    prior = Tax.prior(POLICY.estimation)
+    assert prior.after([Sample(0.3, believed=0.04, noise=0.001)] * 50, 10.0, POLICY.estimation) == prior
 
 
 def test_a_tax_is_forgotten() -> None:
     tax = Tax(0.1, 0.02**2, measured_at=0.0)
-    assert tax.measured(POLICY)
-    later = tax.at(5 * POLICY.tax_half_life_seconds, POLICY)
-    assert not later.measured(POLICY)
-    assert later.deviation < POLICY.k0_tax_deviation
+    assert tax.measured(POLICY.estimation)
+    later = tax.at(5 * POLICY.estimation.tax_half_life_seconds, POLICY.estimation)
+    assert not later.measured(POLICY.estimation)
+    assert later.deviation < POLICY.estimation.k0_tax_deviation
 
 
 def test_a_tax_survives_being_stored() -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from outrider.tuning.decision import Decision, DecisionReason
+from outrider.api.reasons import DecisionReason
+from outrider.tuning.decision import Decision
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Window
 from outrider.tuning.state import TunerState

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given, settings
 
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
-from outrider.tuning.decision import Decision, DecisionReason, Kind
+from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.observe.window import Gap, GapReason, Observation
 from outrider.tuning.state import BinState, TunerState
 from outrider.tuning.words import change, changed_rows, reason
@@ -80,7 +81,7 @@ def test_no_decision_calls_a_k_better_within_its_own_error(
     assume(better)
     for decision in better:
         assert decision.expected_gain is not None
-        assert decision.expected_gain > POLICY.min_gain
+        assert decision.expected_gain > POLICY.choice.min_gain
 
 
 # The rows

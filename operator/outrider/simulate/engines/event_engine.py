@@ -19,7 +19,7 @@ import numpy as np
 
 from outrider.simulate.engines.counters import Block, Counters, count
 from outrider.simulate.engines.fleet import ProbeRun
-from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.engines.step_time import Timing
 from outrider.simulate.traffic.acceptance import DRIFT_SECONDS, Acceptances
 from outrider.simulate.traffic.requests import Request, Source
 
@@ -54,7 +54,7 @@ class EnginePod:
 
     def __init__(
         self,
-        step: StepTime,
+        step: Timing,
         limits: Limits,
         acceptances: Acceptances,
         source: Source,
@@ -72,6 +72,7 @@ class EnginePod:
         self.preemptions = 0
         self.kv_tokens = 0.0
         self.waiting: deque[Request] = deque()
+        self._k = 0  # of the last step
         self._step, self._limits, self._acceptances, self._source = step, limits, acceptances, source
         self._edges, self._rng, self._slowness = edges, rng, slowness
         self._prefilling: list[Request] = []
@@ -106,6 +107,8 @@ class EnginePod:
         """Work until `until`, with the K that `k_of` gives for a number of scheduled requests."""
         while self.now < until - 1e-9:
             if self._source.next_at() <= self.now:
+                if self._source.begins_anew(self.now):
+                    self._cut_off()
                 self.waiting.extend(self._source.take(self.now))
             if self.waiting:
                 self._admit()
@@ -113,6 +116,14 @@ class EnginePod:
                 self.now = min(until, max(self.now, self._source.next_at()))
             else:
                 self._block(until, k_of)
+
+    def _cut_off(self) -> None:
+        """Leave all requests; what they have said counts."""
+        self.waiting.clear()
+        self._prefilling, self._order = [], []
+        self._heaps = [[] for _ in self._heaps]
+        self._counts = [0] * len(self._counts)
+        self._decoding, self.kv_tokens = 0, 0.0
 
     def _admit(self) -> None:
         while self.waiting and self.running < self._limits.max_num_seqs:
@@ -122,6 +133,7 @@ class EnginePod:
             if not fits and self.running > 0:
                 return
             self._prefilling.append(self.waiting.popleft())
+            self.kv_tokens += request.cached
 
     def _block(self, until: float, k_of: Callable[[int], int]) -> None:
         scheduled = self.running
@@ -132,6 +144,7 @@ class EnginePod:
             k, left = slice_
         prompt, done = self._prefill(k)
         seconds = self._slowness * self._step.seconds(self._decoding, k, self.kv_tokens, prompt)
+        self._k = k
         steps = 1
         if not self._prefilling and not done:
             limit = min(until, self._source.next_at(), (int(self.now / DRIFT_SECONDS) + 1) * DRIFT_SECONDS)
@@ -229,7 +242,7 @@ class EnginePod:
         clock = self._clocks[request.kind]
         request.left = max(1.0, request.target - clock)
         held = request.prompt + request.output - request.left
-        request.to_prefill, request.state, request.entry = held, 0, -1
+        request.to_prefill, request.cached, request.state, request.entry = held, 0.0, 0, -1
         self._counts[request.kind] -= 1
         self._decoding -= 1
         self._drop_stale(request.kind)
@@ -294,7 +307,8 @@ class EnginePod:
         self.kv_tokens -= request.prompt + request.output + clock - request.target
         self.finished += 1
         self.finished_tokens += request.output
-        self.waiting.extend(self._source.finished(request, self.now))
+        step = self._slowness * self._step.seconds(self._decoding, self._k, self.kv_tokens)
+        self.waiting.extend(self._source.finished(request, self.now, step))
 
     def _drop_stale(self, kind: int) -> None:
         """Entries of requests that were preempted."""

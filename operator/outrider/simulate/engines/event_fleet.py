@@ -12,7 +12,7 @@ from outrider.simulate.engines.counters import CellSums, Counters
 from outrider.simulate.engines.event_engine import EnginePod, Limits
 from outrider.simulate.engines.fleet import Span, Tick, follow, pod_names
 from outrider.simulate.engines.noise import noise_factor
-from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.engines.step_time import Timing
 from outrider.simulate.engines.table_engine import PROBE_DEADLINE_SECONDS
 from outrider.simulate.traffic.acceptance import Acceptances
 from outrider.simulate.traffic.requests import Source, Trace
@@ -32,7 +32,7 @@ MAX_AGE_SECONDS = 30.0
 class Plant:
     """Engines and how they are watched."""
 
-    step: StepTime
+    step: Timing
     limits: Limits = field(default_factory=Limits)
     slowness: tuple[float, ...] = (1.0,)  # factor on the step time, one per pod
     noise: float = 0.05  # relative, 1 sigma, of a measurement of 10 s

@@ -5,10 +5,37 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Protocol
 
 from outrider.simulate.engines.tables_file import TableError
+
+
+class Timing(Protocol):
+    """How long an engine with a drafter takes for a step."""
+
+    @property
+    def per_token(self) -> float:
+        """Seconds by which each prompt token prolongs a step."""
+        ...
+
+    @property
+    def idle_tax(self) -> float:
+        """Relative; by so much longer takes a step with K=0 than on an engine without drafter."""
+        ...
+
+    def seconds(self, batch: float, k: int, kv_tokens: float, prompt_tokens: float = 0.0) -> float:
+        """One step of `batch` requests in decode; see `StepTime` for the rest."""
+        ...
+
+    def growth(self, k: int) -> float:
+        """Seconds by which a step gets longer per token added to the cache."""
+        ...
+
+    def without_drafter(self) -> Timing:
+        """The same engine, launched without one; for K=0 alone."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +72,10 @@ class StepTime:
         if k == 0:
             return self.per_kv_token * (1.0 + self.idle_tax)
         return self.per_kv_token + k * self.draft_per_kv_token
+
+    def without_drafter(self) -> StepTime:
+        """See `Timing`."""
+        return replace(self, idle_tax=0.0)
 
 
 def read_formula(entry: Mapping[str, object]) -> tuple[StepTime, dict[str, tuple[float, ...]]]:

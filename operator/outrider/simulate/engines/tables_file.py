@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from outrider.api.complaint import first_complaint
 from outrider.simulate.engines.table import ThroughputTable
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -56,8 +57,7 @@ def parse_tables(text: str, origin: str) -> dict[str, ThroughputTable]:
     try:
         file = _File.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise TableError(f"{origin}: {_place(first['loc'])}{first['msg']}") from error
+        raise TableError(f"{origin}: {first_complaint(error, whole='file')}") from error
     found: dict[str, ThroughputTable] = {}
     for index, table in enumerate(file.tables):
         place = f"tables[{index}]"
@@ -82,11 +82,6 @@ def select(tables: dict[str, ThroughputTable], name: str | None) -> list[Through
     if name not in tables:
         raise TableError(f"no table {name!r}, there are: {', '.join(tables)}")
     return [tables[name]]
-
-
-def _place(loc: Sequence[int | str]) -> str:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
-    return f"{path}: " if path else ""
 
 
 def _check(table: _Table) -> None:
@@ -128,8 +123,8 @@ def _positive(name: str, values: Sequence[float]) -> None:
             raise TableError(f"{name}[{j}] is {value:g}, must be above 0 tokens per second")
 
 
-def _accepted(name: str, values: Sequence[float | None], ks: Sequence[int]) -> None:
-    for j, (value, k) in enumerate(zip(values, ks, strict=True)):
+def _accepted(name: str, values: Sequence[float | None], candidates: Sequence[int]) -> None:
+    for j, (value, k) in enumerate(zip(values, candidates, strict=True)):
         if value is not None and not 0 <= value <= k:
             raise TableError(f"{name}[{j}] is {value:g}, must be between 0 and K={k}")
 
@@ -138,17 +133,17 @@ def _built(table: _Table) -> ThroughputTable:
     """Rows and columns in rising order, whatever the order in the file."""
     rows = sorted(range(len(table.batch_sizes)), key=table.batch_sizes.__getitem__)
     columns = sorted(range(len(table.num_speculative_tokens)), key=table.num_speculative_tokens.__getitem__)
-    ks = tuple(table.num_speculative_tokens[j] for j in columns)
+    candidates = tuple(table.num_speculative_tokens[j] for j in columns)
     none, accepted = table.no_speculation_tokens_per_second, table.accepted_per_step
     return ThroughputTable(
         name=table.name,
         batch_sizes=tuple(table.batch_sizes[i] for i in rows),
-        candidates=ks,
+        candidates=candidates,
         rows=tuple(tuple(table.tokens_per_second[i][j] for j in columns) for i in rows),
         unspeculated=None if none is None else tuple(none[i] for i in rows),
         accepted=None
         if accepted is None
-        else tuple(_filled([accepted[i][j] for j in columns], ks) for i in rows),
+        else tuple(_filled([accepted[i][j] for j in columns], candidates) for i in rows),
         context_length=table.context_length or 0.0,
         mixture_of_experts=table.mixture_of_experts,
         source=table.source,
@@ -156,12 +151,12 @@ def _built(table: _Table) -> ThroughputTable:
     )
 
 
-def _filled(row: Sequence[float | None], ks: Sequence[int]) -> tuple[float, ...] | None:
+def _filled(row: Sequence[float | None], candidates: Sequence[int]) -> tuple[float, ...] | None:
     """Gaps between two known K are filled on a line; None where nothing above K=0 is known."""
-    points = {0: 0.0, **{k: value for k, value in zip(ks, row, strict=True) if value is not None}}
+    points = {0: 0.0, **{k: value for k, value in zip(candidates, row, strict=True) if value is not None}}
     if max(points) == 0:
         return None
-    return tuple(_on_line(k, points) for k in ks)
+    return tuple(_on_line(k, points) for k in candidates)
 
 
 def _on_line(k: int, points: dict[int, float]) -> float:

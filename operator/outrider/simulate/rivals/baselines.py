@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.simulate.rivals.tuners import Action, at_most, hand_table
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
@@ -32,8 +32,8 @@ def drafted(observations: Sequence[Observation]) -> tuple[float, float, float]:
 class AcceptanceThresholds:
     """`acceptance`: K from the acceptance rate, off above 32 requests.
 
-    The guides: 7 to 8 above 0.8, 3 below 0.5, off below 0.5 to 0.6 or above batch 32. Read here
-    as 8 above 0.8, 5 above 0.6, 3 above 0.5, else 0, each rounded down to a candidate.
+    Source: guides to speculative decoding in vLLM and SGLang: begin with 3 to 5, 7 to 8 above a rate of 0.8,
+    3 below 0.5; off above 32 requests. Read here as 8, 5 and 3, each rounded down to a candidate.
     """
 
     def __init__(self, law: Policy) -> None:
@@ -46,10 +46,10 @@ class AcceptanceThresholds:
         return Action(self._schedule)
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
-        """Follow the rate; without drafts wait for `RETRY_SECONDS`."""
-        _, tokens, accepted = drafted(observations)
+        """Follow the drafts; without drafts wait for `RETRY_SECONDS`."""
+        drafts, tokens, accepted = drafted(observations)
         if tokens > 0:
-            k = at_most(_k_for(accepted / tokens), self._candidates)
+            k = at_most(self._k_for(accepted / tokens, accepted / drafts), self._candidates)
             self._schedule = self._up_to_32(k)
             self._off_since = now if k == 0 else None
         elif self._off_since is not None and now - self._off_since >= RETRY_SECONDS:
@@ -57,16 +57,34 @@ class AcceptanceThresholds:
         return Action(self._schedule)
 
     def _up_to_32(self, k: int) -> Schedule:
-        return Schedule((Tier(32, k), Tier(None, at_most(0, self._candidates)))).merged()
+        return Schedule((Row(32, k), Row(None, at_most(0, self._candidates)))).merged()
+
+    def _k_for(self, rate: float, length: float) -> int:  # noqa: ARG002
+        """rate: accepted over drafted tokens. length: mean accepted tokens of a draft."""
+        return 8 if rate > 0.8 else 3 if rate < 0.5 else 5
 
 
-def _k_for(rate: float) -> int:
-    return next((k for least, k in ((0.8, 8), (0.6, 5), (0.5, 3)) if rate > least), 0)
+class OffBelowRate(AcceptanceThresholds):
+    """`acceptance-off`: the same, but off below a rate of 0.6. Source: guides that call it marginal."""
+
+    def _k_for(self, rate: float, length: float) -> int:
+        return 0 if rate < 0.6 else super()._k_for(rate, length)
+
+
+class OffBelowLength(AcceptanceThresholds):
+    """`length-off`: the same, but off where fewer than 2 drafted tokens are accepted in the mean.
+
+    Source: guides that call 4 to 5 good and less than 2 not worth it.
+    """
+
+    def _k_for(self, rate: float, length: float) -> int:
+        return 0 if length < 2.0 else super()._k_for(rate, length)
 
 
 class AcceptedLengthAverage:
-    """`ema`: SGLang's rule on the moving average of accepted tokens, blind to load.
+    """`ema`: SGLang's first rule on the moving average of accepted tokens, blind to load.
 
+    Source: sgl-project/sglang, adaptive_spec_params.py, as first published; `sglang` is its present form.
     One candidate up when the average is above K - 0.5, one down when it is below the K before
     minus 0.75. SGLang moves the average every 5 batches by 0.2; a tick holds many of them.
     """

@@ -7,10 +7,18 @@ from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
 from outrider.api.text import whole_number
+from outrider.simulate.rivals.adaptive_steps import AdaptiveSteps
 from outrider.simulate.rivals.bandit import Bandit
-from outrider.simulate.rivals.baselines import AcceptanceThresholds, AcceptedLengthAverage
+from outrider.simulate.rivals.baselines import (
+    AcceptanceThresholds,
+    AcceptedLengthAverage,
+    OffBelowLength,
+    OffBelowRate,
+)
 from outrider.simulate.rivals.model_only import ModelOnly
+from outrider.simulate.rivals.profiled import Goodput, OfflineProfile, profiled_table
 from outrider.simulate.rivals.tuners import Fixed, Law, Oracle, Tuner, hand_table
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.policy import Policy
 
 STATIC = "static:"
@@ -24,14 +32,32 @@ class Brief:
     law: Policy
     oracle: Mapping[float, int]  # best K by the second at which a phase begins; for `oracle` alone
     stock: bool = False  # the engines count no cells and run no probes
+    step_times: StepTimeMap | None = None  # what the engines measured of themselves; for the law alone
+
+    profile: OfflineProfile | None = None  # for rules that rest on one
+
+    def profiled(self) -> OfflineProfile:
+        """Raise ValueError where nobody made one."""
+        if self.profile is None:
+            raise ValueError("this rule needs an offline profile")
+        return self.profile
+
+    def outrider(self, *, stock: bool) -> Law:
+        """The law, from the hand table."""
+        return Law(self.law, hand_table(self.law.candidates), stock=stock, step_times=self.step_times)
 
 
 _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
-    "outrider": lambda brief: Law(brief.law, hand_table(brief.law.candidates), stock=brief.stock),
-    "outrider-stock": lambda brief: Law(brief.law, hand_table(brief.law.candidates), stock=True),
+    "outrider": lambda brief: brief.outrider(stock=brief.stock),
+    "outrider-stock": lambda brief: brief.outrider(stock=True),
     "hand": lambda brief: Fixed(hand_table(brief.law.candidates)),
     "acceptance": lambda brief: AcceptanceThresholds(brief.law),
+    "acceptance-off": lambda brief: OffBelowRate(brief.law),
+    "length-off": lambda brief: OffBelowLength(brief.law),
     "ema": lambda brief: AcceptedLengthAverage(brief.law),
+    "sglang": lambda brief: AdaptiveSteps(brief.law),
+    "vllm-profile": lambda brief: Fixed(profiled_table(brief.profiled(), brief.law)),
+    "turbospec": lambda brief: Goodput(brief.law, brief.profiled()),
     "model": lambda brief: ModelOnly(brief.law),
     "bandit": lambda brief: Bandit(brief.law, stock=brief.stock),
     "oracle": lambda brief: Oracle(brief.oracle),

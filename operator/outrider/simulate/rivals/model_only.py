@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.simulate.rivals.baselines import windows
 from outrider.simulate.rivals.tuners import Action, hand_table
 from outrider.tuning.observe.window import Observation, Window
@@ -16,13 +16,13 @@ from outrider.tuning.policy import Policy
 
 
 def binned_table(law: Policy, chosen: dict[int, int]) -> Schedule:
-    """One tier per batch bin; a bin without a choice takes the hand table's K at its lower edge."""
+    """One row per batch bin; a bin without a choice takes the hand table's K at its lower edge."""
     hand = hand_table(law.candidates)
-    tiers = []
+    rows = []
     for index in range(len(law.bins)):
         low, high = law.limits(index)
-        tiers.append(Tier(high, chosen.get(index, hand.k_at(low))))
-    return Schedule(tuple(tiers)).merged()
+        rows.append(Row(high, chosen.get(index, hand.k_at(low))))
+    return Schedule(tuple(rows)).merged()
 
 
 class ModelOnly:

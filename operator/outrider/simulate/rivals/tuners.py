@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.tuning.decision import Decision, Probe, Speedup
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
@@ -40,10 +41,18 @@ class Law:
     """`outrider`: the tuning law, as the operator runs it.
 
     stock: strip the exact cells and run no probes, as for engines without the plugin.
+    step_times: what the engines measured of themselves before they served.
     """
 
-    def __init__(self, policy: Policy, static: Schedule, *, stock: bool = False) -> None:
-        self._policy, self._stock = policy, stock
+    def __init__(
+        self,
+        policy: Policy,
+        static: Schedule,
+        *,
+        stock: bool = False,
+        step_times: StepTimeMap | None = None,
+    ) -> None:
+        self._policy, self._stock, self._step_times = policy, stock, step_times
         self._state = TunerState.start(static, policy)
         self.decisions: list[Decision] = []
 
@@ -54,7 +63,7 @@ class Law:
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """One decision."""
         seen = [_without_cells(o) for o in observations] if self._stock else observations
-        decision = decide(seen, self._state, policy=self._policy, now=now)
+        decision = decide(seen, self._state, policy=self._policy, now=now, step_times=self._step_times)
         self._state = decision.state
         self.decisions.append(decision)
         probe = None if self._stock else decision.probe
@@ -109,7 +118,7 @@ class Oracle:
 def hand_table(candidates: Sequence[int]) -> Schedule:
     """The table that the guides suggest: 5 up to 8 requests, 3 up to 32, 0 above; with allowed K only."""
     rows = ((8, 5), (32, 3), (None, 0))
-    return Schedule(tuple(Tier(size, at_most(k, candidates)) for size, k in rows)).merged()
+    return Schedule(tuple(Row(size, at_most(k, candidates)) for size, k in rows)).merged()
 
 
 def at_most(k: int, candidates: Sequence[int]) -> int:

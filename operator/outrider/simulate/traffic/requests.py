@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import exp
 
 import numpy as np
@@ -15,6 +15,9 @@ DIFFICULTIES = ((0.25, 0.6), (0.5, 1.0), (0.25, 1.6))
 """(share, exponent): a quarter of the requests is easier to draft than the rest, a quarter harder."""
 LENGTH_SPREAD = 0.5
 """Standard deviation of the logarithm of prompt and output lengths."""
+EXPONENTS = tuple(exponent for _, exponent in DIFFICULTIES)
+ALIKE = (1.0,) * len(DIFFICULTIES)
+"""Exponents of requests that are all as hard to draft as one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,16 @@ class Traffic:
     burst: Burst | None = None
     drift_to: float = 1.0  # the acceptance is multiplied by a factor that goes from 1 to this in the phase
     label: str = ""
+    length_spread: float = LENGTH_SPREAD
+    exponents: tuple[float, ...] = EXPONENTS
+    """On the acceptance, by difficulty."""
+    cached: float = 0.0
+    """Tokens at the beginning of each prompt that are in the cache already."""
+    away_seconds: float = 0.0
+    away_steps: float = 0.0
+    """Together: until the next request of a closed loop arrives, which then waits for a step's end."""
+    anew: bool = False
+    """Clients of the phase before are cut off where this one begins."""
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.streams is None):
@@ -46,7 +59,7 @@ class Traffic:
 
     def probability(self, difficulty: int, scale: float) -> tuple[float, ...]:
         """Acceptance of each position for one kind of request."""
-        exponent = DIFFICULTIES[difficulty][1]
+        exponent = self.exponents[difficulty]
         return tuple(min(0.999, (a * scale) ** exponent) for a in self.acceptance)
 
 
@@ -60,6 +73,7 @@ class Request:
     kind: int  # index of its class of acceptance
     closed: bool = False  # of a closed loop
     to_prefill: float = 0.0  # prompt tokens that are not in the cache
+    cached: float = 0.0  # prompt tokens that were in the cache before it came
     target: float = 0.0  # reading of its class's clock at which it has all its tokens
     left: float = 0.0  # tokens still to come after a preemption
     state: int = 0  # 0 waiting or in prefill, 1 decoding, 2 done
@@ -142,7 +156,7 @@ class _Draws:
 
     def request(self, at: float) -> Request:
         if not self._pool:
-            normals = self._rng.standard_normal((256, 2)) * LENGTH_SPREAD
+            normals = self._rng.standard_normal((256, 2))
             uniform = self._rng.random(256)
             self._pool.extend(
                 (float(a), float(b), float(u)) for (a, b), u in zip(normals, uniform, strict=True)
@@ -150,9 +164,11 @@ class _Draws:
         prompt, output, share = self._pool.popleft()
         index = self._trace.phase_at(at)
         phase = self._trace.phases[index]
-        length = max(8, round(phase.prompt * exp(prompt)))
-        tokens = max(2, round(phase.output * exp(output)))
-        return Request(at, length, tokens, self._trace.kind(index, _difficulty(share)), to_prefill=length)
+        length = max(8, round(phase.prompt * exp(prompt * phase.length_spread)))
+        tokens = max(2, round(phase.output * exp(output * phase.length_spread)))
+        kind = self._trace.kind(index, _difficulty(share))
+        cached = min(phase.cached, length - 1.0)
+        return Request(at, length, tokens, kind, to_prefill=length - cached, cached=cached)
 
 
 def _difficulty(uniform: float) -> int:
@@ -171,13 +187,18 @@ class Source:
         self._trace = trace
         self._open = deque(trace.arrivals[pod])
         self._draws = _Draws(trace, np.random.default_rng((trace.seed, 3, pod)))
-        self._loops = 0  # closed requests under way
+        self._loops = 0  # closed requests under way, or on their way back
+        self._away: deque[float] = deque()  # when those come back
         self._changes = deque(trace.starts[:-1])
 
     def next_at(self) -> float:
         """Seconds of the next arrival that is known now; infinite without one."""
         upcoming = self._open[0].arrived_at if self._open else float("inf")
-        return min(upcoming, self._changes[0]) if self._changes else upcoming
+        return min([upcoming, *islice(self._away, 1), *islice(self._changes, 1)])
+
+    def begins_anew(self, now: float) -> bool:
+        """Whether a phase begins that cuts off what is under way."""
+        return bool(self._changes) and self._changes[0] <= now and self._phase(now).anew
 
     def take(self, now: float) -> Sequence[Request]:
         """Everything that has arrived."""
@@ -186,18 +207,30 @@ class Source:
             taken.append(_fresh(self._open.popleft()))
         while self._changes and self._changes[0] <= now:
             self._changes.popleft()
+            if self._phase(now).anew:
+                self._loops = 0
+                self._away.clear()
+            taken += self._refill(now)
+        while self._away and self._away[0] <= now:
+            self._away.popleft()
+            self._loops -= 1
             taken += self._refill(now)
         return taken
 
-    def finished(self, request: Request, now: float) -> Sequence[Request]:
-        """The successors of a request that is done: a closed loop goes on at once."""
+    def finished(self, request: Request, now: float, step_seconds: float) -> Sequence[Request]:
+        """The successors of a request that is done, of a closed loop whose client is never away."""
         if not request.closed:
+            return ()
+        phase = self._phase(now)
+        away = phase.away_seconds + phase.away_steps * step_seconds
+        if away:
+            self._away.append(max(now + away, self._away[-1] if self._away else 0.0))
             return ()
         self._loops -= 1
         return self._refill(now)
 
     def _refill(self, now: float) -> list[Request]:
-        streams = self._trace.phases[self._trace.phase_at(now)].streams or 0
+        streams = self._phase(now).streams or 0
         missing = max(0, streams - self._loops)
         self._loops += missing
         requests = [self._draws.request(now) for _ in range(missing)]
@@ -205,9 +238,10 @@ class Source:
             request.closed = True
         return requests
 
+    def _phase(self, now: float) -> Traffic:
+        return self._trace.phases[self._trace.phase_at(now)]
+
 
 def _fresh(request: Request) -> Request:
     """A copy: the trace is shared by many runs."""
-    return Request(
-        request.arrived_at, request.prompt, request.output, request.kind, to_prefill=request.prompt
-    )
+    return replace(request)

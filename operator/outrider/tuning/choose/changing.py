@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from math import expm1
 
+from outrider.api.reasons import DecisionReason
 from outrider.tuning import words
 from outrider.tuning.choose import choice, guardrails
-from outrider.tuning.decision import DecisionReason, Kind, Wish
+from outrider.tuning.decision import Kind, Wish
 from outrider.tuning.view import View
 
 
 def change(view: View) -> Wish:
     """Back to the K before where the new one proved slower; else to one that should take over; else none."""
     bin_state, belief = view.bin_state, view.belief
-    back = choice.reverted(bin_state, belief, view.policy, view.now)
+    back = choice.reverted(bin_state, belief, view.policy.choice, view.now)
     k = (
         back
         if back is not None

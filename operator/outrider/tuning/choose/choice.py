@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Choice, Policy
 from outrider.tuning.state import BinState, TunerState, room
 
 
 def usable(belief: Belief, policy: Policy) -> tuple[int, ...]:
     """The candidates that keep the SLO; where none does, the one with the shortest step."""
-    limit = policy.inter_token_latency_limit
+    limit = policy.safety.inter_token_latency_limit
     if limit is None:
         return policy.candidates
     within = tuple(k for k in policy.candidates if belief.step_seconds(k) <= limit)
@@ -20,7 +20,10 @@ def usable(belief: Belief, policy: Policy) -> tuple[int, ...]:
 
 
 def seen(state: TunerState) -> frozenset[int]:
-    """The K that were measured, at whatever batch size: no K takes over on a prior alone."""
+    """The K that were measured, at whatever batch size: no K takes over on a prior alone.
+
+    Those of a map that is believed count, too: `Belief.mapped`.
+    """
     return frozenset(k.k for k in state.known)
 
 
@@ -30,30 +33,31 @@ def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], po
     A settled K gives way to a gain beyond `min_gain` and `confidence_sigmas`. Before it is
     settled less is asked, and nothing for a step down: when in doubt, the smaller K.
     """
-    allowed = usable(belief, policy)
-    among = list(allowed) if policy.untried else [k for k in allowed if k in measured] or list(allowed)
+    choice, allowed = policy.choice, usable(belief, policy)
+    measured |= belief.mapped
+    among = list(allowed) if choice.untried else [k for k in allowed if k in measured] or list(allowed)
     best = belief.best(among)
     if best == bin_state.k:
         return None
     if bin_state.k not in allowed:
         return best
     gain, error = belief.gain(best, bin_state.k)
-    if policy.untried and best not in measured:
-        needed = max(policy.min_gain, policy.untried_sigmas * error)
+    if choice.untried and best not in measured:
+        needed = max(choice.min_gain, choice.untried_sigmas * error)
     elif bin_state.settled_at is not None:
-        needed = max(policy.min_gain, policy.confidence_sigmas * error)
+        needed = max(choice.min_gain, choice.confidence_sigmas * error)
     else:
-        needed = policy.caution_sigmas * error if best > bin_state.k else 0.0
+        needed = choice.caution_sigmas * error if best > bin_state.k else 0.0
     return best if gain > needed else None
 
 
-def reverted(bin_state: BinState, belief: Belief, policy: Policy, now: float) -> int | None:
+def reverted(bin_state: BinState, belief: Belief, choice: Choice, now: float) -> int | None:
     """The K before the last change, where the new one turned out slower; else None."""
     old, since = bin_state.replaced, bin_state.changed_at
-    if old is None or since is None or bin_state.settled_at is None or now - since > 2 * policy.dwell_seconds:
+    if old is None or since is None or bin_state.settled_at is None or now - since > 2 * choice.dwell_seconds:
         return None
     loss, error = belief.gain(old, bin_state.k)
-    return old if loss > max(policy.rollback_loss, error) else None
+    return old if loss > max(choice.rollback_loss, error) else None
 
 
 def follow(
@@ -67,7 +71,7 @@ def follow(
             continue
         if bin_state is not None and bin_state.visited:
             k = challenger(bin_state, belief, measured, policy)
-            if k is not None and _rested(bin_state, policy, now):
+            if k is not None and _rested(bin_state, policy.choice, now):
                 settled = bin_state.settled_at is not None
                 state = state.with_bin(index, bin_state.changed_to(k, now, settled=settled))
         else:
@@ -82,16 +86,17 @@ def _guess(
     given = policy.allowed(state.schedule.k_at(policy.bins[index]))
     k = state.bins[index].k if index in state.bins else given
     most = room(state.static, index, policy)
+    measured |= belief.mapped
     among = [c for c in usable(belief, policy) if c in measured and c <= most]
     safest = belief.safest(among, 1.0) if among else k
     if safest != k:
         gain, error = belief.gain(safest, k)
-        if gain > policy.min_gain + (0.5 * error if safest > k else 0.0):
+        if gain > policy.choice.min_gain + (0.5 * error if safest > k else 0.0):
             return state.with_bin(
                 index, replace(state.bins.get(index, BinState(k=given)), k=safest, decided=True)
             )
     return state
 
 
-def _rested(bin_state: BinState, policy: Policy, now: float) -> bool:
-    return bin_state.changed_at is None or now - bin_state.changed_at >= policy.dwell_seconds
+def _rested(bin_state: BinState, choice: Choice, now: float) -> bool:
+    return bin_state.changed_at is None or now - bin_state.changed_at >= choice.dwell_seconds

@@ -10,9 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from outrider.tuning.decision import DecisionReason
+from outrider.api.reasons import DecisionReason
 from outrider.tuning.observe.readings import Readings
-from outrider.tuning.observe.window import KV_USAGE, REQUESTS_WAITING, Gap, Observation
+from outrider.tuning.observe.window import (
+    KV_USAGE,
+    REQUESTS_WAITING,
+    Gap,
+    GapReason,
+    Observation,
+    Window,
+)
 from outrider.tuning.view import View
 
 
@@ -63,10 +70,17 @@ def _in(checks: list[_Check]) -> Callable[[_Check], _Check]:
 
 @_in(SIGHT)
 def gap(sight: Sight) -> Veto | None:
-    """Hold while a pod has no usable measurement, or nobody was asked."""
+    """Hold while a pod has no usable measurement, or nobody was asked.
+
+    A pod without two new samples yet is waited for only while no other pod has news: scrapes come out of
+    step, and with ticks shorter than the time between them all pods never have news at once.
+    """
     if not sight.observations:
         return Veto(DecisionReason.METRICS_GAP, "no pod was measured")
+    news = any(isinstance(o, Window) for o in sight.observations)
     gaps = [o for o in sight.observations if isinstance(o, Gap)]
+    if news:
+        gaps = [g for g in gaps if g.reason is not GapReason.TOO_SHORT]
     if not gaps:
         return None
     first = min(gaps, key=lambda g: (g.pod, g.reason, g.detail))
@@ -107,7 +121,7 @@ def acceptance_collapse(step: Step) -> Veto | None:
 def acceptance_floor(step: Step) -> Veto | None:
     """Never raise K while hardly any draft is accepted."""
     rates, _ = step.view.state.profile.rates(1)
-    if step.k <= step.view.bin_state.k or rates[0] >= step.view.policy.acceptance_floor:
+    if step.k <= step.view.bin_state.k or rates[0] >= step.view.policy.safety.acceptance_floor:
         return None
     return Veto(
         DecisionReason.ACCEPTANCE_LOW, f"{100 * rates[0]:.0f} % of first drafts accepted, K does not rise"
@@ -122,7 +136,7 @@ def kv_pressure(step: Step) -> Veto | None:
     usage = step.view.kv_usage_ratio
     if usage is None:
         return _unknown(KV_USAGE, "K does not rise")
-    if usage < step.view.policy.kv_usage_limit:
+    if usage < step.view.policy.safety.kv_usage_limit:
         return None
     return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full, K does not rise")
 
@@ -133,7 +147,7 @@ def dwell(step: Step) -> Veto | None:
     settled_at = step.view.bin_state.settled_at
     if settled_at is None or step.revert:
         return None
-    left = step.view.policy.dwell_seconds - (step.view.now - settled_at)
+    left = step.view.policy.choice.dwell_seconds - (step.view.now - settled_at)
     if left <= 0:
         return None
     return Veto(DecisionReason.DWELL, f"K {step.k} looks better, {left:.0f} s of rest left")
@@ -145,8 +159,8 @@ def rate_limit(step: Step) -> Veto | None:
     bin_state = step.view.bin_state
     if step.revert:
         return None
-    policy = step.view.policy
-    allowed = policy.switches_per_hour + (policy.switches_to_settle if bin_state.settled_at is None else 0)
+    choice = step.view.policy.choice
+    allowed = choice.switches_per_hour + (choice.switches_to_settle if bin_state.settled_at is None else 0)
     if bin_state.recent_switches(step.view.now) + 1 <= allowed:
         return None
     return Veto(DecisionReason.RATE_LIMITED, f"K {step.k} looks better, but K changed often in the last hour")
@@ -162,11 +176,13 @@ def launched(step: Step) -> Veto | None:
 
 @_in(TRYING)
 def queue(view: View) -> Veto | None:
-    """Nothing is tried while requests wait for a place."""
+    """Nothing is tried while requests wait for a place, unless they have waited for long."""
     waiting = view.waiting
     if waiting is None:
         return _unknown(REQUESTS_WAITING, "nothing is tried")
-    if waiting <= 0:
+    since = view.state.queued_since
+    lasts = since is not None and view.now - since >= view.policy.safety.queue_seconds
+    if waiting <= 0 or lasts:
         return None
     return Veto(DecisionReason.QUEUE, f"{waiting:.0f} requests wait, nothing is tried")
 
@@ -177,7 +193,7 @@ def kv_full(view: View) -> Veto | None:
     usage = view.kv_usage_ratio
     if usage is None:
         return _unknown(KV_USAGE, "nothing is tried")
-    if usage < view.policy.kv_usage_limit:
+    if usage < view.policy.safety.kv_usage_limit:
         return None
     return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full")
 
@@ -185,7 +201,7 @@ def kv_full(view: View) -> Veto | None:
 @_in(TRYING)
 def latency_slack(view: View) -> Veto | None:
     """Nothing is tried while the K in force breaks the SLO."""
-    limit = view.policy.inter_token_latency_limit
+    limit = view.policy.safety.inter_token_latency_limit
     if limit is None or view.belief.step_seconds(view.bin_state.k) <= limit:
         return None
     return Veto(DecisionReason.NO_SLACK, f"steps take longer than {1000 * limit:.0f} ms")

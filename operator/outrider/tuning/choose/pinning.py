@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from outrider.tuning.decision import DecisionReason, Kind, Wish
+from outrider.api.reasons import DecisionReason
+from outrider.tuning.decision import Kind, Wish
 from outrider.tuning.state import Ledger
 from outrider.tuning.view import View
 
@@ -22,8 +23,10 @@ def pinned(view: View) -> Wish | None:
         sentence = view.say("the static table stayed long enough, what was chosen rules again")
         unpinned = replace(state, pinned_until=None)
         return Wish(Kind.EXPLOIT, DecisionReason.UNPINNED, sentence, unpinned, explained=everywhere)
-    if ledger.weight < _SEEN or ledger.gain >= -policy.ledger_loss * ledger.weight:
+    if ledger.weight < _SEEN or ledger.gain >= -policy.safety.ledger_loss * ledger.weight:
         return None
-    pinned_state = replace(state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.ledger_seconds)
+    pinned_state = replace(
+        state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.safety.ledger_seconds
+    )
     sentence = view.say(f"the static table was {-100 * ledger.gain / ledger.weight:.0f} % better, it stays")
     return Wish(Kind.ROLL_BACK, DecisionReason.PINNED, sentence, pinned_state, explained=everywhere)

@@ -22,7 +22,7 @@ from pydantic import Field
 from outrider.api.drafting import MAX_K
 from outrider.tuning.limits import Count
 from outrider.tuning.observe.readings import Reading
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Estimation
 
 _PRIOR_RATE = 0.6
 _PRIOR_COUNT = 4.0
@@ -63,17 +63,17 @@ class Profile:
             slopes[row, :k] = tails / rates[:k] / means[row]
         return np.log(means), (slopes * variances) @ slopes.T
 
-    def after(self, readings: Iterable[Reading], seconds: float, policy: Policy) -> Profile:
+    def after(self, readings: Iterable[Reading], seconds: float, estimation: Estimation) -> Profile:
         """With one tick's drafts; `seconds` since the tick before."""
         tried, accepted = _counts(readings)
         if not tried or tried[0] <= 0:
             return Profile(self.tried, self.accepted)
         old = (
             self._moved(tried, accepted)
-            if (moved := self._tells_of_a_shift(tried, accepted, policy))
+            if (moved := self._tells_of_a_shift(tried, accepted, estimation))
             else self
         )
-        keep = 0.5 ** (max(0.0, seconds) / policy.acceptance_half_life_seconds)
+        keep = 0.5 ** (max(0.0, seconds) / estimation.acceptance_half_life_seconds)
         length = max(len(tried), len(old.tried))
         rows = [(*old._counts(j), *_at(tried, accepted, j)) for j in range(length)]
         # A position that is not drafted now keeps what is known of it.
@@ -88,14 +88,14 @@ class Profile:
         return _at(self.tried, self.accepted, position)
 
     def _tells_of_a_shift(
-        self, tried: tuple[float, ...], accepted: tuple[float, ...], policy: Policy
+        self, tried: tuple[float, ...], accepted: tuple[float, ...], estimation: Estimation
     ) -> bool:
         known, hits = self._counts(0)
-        if min(known, tried[0]) < policy.shift_drafts:
+        if min(known, tried[0]) < estimation.shift_drafts:
             return False
         before, now = hits / known, accepted[0] / tried[0]
         pooled = (hits + accepted[0]) / (known + tried[0])
-        error = sqrt(pooled * (1 - pooled) * (1 / known + 1 / tried[0]) + policy.acceptance_noise**2)
+        error = sqrt(pooled * (1 - pooled) * (1 / known + 1 / tried[0]) + estimation.acceptance_noise**2)
         return abs(now - before) > 3.0 * error
 
     def _moved(self, tried: tuple[float, ...], accepted: tuple[float, ...]) -> Profile:

@@ -17,11 +17,16 @@ from math import exp, log, log2, sqrt
 
 import numpy as np
 
+from outrider.tuning.estimate.blend import blend
 from outrider.tuning.estimate.features import Array
-from outrider.tuning.estimate.surface import Point, noise_variance, predict
+from outrider.tuning.estimate.step_time_map import StepTimeMap
+from outrider.tuning.estimate.surface import Point, noise_variance
 from outrider.tuning.observe.readings import Reading, Readings
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Estimation, Policy
 from outrider.tuning.state import TunerState
+
+_BELIEVED = 0.5
+"""Trust in a map above which what it measured counts as measured."""
 
 _AT_ONCE = 256
 """Readings that are compared at a time, since a covariance takes memory with the square of them."""
@@ -36,6 +41,7 @@ class Belief:
     log_goodput: Array  # [candidates]
     covariance: Array  # [candidates, candidates]
     log_step: Array  # [candidates]
+    mapped: frozenset[int] = frozenset()  # K that a map measured which is believed
 
     def goodput(self, k: int) -> float:
         """Tokens per second of engine time."""
@@ -79,17 +85,25 @@ class Belief:
         return max(among, key=lambda k: (bound(k), -k))
 
 
-def beliefs(state: TunerState, readings: Readings, policy: Policy, now: float) -> Mapping[int, Belief]:
+def beliefs(
+    state: TunerState,
+    readings: Readings,
+    policy: Policy,
+    now: float,
+    *,
+    step_times: StepTimeMap | None = None,
+) -> Mapping[int, Belief]:
     """For every batch bin, at the context of now, of steps that read no prompts.
 
     To read a prompt costs every K the same, so it does not change which one is best.
     """
-    candidates = policy.candidates
+    candidates, estimation = policy.candidates, policy.estimation
     rows = readings.of(readings.bin) if readings.bin is not None else ()
     context = _context(rows)
     batches = [_batch_size(index, state, readings, policy) for index in range(len(policy.bins))]
     points = [Point(k, log2(batch), context) for batch in batches for k in candidates]
-    means, covariance = predict(state.known, points, policy, noise=state.noise(policy), now=now)
+    told = blend(state.known, step_times, points, estimation, noise=state.noise(estimation), now=now)
+    mapped = step_times.ks if step_times is not None and told.trust > _BELIEVED else frozenset[int]()
     log_tokens, tokens_covariance = state.profile.tokens_per_step(candidates)
     found = {}
     for index, batch in enumerate(batches):
@@ -97,26 +111,32 @@ def beliefs(state: TunerState, readings: Readings, policy: Policy, now: float) -
         found[index] = Belief(
             candidates,
             batch,
-            log(batch) + log_tokens - means[part],
-            covariance[part, part] + tokens_covariance,
-            means[part],
+            log(batch) + log_tokens - told.means[part],
+            told.covariance[part, part] + tokens_covariance,
+            told.means[part],
+            mapped,
         )
     return found
 
 
 def residuals(
-    state: TunerState, rows: Sequence[Reading], policy: Policy, now: float
+    state: TunerState,
+    rows: Sequence[Reading],
+    estimation: Estimation,
+    now: float,
+    *,
+    step_times: StepTimeMap | None = None,
 ) -> list[tuple[float, float, float]]:
     """Per reading: log step time over what is known of it, and the variances of the known and the reading."""
-    noise = state.noise(policy)
+    noise = state.noise(estimation)
     found = []
     for first in range(0, len(rows), _AT_ONCE):
         part = rows[first : first + _AT_ONCE]
         points = [Point.of(row) for row in part]
-        means, covariance = predict(state.known, points, policy, noise=noise, now=now)
+        told = blend(state.known, step_times, points, estimation, noise=noise, now=now)
         found += [
             (log(r.step_seconds) - float(m), max(float(v), 0.0), noise_variance(noise, r.seconds))
-            for r, m, v in zip(part, means, np.diag(covariance), strict=True)
+            for r, m, v in zip(part, told.means, np.diag(told.covariance), strict=True)
         ]
     return found
 

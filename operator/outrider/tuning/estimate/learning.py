@@ -7,25 +7,45 @@ from dataclasses import replace
 from math import exp, sqrt
 
 from outrider.tuning.estimate.belief import Belief, residuals
+from outrider.tuning.estimate.blend import trust_in
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import MOST_KNOWN, Known
 from outrider.tuning.estimate.tax import Sample, Tax
 from outrider.tuning.observe.readings import Reading, Readings
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Estimation, Policy
 from outrider.tuning.state import BinState, Drift, Pace, TunerState
+
+_DOUBT = 0.8
+"""Trust in a map below which what was settled with it is looked at again."""
 
 _SURPRISE = 0.15
 """Standard error of a log step time above which a reading surprises nobody."""
 
 
-def learn(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
+def learn(
+    state: TunerState,
+    readings: Readings,
+    policy: Policy,
+    now: float,
+    *,
+    step_times: StepTimeMap | None = None,
+) -> TunerState:
     """Pass the time, then take in the readings: pace of pods, noise, drift, acceptance, step times."""
     seconds = 0.0 if state.at is None else max(0.0, now - state.at)
     state = _pass_time(state, seconds, policy, now)
     if not readings.rows:
         return state
     state = _visit(state, readings, policy)
-    state = _compare(state, readings, policy, now)
-    state = replace(state, known=_remember(state, readings.rows, policy, now))
+    found = residuals(state, readings.rows, policy.estimation, now, step_times=step_times)
+    state = _compare(state, readings, found, policy, now)
+    before = state
+    state = replace(state, known=_remember(state, readings.rows, policy.estimation, now))
+    if (
+        step_times is not None
+        and step_times.compares
+        and _lost_trust(step_times, before, state, policy.estimation, now)
+    ):
+        state = state.all_unsettled(policy.exploration.recalibration_seconds)
     return _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy, now)
 
 
@@ -43,28 +63,39 @@ def keep_ledger(
         gain += share * belief.gain(row.k, given)[0]
         k0 += share * (row.k == 0)
     pods = len({r.pod for r in readings.rows})
-    return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, policy=policy))
+    return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, safety=policy.safety))
 
 
-def learn_tax(state: TunerState, rows: Sequence[Reading], policy: Policy, now: float) -> TunerState:
+def learn_tax(
+    state: TunerState,
+    rows: Sequence[Reading],
+    estimation: Estimation,
+    now: float,
+    *,
+    step_times: StepTimeMap | None = None,
+) -> TunerState:
     """Compare K=0 beside a drafter, as it is believed, with `rows` of launches without one."""
     between_pods = sum(p.mean**2 for p in state.pods.values()) / max(len(state.pods), 1)
     samples = [
         Sample(-residual, known + between_pods, noise)
-        for residual, known, noise in residuals(state, rows, policy, now)
+        for residual, known, noise in residuals(state, rows, estimation, now, step_times=step_times)
     ]
     return (
-        replace(state, tax=(state.tax or Tax.prior(policy)).after(samples, now, policy)) if samples else state
+        replace(state, tax=(state.tax or Tax.prior(estimation)).after(samples, now, estimation))
+        if samples
+        else state
     )
 
 
 def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:
+    exploration = policy.exploration
+    credit = state.probe_credit + exploration.probe_share * seconds
     return replace(
         state,
         at=now,
         ticks=state.ticks + 1,
-        probe_credit=min(state.probe_credit + policy.probe_share * seconds, policy.probe_burst_seconds),
-        loss=state.loss * exp(-seconds / policy.loss_seconds),
+        probe_credit=min(credit, exploration.probe_burst_seconds),
+        loss=state.loss * exp(-seconds / policy.safety.loss_seconds),
     )
 
 
@@ -75,14 +106,23 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
             given = policy.allowed(state.schedule.k_at(max(1, round(readings.batch_size(index)))))
             bin_state = replace(bin_state or BinState(k=given), k=given)
         if not bin_state.visited:
-            bin_state = replace(bin_state, visited=True, settled_at=None, credit=policy.calibration_seconds)
+            credit = policy.exploration.calibration_seconds
+            bin_state = replace(bin_state, visited=True, settled_at=None, credit=credit)
         state = state.with_bin(index, bin_state)
     return state
 
 
-def _compare(state: TunerState, readings: Readings, policy: Policy, now: float) -> TunerState:
-    """Against what was known: a pod that is slower, noise that is larger, engines that changed."""
-    found = residuals(state, readings.rows, policy, now)
+def _compare(
+    state: TunerState,
+    readings: Readings,
+    found: Sequence[tuple[float, float, float]],
+    policy: Policy,
+    now: float,
+) -> TunerState:
+    """Against what was known: a pod that is slower, noise that is larger, engines that changed.
+
+    found: of each reading; see `residuals`.
+    """
     heard = {r.pod for r in readings.rows}
     paces = _without_the_gone(state.pods, heard)
     score = weight = 0.0
@@ -97,9 +137,9 @@ def _compare(state: TunerState, readings: Readings, policy: Policy, now: float) 
             state = state.with_residual(z * z)
     if weight <= 0:
         return replace(state, pods=_centred(paces))
-    drift = state.drift.after(score / sqrt(weight), policy)
+    drift = state.drift.after(score / sqrt(weight), policy.estimation)
     state = replace(state, drift=drift, pods=_centred(paces))
-    return _changed(state, policy, now) if drift.found(policy) else state
+    return _changed(state, policy, now) if drift.found(policy.estimation) else state
 
 
 def _changed(state: TunerState, policy: Policy, now: float) -> TunerState:
@@ -107,9 +147,9 @@ def _changed(state: TunerState, policy: Policy, now: float) -> TunerState:
 
     It may have been noise, too; so the next alarm needs a little more.
     """
-    known = tuple(replace(k, seconds=k.seconds * policy.drift_keep) for k in state.known)
+    known = tuple(replace(k, seconds=k.seconds * policy.estimation.drift_keep) for k in state.known)
     state = replace(state, known=known, drift=Drift()).pin_over(now).noisier()
-    return state.all_unsettled(policy.recalibration_seconds)
+    return state.all_unsettled(policy.exploration.recalibration_seconds)
 
 
 def _without_the_gone(paces: Mapping[str, Pace], heard: Set[str]) -> dict[str, Pace]:
@@ -127,16 +167,29 @@ def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:
     return {pod: replace(p, mean=p.mean - middle) for pod, p in paces.items()}
 
 
-def _remember(state: TunerState, rows: tuple[Reading, ...], policy: Policy, now: float) -> tuple[Known, ...]:
+def _remember(
+    state: TunerState, rows: tuple[Reading, ...], estimation: Estimation, now: float
+) -> tuple[Known, ...]:
     known = {k.key: k for k in state.known}
     for row in rows:
         pace = state.pods[row.pod].mean if row.pod in state.pods else 0.0
         new = Known.of(row, pace)
-        known[new.key] = known[new.key].plus(new, policy) if new.key in known else new
+        known[new.key] = known[new.key].plus(new, estimation) if new.key in known else new
     if len(known) > MOST_KNOWN:
-        heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, policy))
+        heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, estimation))
         known = {k.key: k for k in heaviest[:MOST_KNOWN]}
     return tuple(sorted(known.values(), key=lambda k: (k.bin, k.k, -1 if k.octave is None else k.octave)))
+
+
+def _lost_trust(
+    step_times: StepTimeMap, before: TunerState, after: TunerState, estimation: Estimation, now: float
+) -> bool:
+    """Whether the newest readings threw doubt on the map, so that what was settled with it is open again."""
+    noise = after.noise(estimation)
+    old, new = (
+        trust_in(step_times, state.known, estimation, noise=noise, now=now) for state in (before, after)
+    )
+    return new < _DOUBT <= old
 
 
 def _follow_trial(state: TunerState, readings: Readings, now: float) -> TunerState:
@@ -153,18 +206,18 @@ def _follow_acceptance(
     state: TunerState, readings: Readings, seconds: float, policy: Policy, now: float
 ) -> TunerState:
     """First-position acceptance does not depend on K, so its history spans all tables."""
-    profile = state.profile.after(readings.rows, seconds, policy)
+    profile = state.profile.after(readings.rows, seconds, policy.estimation)
     state = replace(state, profile=profile)
     if profile.shifted:
-        state = state.all_unsettled(policy.recalibration_seconds).pin_over(now)
+        state = state.all_unsettled(policy.exploration.recalibration_seconds).pin_over(now)
     with_drafts = [r for r in readings.rows if r.drafted and r.drafted[0] > 0]
     drafted = sum(r.drafted[0] for r in with_drafts)
     if drafted <= 0:
         return replace(state, collapsed=0)  # without drafts nobody knows, and K=0 must not be a trap
     accepted = sum(r.accepted[0] for r in with_drafts if r.accepted)
     history = state.first_accepted / state.first_drafted if state.first_drafted > 0 else None
-    collapsed = history is not None and accepted / drafted < policy.collapse_ratio * history
-    left = 0.5 ** (seconds / policy.half_life_seconds)
+    collapsed = history is not None and accepted / drafted < policy.safety.collapse_ratio * history
+    left = 0.5 ** (seconds / policy.estimation.half_life_seconds)
     return replace(
         state,
         first_accepted=state.first_accepted * left + accepted,

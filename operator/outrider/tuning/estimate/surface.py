@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log, log2
-from typing import Annotated, TypeVar
+from math import log, log2, pi
+from typing import Annotated, Protocol, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,7 @@ from pydantic import Field
 from outrider.tuning.estimate.features import DEVIATIONS, MEANS, Array, Places, values
 from outrider.tuning.limits import Log, Seconds, UnixSeconds, Whole
 from outrider.tuning.observe.readings import Reading
-from outrider.tuning.policy import NOISE_SECONDS, Policy
+from outrider.tuning.policy import NOISE_SECONDS, Estimation
 
 _Seconds = TypeVar("_Seconds", float, Array)
 
@@ -64,15 +64,15 @@ class Known:
             at=reading.at,
         )
 
-    def seconds_at(self, now: float, policy: Policy) -> float:
+    def seconds_at(self, now: float, estimation: Estimation) -> float:
         """The weight that is left."""
-        return float(self.seconds * 0.5 ** (max(0.0, now - self.at) / policy.half_life_seconds))
+        return float(self.seconds * 0.5 ** (max(0.0, now - self.at) / estimation.half_life_seconds))
 
-    def plus(self, other: Known, policy: Policy) -> Known:
+    def plus(self, other: Known, estimation: Estimation) -> Known:
         """Both together, aged to the newer time."""
         now = max(self.at, other.at)
-        its = other.seconds_at(now, policy)
-        total = self.seconds_at(now, policy) + its
+        its = other.seconds_at(now, estimation)
+        total = self.seconds_at(now, estimation) + its
         share = its / total if total > 0 else 0.5
 
         def mean(a: float, b: float) -> float:
@@ -107,6 +107,30 @@ class Point:
         return cls(reading.k, log2(reading.batch_size), reading.log_context, reading.log_prompts)
 
 
+class Place(Protocol):
+    """Where steps are, whoever tells of them."""
+
+    @property
+    def k(self) -> int:
+        """Drafted tokens."""
+        ...
+
+    @property
+    def log_batch(self) -> float:
+        """log2 of the requests in a step."""
+        ...
+
+    @property
+    def log_context(self) -> float | None:
+        """log2 of the tokens in the cache per request; None where nobody knows."""
+        ...
+
+    @property
+    def log_prompts(self) -> float:
+        """log of the tokens of a step over those that are no prompt."""
+        ...
+
+
 _REFERENCE_CONTEXT = 10.0
 """log2 of 1,024 tokens, the context at which the linear model has its level."""
 _CONTEXT_OCTAVES = 3.0
@@ -119,26 +143,59 @@ _JITTER = 1e-9
 
 
 def predict(
-    known: Sequence[Known], points: Sequence[Point], policy: Policy, *, noise: float, now: float
+    known: Sequence[Known], points: Sequence[Point], estimation: Estimation, *, noise: float, now: float
 ) -> tuple[Array, Array]:
     """log step seconds at `points`: means [n] and covariance [n, n].
 
     noise: relative standard deviation of the mean step time of `NOISE_SECONDS`.
     now: unix seconds; older measurements count less.
     """
-    asked = _Rows.of(points)
-    prior = _covariance(asked, asked, policy)
-    means = asked.features @ MEANS
-    if not known:
-        return means, prior
-    seen = _Rows.of(known)
-    values = np.array([k.log_step for k in known]) - seen.features @ MEANS
-    seconds = np.array([k.seconds_at(now, policy) for k in known])
-    between = _covariance(asked, seen, policy)
-    inner = _covariance(seen, seen, policy)
-    inner.flat[:: len(known) + 1] += noise_variance(noise, np.maximum(seconds, _LEAST_SECONDS)) + _JITTER
-    gain = np.linalg.solve(inner, between.T).T
-    return means + gain @ values, prior - gain @ between.T
+    return of_live_steps(known, estimation, noise=noise, now=now).told(points)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log step times that were measured, and what is believed beforehand of how they lie together."""
+
+    rows: Rows
+    residuals: Array  # [n]: over the mean of the linear model
+    covariance: Array  # [n, n]: of these, errors of measurement included
+    estimation: Estimation
+
+    def told(self, points: Sequence[Place]) -> tuple[Array, Array]:
+        """See `predict`."""
+        asked = Rows.of(points)
+        prior = covariance(asked, asked, self.estimation)
+        means = asked.features @ MEANS
+        if not len(self.residuals):
+            return means, prior
+        between = covariance(asked, self.rows, self.estimation)
+        gain = np.linalg.solve(self.covariance, between.T).T
+        return means + gain @ self.residuals, prior - gain @ between.T
+
+    @property
+    def log_density(self) -> float:
+        """Of the measurements, by what is believed beforehand; up to a constant for each of them."""
+        if not len(self.residuals):
+            return 0.0
+        _, log_determinant = np.linalg.slogdet(self.covariance)
+        misfit = self.residuals @ np.linalg.solve(self.covariance, self.residuals)
+        return -0.5 * float(misfit + log_determinant + len(self.residuals) * log(2 * pi))
+
+
+def of_live_steps(known: Sequence[Known], estimation: Estimation, *, noise: float, now: float) -> Evidence:
+    """What live steps tell; see `predict`."""
+    rows = Rows.of(known)
+    values = np.array([k.log_step for k in known]) - rows.features @ MEANS
+    inner = covariance(rows, rows, estimation)
+    inner.flat[:: len(known) + 1] += noise_variances(known, estimation, noise=noise, now=now)
+    return Evidence(rows, values, inner, estimation)
+
+
+def noise_variances(known: Sequence[Known], estimation: Estimation, *, noise: float, now: float) -> Array:
+    """Of the log step time of each."""
+    seconds = np.array([k.seconds_at(now, estimation) for k in known])
+    return np.asarray(noise_variance(noise, np.maximum(seconds, _LEAST_SECONDS)) + _JITTER)
 
 
 def noise_variance(noise: float, seconds: _Seconds) -> _Seconds:
@@ -146,7 +203,7 @@ def noise_variance(noise: float, seconds: _Seconds) -> _Seconds:
     return noise**2 * NOISE_SECONDS / seconds
 
 
-def _places(rows: Sequence[Known] | Sequence[Point]) -> Places:
+def _places(rows: Sequence[Place]) -> Places:
     k = np.array([float(r.k) for r in rows])
     context = [0.0 if r.log_context is None else r.log_context - _REFERENCE_CONTEXT for r in rows]
     return Places(
@@ -159,25 +216,29 @@ def _places(rows: Sequence[Known] | Sequence[Point]) -> Places:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
+    """Places with the values of the linear model's terms."""
+
     at: Places
     features: Array  # [n, features]
 
     @classmethod
-    def of(cls, rows: Sequence[Known] | Sequence[Point]) -> _Rows:
+    def of(cls, rows: Sequence[Place]) -> Rows:
+        """In the same order."""
         at = _places(rows)
         return cls(at, values(at))
 
 
-def _covariance(a: _Rows, b: _Rows, policy: Policy) -> Array:
+def covariance(a: Rows, b: Rows, estimation: Estimation) -> Array:
+    """Of the log step times at `a` with those at `b`, before anything is measured."""
     batch = (a.at.batch[:, None] - b.at.batch[None, :]) ** 2
     context = (a.at.context[:, None] - b.at.context[None, :]) ** 2
     same = a.at.k[:, None] == b.at.k[None, :]
-    near = _alike(batch, context, policy.batch_octaves, _CONTEXT_OCTAVES)
+    near = _alike(batch, context, estimation.batch_octaves, _CONTEXT_OCTAVES)
     local = _alike(batch, context, _LOCAL_BATCH_OCTAVES, _LOCAL_CONTEXT_OCTAVES)
     residual: Array = (a.features * DEVIATIONS**2) @ b.features.T
-    residual += near * (policy.level_deviation**2 + policy.bend_deviation**2 * same)
-    residual += (local * policy.cell_deviation**2 + policy.depth_deviation**2) * same
+    residual += near * (estimation.level_deviation**2 + estimation.bend_deviation**2 * same)
+    residual += (local * estimation.cell_deviation**2 + estimation.depth_deviation**2) * same
     return residual
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import log1p, sqrt
 
 from outrider.tuning.limits import Log, UnixSeconds, Variance
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Estimation
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +28,32 @@ class Tax:
     measured_at: UnixSeconds | None = None  # of the newest measurement; None: a prior
 
     @classmethod
-    def prior(cls, policy: Policy) -> Tax:
+    def prior(cls, estimation: Estimation) -> Tax:
         """What is taken for true as long as nobody measured it."""
-        return cls(log1p(policy.k0_tax), policy.k0_tax_deviation**2)
+        return cls(log1p(estimation.k0_tax), estimation.k0_tax_deviation**2)
 
     @property
     def deviation(self) -> float:
         """Standard error."""
         return sqrt(self.variance)
 
-    def at(self, now: float, policy: Policy) -> Tax:
+    def at(self, now: float, estimation: Estimation) -> Tax:
         """What is left of it: the longer ago it was measured, the less sure."""
         if self.measured_at is None:
             return self
-        left = 0.5 ** (max(0.0, now - self.measured_at) / policy.tax_half_life_seconds)
-        prior = policy.k0_tax_deviation**2
+        left = 0.5 ** (max(0.0, now - self.measured_at) / estimation.tax_half_life_seconds)
+        prior = estimation.k0_tax_deviation**2
         return Tax(self.mean, prior + (min(self.variance, prior) - prior) * left, self.measured_at)
 
-    def after(self, samples: Iterable[Sample], now: float, policy: Policy) -> Tax:
+    def after(self, samples: Iterable[Sample], now: float, estimation: Estimation) -> Tax:
         """With one tick's comparisons (Kalman).
 
         It never gets surer than what is believed of K=0, since that error is in every sample; where
         that is hardly better known than the tax itself, many samples would only repeat the error.
         """
-        found = self.at(now, policy)
+        found = self.at(now, estimation)
         for sample in samples:
-            if sample.believed > 0.5 * policy.k0_tax_deviation**2:
+            if sample.believed > 0.5 * estimation.k0_tax_deviation**2:
                 continue
             gain = found.variance / max(found.variance + sample.believed + sample.noise, 1e-12)
             least = min(found.variance, sample.believed)
@@ -64,7 +64,7 @@ class Tax:
             )
         return found
 
-    def measured(self, policy: Policy) -> bool:
+    def measured(self, estimation: Estimation) -> bool:
         """Whether it is known clearly better than the prior."""
-        limit = policy.tax_measured_share * policy.k0_tax_deviation
+        limit = estimation.tax_measured_share * estimation.k0_tax_deviation
         return self.measured_at is not None and self.deviation < limit

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose.guardrails import Veto
-from outrider.tuning.decision import DecisionReason, Kind, Wish
+from outrider.tuning.decision import Kind, Wish
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import Trial, TunerState
 from outrider.tuning.view import View
@@ -14,7 +15,7 @@ from outrider.tuning.view import View
 def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
     """Hold, since nothing can be seen; but a trial must not stick when nobody measures it."""
     trial = state.trial
-    if trial is None or not trial.starved(policy, now):
+    if trial is None or not trial.starved(policy.exploration, now):
         return Wish(Kind.HOLD, veto.reason, veto.sentence, state)
     sentence = f"trial of K {trial.k} given up after {now - trial.heard_at:.0f} s: {veto.sentence}"
     return Wish(
@@ -29,7 +30,7 @@ def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
 def measuring(view: View) -> Wish | None:
     """Hold while the K on trial in this bin has no reading yet; None without such a trial."""
     trial = view.trial
-    if trial is None or trial.seconds > 0 or trial.starved(view.policy, view.now):
+    if trial is None or trial.seconds > 0 or trial.starved(view.policy.exploration, view.now):
         return None
     return view.hold(DecisionReason.MEASURING, f"measuring K {trial.k}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose import choice, guardrails
-from outrider.tuning.decision import DecisionReason, Kind, Probe, Slice, Wish
+from outrider.tuning.decision import Kind, Probe, Slice, Wish
 from outrider.tuning.explore import slices
 from outrider.tuning.state import Trial, TunerState
 from outrider.tuning.view import View
@@ -27,7 +28,7 @@ def attempt(view: View) -> Wish:
     planned = _plan(view, length)
     if not planned.ks:
         return _nothing(view, credit_left=_credit(view) >= length, saturated=planned.saturated)
-    ks = planned.ks if view.readings.exact else planned.ks[:1]
+    ks = planned.ks
     state = _paid(view, len(ks) * length, planned.loss)
     k, calibrating = view.bin_state.k, view.bin_state.settled_at is None
     reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
@@ -58,18 +59,21 @@ def _credit(view: View) -> float:
 
 def _plan(view: View, length: float) -> slices.Plan:
     policy, exact, pods = view.policy, view.readings.exact, _sharing_pods(view)
-    budget = policy.loss_budget * policy.loss_seconds * pods
+    safety = policy.safety
+    budget = safety.loss_budget * safety.loss_seconds * pods
     terms = slices.Terms(
         seconds=length,
-        horizon=policy.horizon_seconds * pods,
-        noise=view.state.noise(policy),
-        loss_sigmas=policy.loss_sigmas,
+        horizon=policy.exploration.horizon_seconds * pods,
+        noise=view.state.noise(policy.estimation),
+        loss_sigmas=safety.loss_sigmas,
         untouched_loss=0.9 * budget,
-        safe_loss=policy.safe_loss,
-        safe_sigmas=policy.safe_sigmas,
+        safe_loss=safety.safe_loss,
+        safe_sigmas=safety.safe_sigmas,
         floor_wanted=view.compares,
     )
-    seconds = min(_credit(view), _SHARE * view.interval if exact else length)
+    # A trial through the table is one slice, as long as the tick. With ticks shorter than a slice one slice
+    # runs beyond the next, or nothing would ever be tried.
+    seconds = min(_credit(view), max(_SHARE * view.interval, length) if exact else length)
     loss = budget - view.state.loss * pods
     among = choice.usable(view.belief, policy)
     return slices.plan(view.belief, view.bin_state.k, among, terms, seconds=seconds, loss=loss)
@@ -91,11 +95,12 @@ def _sharing_pods(view: View) -> int:
 
 def _slice_seconds(view: View) -> float:
     """Long enough for some steps of the slowest K; without probes a trial takes a tick."""
-    policy = view.policy
+    exploration = view.policy.exploration
     if not view.readings.exact:
-        return max(view.interval, policy.slice_seconds)
-    slowest = max(view.belief.step_seconds(k) for k in policy.candidates)
-    return max(policy.slice_seconds, min(policy.slice_steps * slowest, policy.longest_slice_seconds))
+        return max(view.interval, exploration.slice_seconds)
+    slowest = max(view.belief.step_seconds(k) for k in view.policy.candidates)
+    wanted = min(exploration.slice_steps * slowest, exploration.longest_slice_seconds)
+    return max(exploration.slice_seconds, wanted)
 
 
 def _probe(view: View, ks: Sequence[int], seconds: float) -> Probe:

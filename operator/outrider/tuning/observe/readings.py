@@ -12,7 +12,7 @@ from operator import add
 from outrider.api.schedule import Schedule
 from outrider.tuning.limits import LARGEST_BATCH
 from outrider.tuning.observe.window import Cell, Window
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Estimation, Policy
 
 _SHORTEST_STEP, _LONGEST_STEP = 1e-6, 3600.0
 """Seconds. No engine is faster, and none that slow is worth tuning."""
@@ -182,7 +182,7 @@ def _of_window(window: Window, k: int, policy: Policy) -> Reading:
 
 
 def _is_of_one_k(window: Window, k: int, policy: Policy) -> bool:
-    return not _straddles(window, policy) and _ran_with(window, k, policy)
+    return not _straddles(window, policy) and _ran_with(window, k, policy.estimation)
 
 
 def _straddles(window: Window, policy: Policy) -> bool:
@@ -193,11 +193,11 @@ def _straddles(window: Window, policy: Policy) -> bool:
     return policy.bin_of(low) != policy.bin_of(high) and high > 1.5 * low
 
 
-def _ran_with(window: Window, k: int, policy: Policy) -> bool:
+def _ran_with(window: Window, k: int, estimation: Estimation) -> bool:
     """The drafts made agree with the table; otherwise it changed, or was not in force."""
-    slack = max(0.25, policy.draft_length_tolerance * k)
+    slack = max(0.25, estimation.draft_length_tolerance * k)
     if k == 0:
         return (window.mean_k or 0.0) <= slack
-    if window.drafts < policy.min_draft_share * window.request_steps or window.drafts <= 0:
+    if window.drafts < estimation.min_draft_share * window.request_steps or window.drafts <= 0:
         return False
     return abs(window.draft_tokens / window.drafts - k) <= slack

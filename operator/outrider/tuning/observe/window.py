@@ -11,7 +11,7 @@ KV_USAGE = "vllm:kv_cache_usage_perc"
 
 
 class GapReason(StrEnum):
-    """Why there is no window for a pod. A gap always means: hold."""
+    """Why there is no window for a pod. A gap means: hold; `TOO_SHORT` only while no other pod has news."""
 
     NO_SERIES = "NoSeries"
     """The source knows no samples of this pod."""
@@ -20,7 +20,7 @@ class GapReason(StrEnum):
     COUNTER_RESET = "CounterReset"
     """A counter went backwards: the engine restarted inside the window."""
     TOO_SHORT = "TooShort"
-    """Fewer than two samples since the table changed."""
+    """Fewer than two samples since the last window, or since the table changed."""
     CONTRADICTORY = "Contradictory"
     """Not finite, negative, or sums that cannot belong together."""
     UNREADABLE = "Unreadable"

@@ -17,7 +17,7 @@ from outrider.api.speculation import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision, Outlook, Structural
 from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.idle import over_no_drafter
-from outrider.tuning.policy import Policy
+from outrider.tuning.policy import Policy, Relaunch
 from outrider.tuning.relaunch import words
 from outrider.tuning.relaunch.state import Refused, RelaunchState
 
@@ -45,10 +45,9 @@ class Relaunching:
         if self.silent:
             return policy
         interval = max(self.interval_seconds, 1.0)
-        return replace(
-            policy,
-            ledger_seconds=min(policy.ledger_seconds, interval),
-            relaunch_dwell_seconds=min(policy.relaunch_dwell_seconds, interval / 4),
+        return policy.changed(
+            ledger_seconds=min(policy.safety.ledger_seconds, interval),
+            relaunch_dwell_seconds=min(policy.relaunch.relaunch_dwell_seconds, interval / 4),
         )
 
     def advising(self) -> Relaunching:
@@ -130,7 +129,7 @@ def _late(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
     failed = state.order.launch
     sentence = words.late(failed, scene.limits.deadline_seconds, scene.as_ordered, scene.replicas)
     state = replace(state, strikes=state.strikes + 1)
-    until = scene.now + _back_off(scene, state, policy)
+    until = scene.now + _back_off(scene, state, policy.relaunch)
     return Verdict(
         state.back(Refused(str(failed), until), sentence, scene.now),
         LaunchReason.RELAUNCH_ROLLED_BACK,
@@ -152,10 +151,10 @@ def _canary_runs(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict 
         return None
     tax = scene.outlook.tax if scene.outlook is not None else None
     heard = tax is not None and tax.measured_at is not None and tax.measured_at >= state.canary_at
-    known = heard and tax is not None and tax.deviation <= policy.canary_deviation
+    known = heard and tax is not None and tax.deviation <= policy.relaunch.canary_deviation
     begun = state.canary_ready_at
     late = begun is None and scene.now - state.canary_at > scene.limits.deadline_seconds
-    over = begun is not None and scene.now - begun >= policy.canary_seconds
+    over = begun is not None and scene.now - begun >= policy.relaunch.canary_seconds
     if known or late or over or scene.limits.canary is Canary.NEVER:
         ended = replace(state, order=replace(state.order, canary=False), canary_ready_at=None)
         return Verdict(ended, LaunchReason.SUITS, words.canary_ends(_told(tax if heard else None, late=late)))
@@ -180,10 +179,10 @@ def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | Non
         return None
     k, old = pair
     loss, error = outlook.belief.gain(old, k)
-    if loss <= max(policy.rollback_loss, error):
+    if loss <= max(policy.choice.rollback_loss, error):
         return None
     sentence = words.slower(k, old, loss, error, outlook.belief.batch_size)
-    until = scene.now + policy.refused_intervals * scene.limits.interval_seconds
+    until = scene.now + policy.relaunch.refused_intervals * scene.limits.interval_seconds
     refused = Refused(str(state.order.launch), until)
     return Verdict(
         state.back(refused, sentence, scene.now),
@@ -208,10 +207,10 @@ def _better(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | Non
     if scene.now < earliest:
         return Verdict(state, LaunchReason.RELAUNCH_WAITS, words.waits(wish.sentence, earliest))
     since = scene.now if state.wished_at is None else state.wished_at
-    steady = since + policy.relaunch_dwell_seconds
+    steady = since + policy.relaunch.relaunch_dwell_seconds
     if scene.now < steady:
         return Verdict(state, wish.reason, words.proving(wish.sentence, steady))
-    state = state.relaunched(wish.launch, scene.now, within=policy.longest_back_off_seconds)
+    state = state.relaunched(wish.launch, scene.now, within=policy.relaunch.longest_back_off_seconds)
     return Verdict(state, LaunchReason.RELAUNCHING, wish.sentence, expected_gain=expm1(wish.gain))
 
 
@@ -224,7 +223,7 @@ def _canary_starts(scene: Scene, state: RelaunchState, policy: Policy) -> Verdic
     if 0 not in outlook.belief.candidates:
         return None  # nothing to compare with
     moments = (outlook.tax.measured_at, state.canary_at)
-    if any(at is not None and scene.now - at < policy.canary_every_seconds for at in moments):
+    if any(at is not None and scene.now - at < policy.relaunch.canary_every_seconds for at in moments):
         return None
     order = replace(state.order, canary=True)
     started = replace(state, order=order, canary_at=scene.now, canary_ready_at=None)
@@ -246,13 +245,14 @@ def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Po
     if scene.limits.structural_off is StructuralOff.NEVER:
         return None
     if wanted is Structural.OFF and state.order.launch.drafter:
-        idle = words.drafter_idle(outlook.k0_duty, policy.ledger_seconds, outlook.tax)
+        idle = words.drafter_idle(outlook.k0_duty, policy.safety.ledger_seconds, outlook.tax)
         return _Wish(Launch(drafter=False), LaunchReason.DRAFTER_IDLE, idle, outlook.tax.mean, wait=interval)
     if wanted is Structural.ON and not state.order.launch.drafter:
         gain, error = over_no_drafter(outlook.belief, outlook.tax)
         pays = words.drafter_would_pay(outlook.belief.batch_size, gain, error)
         back = state.before if state.before.drafter else Launch()
-        return _Wish(back, LaunchReason.DRAFTER_WOULD_PAY, pays, gain, wait=_back_off(scene, state, policy))
+        wait = _back_off(scene, state, policy.relaunch)
+        return _Wish(back, LaunchReason.DRAFTER_WOULD_PAY, pays, gain, wait=wait)
     return None
 
 
@@ -268,12 +268,12 @@ def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy)
     if k == old or old not in outlook.belief.candidates:
         return None
     gain, error = outlook.belief.gain(k, old)
-    sigmas = policy.rollout_sigmas if k in outlook.measured else policy.untried_sigmas
-    if gain <= max(policy.rollout_gain, sigmas * error):
+    sigmas = policy.relaunch.rollout_sigmas if k in outlook.measured else policy.choice.untried_sigmas
+    if gain <= max(policy.relaunch.rollout_gain, sigmas * error):
         return None
     faster = words.better_table(wanted, batch, old, k, gain, error)
     launch = Launch() if wanted == scene.static.merged() else Launch(schedule=wanted)
-    wait = _back_off(scene, state, policy)
+    wait = _back_off(scene, state, policy.relaunch)
     return _Wish(launch, LaunchReason.RELAUNCH_WAITS, faster, gain, wait=wait)
 
 
@@ -303,7 +303,7 @@ def _table_pair(scene: Scene, state: RelaunchState) -> tuple[int, int] | None:
     return k, old
 
 
-def _back_off(scene: Scene, state: RelaunchState, policy: Policy) -> float:
+def _back_off(scene: Scene, state: RelaunchState, relaunch: Relaunch) -> float:
     """Seconds to wait after a relaunch: doubled for each one that came to nothing."""
     interval = scene.limits.interval_seconds
-    return max(interval, min(interval * 2.0 ** min(state.strikes, 32), policy.longest_back_off_seconds))
+    return max(interval, min(interval * 2.0 ** min(state.strikes, 32), relaunch.longest_back_off_seconds))
