@@ -1,4 +1,8 @@
-"""What is wrong with an object, told in the words of its API: no names of Python, nor of its libraries."""
+"""What is wrong with what was read.
+
+An object of a user is told of in the words of its API, without names of Python or of its libraries; what
+programs wrote, as the validation says it.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,16 @@ def complaint(error: ValidationError, raw: object) -> str:
     alike = [_sentence(detail) for detail in details if _path(detail, raw) == path]
     text = ", or ".join(dict.fromkeys(alike)).replace(", or must be ", ", or ")
     return f"{path}: {text}" if path and not text.startswith(("spec.", "metadata.")) else text
+
+
+def first_complaint(error: ValidationError, *, whole: str) -> str:
+    """The first thing that is wrong with what a program wrote: ``rows[0].k: what``, its value left out.
+
+    whole: what to call it where it is wrong as a whole.
+    """
+    first = error.errors(include_input=False, include_url=False)[0]
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    return f"{''.join(parts).lstrip('.') or whole}: {first['msg']}"
 
 
 def _sentence(detail: ErrorDetails) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
-from outrider.api.reasons import ConditionType
+from outrider.api.reasons import ConditionReason, ConditionType, condition_of
 from outrider.api.text import shortened
 
 
@@ -84,12 +84,16 @@ def apply_transition(existing: Condition | None, new: Condition, now: datetime) 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One condition without its times."""
+    """One condition without its times. Its reason tells which condition it is."""
 
-    type: ConditionType
     status: ConditionStatus
-    reason: str
+    reason: ConditionReason
     message: str
+
+    @property
+    def type(self) -> ConditionType:
+        """The condition."""
+        return condition_of(self.reason)
 
 
 def conditions_of(

@@ -29,6 +29,7 @@ PRINTER_COLUMNS: tuple[dict[str, object], ...] = (
     {"name": "Replicas", "type": "string", "jsonPath": ".status.serving"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     {"name": "Reason", "type": "string", "jsonPath": ".status.reason", "priority": 1},
+    {"name": "Simulated", "type": "string", "jsonPath": ".status.speculation.simulated", "priority": 1},
 )
 
 

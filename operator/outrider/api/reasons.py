@@ -5,6 +5,7 @@ Conditions follow the Kubernetes conventions; one that does not apply is absent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -207,6 +208,103 @@ class LaunchReason(StrEnum):
     """The last relaunch did not end in time, or turned out slower; the launch before returns."""
     CANARY_RUNNING = "CanaryRunning"
     """One replica runs without speculation for some minutes, to be measured against."""
+
+
+ConditionReason = (
+    ReadyReason
+    | ProgressingReason
+    | DegradedReason
+    | ContestReason
+    | MetricsReason
+    | EffectiveReason
+    | ActuationReason
+    | DrafterReason
+    | TuningReason
+    | LaunchReason
+)
+"""What a condition may say of itself; nothing else is ever written."""
+
+REASONS_OF: Mapping[ConditionType, type[ConditionReason]] = {
+    ConditionType.READY: ReadyReason,
+    ConditionType.PROGRESSING: ProgressingReason,
+    ConditionType.DEGRADED: DegradedReason,
+    ConditionType.CONTESTED: ContestReason,
+    ConditionType.METRICS_AVAILABLE: MetricsReason,
+    ConditionType.SPECULATION_EFFECTIVE: EffectiveReason,
+    ConditionType.ACTUATION_CONVERGED: ActuationReason,
+    ConditionType.DRAFTER_HEALTHY: DrafterReason,
+    ConditionType.TUNING_ACTIVE: TuningReason,
+    ConditionType.LAUNCH_SUITS: LaunchReason,
+}
+"""Each reason belongs to one condition, so a reason tells which one it is about."""
+
+_CONDITION_OF = {reasons: kind for kind, reasons in REASONS_OF.items()}
+
+
+def condition_of(reason: ConditionReason) -> ConditionType:
+    """The condition that a reason is about."""
+    return _CONDITION_OF[type(reason)]
+
+
+class DecisionReason(StrEnum):
+    """Reasons of the law's decisions, in `status.decisions`. Stable: users and dashboards rely on them."""
+
+    METRICS_GAP = "MetricsGap"
+    """Hold: a pod has no usable measurement, or lacks a gauge without which K must not rise."""
+    NO_TRAFFIC = "NoTraffic"
+    """Hold: no tokens were generated."""
+    MIXED_WINDOW = "MixedWindow"
+    """Hold: load or table changed inside the window, so it says nothing about one K."""
+    MEASURING = "Measuring"
+    """Hold: a K on trial has not been measured long enough."""
+    SETTLED = "Settled"
+    """Hold: the best K known is in force."""
+    DWELL = "Dwell"
+    """Hold: another K looks better, but the last change is too fresh."""
+    RATE_LIMITED = "RateLimited"
+    """Hold: another K looks better, but K changed often in the last hour."""
+    ACCEPTANCE_COLLAPSED = "AcceptanceCollapsed"
+    """Hold: drafts fail far more often than ever before, so K must not rise."""
+    ACCEPTANCE_LOW = "AcceptanceLow"
+    """Hold: hardly any draft is accepted, so K must not rise."""
+    KV_PRESSURE = "KVPressure"
+    """Hold: the KV cache is full, so K must not rise."""
+    QUEUE = "Queue"
+    """Hold: requests wait, so nothing is tried."""
+    NO_SLACK = "NoSlack"
+    """Hold: steps are slower than the SLO, so nothing is tried."""
+    NOT_A_CANDIDATE = "NotACandidate"
+    """Hold: the engines were not launched with that K."""
+    NO_DRAFTER = "NoDrafter"
+    """Hold: the engines were launched without a drafter."""
+    PINNED = "Pinned"
+    """Hold: tuning did not pay here, the static table stays for a while."""
+    CALIBRATION = "Calibration"
+    """Explore: a batch size without measurements."""
+    PROBE = "Probe"
+    """Explore: a rare look at another K."""
+    BETTER_K = "BetterK"
+    """Exploit: the measured gain is beyond min_gain and noise."""
+    LIKELY_BETTER = "LikelyBetter"
+    """Exploit: a larger K is likely better, but not beyond noise; the batch size is not settled."""
+    SMALLER_K = "SmallerK"
+    """Exploit: a smaller K is no slower as far as is known; the batch size is not settled."""
+    WITHIN_LIMIT = "WithinLimit"
+    """Exploit: the K before breaks the latency limit."""
+    CALIBRATED = "Calibrated"
+    """Exploit: nothing is left to learn, or the time is up; the K in force stays."""
+    FOLLOWS = "Follows"
+    """Exploit: what was learnt here changes the K of other batch sizes."""
+    UNPINNED = "Unpinned"
+    """Exploit: the static table had its time, what was chosen rules again."""
+    PROBE_LOST = "ProbeLost"
+    """Roll back: the K on trial is not better."""
+    WORSE_THAN_BEFORE = "WorseThanBefore"
+    """Roll back: the new K turned out slower than the one before."""
+    LOAD_MOVED = "LoadMoved"
+    """Roll back: the load left the batch bin of a trial."""
+    TRIAL_STARVED = "TrialStarved"
+    """Roll back: a trial got no measurements."""
 
 
 class EventReason(StrEnum):

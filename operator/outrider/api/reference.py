@@ -9,6 +9,7 @@ import ast
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 
+from outrider import __version__
 from outrider.api import reasons
 from outrider.api.crd import PRINTER_COLUMNS, structural_schema
 from outrider.api.engine_args import OWNED_FLAGS
@@ -27,6 +28,7 @@ _HEAD = f"""# {KIND}
 
 `{API_VERSION}`, plural `{PLURAL}`, short names {_SHORT_NAMES}, category `llm`.
 Namespaced, with the subresources `status` and `scale`.
+Of version {__version__}.
 
 A field that is described as not available yet is refused at admission, so nothing is ever ignored.
 """
@@ -38,7 +40,7 @@ def render() -> str:
     sections = [
         _HEAD,
         f"`kubectl get` prints: {columns}; `-o wide` adds the reason of Degraded, or of Ready where nothing "
-        "is wrong.\n",
+        "is wrong, and what simulated engines stand in for.\n",
         *(_section(path, schema) for path, schema in _objects("spec", structural_schema(Spec))),
         _engine_flags(),
         "## Admission rules\n\nThe API server refuses an object that breaks one of these, with this text:\n",

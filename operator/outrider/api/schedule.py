@@ -6,6 +6,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
+
+from pydantic import Field
 
 from outrider.api.text import shortened, whole_number
 
@@ -17,7 +20,7 @@ _LARGEST = 999_999_999
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class Row:
     """One row of a table. ``max_batch_size`` is inclusive; None means "and above"."""
 
     max_batch_size: int | None
@@ -28,37 +31,37 @@ class Tier:
 class Schedule:
     """A table from the number of scheduled requests to ``num_speculative_tokens``.
 
-    Tiers are sorted by ``max_batch_size``, strictly rising; the last one, and only the
+    Rows are sorted by ``max_batch_size``, strictly rising; the last one, and only the
     last, is open (None), so every batch size has exactly one K.
 
     Raises:
-        ValueError: the tiers break that rule; the message names the row.
+        ValueError: the rows break that rule; the message names the row.
     """
 
-    tiers: tuple[Tier, ...]
+    rows: Annotated[tuple[Row, ...], Field(alias="tiers")]  # the alias is their name in stored states
 
     def __post_init__(self) -> None:
-        if not self.tiers:
+        if not self.rows:
             raise ValueError("a schedule needs at least one row")
-        if len(self.tiers) > MAX_ROWS:
-            raise ValueError(f"{len(self.tiers)} rows: a schedule has {MAX_ROWS} at most")
-        for row, (lower, upper) in enumerate(pairwise(self.tiers), start=1):
+        if len(self.rows) > MAX_ROWS:
+            raise ValueError(f"{len(self.rows)} rows: a schedule has {MAX_ROWS} at most")
+        for index, (lower, upper) in enumerate(pairwise(self.rows), start=1):
             if lower.max_batch_size is None:
-                raise ValueError(f"row {row - 1}: only the last row may leave out maxBatchSize")
+                raise ValueError(f"row {index - 1}: only the last row may leave out maxBatchSize")
             if upper.max_batch_size is not None and upper.max_batch_size <= lower.max_batch_size:
-                raise ValueError(f"row {row}: maxBatchSize must be larger than in the row before")
-        if self.tiers[-1].max_batch_size is not None:
-            raise ValueError(f"row {len(self.tiers) - 1}: the last row must leave out maxBatchSize")
-        for row, tier in enumerate(self.tiers):
-            if tier.num_speculative_tokens < 0:
-                raise ValueError(f"row {row}: numSpeculativeTokens must not be negative")
-            if tier.max_batch_size is not None and tier.max_batch_size < 1:
-                raise ValueError(f"row {row}: maxBatchSize must be at least 1")
+                raise ValueError(f"row {index}: maxBatchSize must be larger than in the row before")
+        if self.rows[-1].max_batch_size is not None:
+            raise ValueError(f"row {len(self.rows) - 1}: the last row must leave out maxBatchSize")
+        for index, row in enumerate(self.rows):
+            if row.num_speculative_tokens < 0:
+                raise ValueError(f"row {index}: numSpeculativeTokens must not be negative")
+            if row.max_batch_size is not None and row.max_batch_size < 1:
+                raise ValueError(f"row {index}: maxBatchSize must be at least 1")
 
     @classmethod
     def constant(cls, num_speculative_tokens: int) -> Schedule:
         """The same K for every batch size."""
-        return cls((Tier(None, num_speculative_tokens),))
+        return cls((Row(None, num_speculative_tokens),))
 
     @classmethod
     def from_wire(cls, rows: object) -> Schedule:
@@ -69,7 +72,7 @@ class Schedule:
         """
         if not isinstance(rows, list | tuple):
             raise ValueError("a schedule is a list of rows")
-        return cls(tuple(_tier(row, index) for index, row in enumerate(rows)))
+        return cls(tuple(_read(row, index) for index, row in enumerate(rows)))
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
@@ -78,42 +81,42 @@ class Schedule:
         Raises:
             ValueError: not of that form; the message names the row and what it should look like.
         """
-        return cls(tuple(_row(part.strip(), index) for index, part in enumerate(text.split(","))))
+        return cls(tuple(_parsed(part.strip(), index) for index, part in enumerate(text.split(","))))
 
     def to_wire(self) -> list[dict[str, int]]:
         """The inverse of `from_wire`."""
         return [
-            {"numSpeculativeTokens": tier.num_speculative_tokens}
-            if tier.max_batch_size is None
-            else {"maxBatchSize": tier.max_batch_size, "numSpeculativeTokens": tier.num_speculative_tokens}
-            for tier in self.tiers
+            {"numSpeculativeTokens": row.num_speculative_tokens}
+            if row.max_batch_size is None
+            else {"maxBatchSize": row.max_batch_size, "numSpeculativeTokens": row.num_speculative_tokens}
+            for row in self.rows
         ]
 
     def k_at(self, batch_size: float) -> int:
         """The K that a batch of this many scheduled requests gets."""
-        for tier in self.tiers:
-            if tier.max_batch_size is None or batch_size <= tier.max_batch_size:
-                return tier.num_speculative_tokens
-        raise AssertionError("the last tier is open")
+        for row in self.rows:
+            if row.max_batch_size is None or batch_size <= row.max_batch_size:
+                return row.num_speculative_tokens
+        raise AssertionError("the last row is open")
 
     def values(self) -> frozenset[int]:
         """Every K that the table can yield."""
-        return frozenset(tier.num_speculative_tokens for tier in self.tiers)
+        return frozenset(row.num_speculative_tokens for row in self.rows)
 
     def merged(self) -> Schedule:
         """The same function of batch size with as few rows as possible."""
-        kept: list[Tier] = []
-        for tier in self.tiers:
-            if kept and kept[-1].num_speculative_tokens == tier.num_speculative_tokens:
+        kept: list[Row] = []
+        for row in self.rows:
+            if kept and kept[-1].num_speculative_tokens == row.num_speculative_tokens:
                 kept.pop()
-            kept.append(tier)
+            kept.append(row)
         return Schedule(tuple(kept))
 
     def __str__(self) -> str:
         """A compact form for one table cell: ``8:3,32:1,*:0``."""
         return ",".join(
-            f"{'*' if tier.max_batch_size is None else tier.max_batch_size}:{tier.num_speculative_tokens}"
-            for tier in self.tiers
+            f"{'*' if row.max_batch_size is None else row.max_batch_size}:{row.num_speculative_tokens}"
+            for row in self.rows
         )
 
 
@@ -142,20 +145,20 @@ def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
     return tuple(edges)
 
 
-def _row(text: str, index: int) -> Tier:
+def _parsed(text: str, index: int) -> Row:
     edge, _, k = text.partition(":")
     limit, length = whole_number(edge, most=_LARGEST), whole_number(k, most=_LARGEST)
     if length is None or (limit is None and edge != "*"):
         short = shortened(text, 40)
         raise ValueError(f"row {index}: {short!r} is not of the form 8:3 (batch size up to : K) or *:0")
-    return Tier(limit, length)
+    return Row(limit, length)
 
 
-def _tier(row: object, index: int) -> Tier:
+def _read(row: object, index: int) -> Row:
     if not isinstance(row, Mapping):
         raise ValueError(f"row {index} must have the fields maxBatchSize and numSpeculativeTokens")
     limit, k = row.get("maxBatchSize"), row.get("numSpeculativeTokens")
-    return Tier(
+    return Row(
         None if limit is None else _whole(limit, f"row {index}: maxBatchSize"),
         _whole(k, f"row {index}: numSpeculativeTokens"),
     )

@@ -58,6 +58,14 @@ class RuntimeKind(StrEnum):
     VLLM = "vLLM"
 
 
+class ModelRunner(StrEnum):
+    """The part of vLLM that runs a step; it has two."""
+
+    AUTO = "Auto"
+    V1 = "V1"
+    V2 = "V2"
+
+
 class Engine(ApiModel):
     """The inference engine in each pod."""
 
@@ -68,6 +76,9 @@ class Engine(ApiModel):
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
     """Image with the engine and the Outrider plugin; with `tuning.actuation: Rollout` any image of the
     engine. Default: the operator's image for this version."""
+    model_runner: ModelRunner = ModelRunner.AUTO
+    """vLLM's model runner. Auto: the one on which K can change at the least cost, and vLLM's own choice where
+    K cannot change; docs/reference/methods.md has the table."""
     args: EngineArgs = Field(default_factory=dict)
     """Flags of the engine without leading dashes, such as `max-num-seqs: 64`. True sets a flag, false leaves
     it out, a list gives several values. Flags that other fields set are refused."""
@@ -323,8 +334,10 @@ class Spec(ApiModel):
 
     @property
     def live(self) -> bool:
-        """The engine can change K while it runs: the method allows it and there is one data-parallel rank."""
-        return self.speculation.live and self.parallelism.data == 1
+        """K can change while the engine runs: the method allows it, there is one data-parallel rank, and
+        `candidates` leaves a choice."""
+        wanted = self.speculation
+        return wanted.live and self.parallelism.data == 1 and len(wanted.effective_candidates()) > 1
 
     @property
     def tuning_mode(self) -> TuningMode:

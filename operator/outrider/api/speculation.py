@@ -12,7 +12,8 @@ from outrider.api.base import ApiModel, rule
 from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
 from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
 from outrider.api.quantity import Duration
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
+from outrider.api.speculative_config import SpeculativeConfig
 
 
 class TuningMode(StrEnum):
@@ -45,6 +46,21 @@ class Canary(StrEnum):
     ALLOW = "Allow"
 
 
+class K0(StrEnum):
+    """What a drafter does while K is 0."""
+
+    AUTO = "Auto"
+    SYNC = "Sync"
+    SKIP = "Skip"
+
+
+class Sweep(StrEnum):
+    """Whether engines measure their step times before they serve."""
+
+    AUTO = "Auto"
+    NEVER = "Never"
+
+
 class Slo(ApiModel):
     """Latency targets. Not available yet: leave `slo` out."""
 
@@ -55,8 +71,8 @@ class Slo(ApiModel):
 
 
 class Tuning(ApiModel):
-    """How the table follows the load. Only a change of `actuation` restarts pods, and what the tuner is
-    allowed to do by `actuation: Rollout`, `structuralOff: Allow` and `canary: Allow`."""
+    """How the table follows the load. Only a change of `actuation`, `k0` or `sweep` restarts pods, and what
+    the tuner is allowed to do by `actuation: Rollout`, `structuralOff: Allow` and `canary: Allow`."""
 
     mode: TuningMode = TuningMode.AUTO
     """Off keeps the static table, Observe reports what the tuner would do, Auto does it."""
@@ -68,6 +84,10 @@ class Tuning(ApiModel):
     """What is maximised. Goodput: tokens per second of engine time."""
     slo: Slo | None = None
     """Latency targets that a table must keep. Not available yet."""
+    k0: K0 = K0.AUTO
+    """What the drafter does while K is 0. Sync: it follows every step, as vLLM has it. Skip: steps that
+    only decode go without it, and it reads what it missed before it drafts again; method draft_model only.
+    Auto: Skip where it was shown on a real engine, else Sync. Changing it restarts pods."""
     structural_off: StructuralOff = StructuralOff.NEVER
     """Whether a model that drafts nothing for long may be relaunched without its drafter. Recommend says so
     in the condition LaunchSuits, Allow does it, and comes back when drafting would pay again."""
@@ -76,6 +96,9 @@ class Tuning(ApiModel):
     speedup is measured against a true launch without drafter."""
     relaunch_interval: Duration = "1h"
     """Shortest time between two rolling restarts that the tuner makes. Going back is never delayed."""
+    sweep: Sweep = Sweep.AUTO
+    """Whether an engine measures its step times before it serves, so that the tuner knows them at once. Auto:
+    for at most 20 s, and a tenth of the start. A change restarts the pods."""
 
     @rule(
         "self.mode != 'Off' || self.structuralOff == 'Never'",
@@ -144,11 +167,16 @@ class Speculation(ApiModel):
     """The largest K, fixed when an engine starts. Required unless the method is none."""
     candidates: Annotated[list[DraftLength], Field(min_length=1, max_length=8)] | None = None
     """The K values that the tuner may use; each costs start-up time and memory. Rising, with the ceiling.
+    The ceiling alone, which needs mode Off, launches the engine as without Outrider: with one K, for good.
     Default: 0, 1, 2, half the ceiling rounded up, and the ceiling."""
     schedule: Annotated[list[ScheduleRow], Field(min_length=1, max_length=16)] | None = None
     """The static table: start value of every engine, and what it falls back to without the operator.
     Default: half the ceiling up to batch size 8, 1 up to 32, 0 above. Changing it never restarts a pod,
     except with `tuning.actuation: Rollout`, where it is a rolling restart."""
+    config: SpeculativeConfig = Field(default_factory=dict)
+    """Other keys of vLLM's speculative configuration, under vLLM's names, such as `prompt_lookup_max: 8`,
+    `max_model_len: 4096` and `quantization: fp8` (of the drafter) or `draft_sample_method: probabilistic`.
+    vLLM checks them at the start. Keys that other fields set are refused."""
     tuning: Tuning = Field(default_factory=Tuning)
     """How the table follows the load."""
 
@@ -187,6 +215,14 @@ class Speculation(ApiModel):
         fields = (self.num_speculative_tokens, self.candidates, self.schedule)
         tuned = "tuning" in self.model_fields_set and self.tuning.mode is not TuningMode.OFF
         return self.method is not Method.NONE or (all(field is None for field in fields) and not tuned)
+
+    @rule(
+        "self.method != 'none' || !has(self.config)",
+        "spec.speculation.config is not used by method none; leave it out",
+        field=".config",
+    )
+    def _config_has_a_drafter(self) -> bool:
+        return self.method is not Method.NONE or "config" not in self.model_fields_set
 
     @rule(
         "self.method == 'none' || has(self.numSpeculativeTokens)",
@@ -290,6 +326,15 @@ class Speculation(ApiModel):
         named = {*(self.candidates or ()), *(row.num_speculative_tokens for row in self.schedule or ())}
         return named <= {self.num_speculative_tokens}
 
+    @rule(
+        "!has(self.tuning) || self.tuning.k0 != 'Skip' || self.method == 'draft_model'",
+        "spec.speculation.tuning.k0: only a drafter of method draft_model can read later what it missed; "
+        "use Auto or Sync",
+        field=".tuning",
+    )
+    def _skipped_drafters_can_catch_up(self) -> bool:
+        return self.tuning.k0 is not K0.SKIP or self.method is Method.DRAFT_MODEL
+
     @property
     def live(self) -> bool:
         """The engine can change K of this method while it runs."""
@@ -323,7 +368,7 @@ class Speculation(ApiModel):
         """
         if self.schedule is not None:
             return Schedule(
-                tuple(Tier(row.max_batch_size, row.num_speculative_tokens) for row in self.schedule)
+                tuple(Row(row.max_batch_size, row.num_speculative_tokens) for row in self.schedule)
             )
         candidates = self.effective_candidates(live=live)
 
@@ -331,4 +376,4 @@ class Speculation(ApiModel):
             return max((k for k in candidates if k <= limit), default=candidates[0])
 
         half = (candidates[-1] + 1) // 2
-        return Schedule((Tier(8, at_most(half)), Tier(32, at_most(1)), Tier(None, candidates[0]))).merged()
+        return Schedule((Row(8, at_most(half)), Row(32, at_most(1)), Row(None, candidates[0]))).merged()

@@ -82,6 +82,14 @@ class SpeculationStatus(StatusModel):
 
     state: SpeculationState
     """What speculation does at present."""
+    simulated: Line | None = None
+    """What engines stand in for that compute nothing, such as h100_8b; absent where all of them compute."""
+    cuda_graphs: Line | None = None
+    """vLLM's mode of CUDA graphs, such as FULL_AND_PIECEWISE. PIECEWISE costs speed, and says that a table or
+    a flag took the full graphs away; docs/reference/methods.md has what helps. Absent where no one tells."""
+    step_times: Line | None = None
+    """How many step times engines of this launch measured before they served, and which pods are more than
+    10 % away from them; absent where none did."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Number of the last table that was pushed; it rises by one with every change."""
     schedule: Annotated[list[AppliedRow], Field(max_length=MAX_ROWS)] | None = None

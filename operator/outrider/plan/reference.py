@@ -47,12 +47,45 @@ method. A data-parallel size above 1 drops the table of every method.
 |---|---|---|
 """
 
+_GRAPHS = """## Model runner and CUDA graphs
+
+A table in vLLM's configuration has a price on the V1 runner: vLLM gives up its full CUDA graphs for piecewise
+ones. Published: 14 % for one stream, up to 31 % on an H100 against no speculation. So, with
+`spec.engine.modelRunner: Auto`:
+
+| launch | model runner | table | full CUDA graphs |
+|---|---|---|---|
+| K cannot change: method `none`, a static method, one candidate | vLLM's choice | none | as without Outrider |
+| a live method, where V2 follows K (below), on a GPU | vLLM's choice: V2 | in the configuration, with every candidate | for every candidate |
+| any other live method, and every engine without a GPU | V1 | attached by the plugin after the launch | for the largest K; the others run piecewise |
+| the same with `actuation: Rollout`, which has no plugin | V1 | in the configuration | none: all steps run piecewise |
+
+vLLM takes V1 by itself where V2 lacks a feature that a launch asks for, such as microbatching; with a table
+in the configuration all steps then run piecewise, too. `status.speculation.cudaGraphs` says what came out of a
+launch: at `PIECEWISE` set `modelRunner: V1`, with which the graphs for the largest K stay full.
+
+`modelRunner: V1` or `V2` decides it by hand. Where the named runner has no such method, or cannot change K of
+a model that could be tuned, the model says so in `Degraded` (`Unsupported`) and no pod is made.
+## Flags that differ from vLLM's defaults
+
+- `gpu-memory-utilization`: 0.94 where a drafter is loaded on a GPU, as the guides give it; else vLLM's own, 0.92.
+- `max-num-seqs`: 256. vLLM takes 1024 on GPUs of 70 GiB and more, and 128 on a CPU. A table needs a number
+  that is known before the engine starts, so set `engine.args.max-num-seqs` where more requests run at once.
+- `shutdown-timeout`: 50 s, so that requests of a stopping pod end.
+- With n-gram vLLM gives up asynchronous scheduling, with Outrider as without: a launch without speculation
+  schedules asynchronously, and a comparison with it holds that difference, too.
+
+All of this was read in vLLM's source; no release was run on a GPU.
+
+"""  # noqa: E501  rows of a table
+
+_OWN_CHOICE = "vLLM's choice"
+
 _TUNABILITY = {
     Tunability.LIVE: "live",
     Tunability.STATIC: "static",
     Tunability.REFUSED: "not available yet",
 }
-_RUNNER = {Runner.V1: "V1", Runner.V2: "V2", None: "vLLM's choice"}
 
 
 def render() -> str:
@@ -61,7 +94,7 @@ def render() -> str:
     keys = "\n".join(_config(method) for method in Method if ENGINE_METHODS[method].config)
     responses = "\n".join(_responses(method) for method in Method if MATRIX[method])
     return (
-        f"{_HEAD}{rows}\n\n{_RESPONSES}{responses}\n\n## What vLLM is told\n\n"
+        f"{_HEAD}{rows}\n\n{_GRAPHS}{_RESPONSES}{responses}\n\n## What vLLM is told\n\n"
         "Keys of `--speculative-config` besides drafter, `num_speculative_tokens` and the launch table.\n\n"
         f"| method | keys | source |\n|---|---|---|\n{keys}\n"
     )
@@ -70,11 +103,19 @@ def render() -> str:
 def _row(method: Method) -> str:
     traits, engine = TRAITS[method], ENGINE_METHODS[method]
     refused = traits.tunability is Tunability.REFUSED
-    versions = "none" if refused else versions_with(method, engine.runner) if engine.runner else "all"
+    versions = "none" if refused else versions_with(method)
     return (
         f"| `{method}` | {_TUNABILITY[traits.tunability]} | {traits.drafter} | {versions} "
-        f"| {_RUNNER[engine.runner]} | {engine.why} |"
+        f"| {_runner(method)} | {engine.why} |"
     )
+
+
+def _runner(method: Method) -> str:
+    """Where a model is tuned on a GPU with ``modelRunner: Auto``."""
+    if TRAITS[method].tunability is not Tunability.LIVE:
+        return _OWN_CHOICE
+    on_v2 = [v for v in known_versions() if response(method, Runner.V2, v) is Response.FOLLOWS]
+    return f"V1, from {version_text(on_v2[0])} {_OWN_CHOICE}" if on_v2 else "V1"
 
 
 def _responses(method: Method) -> str:

@@ -373,6 +373,17 @@ LAUNCHES = (
         canary="Allow",
         actuation="Rollout",
     ),
+    *(
+        _speculation(f"a draft model with K=0 {k0}", method="draft_model", tuning={"k0": k0})
+        for k0 in ("Auto", "Sync", "Skip")
+    ),
+    *(_speculation(f"EAGLE with K=0 {k0}", method="eagle3", tuning={"k0": k0}) for k0 in ("Auto", "Sync")),
+    _speculation(
+        "a drafter that is left out and cannot catch up",
+        "spec.speculation.tuning.k0: only a drafter of method draft_model",
+        method="eagle3",
+        tuning={"k0": "Skip"},
+    ),
 )
 
 ENGINES = (
@@ -386,6 +397,37 @@ ENGINES = (
         "flags of all kinds", max__num__seqs=64, enforce__eager=True, dtype="bfloat16", middleware=["a", "b"]
     ),
     _args("a fraction", gpu__memory__utilization=0.9),
+    _speculation("keys of vLLM's own", config={"max_model_len": 4096, "quantization": "fp8", "use_it": True}),
+    _speculation("a lossless sampler", config={"rejection_sample_method": "block"}),
+    _speculation(
+        "a sampler that changes outputs",
+        "spec.speculation.config.rejection_sample_method must be standard or block",
+        config={"rejection_sample_method": "fly"},
+    ),
+    _speculation(
+        "a method among vLLM's own keys",
+        "spec.speculation.config.method is set by Outrider: set spec.speculation.method",
+        config={"method": "mtp"},
+    ),
+    _speculation(
+        "a table among vLLM's own keys",
+        "spec.speculation.config.num_speculative_tokens_per_batch_size is set by Outrider",
+        config={"num_speculative_tokens_per_batch_size": "1-8: 3"},
+    ),
+    AdmissionCase(
+        "vLLM's own keys without speculation",
+        {
+            "spec": {
+                "speculation": {
+                    "method": "none",
+                    "drafter": None,
+                    "numSpeculativeTokens": None,
+                    "config": {"quantization": "fp8"},
+                }
+            }
+        },
+        "spec.speculation.config is not used by method none",
+    ),
     _args("the model as a flag", "spec.engine.args.model is set by Outrider", model="x"),
     _args("the port as a flag", "spec.engine.args.port is set by Outrider", port=1),
     _args("speculation as a flag", "spec.engine.args.speculative-config is set", speculative__config="{}"),

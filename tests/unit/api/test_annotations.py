@@ -17,7 +17,7 @@ from outrider.api.annotations import (
     Instructions,
     read_instructions,
 )
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.api.speculation import Actuation
 
 UNTIL = "2026-01-31T18:00:00Z"
@@ -49,7 +49,7 @@ def test_true_pauses_and_false_does_not() -> None:
 def test_an_override_is_a_table_with_an_end() -> None:
     override = read(override="8:3,*:0", until=UNTIL).override
     assert override is not None
-    assert override.schedule == Schedule((Tier(8, 3), Tier(None, 0)))
+    assert override.schedule == Schedule((Row(8, 3), Row(None, 0)))
     assert override.until == datetime(2026, 1, 31, 18, tzinfo=UTC)
 
 
@@ -129,8 +129,8 @@ rows = st.lists(st.integers(1, 10_000), unique=True, max_size=6).map(sorted)
 @given(rows, st.data())
 def test_every_table_is_read_back_from_its_own_spelling(edges: list[int], data: st.DataObject) -> None:
     k = st.integers(0, 99)
-    tiers = (*(Tier(edge, data.draw(k)) for edge in edges), Tier(None, data.draw(k)))
-    assert Schedule.parse(str(Schedule(tiers))) == Schedule(tiers)
+    rows = (*(Row(edge, data.draw(k)) for edge in edges), Row(None, data.draw(k)))
+    assert Schedule.parse(str(Schedule(rows))) == Schedule(rows)
 
 
 def parsed(text: str) -> Schedule | str:
@@ -145,7 +145,7 @@ def parsed(text: str) -> Schedule | str:
 def nearly_tables(draw: st.DrawFn) -> str:
     """The spelling of a table; in half of the cases something stands inside that does not belong there."""
     edges = draw(rows)
-    text = str(Schedule((*(Tier(edge, 3) for edge in edges), Tier(None, draw(st.integers(0, 99))))))
+    text = str(Schedule((*(Row(edge, 3) for edge in edges), Row(None, draw(st.integers(0, 99))))))
     if draw(st.booleans()):
         return text
     cut = draw(st.integers(0, len(text)))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from outrider.api.complaint import complaint
+from outrider.api.complaint import complaint, first_complaint
 from outrider.api.resource import SpeculativeModel
 from tests.unit.api.admission_cases import CASES, AdmissionCase, base_manifest
 
@@ -161,3 +161,27 @@ def test_says_what_is_wrong_and_where(path: Path, value: object, wanted: str) ->
 def test_the_good_object_is_good() -> None:
     assert said(FULL) is None
     assert said(base_manifest()) is None
+
+
+class Written(BaseModel):
+    """What a program writes."""
+
+    rows: list[dict[str, int]]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"rows": [{"k": 1}, {"k": "secret"}]}', "rows[1].k: Input should be a valid integer"),
+        ('{"rows": 3}', "rows: Input should be a valid array"),
+        ("no JSON", "file: Invalid JSON"),
+    ],
+)
+def test_what_is_wrong_with_what_a_program_wrote_names_the_place_and_not_the_value(
+    text: str, told: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Written.model_validate_json(text)
+    said = first_complaint(caught.value, whole="file")
+    assert said.startswith(told)
+    assert "secret" not in said

@@ -10,8 +10,16 @@ from outrider.api.crd import FILE_NAME, custom_resource_definition, render
 CRD_FILE = Path(__file__).parents[3] / "crds" / FILE_NAME
 FIELDS_OF_THE_DESIGN = {
     "model": {"uri", "revision", "servedName", "maxLength", "secretRef"},
-    "speculation": {"method", "drafter", "numSpeculativeTokens", "candidates", "schedule", "tuning"},
-    "engine": {"runtime", "version", "image", "args", "port"},
+    "speculation": {
+        "method",
+        "drafter",
+        "numSpeculativeTokens",
+        "candidates",
+        "schedule",
+        "config",
+        "tuning",
+    },
+    "engine": {"runtime", "version", "image", "modelRunner", "args", "port"},
     "parallelism": {"tensor", "pipeline", "data", "expert", "nodes"},
     "resources": {"limits", "requests"},
     "replicas": set(),
@@ -24,9 +32,11 @@ TUNING_FIELDS = {
     "actuation",
     "objective",
     "slo",
+    "k0",
     "structuralOff",
     "canary",
     "relaunchInterval",
+    "sweep",
 }
 
 Schema = Mapping[str, object]

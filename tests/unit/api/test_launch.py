@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 
 schedules = st.builds(
     lambda edges, ks, last: Schedule(
-        (*(Tier(edge, k) for edge, k in zip(sorted(edges), ks, strict=False)), Tier(None, last))
+        (*(Row(edge, k) for edge, k in zip(sorted(edges), ks, strict=False)), Row(None, last))
     ),
     st.lists(st.integers(1, 512), max_size=4, unique=True),
     st.lists(st.integers(0, 32), min_size=4, max_size=4),

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule, Tier, bin_low, bin_of, geometric_bins
+from outrider.api.schedule import Row, Schedule, bin_low, bin_of, geometric_bins
 
-STEPS = Schedule((Tier(8, 3), Tier(32, 1), Tier(None, 0)))
+STEPS = Schedule((Row(8, 3), Row(32, 1), Row(None, 0)))
 
 
 ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
@@ -18,7 +18,7 @@ NUMBERS = st.integers(-1, 12) | st.just(10**9) | st.just(10**5_000) | ODD
 ROWS = st.fixed_dictionaries({"numSpeculativeTokens": NUMBERS}, optional={"maxBatchSize": NUMBERS})
 WIRES = st.recursive(ODD, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner))
 TABLES = st.builds(
-    lambda limits, ks: Schedule(tuple(map(Tier, [*sorted(limits), None], ks))),
+    lambda limits, ks: Schedule(tuple(map(Row, [*sorted(limits), None], ks))),
     st.sets(st.integers(1, 10**9 - 1), max_size=4),
     st.lists(st.integers(0, 10**9 - 1), min_size=5, max_size=5),
 )
@@ -34,7 +34,7 @@ def test_a_batch_gets_the_k_of_the_first_row_that_reaches_it(batch: float, k: in
 
 
 def test_a_constant_table_has_one_k_for_all() -> None:
-    assert Schedule.constant(3) == Schedule((Tier(None, 3),))
+    assert Schedule.constant(3) == Schedule((Row(None, 3),))
 
 
 def test_the_values_of_a_table_are_every_k_that_it_names() -> None:
@@ -42,8 +42,8 @@ def test_the_values_of_a_table_are_every_k_that_it_names() -> None:
 
 
 def test_rows_with_the_same_k_become_one() -> None:
-    table = Schedule((Tier(4, 3), Tier(8, 3), Tier(32, 0), Tier(None, 0)))
-    assert table.merged() == Schedule((Tier(8, 3), Tier(None, 0)))
+    table = Schedule((Row(4, 3), Row(8, 3), Row(32, 0), Row(None, 0)))
+    assert table.merged() == Schedule((Row(8, 3), Row(None, 0)))
     assert STEPS.merged() == STEPS
 
 
@@ -58,20 +58,20 @@ def test_the_smallest_table_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tiers", "complaint"),
+    ("rows", "complaint"),
     [
         ((), "at least one"),
-        ((Tier(8, 3),), "row 0: the last row must leave out maxBatchSize"),
-        ((Tier(8, 3), Tier(8, 1), Tier(None, 0)), "row 1"),
-        ((Tier(None, 3), Tier(None, 1)), "row 0"),
-        ((Tier(0, 3), Tier(None, 0)), "row 0: maxBatchSize must be at least 1"),
-        ((Tier(8, -1), Tier(None, 0)), "row 0: numSpeculativeTokens must not be negative"),
-        ((Tier(8, 0), Tier(None, -1)), "row 1: numSpeculativeTokens must not be negative"),
+        ((Row(8, 3),), "row 0: the last row must leave out maxBatchSize"),
+        ((Row(8, 3), Row(8, 1), Row(None, 0)), "row 1"),
+        ((Row(None, 3), Row(None, 1)), "row 0"),
+        ((Row(0, 3), Row(None, 0)), "row 0: maxBatchSize must be at least 1"),
+        ((Row(8, -1), Row(None, 0)), "row 0: numSpeculativeTokens must not be negative"),
+        ((Row(8, 0), Row(None, -1)), "row 1: numSpeculativeTokens must not be negative"),
     ],
 )
-def test_a_table_that_is_none_is_refused_with_its_row(tiers: tuple[Tier, ...], complaint: str) -> None:
+def test_a_table_that_is_none_is_refused_with_its_row(rows: tuple[Row, ...], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Schedule(tiers)
+        Schedule(rows)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_no_whole_number_is_refused_with_its_row(
 @given(st.lists(ROWS | WIRES, max_size=3) | WIRES)
 def test_whatever_is_said_is_a_table_or_a_complaint(rows: object) -> None:
     with suppress(ValueError):
-        assert Schedule.from_wire(rows).tiers
+        assert Schedule.from_wire(rows).rows
 
 
 @given(TABLES)

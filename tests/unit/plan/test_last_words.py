@@ -17,6 +17,11 @@ NO_FOLDER_ONLINE = """\
 OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/tiny/nope'. \
 Use `repo_type` argument if needed.
 """
+NO_FOLDER_OF_ONE_PART = """\
+    raise HFValidationError(
+huggingface_hub.errors.HFValidationError: Repo id must use alphanumeric chars, '-', '_' or '.'. The name \
+cannot start or end with '-' or '.' and the maximum length is 96: '/nope'.
+"""
 NO_MODEL_IN_IT = """\
 pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
   Value error, Invalid repository ID or local directory specified: '/models/tiny/nope'.
@@ -35,6 +40,10 @@ NOT_ON_THE_HUB = NO_MODEL_IN_IT.replace("/models/tiny/nope", "org/nope")
 @pytest.mark.parametrize("log", [NO_FOLDER, NO_FOLDER_ONLINE, NO_MODEL_IN_IT, NO_DRAFTER])
 def test_a_missing_model_is_found_with_its_path(log: str) -> None:
     assert missing_model(log) == "/models/tiny/nope"
+
+
+def test_a_missing_folder_in_the_root_is_found_as_well() -> None:
+    assert missing_model(NO_FOLDER_OF_ONE_PART) == "/nope"
 
 
 def test_of_a_name_on_a_hub_nothing_is_known() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.plan import Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL
 from outrider.plan.runtimes.vllm.launch_table import stock_table
@@ -24,7 +24,7 @@ ROLLOUT = {"actuation": "Rollout"}
 
 schedules = st.builds(
     lambda edges, ks, last: Schedule(
-        (*(Tier(edge, k) for edge, k in zip(sorted(edges), ks, strict=False)), Tier(None, last))
+        (*(Row(edge, k) for edge, k in zip(sorted(edges), ks, strict=False)), Row(None, last))
     ),
     st.lists(st.integers(1, 300), max_size=5, unique=True),
     st.lists(st.integers(0, 8), min_size=5, max_size=5),

@@ -37,21 +37,12 @@ def test_a_served_method_reaches_the_engine(method: Method) -> None:
     assert config["num_speculative_tokens"] == 5
 
 
-@pytest.mark.parametrize("method", SERVED)
-def test_only_live_methods_get_a_launch_table(method: Method) -> None:
-    has_table = "num_speculative_tokens_per_batch_size" in (config_of(method) or {})
-    assert has_table is (TRAITS[method].tunability is Tunability.LIVE)
-
-
-@pytest.mark.parametrize("method", [m for m in SERVED if TRAITS[m].tunability is Tunability.LIVE])
-def test_live_methods_run_on_the_runner_that_takes_a_table(method: Method) -> None:
-    assert ENGINE_METHODS[method].runner is Runner.V1
-
-
-def test_without_speculation_the_engine_chooses_its_runner() -> None:
-    result = a_plan(a_model(method="none"))
-    assert flag(result, "--speculative-config") is None
-    assert "VLLM_USE_V2_MODEL_RUNNER" not in environment(result)
+@pytest.mark.parametrize(("k0", "variable"), [("Sync", "Sync"), ("Skip", "Skip"), ("Auto", None)])
+def test_the_engine_is_told_what_its_drafter_does_with_k_0(k0: str, variable: str | None) -> None:
+    """Auto is what an engine does that nobody tells anything."""
+    drafter = {"drafter": {"uri": "hf://org/drafter"}}
+    model = a_model(method="draft_model", speculation={**drafter, "tuning": {"k0": k0}})
+    assert environment(a_plan(model)).get("OUTRIDER_K0") == variable
 
 
 def test_parallel_drafters_are_variants_of_their_family() -> None:
@@ -61,10 +52,8 @@ def test_parallel_drafters_are_variants_of_their_family() -> None:
 
 @pytest.mark.parametrize("method", [method for method in SERVED if method is not Method.NONE])
 def test_a_method_is_live_exactly_where_its_engine_follows_k(method: Method) -> None:
-    """In every version that has it: what admission accepts must hold for the whole range."""
-    runner = ENGINE_METHODS[method].runner
-    assert runner is not None
-    answers = {response(method, runner, version) for version in known_versions()} - {Response.ABSENT}
+    """On V1 in every version that has it: what admission accepts must hold for the whole range."""
+    answers = {response(method, Runner.V1, version) for version in known_versions()} - {Response.ABSENT}
     live = TRAITS[method].tunability is Tunability.LIVE
     assert (answers == {Response.FOLLOWS}) is live
     assert live or Response.FOLLOWS not in answers

@@ -39,7 +39,7 @@ def refusal(result: Plan) -> str:
         ({"command": ["sh"]}, "containers[engine].command"),
         ({"args": ["--model", "x"]}, "containers[engine].args belongs to Outrider: set spec.engine.args"),
         ({"args": None}, "containers[engine].args"),
-        ({"env": None}, "containers[engine].env[OUTRIDER_DRAIN_FILE]"),
+        ({"env": None}, "containers[engine].env[OUTRIDER_CANDIDATES]"),
         ({"env": [{"name": "VLLM_PLUGINS", "value": ""}]}, "containers[engine].env[VLLM_PLUGINS]"),
         ({"env": [{"name": "VLLM_PLUGINS", "$patch": "delete"}]}, "containers[engine].env[VLLM_PLUGINS]"),
         ({"env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"}]}, "VLLM_USE_V2_MODEL_RUNNER"),
@@ -197,7 +197,9 @@ def owned(result: Plan) -> dict[str, Any]:
     given_variables = environment(result)
     serving = [port for port in engine["ports"] if port.get("name") == "http"]
     folders = {
-        m["mountPath"]: m for m in engine["volumeMounts"] if m["mountPath"].startswith("/etc/outrider")
+        m["mountPath"]: m
+        for m in engine.get("volumeMounts") or ()
+        if m["mountPath"].startswith("/etc/outrider")
     }
     shown = {mount["name"] for mount in folders.values()}
     behind = [volume for volume in pod_spec(result).get("volumes", ()) if volume["name"] in shown]  # type: ignore[attr-defined]

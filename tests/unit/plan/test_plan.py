@@ -88,7 +88,8 @@ def test_every_candidate_is_in_the_launch_table(candidates: list[int]) -> None:
         "candidates": candidates,
         "tuning": {"mode": "Off"},
     }
-    text = flag(a_plan(a_model(speculation=speculation)), "--speculative-config")
+    speculation["drafter"] = {"uri": "hf://org/drafter"}
+    text = flag(a_plan(a_model(method="eagle3", speculation=speculation)), "--speculative-config")
     assert text is not None
     table = json.loads(text)["num_speculative_tokens_per_batch_size"]
     assert {k for _, _, k in table} == set(candidates)
@@ -210,9 +211,12 @@ def test_the_engine_gets_one_gpu_per_rank() -> None:
     assert container["resources"] == {"limits": {"nvidia.com/gpu": "4"}}
 
 
-def test_memory_is_claimed_on_gpus_only() -> None:
-    assert flag(a_plan(a_model()), "--gpu-memory-utilization") == "0.94"
-    assert flag(a_plan(a_model(resources=CPU)), "--gpu-memory-utilization") is None
+def test_memory_is_claimed_for_a_drafter_on_a_gpu_only() -> None:
+    drafted = {"drafter": {"uri": "hf://org/drafter"}}
+    on_a_gpu = a_model(method="eagle3", speculation=drafted)
+    assert flag(a_plan(on_a_gpu), "--gpu-memory-utilization") == "0.94"
+    for model in (a_model(method="eagle3", speculation=drafted, resources=CPU), a_model()):
+        assert flag(a_plan(model), "--gpu-memory-utilization") is None
 
 
 def test_a_flag_of_the_user_replaces_a_default() -> None:
@@ -291,6 +295,12 @@ def test_true_sets_a_flag_and_false_leaves_it_out() -> None:
     words = arguments(a_plan(a_model(engine={"args": {"enforce-eager": True, "async-scheduling": False}})))
     assert "--enforce-eager" in words
     assert not {"True", "--async-scheduling"} & set(words)
+
+
+def test_engines_measure_themselves_before_they_serve_unless_told_not_to() -> None:
+    never = a_plan(a_model(speculation={"tuning": {"sweep": "Never"}}))
+    assert environment(never)["OUTRIDER_SWEEP"] == "0"
+    assert "OUTRIDER_SWEEP" not in environment(a_plan(a_model()))
 
 
 def test_local_weights_need_no_hub() -> None:

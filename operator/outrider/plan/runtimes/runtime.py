@@ -81,6 +81,14 @@ class Runtime(Protocol):
         """
         ...
 
+    def gpu_memory_share(self, args: Args, *, drafter: bool) -> float:
+        """Share of each GPU's memory that an engine with these arguments takes. drafter: one is loaded.
+
+        Raises:
+            ValueError: the argument is out of range; the message names the field.
+        """
+        ...
+
     def missing_model(self, log: str) -> str | None:
         """The absolute path at which the engine found no model or drafter; None where it ended otherwise.
 

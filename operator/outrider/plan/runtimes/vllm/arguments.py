@@ -17,6 +17,7 @@ from outrider.plan.artifacts import path_in_pod
 from outrider.plan.resources import uses_gpu
 from outrider.plan.runtimes.vllm.launch_table import launch_table, stock_table
 from outrider.plan.runtimes.vllm.limits import (
+    SHARE_WITH_DRAFTER,
     SHUTDOWN_TIMEOUT,
     canonical,
     max_num_batched_tokens,
@@ -24,13 +25,7 @@ from outrider.plan.runtimes.vllm.limits import (
     own_value,
 )
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
-
-GPU_MEMORY_UTILIZATION = 0.94
-"""Share of GPU memory that vLLM may take, as the guides give it for a drafter on one GPU.
-
-vLLM's own default is 0.92: this one leaves less room for other users of the GPU and more for the KV cache,
-out of which a drafter's own layers take a part. From source, never run on a GPU.
-"""
+from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
 """The only word with a dash in front that vLLM's parser takes for a value; at ``-0.5`` it goes astray."""
@@ -60,8 +55,9 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     if spec.model.max_length is not None:
         flags["max-model-len"] = spec.model.max_length
     flags |= _parallelism(spec)
-    if uses_gpu(spec) and own_value(own, "gpu-memory-utilization") is None:
-        flags["gpu-memory-utilization"] = GPU_MEMORY_UTILIZATION
+    drafted = spec.speculation.drafter is not None and uses_gpu(spec)
+    if drafted and own_value(own, "gpu-memory-utilization") is None:
+        flags["gpu-memory-utilization"] = SHARE_WITH_DRAFTER
     if own_value(own, "shutdown-timeout") is None:
         flags["shutdown-timeout"] = SHUTDOWN_TIMEOUT
     config = speculative_config(spec, max_num_seqs=limit, table=table)
@@ -79,7 +75,7 @@ def speculative_config(
     method = ENGINE_METHODS[wanted.method]
     if wanted.method is Method.NONE or wanted.num_speculative_tokens is None:
         return None
-    config: dict[str, object] = dict(method.config)
+    config: dict[str, object] = {**method.config, **wanted.config}
     if wanted.drafter is not None:
         config["model"] = path_in_pod(wanted.drafter.uri)
         if wanted.drafter.revision is not None:
@@ -89,7 +85,9 @@ def speculative_config(
     if table is not None:
         config["num_speculative_tokens_per_batch_size"] = stock_table(table, max_num_seqs)
     elif spec.live:
-        config["num_speculative_tokens_per_batch_size"] = launch_table(spec.candidates(), max_num_seqs)
+        every_candidate = launch_table(spec.candidates(), max_num_seqs)
+        if launch_form(spec, stock=False).table is TablePlace.FLAGS:
+            config["num_speculative_tokens_per_batch_size"] = every_candidate
     return config
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from outrider.api.spec import Spec
+from outrider.api.speculation import K0, Sweep
 from outrider.plan.artifacts import uses_hub
 from outrider.plan.names import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
+from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
 
 _PLUGINS = "outrider,outrider_api"
 """Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
@@ -22,11 +24,26 @@ _PLUGIN_VARIABLES: Mapping[str, str] = {
     "OUTRIDER_DRAIN_FILE": "/tmp/outrider-drain",
 }
 
+K0_VARIABLE = "OUTRIDER_K0"
+
+SWEEP_VARIABLE = "OUTRIDER_SWEEP"
 POD_UID_VARIABLE = "OUTRIDER_POD_UID"
 """Requests are signed for one pod, by its UID, which no other pod ever has."""
 
+RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+
+CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
+"""The K for which the plugin makes a table, where vLLM was given none."""
+
 OWNED_VARIABLES = frozenset(
-    {"VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", POD_UID_VARIABLE, *_PLUGIN_VARIABLES}
+    {
+        "VLLM_PLUGINS",
+        RUNNER_VARIABLE,
+        K0_VARIABLE,
+        POD_UID_VARIABLE,
+        CANDIDATES_VARIABLE,
+        *_PLUGIN_VARIABLES,
+    }
 )
 """Another value would take the engine out of Outrider's control, or let it crash on a pushed table."""
 
@@ -40,8 +57,17 @@ def environment(spec: Spec, *, stock: bool) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         **method.variables,
     }
-    if method.runner is not None:
-        variables["VLLM_USE_V2_MODEL_RUNNER"] = method.runner.value
+    form = launch_form(spec, stock=stock)
+    if form.runner is not None:
+        variables[RUNNER_VARIABLE] = form.runner.value
+    if form.table is TablePlace.PLUGIN:
+        variables[CANDIDATES_VARIABLE] = ",".join(map(str, spec.candidates()))
     if not uses_hub(spec):
         variables["HF_HUB_OFFLINE"] = "1"
-    return variables if stock else {**variables, **_PLUGIN_VARIABLES}
+    if stock:
+        return variables
+    tuning = spec.speculation.tuning
+    # Auto is what the plugin does without the variable: so it restarts no pod that runs already.
+    k0 = {} if tuning.k0 is K0.AUTO else {K0_VARIABLE: tuning.k0.value}
+    sweep = {SWEEP_VARIABLE: "0"} if tuning.sweep is Sweep.NEVER else {}
+    return {**variables, **_PLUGIN_VARIABLES, **k0, **sweep}

@@ -7,6 +7,8 @@ import re
 _NO_MODEL_AT = re.compile(
     # huggingface_hub, which is asked for the model where there is no folder of that path.
     r"(?:Repo id must be in the form 'repo_name' or 'namespace/repo_name'"
+    # The same client, of a path of one part.
+    r"|Repo id must use alphanumeric chars, [^:]* the maximum length is \d+"
     # vLLM, of a folder without a model, and of a drafter.
     r"|Invalid repository ID or local directory specified)"
     r": '(?P<path>/[^']+)'"

@@ -42,9 +42,9 @@ def stock_table(schedule: Schedule, max_num_seqs: int) -> list[Range]:
     """
     ranges: list[Range] = []
     first = 1
-    for tier in schedule.merged().tiers:
-        last = min(tier.max_batch_size or max_num_seqs, max_num_seqs)
+    for row in schedule.merged().rows:
+        last = min(row.max_batch_size or max_num_seqs, max_num_seqs)
         if first <= last:
-            ranges.append([first, last, tier.num_speculative_tokens])
+            ranges.append([first, last, row.num_speculative_tokens])
         first = last + 1
     return ranges

@@ -10,6 +10,16 @@ from outrider.plan.runtimes.runtime import Args
 DEFAULT_MAX_NUM_SEQS = 256
 """vLLM's default depends on the GPU; the launch table needs a number that is known here."""
 
+SHARE_WITH_DRAFTER = 0.94
+"""Share of GPU memory that vLLM may take where it loads a drafter, as the guides give it.
+
+It leaves less room for other users of the GPU and more for the KV cache, out of which a drafter's own layers
+take a part. From source, never run on a GPU.
+"""
+
+SHARE_OF_VLLM = 0.92
+"""vLLM's own default, which launches without a drafter keep."""
+
 SHUTDOWN_TIMEOUT = 50
 """Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
 
@@ -52,6 +62,27 @@ def shutdown_timeout(own: Args) -> int:
     """
     seconds = _number(own, "shutdown-timeout", least=0, most=LONGEST_SHUTDOWN)
     return SHUTDOWN_TIMEOUT if seconds is None else seconds
+
+
+def gpu_memory_share(own: Args, *, drafter: bool) -> float:
+    """Share of each GPU's memory that vLLM takes, from ``spec.engine.args`` or the default.
+
+    drafter: weights of a drafter are loaded.
+
+    Raises:
+        ValueError: not a number above 0, up to 1.
+    """
+    value = own_value(own, "gpu-memory-utilization")
+    if value is None:
+        return SHARE_WITH_DRAFTER if drafter else SHARE_OF_VLLM
+    try:
+        share = float(str(value))
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share <= 1.0:
+        wanted = "spec.engine.args.gpu-memory-utilization must be a number above 0, at most 1"
+        raise ValueError(f"{wanted}, not {shortened(str(value), 40)}")
+    return share
 
 
 def _number(own: Args, flag: str, *, least: int, most: int) -> int | None:

@@ -57,7 +57,8 @@ MATRIX: Mapping[Method, Mapping[Runner, Spans]] = {
     Method.EAGLE3: {Runner.V1: _FOLLOWS, Runner.V2: _V2_FOLLOWS_LATER},
     Method.P_EAGLE: {Runner.V1: _BREAKS},
     Method.PARD: {Runner.V1: _BREAKS},
-    Method.MTP: {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
+    # Of models with one prediction module. Those with several draft the full length on V2.
+    Method.MTP: {Runner.V1: _FOLLOWS, Runner.V2: _V2_FOLLOWS_LATER},
     Method.NGRAM: {Runner.V1: _FOLLOWS, Runner.V2: {(0, 32): Response.FULL_LENGTH}},
     Method.SUFFIX: {Runner.V1: {(0, 26): Response.BREAKS, (0, 33): Response.TABLE_DROPPED}},
     Method.DFLASH: {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},

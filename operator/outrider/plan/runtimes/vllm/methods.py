@@ -15,6 +15,7 @@ from outrider.plan.runtimes.vllm.matrix import (
     OLDEST_VERSION,
     Response,
     Runner,
+    Version,
     known_versions,
     parse_version,
     response,
@@ -28,8 +29,6 @@ class EngineMethod:
 
     config: Mapping[str, str | int | bool] = field(default_factory=dict)
     """Keys of ``--speculative-config``; empty: no such flag."""
-    runner: Runner | None = Runner.V1
-    """The model runner it needs; None: vLLM's own choice."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment of the engine."""
     why: str = ""
@@ -42,11 +41,11 @@ _V1_TABLE = "vllm/v1/worker/gpu_model_runner.py, propose_draft_token_ids"
 
 ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     Method.NONE: EngineMethod(
-        runner=None, why="No drafter is loaded, so there is no K to change.", source="no --speculative-config"
+        why="No drafter is loaded, so there is no K to change.", source="no --speculative-config"
     ),
     Method.DRAFT_MODEL: EngineMethod(
         {"method": "draft_model"},
-        why="The V2 runner drafts the full length whatever K is, so V1 is used.",
+        why="The V2 runner drafts the full length whatever K is.",
         source="vllm/v1/spec_decode/draft_model.py",
     ),
     Method.EAGLE: EngineMethod({"method": "eagle"}, source=_V1_TABLE),
@@ -65,7 +64,8 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     ),
     Method.MTP: EngineMethod(
         {"method": "mtp"},
-        why="The target's own prediction layers draft; a drafter is only for models that ship them apart.",
+        why="The target's own prediction layers draft; a drafter is only for models that ship them apart. "
+        "With several such layers V2 drafts the full length: set `engine.modelRunner: V1` to tune.",
         source="vllm/config/speculative.py, hf_config_override",
     ),
     Method.NGRAM: EngineMethod(
@@ -83,7 +83,6 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     Method.DFLASH: EngineMethod({"method": "dflash"}, source="vllm/v1/spec_decode/dflash.py"),
     Method.DSPARK: EngineMethod(
         {"method": "dspark"},
-        runner=Runner.V2,
         why="Only the V2 runner has it, and it drafts its full block whatever K is.",
         source="vllm/v1/worker/gpu/spec_decode",
     ),
@@ -116,20 +115,24 @@ def unsupported_reason(method: Method, version: str) -> str | None:
     if number > NEWEST_VERSION:
         remedy = f"set spec.engine.version to {version_text(NEWEST_VERSION)}.0 or older"
         return f"vLLM {version} was not checked with Outrider's plugin; {remedy}"
-    runner = ENGINE_METHODS[method].runner
-    if runner is not None and response(method, runner, number) is Response.ABSENT:
+    if not _has(number, method):
         return (
             f"vLLM {version} has no method {method}; choose another method, or another spec.engine.version: "
-            f"it runs with {versions_with(method, runner)}"
+            f"it runs with {versions_with(method)}"
         )
     return None
 
 
-def versions_with(method: Method, runner: Runner) -> str:
-    """The versions that have ``method`` on this runner, such as ``all`` or ``0.26 to 0.32``."""
-    having = [v for v in known_versions() if response(method, runner, v) is not Response.ABSENT]
+def versions_with(method: Method) -> str:
+    """The versions that have ``method`` on either runner, such as ``all`` or ``0.26 to 0.32``."""
+    having = [version for version in known_versions() if _has(version, method)]
     if not having:
         return "none"
     if having == list(known_versions()):
         return "all"
     return f"{version_text(having[0])} to {version_text(having[-1])}"
+
+
+def _has(version: Version, method: Method) -> bool:
+    on_each = (response(method, runner, version) for runner in Runner)
+    return method is Method.NONE or any(answer is not Response.ABSENT for answer in on_each)

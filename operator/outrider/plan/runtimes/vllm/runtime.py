@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from outrider.api.spec import Spec
 from outrider.plan.engine_launch import EngineLaunch
 from outrider.plan.runtimes.runtime import Args, EngineContainer
-from outrider.plan.runtimes.vllm import arguments, environment, last_words, limits, methods, shutdown
+from outrider.plan.runtimes.vllm import arguments, environment, last_words, limits, methods, runner, shutdown
 
 _WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
 _STOCK = ("python3", "-m", "vllm.entrypoints.openai.api_server")
@@ -27,8 +27,9 @@ class Vllm:
         return images.get(version)
 
     def unsupported_reason(self, spec: Spec) -> str | None:
-        """Versions that were not checked, and methods that the version has not."""
-        return methods.unsupported_reason(spec.speculation.method, spec.engine.version)
+        """Versions that were not checked, and methods that the version, or its runner, has not."""
+        wanted = spec.speculation.method
+        return methods.unsupported_reason(wanted, spec.engine.version) or runner.runner_refusal(spec)
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
         """The API server: with the plugin behind its launcher, or stock."""
@@ -50,6 +51,10 @@ class Vllm:
     def max_num_batched_tokens(self, args: Args) -> int | None:
         """Of the flag of that name."""
         return limits.max_num_batched_tokens(args)
+
+    def gpu_memory_share(self, args: Args, *, drafter: bool) -> float:
+        """Of the flag ``gpu-memory-utilization``, or the default."""
+        return limits.gpu_memory_share(args, drafter=drafter)
 
     def missing_model(self, log: str) -> str | None:
         """In the words of vLLM and of the hub's client."""

@@ -1,0 +1,79 @@
+"""Which of vLLM's model runners an engine is started with, and how it comes by its table.
+
+A table in the flags costs the V1 runner its full CUDA graphs; V2 captures one for each K of the table, where
+its drafter follows K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from outrider.api.methods import Method
+from outrider.api.spec import ModelRunner, Spec
+from outrider.plan.resources import uses_gpu
+from outrider.plan.runtimes.vllm.matrix import Response, Runner, parse_version, response
+
+
+class TablePlace(Enum):
+    """How an engine comes by its table."""
+
+    NOWHERE = "nowhere"
+    """It has none: K cannot change."""
+    FLAGS = "flags"
+    """vLLM reads it at the start."""
+    PLUGIN = "plugin"
+    """The plugin attaches it to the scheduler, and vLLM's configuration never sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchForm:
+    """Runner and table of one launch."""
+
+    runner: Runner | None
+    """What vLLM is told; None: it chooses by itself."""
+    table: TablePlace
+
+
+_TOLD: Mapping[ModelRunner, Runner | None] = {
+    ModelRunner.AUTO: None,
+    ModelRunner.V1: Runner.V1,
+    ModelRunner.V2: Runner.V2,
+}
+
+
+def launch_form(spec: Spec, *, stock: bool) -> LaunchForm:
+    """Runner and table for ``spec``. stock: the engine is started without the plugin.
+
+    Where V2 follows K it is vLLM's own choice on a GPU; it is not told, so that a feature which V2 lacks
+    leads to V1 and not to an engine that does not start.
+    """
+    told = _TOLD[spec.engine.model_runner]
+    if not spec.live:
+        return LaunchForm(told, TablePlace.NOWHERE)
+    if told is Runner.V2 or (told is None and uses_gpu(spec) and _follows_on_v2(spec)):
+        return LaunchForm(told, TablePlace.FLAGS)
+    return LaunchForm(Runner.V1, TablePlace.FLAGS if stock else TablePlace.PLUGIN)
+
+
+def runner_refusal(spec: Spec) -> str | None:
+    """Why this engine version cannot run the method on the runner that the spec names; None when it can."""
+    told, method = _TOLD[spec.engine.model_runner], spec.speculation.method
+    if told is None or method is Method.NONE:
+        return None
+    where = f"the {spec.engine.model_runner} runner of vLLM {spec.engine.version}"
+    answer = response(method, told, parse_version(spec.engine.version))
+    if answer is Response.ABSENT:
+        return f"{where} has no method {method}; set spec.engine.modelRunner: Auto"
+    if spec.live and answer is not Response.FOLLOWS:
+        return (
+            f"{where} does not change K of {method} while it runs; set spec.engine.modelRunner: Auto, or "
+            "name one value in spec.speculation.candidates, with tuning.mode: Off"
+        )
+    return None
+
+
+def _follows_on_v2(spec: Spec) -> bool:
+    version = parse_version(spec.engine.version)
+    return response(spec.speculation.method, Runner.V2, version) is Response.FOLLOWS

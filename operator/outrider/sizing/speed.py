@@ -1,0 +1,175 @@
+"""What speed to expect, with drafts and without.
+
+A step reads the weights once and the cache once, and multiplies every token with the active weights:
+
+    T(B, K) = weights read / (bandwidth x 0.76) + 1.2 ms + cache read / bandwidth
+            + B (1 + K) x 2 active / (arithmetic x 0.72)
+            + K x (the same of the drafter, with 1.8 ms)
+
+The form is that of `StepTime`. The four numbers are those with which it becomes the published fit of
+Llama-3.1-8B with EAGLE-3 on an H100 (arXiv 2601.11580). That they hold for other models and GPUs is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.engines.table import ThroughputTable
+from outrider.simulate.traffic.acceptance import gain_of
+from outrider.sizing.architecture import Architecture, Precision
+from outrider.sizing.drafters import DraftingModel
+from outrider.sizing.gpus import Gpu
+from outrider.tuning.policy import Estimation
+
+BANDWIDTH_REACHED = 0.76
+"""Share of the data sheet's bandwidth at which weights are read."""
+ARITHMETIC_REACHED = 0.72
+"""Share of the data sheet's operations per second."""
+STEP_OVERHEAD_SECONDS = 0.0012
+"""Scheduling and sampling, per step."""
+DRAFT_OVERHEAD_SECONDS = 0.0018
+"""Per drafted position."""
+
+
+class Speeds(Protocol):
+    """Tokens per second of one replica, by the number of requests in a step."""
+
+    def goodput(self, batch: int, k: int) -> float:
+        """With K drafted tokens in an engine that has a drafter."""
+        ...
+
+    def without(self, batch: int) -> float:
+        """Of a launch without drafter."""
+        ...
+
+
+def expected_tokens(acceptance: Sequence[float], k: int) -> float:
+    """Tokens per request and step: 1 + a_1 + a_1 a_2 + ... ; (1 - a^(K+1)) / (1 - a) for one rate a.
+
+    acceptance: of each position, given the ones before; the last one stands for those beyond.
+    """
+    return 1.0 + gain_of(tuple(acceptance), k).mean
+
+
+def rule_of_thumb(accepted: float, draft_cost: float) -> float:
+    """The guides' speedup of one stream: (1 + m) / ((1 + m) c + 1).
+
+    accepted: mean accepted tokens m per step; draft_cost: c, of drafting a token over a step of the target.
+    """
+    return (1.0 + accepted) / ((1.0 + accepted) * draft_cost + 1.0)
+
+
+def even_acceptance(tokens: float, k: int) -> float | None:
+    """The acceptance, alike for all positions, at which K gives so many tokens; None: none does."""
+    if k == 0 or tokens > k + 1:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_tokens((middle,), k) < tokens else (low, middle)
+    return high
+
+
+@dataclass(frozen=True)
+class FormulaSpeeds:
+    """`Speeds` of a model and a drafter that nobody has run yet."""
+
+    target: Architecture
+    drafter: DraftingModel
+    gpu: Gpu
+    gpus: int
+    context: float  # tokens in the cache per request, mean
+    acceptance: tuple[float, ...]
+
+    def goodput(self, batch: int, k: int) -> float:
+        """See `Speeds`."""
+        return batch * expected_tokens(self.acceptance, k) / self.seconds(batch, k)
+
+    def without(self, batch: int) -> float:
+        """See `Speeds`."""
+        return batch / self.seconds_without(batch)
+
+    def seconds(self, batch: int, k: int) -> float:
+        """One step of an engine with the drafter; at K=0 with the tax of a drafter that waits."""
+        return self._step(batch * (1 + k), idle_tax=Estimation().k0_tax).seconds(
+            batch, k, batch * self.context
+        )
+
+    def seconds_without(self, batch: int) -> float:
+        """One step of a launch without drafter."""
+        return self._step(batch, idle_tax=0.0).seconds(batch, 0, batch * self.context)
+
+    def draft_cost(self) -> float:
+        """Of drafting one token of one stream, over a step of the target."""
+        one = self.seconds_without(1)
+        return (self.seconds(1, 2) - self.seconds(1, 1)) / one
+
+    def _step(self, tokens: float, *, idle_tax: float) -> StepTime:
+        """With the weights that this many tokens read: experts make them depend on it."""
+        bandwidth, flops = self.gpus * self.gpu.bytes_per_second, self.gpus * self._flops
+        read, reckon = bandwidth * BANDWIDTH_REACHED, flops * ARITHMETIC_REACHED
+        drafter, on = self.drafter, self.gpus if self.drafter.spreads else 1
+        return StepTime(
+            fixed=self.target.bytes_read(tokens) / read + STEP_OVERHEAD_SECONDS,
+            per_kv_token=self.target.cache_bytes_per_token / bandwidth,
+            per_token=2.0 * self.target.active_parameters / reckon,
+            draft_fixed=drafter.bytes_read * self.gpus / on / read
+            + (DRAFT_OVERHEAD_SECONDS if drafter.passes else 0.0),
+            draft_per_kv_token=drafter.cache_bytes_per_token * self.gpus / on / bandwidth,
+            draft_per_token=2.0 * drafter.active_parameters / (on * self.gpu.flops * ARITHMETIC_REACHED),
+            idle_tax=idle_tax,
+        )
+
+    @property
+    def _flops(self) -> float:
+        eight = self.gpu.flops_8_bit if self.target.precision is Precision.FP8 else None
+        return eight or self.gpu.flops
+
+
+@dataclass(frozen=True)
+class MeasuredSpeeds:
+    """`Speeds` out of a table, of the K that it has."""
+
+    table: ThroughputTable
+
+    def goodput(self, batch: int, k: int) -> float:
+        """See `Speeds`."""
+        return self.table.goodput(batch, k)
+
+    def without(self, batch: int) -> float:
+        """See `Speeds`."""
+        return self.table.no_speculation(batch)
+
+
+def best_k(speeds: Speeds, batch: int, candidates: Iterable[int]) -> int:
+    """The K with the most tokens per second; the smallest of equals."""
+    return max(sorted(candidates), key=lambda k: speeds.goodput(batch, k))
+
+
+def speedup(speeds: Speeds, batch: int, k: int) -> float:
+    """Against a launch without drafter."""
+    return speeds.goodput(batch, k) / speeds.without(batch)
+
+
+def safest_k(speeds: Speeds, batches: Sequence[int], candidates: Iterable[int]) -> int:
+    """The K that is best at the one of these batch sizes where it does worst; the smallest of equals."""
+    return max(sorted(candidates), key=lambda k: min(speedup(speeds, batch, k) for batch in batches))
+
+
+def paying_batches(speeds: Speeds, candidates: Sequence[int], most: int) -> tuple[int, int] | None:
+    """First and last batch size of the first stretch where some K > 0 beats no drafter; None: there is none.
+
+    The stretch of a dense model begins at 1. One of experts may begin later: more requests read more of them
+    anyhow. most: where to stop looking.
+    """
+    drafting = [k for k in candidates if k > 0]
+    first = last = None
+    for batch in range(1, most + 1):
+        if any(speedup(speeds, batch, k) > 1.0 for k in drafting):
+            first, last = first or batch, batch
+        elif first is not None:
+            break
+    return None if first is None or last is None else (first, last)

@@ -1,0 +1,53 @@
+"""Keys of vLLM's own speculative configuration, as a spec gives them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from outrider.api.speculative_config import OWNED_KEYS
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
+from tests.unit.plan.factories import a_model, a_plan, flag
+
+
+def config(**own: object) -> dict[str, object]:
+    text = flag(a_plan(a_model(speculation={"config": own})), "--speculative-config")
+    assert text is not None
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+def test_they_reach_the_engine_beside_those_of_the_method() -> None:
+    found = config(max_model_len=4096, quantization="fp8", enforce_eager=True)
+    assert (found["max_model_len"], found["quantization"], found["enforce_eager"]) == (4096, "fp8", True)
+    assert (found["method"], found["num_speculative_tokens"]) == ("ngram", 5)
+
+
+def test_they_replace_what_the_method_has_by_default() -> None:
+    assert (config()["prompt_lookup_max"], config(prompt_lookup_max=8)["prompt_lookup_max"]) == (5, 8)
+
+
+@pytest.mark.parametrize("key", OWNED_KEYS)
+def test_what_another_field_sets_is_refused(key: str) -> None:
+    with pytest.raises(ValidationError, match=f"config.{key} is set by Outrider"):
+        a_model(speculation={"config": {key: 1}})
+
+
+@pytest.mark.parametrize("key", ["Method", "prompt-lookup-max", "", "a" * 65, "a.b"])
+def test_what_can_be_no_key_is_refused(key: str) -> None:
+    with pytest.raises(ValidationError, match="is no key of vLLM"):
+        a_model(speculation={"config": {key: 1}})
+
+
+def test_no_key_that_the_planner_sets_can_be_given() -> None:
+    """Apart from those that a method only suggests."""
+    suggested = {"prompt_lookup_min", "prompt_lookup_max"}
+    set_by_methods = {key for method in ENGINE_METHODS.values() for key in method.config}
+    drafted = a_model(
+        method="eagle3", speculation={"drafter": {"uri": "hf://org/drafter", "revision": "main"}}
+    )
+    text = flag(a_plan(drafted), "--speculative-config")
+    assert text is not None
+    assert {*json.loads(text), *set_by_methods} - suggested <= set(OWNED_KEYS)

@@ -1,0 +1,294 @@
+"""Every reason of a condition is really given, by what is in the cluster or in the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from inspect import isawaitable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from outrider.api.annotations import Instructions, Override
+from outrider.api.conditions import ConditionStatus, Statement, conditions_of
+from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.reasons import (
+    REASONS_OF,
+    ActuationReason,
+    ConditionReason,
+    ConditionType,
+    ContestReason,
+    DegradedReason,
+    DrafterReason,
+    EffectiveReason,
+    LaunchReason,
+    MetricsReason,
+    ProgressingReason,
+    ReadyReason,
+    TuningReason,
+)
+from outrider.api.schedule import Schedule
+from outrider.api.speculation import TuningMode
+from outrider.api.status import Status
+from outrider.cluster.errors import Unavailable, from_status
+from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
+from outrider.controller.managed_namespaces import managed_namespaces
+from outrider.controller.reconcile.readiness import Workload, judge
+from outrider.controller.reconcile.shared_models import contest
+from outrider.controller.tune.actuation import Confirmed, Failed, PushReport
+from outrider.controller.tune.permission import Scene as Asked
+from outrider.controller.tune.permission import permission
+from outrider.controller.tune.report import Report, failing
+from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
+from outrider.telemetry import names
+from outrider.telemetry.pod_scrape import PodScrapeSource, Target
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
+from outrider.telemetry.source import MetricsError, MetricsSource
+from outrider.telemetry.windows import build_window
+from outrider.tuning.relaunch.state import RelaunchState
+from tests.unit.cluster.installations import an_installation
+from tests.unit.controller.factories import NOW, a_launch_order, a_pod, a_raw_model, a_workload
+from tests.unit.controller.test_readiness import NO_ACCOUNT, NO_KEY, NOT_FOUND, stuck_setup, unscheduled
+from tests.unit.controller.test_reconciler import Place
+from tests.unit.reasons.tuner_scenes import MODEL, a_launch, an_outcome, reasons, told
+from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
+from tests.unit.tuning.test_relaunch import ALLOW, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
+from tests.unit.tuning_loop.factories import NOW as UNIX_NOW
+
+Found = list[ConditionReason]
+Scene = Callable[[], Found | Awaitable[Found]]
+A_POD = PodKey("default", "m-1")
+RAN = Counters().ran()
+
+
+def of(workload: Workload) -> Found:
+    return reasons(judge(workload, NOW))
+
+
+async def after(place: Place, *, passes: int = 1) -> Found:
+    """What the status of the model says."""
+    await place.passes(passes)
+    return stored(place)
+
+
+def stored(place: Place) -> Found:
+    said = [(REASONS_OF[ConditionType(kind)], reason) for kind, reason in place.conditions.items()]
+    return [known for reasons_of, reason in said for known in reasons_of if known == reason]
+
+
+async def failing_thrice() -> Found:
+    place = Place()
+    await place.fails(Unavailable("etcd is away"), times=3)
+    return stored(place)
+
+
+async def refused() -> Found:
+    place = Place()
+    place.cluster.fails = from_status(422, "no such field", retry_after=None)
+    return await after(place)
+
+
+async def taken() -> Found:
+    place = Place()
+    metadata = {"name": "m", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    foreign = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {}}
+    place.cluster.objects[DEPLOYMENTS.path("default", "m")] = foreign
+    return await after(place)
+
+
+async def unreadable_order() -> Found:
+    place = Place(a_raw_model(uid="uid-m"))
+    place.store.children[CONFIG_MAPS].put(a_launch_order("nonsense"))
+    return await after(place)
+
+
+async def not_tuned() -> Found:
+    with patch("outrider.controller.store_fleet._relaunching", side_effect=OverflowError("a date")):
+        return await after(Place())
+
+
+RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
+    (ReadyReason.SERVING, lambda: of(a_workload(a_pod(ready=True)))),
+    (ReadyReason.PARTIALLY_SERVING, lambda: of(a_workload(a_pod("m-1", ready=True), a_pod("m-2"), wanted=2))),
+    (ReadyReason.ROLLING_OUT, lambda: of(a_workload(a_pod()))),
+    (ReadyReason.SCALED_TO_ZERO, lambda: of(a_workload(wanted=0))),
+    (ProgressingReason.ROLLING_OUT, lambda: of(a_workload(a_pod()))),
+    (ProgressingReason.COMPLETE, lambda: of(a_workload(a_pod(ready=True)))),
+    (ProgressingReason.DEADLINE_EXCEEDED, lambda: of(a_workload(a_pod(), stuck=True))),
+    (DegradedReason.MODEL_NOT_FOUND, lambda: of(a_workload(a_pod(ended=(78, NOT_FOUND))))),
+    (
+        DegradedReason.IMAGE_PULL_FAILED,
+        lambda: of(a_workload(a_pod(waiting=("ErrImagePull", "no engine:9")))),
+    ),
+    (
+        DegradedReason.CONTAINER_NOT_CREATED,
+        lambda: of(a_workload(a_pod(waiting=("CreateContainerConfigError", NO_KEY)))),
+    ),
+    (DegradedReason.UNSCHEDULABLE, lambda: of(a_workload(a_pod(conditions=unscheduled("0/1 nodes"))))),
+    (DegradedReason.VOLUME_NOT_READY, lambda: of(a_workload(a_pod(conditions=stuck_setup(91))))),
+    (DegradedReason.ENGINE_CRASHING, lambda: of(a_workload(a_pod(ended=(1, "boom"), restarts=2)))),
+    (DegradedReason.PODS_NOT_CREATED, lambda: of(a_workload(refused=NO_ACCOUNT))),
+    (DegradedReason.DEADLINE_EXCEEDED, lambda: of(a_workload(a_pod(), stuck=True))),
+    (DegradedReason.INVALID_SPEC, lambda: after(Place(a_raw_model(replicas="three")))),
+    (DegradedReason.UNSUPPORTED, lambda: after(Place(a_raw_model(engine={"version": "0.31.0"})))),
+    (DegradedReason.NAME_TAKEN, taken),
+    (DegradedReason.APPLY_REFUSED, refused),
+    (DegradedReason.RECONCILE_FAILED, failing_thrice),
+    (DegradedReason.LAUNCH_ORDER_UNREADABLE, unreadable_order),
+    (DegradedReason.NOT_TUNED, not_tuned),
+    (
+        ContestReason.STANDS_BY,
+        lambda: reasons(
+            contest(managed_namespaces(an_installation("a"), [an_installation("b", began=1)]), "default")
+        ),
+    ),
+)
+
+
+async def out_of(source: MetricsSource) -> Found:
+    with pytest.raises(MetricsError) as caught:
+        await source.fetch(60)
+    return told(an_outcome(metrics_error=caught.value, observations=()))
+
+
+async def nobody_listens() -> Found:
+    return await out_of(PrometheusSource(PrometheusSettings(url="http://127.0.0.1:1", timeout_seconds=1.0)))
+
+
+async def no_result() -> Found:
+    with a_server(answering(b"no", status=500)) as url:
+        return await out_of(PrometheusSource(PrometheusSettings(url=url, timeout_seconds=5.0)))
+
+
+async def no_engine_answers() -> Found:
+    async with PodScrapeSource(lambda: [Target(A_POD, "http://127.0.0.1:1")]) as source:
+        return await out_of(source)
+
+
+def measured(series: PodMetrics | None, *, until: float = 10.0) -> Found:
+    measured = {} if series is None else {A_POD: series}
+    window = build_window(A_POD, measured.get(A_POD), since=0.0, until=until, max_age_seconds=15.0)
+    return told(an_outcome(observations=(window,)))
+
+
+def pushed(*errors: EngineError | None) -> Found:
+    outcomes = [
+        Confirmed(f"m-{index}", "boot", UNIX_NOW) if error is None else Failed(f"m-{index}", error)
+        for index, error in enumerate(errors)
+    ]
+    return told(an_outcome(push=PushReport(1, tuple(outcomes))))
+
+
+def ruled(mode: TuningMode = TuningMode.AUTO, *, settled_at: float = 0.0, **said: Any) -> Found:
+    model = replace(MODEL, mode=mode, instructions=Instructions(**said))
+    rule = permission(Asked(model.instructions, mode, UNIX_NOW, settled_at))
+    return told(an_outcome(model=model, permission=rule))
+
+
+def an_override(*, seconds: float) -> Override:
+    return Override(Schedule.constant(1), datetime.fromtimestamp(UNIX_NOW + seconds, UTC))
+
+
+def launched(plant: Plant, *, spent: float, decision: Any) -> Found:
+    plant.spend(spent, decision)
+    return told(a_launch(plant.verdicts[-1]))
+
+
+def a_bare_plant(*, since: float) -> Plant:
+    state = RelaunchState().adopting(LaunchOrder(Launch(drafter=False)), now=0.0)
+    return Plant(ALLOW, state=state, running=Launch(drafter=False), now=since)
+
+
+def a_stuck_plant() -> Plant:
+    plant = Plant(ALLOW, stuck=True)
+    plant.until_relaunched(OFF)
+    return plant
+
+
+SETTLED = a_decision()
+
+TUNE: Sequence[tuple[ConditionReason, Scene]] = (
+    (ReadyReason.BLOCKED, lambda: after(Place(a_raw_model(replicas="three")))),
+    (ProgressingReason.BLOCKED, lambda: after(Place(a_raw_model(replicas="three")))),
+    (MetricsReason.FRESH, lambda: measured(a_series((2.0, Counters()), (6.0, RAN)))),
+    (MetricsReason.PROMETHEUS_UNREACHABLE, nobody_listens),
+    (MetricsReason.PROMETHEUS_ERROR, no_result),
+    (MetricsReason.ENGINES_UNREACHABLE, no_engine_answers),
+    (MetricsReason.NO_SERIES, lambda: measured(None)),
+    (MetricsReason.STALE, lambda: measured(a_series((2.0, Counters()), (6.0, RAN)), until=60.0)),
+    (MetricsReason.COUNTER_RESET, lambda: measured(a_series((2.0, RAN), (6.0, Counters())))),
+    (
+        MetricsReason.CONTRADICTORY,
+        lambda: measured(a_series((2.0, Counters({**RAN.values, names.DRAFTS: -1.0})), (6.0, RAN))),
+    ),
+    (MetricsReason.UNREADABLE, lambda: measured(Unreadable("shows far too much"))),
+    (EffectiveReason.FASTER, lambda: told(an_outcome(decision=SETTLED), speedup=(1.1, 1.3))),
+    (EffectiveReason.WITHIN_NOISE, lambda: told(an_outcome(decision=SETTLED), speedup=(0.9, 1.1))),
+    (EffectiveReason.SLOWER, lambda: told(an_outcome(decision=SETTLED), speedup=(0.7, 0.9))),
+    (EffectiveReason.SOFT_OFF, lambda: told(an_outcome(decision=replace(SETTLED, num_speculative_tokens=0)))),
+    (ActuationReason.CONVERGED, lambda: pushed(None, None)),
+    (ActuationReason.PARTIALLY_APPLIED, lambda: pushed(None, PushRefused("Busy", "not now"))),
+    (ActuationReason.ENGINE_UNREACHABLE, lambda: pushed(EngineUnreachable("timeout"))),
+    (ActuationReason.LIVE_TUNING_IMPOSSIBLE, lambda: pushed(LiveTuningImpossible("NoHook", "no such hook"))),
+    (DrafterReason.EXCELLENT, lambda: told(an_outcome(), rate=0.8)),
+    (DrafterReason.GOOD, lambda: told(an_outcome(), rate=0.6)),
+    (DrafterReason.MARGINAL, lambda: told(an_outcome(), rate=0.5)),
+    (DrafterReason.POOR, lambda: told(an_outcome(), rate=0.49)),
+    (
+        DrafterReason.COLLAPSED,
+        lambda: told(an_outcome(decision=replace(SETTLED, acceptance_collapsed=True)), rate=0.1),
+    ),
+    (TuningReason.TUNING, ruled),
+    (TuningReason.OBSERVING, lambda: ruled(TuningMode.OBSERVE)),
+    (TuningReason.PAUSED, lambda: ruled(paused=True)),
+    (TuningReason.OVERRIDDEN, lambda: ruled(override=an_override(seconds=60))),
+    (TuningReason.OVERRIDE_EXPIRED, lambda: ruled(override=an_override(seconds=-60))),
+    (TuningReason.SETTLING, lambda: ruled(settled_at=UNIX_NOW + 30)),
+    (TuningReason.ANNOTATION_REFUSED, lambda: ruled(refused="no table")),
+    (
+        TuningReason.INTERNAL_ERROR,
+        lambda: [
+            TuningReason(condition.reason)
+            for condition in failing(
+                MODEL, RuntimeError("a defect"), Report.continued(Status()), now=UNIX_NOW
+            ).state.conditions
+        ],
+    ),
+    (LaunchReason.SUITS, lambda: launched(Plant(ALLOW), spent=1.0, decision=KEEP)),
+    (LaunchReason.DRAFTER_IDLE, lambda: launched(Plant(ALLOW), spent=1.0, decision=OFF)),
+    (LaunchReason.DRAFTER_WOULD_PAY, lambda: launched(a_bare_plant(since=2 * HOUR), spent=1.0, decision=ON)),
+    (LaunchReason.RELAUNCHING, lambda: launched(a_stuck_plant(), spent=1.0, decision=OFF)),
+    (LaunchReason.RELAUNCH_WAITS, lambda: launched(a_bare_plant(since=60.0), spent=1.0, decision=ON)),
+    (
+        LaunchReason.RELAUNCH_ROLLED_BACK,
+        lambda: launched(a_stuck_plant(), spent=ALLOW.deadline_seconds + 60.0, decision=None),
+    ),
+    (LaunchReason.CANARY_RUNNING, lambda: launched(Plant(CANARY, replicas=2), spent=1.0, decision=KEEP)),
+)
+
+SCENES = (*RECONCILE, *TUNE)
+REASONS = [
+    pytest.param(reason, id=f"{kind}.{reason}") for kind, listed in REASONS_OF.items() for reason in listed
+]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+async def test_it_is_given(reason: ConditionReason) -> None:
+    scene = next((scene for known, scene in SCENES if known is reason), None)
+    assert scene is not None, f"add a scene of {reason!r} to {__file__}"
+    found = scene()
+    given = await found if isawaitable(found) else found
+    assert any(each is reason for each in given), given
+
+
+def test_a_reason_that_only_another_version_gives_is_not_said_again() -> None:
+    silent = an_outcome(observations=())
+    (known,) = conditions_of(
+        [Statement(ConditionStatus.FALSE, MetricsReason.STALE, "old")], before=(), generation=1, now=NOW
+    )
+    unknown = known.model_copy(update={"reason": "MetricsOdd"})
+    assert MetricsReason.STALE in told(silent, before=(known,))
+    assert told(silent, before=(unknown,)) == [TuningReason.TUNING]

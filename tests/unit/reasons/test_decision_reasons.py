@@ -1,0 +1,103 @@
+"""Every reason of a decision is really given by the law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from outrider.api.reasons import DecisionReason
+from outrider.tuning.decision import Decision
+from outrider.tuning.law import decide
+from outrider.tuning.observe.window import Gap, GapReason
+from outrider.tuning.state import Ledger, TunerState
+from tests.unit.tuning import guarded
+from tests.unit.tuning.factories import (
+    Engine,
+    a_cell,
+    a_policy,
+    a_start,
+    a_window,
+    an_exact_window,
+    run,
+    true_goodput,
+)
+from tests.unit.tuning.golden import TICK, TRACES, Part
+from tests.unit.tuning.test_law import POLICY, a_last_trial, a_settled, tick
+from tests.unit.tuning.test_words import a_pinned
+
+
+def traced(parts: Iterable[Part]) -> Iterable[Decision]:
+    state, at = a_start(3), 0.0
+    for part in parts:
+        for decision in run(state, *part.engines, ticks=part.ticks, at=at, seconds=TICK):
+            state = decision.state
+            yield decision
+        at += part.ticks * TICK
+
+
+def a_trial() -> TunerState:
+    """Of an engine that cannot probe; it began at 5 s."""
+    return tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0).state
+
+
+def worse_than_before() -> Decision:
+    state, index = a_settled(32.0).state, POLICY.bin_of(32.0)
+    changed = replace(state.bins[index].changed_to(5, 100.0, settled=True), replaced=1)
+    return run(state.with_bin(index, changed).composed(POLICY), Engine(32.0), ticks=1, at=100.0)[0]
+
+
+def within_limit() -> Decision:
+    """Steps of K 5 are longer than allowed, and those of K 0 are not."""
+    settled = a_settled(8.0, k=5)
+    limits = (limit / 1000 for limit in range(1, 60))
+    policies = (a_policy(inter_token_latency_limit=limit) for limit in limits)
+    ticks = (run(settled.state, Engine(8.0), ticks=1, at=200.0, policy=policy)[0] for policy in policies)
+    return next(decision for decision in ticks if decision.reason is DecisionReason.WITHIN_LIMIT)
+
+
+SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
+    DecisionReason.MEASURING: lambda: tick(a_trial(), an_exact_window(a_cell(k=3), at=10.0), at=10.0),
+    DecisionReason.NO_DRAFTER: lambda: decide(
+        [], a_start(), policy=POLICY, now=5.0, without_drafter=[an_exact_window(a_cell(k=0))]
+    ),
+    DecisionReason.PINNED: lambda: run(
+        replace(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6)),
+        Engine(8.0),
+        ticks=1,
+        at=100.0,
+    )[0],
+    DecisionReason.UNPINNED: lambda: run(a_pinned(until=100.0), Engine(32.0), ticks=1, at=100.0)[0],
+    DecisionReason.WITHIN_LIMIT: within_limit,
+    DecisionReason.PROBE_LOST: lambda: tick(
+        a_last_trial(at=100.0), a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0
+    ),
+    DecisionReason.WORSE_THAN_BEFORE: worse_than_before,
+    DecisionReason.LOAD_MOVED: lambda: tick(
+        a_last_trial(at=100.0),
+        a_window(batch=1.0, goodput=true_goodput(1.0, 3), ended_at=105.0),
+        at=105.0,
+    ),
+    DecisionReason.TRIAL_STARVED: lambda: tick(
+        a_trial(), Gap("default/a", GapReason.STALE), at=6.0 + POLICY.exploration.trial_timeout_seconds
+    ),
+}
+"""Of those reasons that neither a guardrail's scene nor a golden trace has."""
+
+
+@pytest.fixture(scope="module")
+def seen() -> frozenset[DecisionReason]:
+    """In the golden traces and in the scenes of the guardrails."""
+    traces = (decision.reason for parts in TRACES.values() for decision in traced(parts))
+    guardrails = (guardrail() for guardrail in (*guarded.SIGHT, *guarded.STEP, *guarded.TRYING))
+    held_and_free = ((scene.held.decide().reason, scene.free.decide().reason) for scene in guardrails)
+    return frozenset((*traces, *(reason for pair in held_and_free for reason in pair)))
+
+
+@pytest.mark.parametrize("reason", DecisionReason)
+def test_it_is_given(reason: DecisionReason, seen: frozenset[DecisionReason]) -> None:
+    if reason in SCENES:
+        assert SCENES[reason]().reason is reason
+    else:
+        assert reason in seen, f"add a scene of {reason!r} to {__file__}"

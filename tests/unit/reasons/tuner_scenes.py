@@ -1,0 +1,80 @@
+"""What a tick may find, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from outrider.api.conditions import Condition, Statement
+from outrider.api.reasons import ConditionReason
+from outrider.api.speculation import Canary, StructuralOff
+from outrider.api.status import Speedup, SpeedupReference
+from outrider.controller.fleet import EnginePod
+from outrider.controller.tune.conditions import statements
+from outrider.controller.tune.launching import LaunchOutcome
+from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.controller.tune.permission import Scene, permission
+from outrider.engine.client import EngineAddress
+from outrider.engine.signing import SigningKey
+from outrider.tuning.decision import Acceptance
+from outrider.tuning.relaunch.rules import Relaunching, Verdict
+from tests.unit.tuning.factories import a_window
+from tests.unit.tuning_loop.factories import NOW, a_model
+
+POD = EnginePod("m-1", EngineAddress("http://m-1", "uid-1", SigningKey.generate()))
+ALLOWED = Relaunching(structural_off=StructuralOff.ALLOW, canary=Canary.ALLOW)
+MODEL = replace(a_model(POD), relaunching=ALLOWED)
+
+
+def an_outcome(**changes: object) -> TickOutcome:
+    """Of a tick that found nothing in particular."""
+    outcome = TickOutcome(
+        model=MODEL,
+        now=NOW,
+        observations=(a_window(),),
+        metrics_error=None,
+        permission=permission(Scene(MODEL.instructions, MODEL.mode, NOW, settled_at=0.0)),
+        decision=None,
+        before=MODEL.static,
+        wanted=MODEL.static,
+        in_force=MODEL.static,
+        push=None,
+    )
+    return replace(outcome, **changes)  # type: ignore[arg-type]
+
+
+def told(
+    outcome: TickOutcome,
+    *,
+    before: tuple[Condition, ...] = (),
+    rate: float | None = None,
+    speedup: tuple[float, float] | None = None,
+) -> list[ConditionReason]:
+    """The reasons of what is said after a tick. rate: of acceptance. speedup: its interval."""
+    acceptance = None if rate is None else Acceptance(rate, 1 + rate, (rate,))
+    said = statements(outcome, before=before, acceptance=acceptance, speedup=_speedup(speedup))
+    return reasons(said)
+
+
+def reasons(said: Iterable[Statement]) -> list[ConditionReason]:
+    """Of statements."""
+    return [each.reason for each in said]
+
+
+def a_launch(verdict: Verdict) -> TickOutcome:
+    """A tick that ended with this verdict on the launch."""
+    return an_outcome(launch=LaunchOutcome(verdict.state.order, verdict))
+
+
+def _speedup(interval: tuple[float, float] | None) -> Speedup | None:
+    if interval is None:
+        return None
+    low, high = interval
+    return Speedup(
+        ratio=(low + high) / 2,
+        low=low,
+        high=high,
+        reference=SpeedupReference.PROBE,
+        measured_at=datetime.fromtimestamp(NOW, UTC),
+    )

@@ -1,0 +1,61 @@
+"""Questions with good defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outrider.api.methods import Method
+from outrider.sizing.architecture import Architecture
+from outrider.sizing.drafters import DraftingModel, draft_model, eagle_head
+from outrider.sizing.forecast import Question
+from outrider.sizing.gpus import Gpu, gpu_named
+from outrider.sizing.memory import Load
+from outrider.sizing.models import known_model
+from outrider.sizing.speed import FormulaSpeeds
+from outrider.sizing.tasks import PRESETS, Task
+
+CHAT = PRESETS[Task.CHAT].acceptance
+
+
+def a_known(name: str) -> Architecture:
+    found = known_model(name)
+    assert found is not None, name
+    return found.architecture
+
+
+def a_gpu(name: str = "H100") -> Gpu:
+    found = gpu_named(name)
+    assert found is not None, name
+    return found
+
+
+def a_drafter(target: Architecture, name: str = "eagle3") -> DraftingModel:
+    """An EAGLE-3 head of the target's size, or the named model."""
+    return eagle_head(Method.EAGLE3, target) if name == "eagle3" else draft_model(a_known(name), "a test")
+
+
+def some_speeds(
+    model: str = "Llama-3.1-8B",
+    gpu: str = "H100",
+    *,
+    drafter: str = "eagle3",
+    gpus: int = 1,
+    context: float = 2048.0,
+    acceptance: tuple[float, ...] = CHAT,
+) -> FormulaSpeeds:
+    target = a_known(model)
+    return FormulaSpeeds(target, a_drafter(target, drafter), a_gpu(gpu), gpus, context, acceptance)
+
+
+def a_question(
+    model: str = "Llama-3.1-8B", gpu: str = "H100", drafter: str = "eagle3", **changes: Any
+) -> Question:
+    target = a_known(model)
+    given: dict[str, Any] = {
+        "gpus": 1,
+        "memory_share": 0.94,
+        "max_num_seqs": 256,
+        "load": Load(8, 4096),
+        **changes,
+    }
+    return Question(target, a_drafter(target, drafter), a_gpu(gpu), **given)

@@ -1,0 +1,102 @@
+"""Will it fit?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.sizing.gpus import GPUS, gpu_named, gpu_of_product
+from outrider.sizing.memory import Load, Memory, Verdict, memory
+from tests.unit.sizing.factories import a_drafter, a_gpu, a_known
+
+ORDER = [Verdict.TOO_LARGE, Verdict.CROWDED, Verdict.FITS]
+
+
+def held(
+    gigabytes: float = 80.0, *, gpus: int = 1, streams: int = 8, context: int = 4096, k: int = 5
+) -> Memory:
+    target = a_known("Llama-3.1-8B")
+    return memory(
+        target,
+        a_drafter(target),
+        replace(a_gpu(), memory_bytes=gigabytes * 1e9),
+        gpus=gpus,
+        share=0.9,
+        candidates=k,
+        load=Load(streams, context),
+    )
+
+
+@given(
+    gigabytes=st.floats(1, 200),
+    more=st.floats(0, 100),
+    gpus=st.integers(1, 8),
+    streams=st.integers(1, 512),
+    context=st.integers(1, 131_072),
+)
+def test_more_memory_never_makes_a_launch_fit_worse(
+    gigabytes: float, more: float, gpus: int, streams: int, context: int
+) -> None:
+    small = held(gigabytes, gpus=gpus, streams=streams, context=context)
+    large = held(gigabytes + more, gpus=gpus, streams=streams, context=context)
+    assert ORDER.index(small.verdict) <= ORDER.index(large.verdict)
+
+
+@given(gigabytes=st.floats(1, 200), gpus=st.integers(1, 7), streams=st.integers(1, 512))
+def test_another_gpu_never_makes_a_launch_fit_worse(gigabytes: float, gpus: int, streams: int) -> None:
+    few, more = held(gigabytes, gpus=gpus, streams=streams), held(gigabytes, gpus=gpus + 1, streams=streams)
+    assert ORDER.index(few.verdict) <= ORDER.index(more.verdict)
+
+
+@given(gigabytes=st.floats(1, 200), streams=st.integers(1, 512), context=st.integers(1, 131_072))
+def test_a_launch_fits_exactly_when_its_parts_do(gigabytes: float, streams: int, context: int) -> None:
+    found = held(gigabytes, streams=streams, context=context)
+    assert (found.verdict is Verdict.FITS) == (found.needed <= found.available)
+
+
+def test_each_k_that_is_captured_takes_memory() -> None:
+    assert held(k=6).needed > held(k=5).needed
+
+
+def test_a_head_lies_on_every_gpu_and_a_draft_model_is_spread() -> None:
+    target = a_known("Llama-3.1-8B")
+    for name, share in (("eagle3", 1.0), ("Llama-3.2-1B", 0.5)):
+        drafter = a_drafter(target, name)
+        found = memory(target, drafter, a_gpu(), gpus=2, share=0.9, candidates=1, load=Load(1, 1))
+        assert found.drafter == share * drafter.weight_bytes
+
+
+@pytest.mark.parametrize("name", ["h100", "H100", "h100 pcie", "H100-SXM5", "A100"])
+def test_a_gpu_is_found_by_the_names_that_people_use(name: str) -> None:
+    assert gpu_named(name) is not None
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("NVIDIA-H100-80GB-HBM3", "H100"),
+        ("NVIDIA-H100-PCIe", "H100-PCIe"),
+        ("NVIDIA-H100-NVL", "H100-NVL"),
+        ("NVIDIA-H200", "H200"),
+        ("NVIDIA-A100-SXM4-80GB", "A100-80GB"),
+        ("NVIDIA-A100-SXM4-40GB", "A100-40GB"),
+        ("NVIDIA-L40S", "L40S"),
+        ("NVIDIA-L4", "L4"),
+    ],
+)
+def test_a_gpu_is_found_by_the_label_of_its_node(label: str, name: str) -> None:
+    found = gpu_of_product(label)
+    assert found is not None
+    assert found.name == name
+
+
+def test_a_gpu_that_is_not_in_the_table_is_not_taken_for_another() -> None:
+    assert gpu_named("L400") is None
+    assert gpu_of_product("NVIDIA-L400") is None
+
+
+def test_every_gpu_says_where_its_numbers_come_from() -> None:
+    assert all(gpu.source for gpu in GPUS)

@@ -1,0 +1,130 @@
+"""What speed is expected of a model that nobody has run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.simulate.engines.step_time import read_formula
+from outrider.simulate.engines.tables_file import read_tables
+from outrider.sizing.architecture import Precision
+from outrider.sizing.cost import dollars_per_million_tokens
+from outrider.sizing.drafters import draft_model
+from outrider.sizing.speed import (
+    FormulaSpeeds,
+    MeasuredSpeeds,
+    even_acceptance,
+    expected_tokens,
+    paying_batches,
+    safest_k,
+    speedup,
+)
+from outrider.sizing.tasks import SURVIVAL
+from tests.unit.simulate.factories import VISIBLE, a_table
+from tests.unit.sizing.factories import a_gpu, a_known, some_speeds
+
+RATES = st.floats(0.0, 0.999)
+LENGTHS = st.integers(0, 32)
+
+
+@given(rate=RATES, k=LENGTHS)
+def test_tokens_per_step_are_the_guides_formula_for_one_rate(rate: float, k: int) -> None:
+    assert expected_tokens((rate,), k) == pytest.approx((1 - rate ** (k + 1)) / (1 - rate))
+
+
+@given(rates=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8), k=LENGTHS)
+def test_a_step_yields_one_token_to_k_plus_one(rates: list[float], k: int) -> None:
+    assert 1.0 <= expected_tokens(tuple(rates), k) <= k + 1 + 1e-9
+
+
+@given(rate=st.floats(0.01, 0.99), k=st.integers(1, 16))
+def test_the_acceptance_that_yields_so_many_tokens_is_found_again(rate: float, k: int) -> None:
+    found = even_acceptance(expected_tokens((rate,), k), k)
+    assert found == pytest.approx(rate, abs=1e-6)
+
+
+def test_no_acceptance_yields_more_than_k_plus_one_tokens() -> None:
+    assert even_acceptance(3.01, 2) is None
+
+
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_at_the_break_even_acceptance_drafting_is_as_fast_as_no_drafter(k: int) -> None:
+    speeds = some_speeds()
+    rate = even_acceptance(speeds.seconds(4, k) / speeds.seconds_without(4), k)
+    assert rate is not None
+    assert speedup(some_speeds(acceptance=(rate,)), 4, k) == pytest.approx(1.0)
+
+
+@given(price=st.floats(0.01, 100), slow=st.floats(1, 1e6), gain=st.floats(1.001, 20))
+def test_a_speedup_makes_tokens_cheaper(price: float, slow: float, gain: float) -> None:
+    assert dollars_per_million_tokens(price, slow * gain) < dollars_per_million_tokens(price, slow)
+
+
+@pytest.mark.parametrize("batch", [1, 16, 128])
+@pytest.mark.parametrize("k", [0, 1, 5])
+def test_the_published_fit_of_an_8b_model_on_an_h100_comes_out(batch: int, k: int) -> None:
+    (entry,) = json.loads(VISIBLE.read_text())["formulas"]
+    published, _ = read_formula(entry)
+    speeds = some_speeds("Llama-3.1-8B", "H100", context=1000)
+    ours = speeds.seconds_without(batch) if k == 0 else speeds.seconds(batch, k)
+    assert ours == pytest.approx(published.seconds(batch, k, batch * 1000), rel=0.02)
+
+
+def test_the_acceptance_of_tasks_is_the_published_one() -> None:
+    (entry,) = json.loads(VISIBLE.read_text())["formulas"]
+    assert {name: list(row) for name, row in SURVIVAL.items()} == {
+        name: row[1:] for name, row in entry["survival"].items()
+    }
+
+
+def test_a_published_a40_without_drafter_is_met_within_15_percent() -> None:
+    """Another GPU and another model than those that the formula was made with."""
+    table = read_tables(VISIBLE)["a40_7b"]
+    speeds = some_speeds("Qwen2.5-7B", "A40", context=400)
+    for batch in table.batch_sizes:
+        assert speeds.without(batch) == pytest.approx(table.goodput(batch, 0), rel=0.15)
+
+
+def test_k_0_beside_a_drafter_is_slower_than_no_drafter() -> None:
+    assert speedup(some_speeds(), 8, 0) == pytest.approx(1 / 1.05)
+
+
+def test_more_tokens_read_more_experts_but_never_more_than_there_are() -> None:
+    target = some_speeds("Qwen3-30B-A3B").target
+    one, few, many = (target.bytes_read(tokens) for tokens in (1, 8, 10_000))
+    assert one < few < many <= target.weight_bytes
+
+
+@given(small=st.floats(0.1, 0.9), more=st.floats(0.01, 0.09))
+def test_drafting_pays_for_no_fewer_streams_when_more_is_accepted(small: float, more: float) -> None:
+    before = paying_batches(some_speeds(acceptance=(small,)), (0, 1, 3), 64)
+    after = paying_batches(some_speeds(acceptance=(small + more,)), (0, 1, 3), 64)
+    assert before is None or (after is not None and before[1] <= after[1])
+
+
+def test_experts_make_drafting_pay_from_a_larger_batch_on() -> None:
+    """Few requests read few experts, and each draft reads more of them."""
+    found = paying_batches(some_speeds("Qwen3-30B-A3B", "GB10"), (0, 5), 64)
+    assert found is not None
+    assert found[0] > 1
+
+
+def test_the_safest_k_does_not_give_away_one_batch_for_another() -> None:
+    speeds = MeasuredSpeeds(a_table(rows=((50, 200), (300, 250), (600, 500))))
+    assert safest_k(speeds, (1,), (0, 1)) == 1
+    assert safest_k(speeds, (1, 8), (0, 1)) == 0
+
+
+def test_drafting_on_the_published_a40_is_up_to_twice_too_fast() -> None:
+    """The guide says so; a formula that does better has to change it."""
+    table = read_tables(VISIBLE)["a40_7b"]
+    target = a_known("Qwen2.5-7B")
+    clone = draft_model(replace(target, precision=Precision.INT4), "its own weights in 4 bits")
+    speeds = FormulaSpeeds(target, clone, a_gpu("A40"), 1, 400, (0.88,))
+    ratios = [speeds.goodput(b, k) / table.goodput(b, k) for b in table.batch_sizes for k in (1, 2, 3)]
+    assert min(ratios) > 1.0
+    assert 1.8 < max(ratios) < 2.05
