@@ -24,7 +24,7 @@ from tenacity import (
 from outrider import __version__
 from outrider.api.text import whole_number
 from outrider.cluster.errors import Conflict, NotFound, Unauthorized, Unavailable, from_status
-from outrider.cluster.resources import MODELS, JsonObject, Resource, resource_of
+from outrider.cluster.resources import MODELS, SERVICES, JsonObject, Resource, resource_of
 
 _SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
@@ -114,6 +114,34 @@ class ClusterClient:
     async def ask(self, review: Resource, question: JsonObject) -> JsonObject:
         """The answer to a review, which is posted and stored nowhere."""
         return await self._request("post", review.path(None), body=question)
+
+    async def get_through(
+        self, namespace: str, service: str, path: str, query: Mapping[str, str]
+    ) -> JsonObject:
+        """What a Service answers with JSON, asked through the API server.
+
+        service: ``scheme:name:port``.
+        """
+        proxied = f"{SERVICES.path(namespace, service, 'proxy')}/{path.lstrip('/')}"
+        return await self._request("get", proxied, query_params=list(query.items()))
+
+    async def get_of_cluster(self, resource: Resource, name: str) -> JsonObject | None:
+        """An object of a kind without namespaces, or None when there is none."""
+        try:
+            return await self._request("get", resource.path(None, name))
+        except NotFound:
+            return None
+
+    async def annotate(
+        self, resource: Resource, namespace: str, name: str, annotations: Mapping[str, str | None]
+    ) -> JsonObject:
+        """Set annotations of an object that exists; None removes one."""
+        return await self._write(
+            "patch",
+            resource.path(namespace, name),
+            body={"metadata": {"annotations": dict(annotations)}},
+            content_type="application/merge-patch+json",
+        )
 
     async def create(self, resource: Resource, manifest: JsonObject) -> JsonObject:
         """Create one object."""

@@ -12,7 +12,7 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One namespaced kind. ``group`` is empty for the core API."""
+    """One kind. ``group`` is empty for the core API."""
 
     group: str
     version: str
@@ -42,6 +42,11 @@ SECRETS = Resource("", "v1", "Secret", "secrets")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews")
+OWN_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"
+)
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+NODES = Resource("", "v1", "Node", "nodes")
 
 WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)
 """Kinds of children that are watched by label. Secrets are not: that needs the right to list them."""

@@ -8,6 +8,8 @@ another version of the Lease looks at once whose it is.
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -20,6 +22,8 @@ from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRec
 from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
 from outrider.cluster.installation import TERM_ANNOTATION, Claim, term_of
+
+log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 15
 _REQUEST_SECONDS = 6.0
@@ -63,6 +67,7 @@ class TermLock(LeaseLock):
         self._written = asyncio.Condition()
         self._published: Claim | None = None
         self._current = False
+        self._complaint = ""
 
     async def publish(self, claim: Claim, *, above: int) -> None:
         """Return once the Lease tells this claim and a term above ``above``."""
@@ -84,6 +89,8 @@ class TermLock(LeaseLock):
         except _NO_ANSWER as error:
             return False, ApiException(reason=f"{type(error).__name__}: {error}")
         self.answered_at = time.monotonic()
+        if isinstance(found[1], ApiException) and found[1].status != HTTPStatus.NOT_FOUND:
+            self._complain(found[1])
         if self.term and found[0] and not self._held():
             self.renewed_at = None
             raise Deposed
@@ -169,11 +176,19 @@ class TermLock(LeaseLock):
         except ApiException as error:
             if error.status == HTTPStatus.CONFLICT:
                 raise _Changed from error
+            self._complain(error)
             return None
         except _NO_ANSWER:
             return None
-        self.answered_at = time.monotonic()
+        self.answered_at, self._complaint = time.monotonic(), ""
         return lease
+
+    def _complain(self, error: ApiException) -> None:
+        """Say what the API server said, once: the library tells that a write failed, and not why."""
+        complaint = _message(error)
+        if complaint != self._complaint:
+            log.warning("Lease %s/%s not held: %s", self.namespace, self.name, complaint)
+        self._complaint = complaint
 
     def _held(self) -> bool:
         spec = self.lease_reference.spec if self.lease_reference else None
@@ -191,6 +206,13 @@ def _term(lease: V1Lease) -> int:
     if metadata is None or spec is None or metadata.creation_timestamp is None:
         raise RuntimeError("the API server answered a Lease without its time of creation")
     return term_of(metadata.creation_timestamp, spec.lease_transitions or 0, metadata.annotations or {})
+
+
+def _message(error: ApiException) -> str:
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (ValueError, TypeError, KeyError):
+        return f"HTTP {error.status} {error.reason}"
 
 
 def _now() -> datetime:

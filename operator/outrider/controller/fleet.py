@@ -27,6 +27,8 @@ class EnginePod:
     """How it was started."""
     canary: bool = False
     """Started without speculation, to be measured against."""
+    revision: str = ""
+    """Of its launch: pods of the same one run the same engine."""
 
     @property
     def drafts(self) -> bool:

@@ -2,7 +2,7 @@
 
 What kopf does not do here, by decision 9: handlers only pass events on, and a queue of our own reconciles;
 it leaves no state, no finalizer and no timer on objects; a Lease elects the leader, in place of peering,
-and `http_server` answers the probes of Kubernetes, whether kopf runs or not.
+and `own_metrics` answers the probes of Kubernetes, whether kopf runs or not.
 """
 
 from __future__ import annotations

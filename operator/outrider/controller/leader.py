@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
-from outrider.controller.answers import Answers
 from outrider.controller.launch_orders import ClusterLaunchOrders
 from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.reconcile.shared_models import OwnFleet, StandBy, contest
 from outrider.controller.settings import Settings
+from outrider.controller.status_metrics import ShownModel, shown
 from outrider.controller.store import Key, Store, key_of
 from outrider.controller.store_fleet import StoreFleet
+from outrider.controller.tune.background_writes import ClusterReporter
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.metrics_source import open_source
-from outrider.controller.tune.reporter import ClusterReporter
 from outrider.controller.tune.stored_state import ClusterStateStore
 from outrider.controller.tune.tuning_loop import TuningLoop
-from outrider.controller.watch import ClusterWatch
+from outrider.controller.watch import Answers, ClusterWatch
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
@@ -36,7 +36,7 @@ _RESTART_SECONDS = 5.0
 
 
 class Leader:
-    """The two loops and the watches that feed them, for one reign.
+    """The two loops and the watches that feed them, for one time of leading.
 
     neighbours: other installations; what they manage is left alone. term: fences every push.
     """
@@ -61,7 +61,7 @@ class Leader:
                 engine_images=settings.engine_images,
                 image_pull_secrets=settings.engine_image_pull_secrets,
             ),
-            contest=lambda namespace: contest(neighbours.territory, namespace),
+            contest=lambda namespace: contest(neighbours.managed, namespace),
             overtaken=self._somebody_changed,
         )
         self._stand_by = StandBy(EventWriter(cluster), self._store, home=settings.lease_namespace)
@@ -97,16 +97,23 @@ class Leader:
 
     @contextmanager
     def _shown(self) -> Iterator[None]:
-        """The metrics of this reign, which go with it: a process that stands by has nothing to tell."""
+        """The metrics of a leader, which go with it: a process that stands by has nothing to tell."""
         metrics = self._metrics
         metrics.queue_depth.set_function(lambda: len(self._queue))
         metrics.models.set_function(lambda: len(self._store.models))
+        metrics.status.follow(self._managed_models)
         try:
             yield
         finally:
             metrics.queue_depth.set_function(lambda: 0)
             metrics.models.set_function(lambda: 0)
+            metrics.status.follow(tuple)
             metrics.demand.forget_stale(now=math.inf)
+
+    def _managed_models(self) -> list[ShownModel]:
+        managed = self._neighbours.managed
+        models = self._store.models
+        return [shown(each) for each in models if managed.other_manager(each.metadata.namespace) is None]
 
     async def _read_first(self) -> None:
         """A full view before the first pass, so that a restart writes nothing that is there already."""
@@ -127,9 +134,9 @@ class Leader:
             self._queue.add(key_of(stored.metadata))
 
     async def _reconcile(self, key: Key) -> float | None:
-        ruler = self._neighbours.territory.ruler(key.namespace)
-        if ruler is not None:
-            await self._stand_by.leave(key, ruler)
+        manager = self._neighbours.managed.other_manager(key.namespace)
+        if manager is not None:
+            await self._stand_by.leave(key, manager)
             return None
         self._stand_by.take(key)
         outcome = "error"
@@ -143,7 +150,7 @@ class Leader:
 
     async def _tune(self) -> None:
         settings = self._settings
-        fleet = OwnFleet(StoreFleet(self._store), lambda: self._neighbours.territory)
+        fleet = OwnFleet(StoreFleet(self._store), lambda: self._neighbours.managed)
         engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
             async with open_source(settings, fleet) as source:
@@ -164,6 +171,8 @@ class Leader:
                 await self._loop.run()
         finally:
             self._loop = None
+            # The next loop does not know which models this one has counted.
+            self._metrics.tuning.clear()
             await engines.aclose()
 
     def _somebody_changed(self, key: Key) -> None:

@@ -16,8 +16,8 @@ from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.installation import Installation
 from outrider.cluster.lease import LEASE_NAME, Leadership
 from outrider.cluster.resources import LEASES
+from outrider.controller.managed_namespaces import ManagedNamespaces, Sightings, managed_namespaces
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.territory import Sightings, Territory, territory
 from outrider.controller.work_queue import backoff_seconds
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Neighbourhood(Protocol):
     """Who else is there."""
 
     @property
-    def territory(self) -> Territory:
+    def managed(self) -> ManagedNamespaces:
         """As of the last look."""
         ...
 
@@ -50,7 +50,7 @@ class Alone:
     """Where leader election is off, no Lease tells anybody anything: nobody else is there."""
 
     def __init__(self) -> None:
-        self.territory = Territory()
+        self.managed = ManagedNamespaces()
 
     async def first_look(self) -> None:
         """Nothing to see."""
@@ -68,7 +68,7 @@ class Neighbours:
     """
 
     def __init__(self, cluster: ClusterClient, leadership: Leadership, metrics: OwnMetrics) -> None:
-        self.territory = Territory()
+        self.managed = ManagedNamespaces()
         self._cluster = cluster
         self._leadership = leadership
         self._metrics = metrics
@@ -93,12 +93,12 @@ class Neighbours:
         """Look until cancelled; call back on each change."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            before = _told(self.territory)
+            before = _told(self.managed)
             try:
                 await self._look()
             except ClusterError as error:
                 log.warning("other operators not looked for, the last view holds: %s", error)
-            if _told(self.territory) != before:
+            if _told(self.managed) != before:
                 changed()
 
     async def _look(self) -> None:
@@ -108,7 +108,9 @@ class Neighbours:
             await self._go_blind(error)
             return
         claim = replace(self._leadership.claim, sees_others=True)
-        view = territory(own, self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC)))
+        view = managed_namespaces(
+            own, self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC))
+        )
         # Engines refuse a term below one that they have seen: later, only who comes first can have pushed.
         rivals = [other for other in others if own.claim.overlaps(other.claim)]
         believable = [other for other in rivals if other.term < time.time() + _FARTHEST_SECONDS]
@@ -142,12 +144,12 @@ class Neighbours:
             )
             self._outbid = max(self._outbid, int(time.time()) + _MARGIN_SECONDS)
         await self._leadership.publish(replace(claim, sees_others=False), above=self._outbid)
-        self._settle(Territory())
+        self._settle(ManagedNamespaces())
 
-    def _settle(self, view: Territory) -> None:
-        for line in _news(self.territory, view):
+    def _settle(self, view: ManagedNamespaces) -> None:
+        for line in _news(self.managed, view):
             log.warning(line)
-        self.territory, self._looked = view, True
+        self.managed, self._looked = view, True
         self._metrics.neighbours.labels("manages").set(len(view.before))
         self._metrics.neighbours.labels("stands_by").set(len(view.behind))
 
@@ -156,12 +158,12 @@ class _NotListed(ClusterError):
     """A list may be older than the last write; the next one will show it."""
 
 
-def _told(view: Territory) -> object:
+def _told(view: ManagedNamespaces) -> object:
     """What makes a difference to models and their status."""
     return [[(each.namespace, each.claim.watches) for each in side] for side in (view.before, view.behind)]
 
 
-def _news(earlier: Territory, view: Territory) -> list[str]:
+def _news(earlier: ManagedNamespaces, view: ManagedNamespaces) -> list[str]:
     """Who came and who went, in words."""
     came_first = [each for each in view.before if each.namespace not in _homes(earlier.before)]
     gone_first = _homes(earlier.before) - _homes(view.before)

@@ -1,9 +1,20 @@
-"""The operator's own metrics. Only those for autoscalers name objects; other labels are from fixed sets."""
+"""What the operator shows of itself: its metrics, and the small HTTP server with them and the probes.
+
+Metrics of models and those for autoscalers name models; other labels are from fixed sets.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.process_collector import ProcessCollector
+
+from outrider.controller.status_metrics import StatusMetrics
+from outrider.controller.tuning_metrics import TuningMetrics
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _DEMAND_LABELS = ("namespace", "model")
@@ -55,6 +66,8 @@ class OwnMetrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.demand = DemandMetrics(self.registry)
+        self.status = StatusMetrics(self.registry)
+        self.tuning = TuningMetrics(self.registry)
         self.leader = Gauge("outrider_operator_leader", "1 while this process leads.", registry=self.registry)
         self.leases_lost = Counter(
             "outrider_operator_leases_lost",
@@ -131,3 +144,33 @@ class OwnMetrics:
             "Ticks without an answer of Prometheus.",
             registry=self.registry,
         )
+
+
+async def serve(*, port: int, registry: CollectorRegistry, ready: Callable[[], bool]) -> None:
+    """Serve /metrics, /healthz and /readyz until cancelled.
+
+    It runs on the loop that does all the work, so a loop that hangs does not answer /healthz.
+    """
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        return (
+            web.Response(text="ok\n")
+            if ready()
+            else web.Response(status=503, text="no view of the cluster\n")
+        )
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port).start()
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

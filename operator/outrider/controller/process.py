@@ -1,4 +1,4 @@
-"""The operator's process: stand by, lead, stand by again, and stop cleanly."""
+"""The operator's process: its log lines, and how it stands by, leads, stands by again, and stops cleanly."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 
 from kubernetes.aio.client import ApiClient
+from pythonjsonlogger.json import JsonFormatter
 
 from outrider.cluster.client import ClusterClient, connect
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, Sole
-from outrider.controller.http_server import serve
 from outrider.controller.leader import Leader
 from outrider.controller.neighbours import Alone, Neighbourhood, Neighbours
-from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.settings import LeaderElection, Settings
+from outrider.controller.own_metrics import OwnMetrics, serve
+from outrider.controller.settings import LeaderElection, LogFormat, Settings
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,27 @@ class Stuck(Exception):
     """A part of the operator did not end when it was told to."""
 
 
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_FIELDS = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_RENAMED = {"asctime": "time", "levelname": "severity", "name": "logger"}
+
+
+def set_up_logs(log_format: LogFormat, level: str) -> None:
+    """Send all log lines to standard error, once per process."""
+    handler = logging.StreamHandler()
+    if log_format is LogFormat.JSON:
+        handler.setFormatter(JsonFormatter(_FIELDS, rename_fields=_RENAMED))
+    else:
+        handler.setFormatter(logging.Formatter(_TEXT))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    # The libraries tell each request at INFO; kopf warns that signals are not its own here.
+    for name in ("httpx", "httpcore", "urllib3", "prometheus_api_client"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("kopf").setLevel(logging.ERROR)
+
+
 async def run_operator(settings: Settings) -> None:
-    """`operate` on the cluster of this process. A reign that does not end ends the process with an error."""
+    """`operate` on the cluster of this process. One that gets stuck ends the process with an error."""
     with room_for_deep_json():
         async with await connect() as api:
             try:
@@ -49,44 +68,46 @@ async def operate(settings: Settings, api: ApiClient) -> None:
     """Stand by, lead, stand by again when the Lease is lost, until told to stop; then return.
 
     Raises:
-        Stuck: a reign did not end; two of them must not overlap.
+        Stuck: a candidacy did not end; two of them must not overlap.
     """
     metrics = OwnMetrics()
-    reigns = _Reigns(settings, api, metrics)
+    candidacies = _Candidacies(settings, api, metrics)
     await _until_first_ends(
         {
             "signals": _told_to_stop(),
-            "server": serve(port=settings.http_port, registry=metrics.registry, ready=lambda: reigns.ready),
-            "reigns": reigns.run(),
+            "server": serve(
+                port=settings.http_port, registry=metrics.registry, ready=lambda: candidacies.ready
+            ),
+            "candidacies": candidacies.run(),
         },
         stop_seconds=3 * _STOP_SECONDS,
     )
 
 
-class _Reigns:
+class _Candidacies:
     """One after the other, each built anew, so that nothing of an old one lives on in memory."""
 
     def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics) -> None:
         self._settings = settings
         self._api = api
         self._metrics = metrics
-        self._reign = _Reign(settings, api, metrics)
+        self._present = _Candidacy(settings, api, metrics)
 
     @property
     def ready(self) -> bool:
         """The present one does what it should."""
-        return self._reign.ready
+        return self._present.ready
 
     async def run(self) -> None:
         """Stand by and lead until cancelled."""
         while True:
-            await self._reign.run()
+            await self._present.run()
             log.warning("leadership lost; standing by for it again")
             self._metrics.leases_lost.inc()
-            self._reign = _Reign(self._settings, self._api, self._metrics)
+            self._present = _Candidacy(self._settings, self._api, self._metrics)
 
 
-class _Reign:
+class _Candidacy:
     """From standing by until the Lease is lost."""
 
     def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics) -> None:
@@ -107,7 +128,7 @@ class _Reign:
         return self._leadership.in_touch and (self._leadership.term == 0 or self._leader.has_view)
 
     async def run(self) -> None:
-        """Return when the Lease is lost and everything of this reign has ended.
+        """Return when the Lease is lost and everything of this candidacy has ended.
 
         Raises:
             Stuck: something of it has not ended.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder
@@ -23,6 +22,9 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
 
 log = logging.getLogger(__name__)
+
+_REVISION_LABEL = "pod-template-hash"
+"""A Deployment puts it on its pods: another template, another value."""
 
 
 class StoreFleet:
@@ -107,13 +109,14 @@ class StoreFleet:
 
 def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
     canary = pod.metadata.labels.get(ROLE_LABEL) == CANARY
-    return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary)
+    revision = pod.metadata.labels.get(_REVISION_LABEL, "")
+    return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary, revision=revision)
 
 
 def _policy(spec: Spec) -> Policy:
     policy = Policy(spec.candidates(), runtime_of(spec).max_num_seqs(spec.engine.args))
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
-        return replace(policy, min_draft_share=0.0)
+        return policy.changed(min_draft_share=0.0)
     return policy
 
 

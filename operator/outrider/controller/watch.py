@@ -1,9 +1,9 @@
-"""Runs kopf with its `handlers` in a thread of its own, and reads in full what a watch missed.
+"""Keeps the store up to date: by kopf, in full reads, and from the answers to writes.
 
-kopf ends on errors that a Kubernetes client should survive (an ERROR event with code 500 in
-a watch, 401 for some seconds), and it cancels every task of its event loop when it ends. So
-it gets its own loop and is started again. It does not tell of an object that was deleted
-while a watch was down: the full reads do.
+kopf runs with its `handlers` in a thread of its own. It ends on errors that a Kubernetes client should
+survive (an ERROR event with code 500 in a watch, 401 for some seconds), and it cancels every task of its
+event loop when it ends. So it gets its own loop and is started again. It does not tell of an object that
+was deleted while a watch was down: the full reads do.
 """
 
 from __future__ import annotations
@@ -134,9 +134,7 @@ class ClusterWatch:
                 for task in done:
                     task.result()
             finally:
-                # kopf can take a minute to end; its successor need not wait for that. One of its
-                # threads waits for the flag.
-                stop.set()
+                # kopf can take a minute to end; its successor need not wait for that.
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(ended.set)
 
@@ -157,6 +155,27 @@ class ClusterWatch:
             self._urgent()
         if not is_tuner_state(resource.kind, metadata):
             self._changed(cache.model_of(metadata))
+
+
+class Answers:
+    """Stores them.
+
+    An answer is the whole object as it stands, so it may bring what somebody has just changed; the watch,
+    which brings the same a moment later, then has nothing new to tell.
+
+    overtaken: called with a model in whose answer there was such a change.
+    """
+
+    def __init__(self, store: Store, overtaken: Callable[[Key], None] = lambda _: None) -> None:
+        self._store = store
+        self._overtaken = overtaken
+
+    def keep(self, answer: JsonObject, key: Key) -> None:
+        """Store the answer about this model."""
+        before = self._store.models.get(key)
+        after = self._store.models.put(answer)
+        if after is not None and cannot_wait(before, after):
+            self._overtaken(key_of(after.metadata))
 
 
 def cannot_wait(before: Entry | None, after: Entry) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from outrider.api.complaint import first_complaint
 from outrider.api.schedule import Schedule
 from outrider.engine.errors import (
     EngineProtocolError,
@@ -196,9 +197,7 @@ def _parse_state(answer: _Answer) -> EngineState:
     try:
         return EngineState.model_validate_json(answer.content)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "body"
-        raise EngineProtocolError(f"unreadable state: {where}: {first['msg']}") from error
+        raise EngineProtocolError(f"unreadable state: {first_complaint(error, whole='body')}") from error
 
 
 def _refusal(answer: _Answer) -> Exception:

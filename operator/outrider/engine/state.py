@@ -15,16 +15,20 @@ from pydantic import (
     ConfigDict,
     Field,
     TypeAdapter,
+    ValidationError,
 )
 from pydantic.alias_generators import to_camel
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 
 _LONGEST_SENTENCE = 512
 _MOST_ROWS = 64
 _MOST_K = 64
 _LARGEST_K = 1024
 _LARGEST_BATCH = 2**31 - 1
+_MOST_STEP_TIMES = 512
+_LONGEST_STEP_SECONDS = 3600.0
+_LARGEST_ERROR = 100.0
 _LARGEST_NUMBER = 2**53 - 1
 """That of the contract for a term and an epoch."""
 
@@ -96,6 +100,27 @@ class SelfTest(_Wire):
     """K that the engine refuses from then on."""
 
 
+class StepTime(_Wire):
+    """One cell of the map that the engine measured before its traffic."""
+
+    batch_size: BatchSize
+    num_speculative_tokens: DraftLength
+    context_tokens: Annotated[float, Field(ge=1, le=_LARGEST_BATCH)]  # per request
+    step_seconds: Annotated[float, Field(gt=0, le=_LONGEST_STEP_SECONDS)]
+    error: Annotated[float, Field(gt=0, le=_LARGEST_ERROR)]  # relative, standard
+
+
+_STEP_TIMES = TypeAdapter(Annotated[tuple[StepTime, ...], Field(max_length=_MOST_STEP_TIMES)])
+
+
+def _read_step_times(cells: object) -> tuple[StepTime, ...]:
+    """Empty where they cannot be read: tuning goes without, so it is no reason to refuse the answer."""
+    try:
+        return _STEP_TIMES.validate_python(cells)
+    except ValidationError:
+        return ()
+
+
 class _Row(_Wire):
     max_batch_size: BatchSize | None = None
     num_speculative_tokens: DraftLength
@@ -107,8 +132,8 @@ _ROWS = TypeAdapter(Annotated[tuple[_Row, ...], Field(max_length=_MOST_ROWS)])
 def _read_schedule(rows: object) -> Schedule | None:
     if rows is None:
         return None
-    tiers = (Tier(row.max_batch_size, row.num_speculative_tokens) for row in _ROWS.validate_python(rows))
-    return Schedule(tuple(tiers))
+    found = _ROWS.validate_python(rows)
+    return Schedule(tuple(Row(row.max_batch_size, row.num_speculative_tokens) for row in found))
 
 
 class EngineState(_Wire):
@@ -120,6 +145,10 @@ class EngineState(_Wire):
     """Random for each start of the engine; a change means that pushed tables are gone."""
     captured_k: Annotated[frozenset[DraftLength], Field(max_length=_MOST_K, alias="capturedK")]
     live_tuning: LiveTuning
+    simulated: Sentence | None = None
+    """What an engine stands in for that computes nothing; None for a real one, which may not say it."""
+    cuda_graphs: Word | None = None
+    """vLLM's mode of CUDA graphs, such as FULL_AND_PIECEWISE; None without any, and from older plugins."""
     schedule: Annotated[Schedule | None, BeforeValidator(_read_schedule)]
     """The table that the scheduler really uses; None where the engine has none."""
     source: ScheduleSource
@@ -129,6 +158,8 @@ class EngineState(_Wire):
     engines_agree: bool = True
     self_test: SelfTest | None = None
     """None where the plugin makes none."""
+    step_times: Annotated[tuple[StepTime, ...], BeforeValidator(_read_step_times)] = ()
+    """Empty where the engine measured none, and in the answers to what changes it."""
     probe: ProbeState | None = None
     """None before the first one, and where the plugin cannot probe."""
 

@@ -13,6 +13,7 @@ from math import isfinite
 
 from pydantic import TypeAdapter, ValidationError
 
+from outrider.api.complaint import first_complaint
 from outrider.telemetry.complaints import Skipped
 from outrider.telemetry.series import (
     MOST_SAMPLES,
@@ -123,8 +124,7 @@ def _read(raw: object) -> tuple[Mapping[str, str], _Row | None, str]:
     try:
         row = _ROW.validate_python(raw)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        return _labels(raw), None, f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return _labels(raw), None, first_complaint(error, whole="row")
     return row.metric, row, ""
 
 

@@ -101,3 +101,10 @@ def test_a_port_is_found_by_the_names_of_its_container_and_its_own() -> None:
     assert (pod.port("engine", "http"), pod.port("engine", "debug")) == (8000, 9000)
     assert pod.port("proxy", "http") is None
     assert pod.port("sidecar", "http") is None
+
+
+@pytest.mark.parametrize(("number", "version"), [(2**64 - 1, 2**64 - 1), (2**64, 0)])
+def test_the_newest_version_is_the_largest_that_the_api_server_can_count_to(
+    number: int, version: int
+) -> None:
+    assert Metadata.model_validate({"name": "m", "resourceVersion": str(number)}).version == version

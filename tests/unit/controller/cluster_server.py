@@ -26,7 +26,8 @@ class ClusterServer:
     """Objects by path, with optimistic locking for those that are replaced.
 
     asked: method and path of each request. writes: those that may have changed something.
-    refuse: the HTTP status with which a request fails, None where it works.
+    refuse: the HTTP status with which a request fails, or what is said of a right that is missing; None
+    where it works.
     managers: users whom a review allows to manage models.
     """
 
@@ -35,7 +36,7 @@ class ClusterServer:
         self.objects: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
         self.writes: list[str] = []
-        self.refuse: Callable[[web.Request], int | None] = _works
+        self.refuse: Callable[[web.Request], int | str | None] = _works
         self.managers: set[str] | None = None
         self._parts: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         self._version = 100
@@ -77,6 +78,8 @@ class ClusterServer:
         method, path = request.method, request.path
         self.asked.append(f"{method} {path}")
         status = self.refuse(request)
+        if isinstance(status, str):
+            return _failure(403, status)
         if status is not None:
             return _failure(status)
         body = json.loads(await request.text() or "{}")
@@ -153,8 +156,27 @@ def _same_version(known: dict[str, Any], body: dict[str, Any]) -> bool:
     return bool(known["metadata"]["resourceVersion"] == body["metadata"].get("resourceVersion"))
 
 
-def _failure(status: int) -> web.Response:
-    return web.json_response({"kind": "Status", "code": status, "message": "no"}, status=status)
+_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+
+
+def verb_of(request: web.Request) -> str:
+    """What Kubernetes calls a request."""
+    found = _PATH.fullmatch(request.path)
+    assert found is not None, request.path
+    reading = "get" if found["name"] else "watch" if "watch" in request.query else "list"
+    return _VERBS.get(request.method, reading)
+
+
+def resource_of(request: web.Request) -> tuple[str, str]:
+    """Its group, empty for the core API, and its resource, with the subresource."""
+    found = _PATH.fullmatch(request.path)
+    assert found is not None, request.path
+    group = "" if found["root"].startswith("/api/") else found["root"].split("/")[2]
+    return group, found["plural"] + (found["status"] or "")
+
+
+def _failure(status: int, message: str = "no") -> web.Response:
+    return web.json_response({"kind": "Status", "code": status, "message": message}, status=status)
 
 
 @asynccontextmanager

@@ -16,6 +16,8 @@ class FakeLoop:
 
     made: list[FakeLoop]
     fails: list[Exception]
+    before_failing: Callable[[OwnMetrics], None]
+    """What a loop shows before it fails."""
     clings: asyncio.Event | None
     """Until it is set, a loop does not end though it was told to."""
 
@@ -41,6 +43,7 @@ class FakeLoop:
 
     async def run(self) -> None:
         if self.fails:
+            type(self).before_failing(self.metrics)
             raise self.fails.pop(0)
         try:
             await asyncio.Event().wait()
@@ -50,6 +53,10 @@ class FakeLoop:
             self.ended = True
 
 
+def _nothing(_: OwnMetrics) -> None:
+    """By default."""
+
+
 def a_kind_of_loop() -> type[FakeLoop]:
     """One for each test, so that tests share nothing."""
-    return type("Loop", (FakeLoop,), {"made": [], "fails": [], "clings": None})
+    return type("Loop", (FakeLoop,), {"made": [], "fails": [], "clings": None, "before_failing": _nothing})

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from outrider.api.schedule import Schedule, Tier
+from outrider.api.schedule import Row, Schedule
 from outrider.controller.own_metrics import DemandMetrics
 from outrider.controller.tune.demand import Capacity, Demand, demand
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
@@ -112,7 +112,7 @@ TABLES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 8)), max_size=4, 
 def test_the_largest_batch_that_fits_is_found_without_trying_each(
     rows: list[tuple[int, int]], last: int, largest: int, budget: int
 ) -> None:
-    table = Schedule((*(Tier(limit, k) for limit, k in sorted(rows)), Tier(None, last)))
+    table = Schedule((*(Row(limit, k) for limit, k in sorted(rows)), Row(None, last)))
     fits = [b for b in range(1, largest + 1) if b * (1 + table.k_at(b)) <= budget]
     assert Capacity(largest, budget).at(table) == max(fits, default=1)
 

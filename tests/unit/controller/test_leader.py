@@ -15,16 +15,18 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS
 from outrider.controller import leader
 from outrider.controller.leader import Leader
+from outrider.controller.managed_namespaces import ManagedNamespaces
 from outrider.controller.neighbours import Alone, Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import Settings
-from outrider.controller.territory import Territory
+from outrider.controller.store import Key
 from outrider.controller.watch import ClusterWatch
 from outrider.engine.client import EngineClient
 from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
+from tests.unit.controller.full_metrics import POLICY, a_decision
 
 
 class QuietWatch(ClusterWatch):
@@ -60,10 +62,10 @@ class Neighbour(Neighbourhood):
     changed: Callable[[], None] = lambda: None
 
     @property
-    def territory(self) -> Territory:
+    def managed(self) -> ManagedNamespaces:
         self.asked += 1
         own, other = an_installation("b", began=2), an_installation("a", began=1)
-        return Territory(own, (other,) if self.rules else ())
+        return ManagedNamespaces(own, (other,) if self.rules else ())
 
     async def first_look(self) -> None:
         await self.seen.wait()
@@ -81,6 +83,16 @@ class Reign:
 
     def value(self, metric: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"outrider_operator_{metric}")
+
+    def of_model(self, metric: str) -> float | None:
+        labels = {"model_namespace": "default", "model": "m"}
+        return self.metrics.registry.get_sample_value(f"outrider_model_{metric}", labels)
+
+    @property
+    def conditions(self) -> list[str]:
+        """Those that are shown."""
+        found = (each for each in self.metrics.registry.collect() if each.name == "outrider_model_condition")
+        return [sample.labels["type"] for family in found for sample in family.samples]
 
 
 @pytest.fixture(autouse=True)
@@ -181,6 +193,21 @@ async def test_everything_is_read_again_in_the_period_of_the_settings(loops: typ
         await until(lambda: QuietWatch.periods)
 
     assert QuietWatch.periods == [Settings().resync_seconds]
+
+
+async def test_models_that_still_wait_when_a_reign_ends_are_no_longer_counted(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never_ends(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(leader.Reconciler, "reconcile", never_ends)
+    one_at_a_time = Settings(reconcile_concurrency=1)
+    async with a_server() as server:
+        server.add(MODELS, a_raw_model("n", uid="uid-n"))
+        async with a_reign(server, loops, settings=one_at_a_time) as reign:
+            await until(lambda: reign.value("queue_depth") == 1)
+        assert reign.value("queue_depth") == 0
 
 
 async def test_models_that_wait_for_a_pass_are_counted_as_long_as_the_reign_lasts(
@@ -328,6 +355,18 @@ async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_count
         assert "RuntimeError: a defect" in caplog.text
 
 
+async def test_what_a_tuning_loop_counted_goes_with_it(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
+    loops.fails.append(RuntimeError("a defect"))
+    loops.before_failing = lambda metrics: metrics.tuning.ticked(Key("default", "m"), a_decision(), POLICY)
+    async with a_server() as server, a_reign(server, loops) as reign:
+        await until(lambda: len(loops.made) == 2)
+
+        assert reign.of_model("batch_size") is None
+
+
 async def test_a_tuning_loop_goes_on_with_the_epochs_of_the_one_before(
     loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,7 +416,23 @@ async def test_the_metrics_of_a_reign_go_with_it(loops: type[FakeLoop]) -> None:
         async with a_reign(server, loops) as reign:
             await until(lambda: reign.value("models") == 1)
             reign.metrics.demand.show("default", "m", required_replicas=1, saturation_ratio=0.5, now=1e9)
+            reign.metrics.tuning.ticked(Key("default", "m"), a_decision(), POLICY)
+            await until(lambda: "Ready" in reign.conditions)
 
         assert reign.value("models") == 0
         rows = {"namespace": "default", "model": "m"}
         assert reign.metrics.registry.get_sample_value("outrider_required_replicas", rows) is None
+        assert reign.conditions == []
+        assert reign.of_model("batch_size") is None
+
+
+async def test_a_model_is_shown_by_the_operator_that_manages_it_and_not_by_the_other(
+    loops: type[FakeLoop],
+) -> None:
+    neighbour = Neighbour()
+    neighbour.seen.set()
+    async with a_server() as server, a_reign(server, loops, neighbour) as reign:
+        await until(lambda: "Ready" in reign.conditions)
+        neighbour.rules = True
+
+        assert reign.conditions == []

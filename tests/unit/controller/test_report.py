@@ -6,7 +6,6 @@ from typing import Any
 
 from outrider.api.conditions import ConditionStatus, Statement
 from outrider.api.reasons import (
-    ConditionType,
     ContestReason,
     DegradedReason,
     EventReason,
@@ -27,7 +26,7 @@ INVALID = blocked(Trouble(DegradedReason.INVALID_SPEC, "spec.replicas: not a num
 
 CONTESTED = (
     *SERVING,
-    Statement(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, "an operator in b"),
+    Statement(ConditionStatus.TRUE, ContestReason.STANDS_BY, "an operator in b"),
 )
 
 
@@ -157,8 +156,8 @@ def test_a_crashing_pod_that_went_away_has_not_recovered() -> None:
 
 def test_a_change_of_the_reason_within_ready_is_no_event() -> None:
     partly = (
-        Statement(ConditionType.READY, ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, "1 of 2"),
-        Statement(ConditionType.PROGRESSING, ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, "1 of 2"),
+        Statement(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, "1 of 2"),
+        Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, "1 of 2"),
     )
 
     assert told(status(SERVING), partly) == []

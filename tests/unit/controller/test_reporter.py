@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from outrider.api.reasons import EventReason
-from outrider.controller.answers import Answers
 from outrider.controller.store import Store
-from outrider.controller.tune.reporter import ClusterReporter
+from outrider.controller.tune.background_writes import ClusterReporter
+from outrider.controller.watch import Answers
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model
 

@@ -122,9 +122,15 @@ def test_a_method_whose_k_is_fixed_is_not_tuned() -> None:
 
 
 def test_an_engine_that_keeps_one_k_under_data_parallelism_is_not_tuned() -> None:
-    off = speculation(candidates=[3], schedule=[{"numSpeculativeTokens": 3}], tuning={"mode": "Off"})
+    off = speculation(schedule=[{"numSpeculativeTokens": 3}], tuning={"mode": "Off"})
 
     assert tuned(a_raw_model(speculation=off, parallelism={"data": 2})) == []
+
+
+def test_a_model_of_a_single_candidate_is_not_tuned() -> None:
+    off = speculation(candidates=[3], tuning={"mode": "Off"})
+
+    assert tuned(a_raw_model(speculation=off)) == []
 
 
 def test_an_unreadable_model_is_not_tuned() -> None:

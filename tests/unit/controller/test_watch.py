@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -168,6 +169,31 @@ async def test_the_watches_come_back_after_an_error_that_ends_kopf(
 
         assert await watched.next_change() == Key("default", "m")
         assert watched.metrics.registry.get_sample_value("outrider_operator_watch_restarts_total") == 1
+
+
+def shown_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the operator's log has: of kopf's own lines errors alone."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("resource", watch.WATCHED, ids=lambda resource: resource.plural)
+async def test_without_the_right_to_watch_the_log_says_which(
+    resource: Resource,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complaint = f'cannot watch resource "{resource.plural}"'
+    async with a_watch(tmp_path, monkeypatch) as watched:
+        watched.server.denied = resource.plural
+        task = asyncio.create_task(watched.watch.watch_forever())
+        try:
+            async with asyncio.timeout(20):
+                while not any(complaint in line for line in shown_lines(caplog)):
+                    await asyncio.sleep(0.05)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 async def test_an_error_that_ends_kopf_spares_the_other_tasks_of_the_process(

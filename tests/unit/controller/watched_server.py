@@ -24,9 +24,13 @@ _KNOWN = (
 
 
 class WatchedServer:
-    """Lists are empty; watches deliver what `send` is given."""
+    """Lists are empty; watches deliver what `send` is given.
+
+    denied: plural of what may be listed and not watched.
+    """
 
     def __init__(self) -> None:
+        self.denied: str | None = None
         self.watches: dict[str, list[asyncio.Queue[Mapping[str, Any]]]] = {}
         self.started = asyncio.Condition()
         self.selectors: dict[str, set[str | None]] = {}  # of labels, by plural: in lists and watches
@@ -50,6 +54,10 @@ class WatchedServer:
         self.selectors.setdefault(plural, set()).add(request.query.get("labelSelector"))
         if "watch" not in request.query:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+        if plural == self.denied:
+            message = f'{plural} is forbidden: User "outrider" cannot watch resource "{plural}"'
+            status = {"kind": "Status", "status": "Failure", "code": 403, "message": message}
+            return web.json_response(status, status=403)
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)

@@ -38,6 +38,10 @@ class FakeEngine:
     lies: bool = False  # answers 200 and changes nothing
     answer: tuple[int, str] | None = None  # (status, body) instead of the contract
     puts: int = 0
+    gets: int = 0  # of the state
+    cuda_graphs: str | None = None
+    simulated: str | None = None  # None: it says nothing of the kind, as plugins before there were stand-ins
+    step_times: list[dict[str, float]] = field(default_factory=list)  # what its sweep measured
     probes: bool = True  # False: a plugin from before there were probes and self-tests
     probe: dict[str, object] | None = None
     metrics: str = ""  # the text of /metrics, which needs no signature
@@ -65,6 +69,9 @@ class FakeEngine:
             "epoch": self.epoch,
             "leaseRemainingSeconds": None,
             "enginesAgree": True,
+            "cudaGraphs": self.cuda_graphs,
+            **({} if self.simulated is None else {"simulated": self.simulated}),
+            **({"stepTimes": self.step_times} if self.step_times else {}),
             **({"probe": self.probe, "selfTest": self.self_test()} if self.probes else {}),
         }
 
@@ -84,6 +91,7 @@ class FakeEngine:
             return web.Response(text=self.metrics)
         if request.headers.get("Authorization") != await self._signed(request):
             return _error(401, "Unauthorized", "not signed for this pod")
+        self.gets += request.method == "GET"
         if request.method == "PUT":
             self.puts += 1
             refusal = self._put(await request.json())

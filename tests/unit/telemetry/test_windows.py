@@ -160,6 +160,15 @@ def test_sums_that_cannot_belong_together_are_contradictory(name: str, added: fl
     assert reason(window(a_run(broken))) is GapReason.CONTRADICTORY
 
 
+@pytest.mark.parametrize(("steps", "contradicts"), [(818, False), (819, True)])
+def test_sums_may_differ_by_two_in_a_hundred_and_two_more_where_a_scrape_falls_between_updates(
+    steps: float, *, contradicts: bool
+) -> None:
+    after = START.ran(steps=100, batch=8)
+    apart = Counters({**after.values, names.ENGINE_STEPS: START.values[names.ENGINE_STEPS] + steps})
+    assert isinstance(window(a_run(apart)), Gap) is contradicts
+
+
 def test_a_negative_counter_is_contradictory() -> None:
     broken = Counters({**START.values, names.DRAFTS: -1.0})
     assert reason(window(a_series((2.0, broken), (6.0, START)))) is GapReason.CONTRADICTORY

@@ -12,20 +12,22 @@ from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
+from outrider.api.status import SpeculationState, SpeculationStatus
 from outrider.cluster.errors import Unavailable
-from outrider.controller.tune import background_writes, launching, restoring
-from outrider.controller.tune.background_writes import WriteQueue
+from outrider.controller.tune import background_writes, launching, stored_state
+from outrider.controller.tune.background_writes import TickReport, WriteQueue
 from outrider.controller.tune.events import Event
+from outrider.controller.tune.report import Report, ReportState
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model, step
+from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 from tests.unit.tuning_loop.test_state import CHOSEN, MODEL, knowledge
 from tests.unit.tuning_loop.test_tuning_loop import OUTAGE
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoring, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(stored_state, "_LOOK_SECONDS", 0.05)
 
 
 async def until(world: World, *calls: tuple[str, str]) -> None:
@@ -82,6 +84,24 @@ async def test_one_status_of_a_model_is_written_at_a_time_and_then_the_latest(en
     assert under_way == 1
     tables = [part["speculation"]["table"] for part in world.statuses]  # type: ignore[index]
     assert tables == ["*:0", "*:5"]
+
+
+async def test_numbers_that_drift_are_written_every_ten_seconds_and_another_table_at_once() -> None:
+    model = a_model()
+    world = World([model])
+    writes = WriteQueue(world, world)
+
+    async def written(*, at: float, rate: float, table: str = "*:3") -> bool:
+        before = len(world.statuses)
+        said = SpeculationStatus(state=SpeculationState.ACTIVE, table=table, acceptance_rate=rate)
+        writes.report(TickReport(model, Report(said, ReportState()), None, NOW + at))
+        await writes.emptied()
+        return len(world.statuses) > before
+
+    assert await written(at=0.0, rate=0.5)
+    assert not await written(at=9.9, rate=0.6)
+    assert await written(at=10.0, rate=0.7)
+    assert await written(at=11.0, rate=0.7, table="*:1")
 
 
 async def test_events_keep_their_order_while_they_wait(engines: EngineClient) -> None:

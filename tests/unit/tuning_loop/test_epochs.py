@@ -116,14 +116,17 @@ async def test_a_pod_that_always_claims_to_be_ahead_moves_the_epoch_of_the_other
     assert (after_the_claim, honest.epoch) == (3, 3)
 
 
-async def test_a_claim_that_no_process_reaches_is_not_followed(engines: EngineClient) -> None:
-    absurd, honest = FakeEngine("absurd", term=1, epoch=2**53 - 1), FakeEngine("honest")
-    async with serving(absurd, honest) as pods:
+@pytest.mark.parametrize(("claimed", "next_epoch"), [(2**31 - 1, 2**31), (2**31, 1), (2**53 - 1, 1)])
+async def test_a_claim_that_no_process_reaches_is_not_followed(
+    engines: EngineClient, claimed: int, next_epoch: int
+) -> None:
+    ahead, honest = FakeEngine("ahead", term=1, epoch=claimed), FakeEngine("honest")
+    async with serving(ahead, honest) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF)])
         with world.loop(engines) as loop:
             await step(loop)
             await step(loop)
-    assert honest.epoch == 1
+    assert honest.epoch == next_epoch
 
 
 async def test_an_engine_that_cannot_be_tuned_anyway_is_not_outbid(engines: EngineClient) -> None:

@@ -50,7 +50,7 @@ async def test_every_answer_is_a_state_or_an_error_of_the_client(answers: list[A
 def restless() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(actuation, "_COMING_SECONDS", 0.005)
-        patch.setattr(tuning_loop, "_BREATH_SECONDS", 0.0)
+        patch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
         yield
 
 

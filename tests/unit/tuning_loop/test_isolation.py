@@ -151,7 +151,7 @@ async def test_a_source_of_metrics_that_does_not_answer_is_left_while_the_lease_
 async def test_a_fleet_that_cannot_be_read_is_read_again_at_the_next_tick(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning_loop, "_BREATH_SECONDS", 0.0)
+    monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
     engine = FakeEngine()
     async with serving(engine) as pods, asyncio.timeout(10):
         world = World([a_model(*pods)], fleet_error=ValueError("a defect"))

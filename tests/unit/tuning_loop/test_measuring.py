@@ -123,3 +123,17 @@ async def test_autoscalers_learn_what_the_load_needs_until_nobody_measures_it(en
                 world.now += TICK
     assert measured == pytest.approx(8 / 64)  # requests in a step, over those that the engine takes
     assert world.own_metric("outrider_required_replicas", **labels) is None
+
+
+async def test_a_tick_is_counted_by_its_reason_until_the_model_goes(engines: EngineClient) -> None:
+    labels = {"model_namespace": "default", "model": "m", "kind": "Hold", "reason": "MetricsGap"}
+    async with serving(FakeEngine()) as pods:
+        world = World([a_model(*pods)])
+        with world.loop(engines) as loop:
+            await step(loop)
+            await step(loop)
+            counted = world.own_metric("outrider_model_decisions_total", **labels)
+            world.models.clear()
+            await step(loop)
+    assert counted == 2
+    assert world.own_metric("outrider_model_decisions_total", **labels) is None

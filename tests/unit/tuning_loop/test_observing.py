@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from outrider.api.annotations import Instructions
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
-from outrider.tuning.decision import Decision, DecisionReason, Kind
+from outrider.tuning.decision import Decision, Kind
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
 from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s

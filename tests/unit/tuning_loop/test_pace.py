@@ -40,7 +40,7 @@ async def until_ticks(world: World, count: int) -> None:
 async def test_the_loop_looks_at_once_when_asked(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning_loop, "_BREATH_SECONDS", 0.0)
+    monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
     world = World(models=[a_model()])
     async with running(world, engines) as loop:
         loop.look_now()
@@ -48,7 +48,7 @@ async def test_the_loop_looks_at_once_when_asked(
 
 
 async def test_many_who_ask_get_one_look(engines: EngineClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_loop, "_BREATH_SECONDS", 0.2)
+    monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.2)
     world = World(models=[a_model()])
     async with running(world, engines) as loop:
         for _ in range(100):
@@ -75,7 +75,7 @@ async def test_an_engine_that_does_not_listen_yet_holds_up_nobody(
     ready, coming = FakeEngine("a"), FakeEngine("b", hangs=True)
     async with serving(ready, coming) as (first, second):
         world = World(models=[replace(a_model(first), coming=(second,))])
-        monkeypatch.setattr(tuning_loop, "_BREATH_SECONDS", 0.0)
+        monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
         async with running(world, engines) as loop, asyncio.timeout(5):
             while ready.puts < 2:
                 loop.look_now()

@@ -131,3 +131,16 @@ async def test_a_probe_under_way_is_no_failure(engines: EngineClient, wish: Wish
     found = world.condition("ActuationConverged")
     assert found is not None
     assert found["message"] == "1/1 at epoch 1."
+
+
+@pytest.mark.parametrize(("probes", "seconds"), [(True, 2.0), (False, None)])
+async def test_the_time_of_a_probe_is_counted_where_it_began(
+    engines: EngineClient, wish: Wishing, probes: bool, seconds: float | None
+) -> None:
+    wish(a_probe())
+    async with serving(FakeEngine(probes=probes)) as pods:
+        world = World([a_model(*pods)])
+        with world.loop(engines) as loop:
+            await step(loop)
+    labels = {"model_namespace": "default", "model": "m"}
+    assert world.own_metric("outrider_model_probe_seconds_total", **labels) == seconds

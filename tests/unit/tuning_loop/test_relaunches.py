@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from outrider.api.annotations import Instructions
+from outrider.api.annotations import Instructions, Override
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
@@ -21,7 +22,7 @@ from outrider.tuning.observe.window import Observation
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning.test_relaunch import an_outlook
-from tests.unit.tuning_loop.factories import World, a_model, step
+from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 BARE = Launch(drafter=False)
 ALLOW = Relaunching(structural_off=StructuralOff.ALLOW)
@@ -29,6 +30,10 @@ RECOMMEND = Relaunching(structural_off=StructuralOff.RECOMMEND)
 ROLLOUT = Relaunching(actuation=Actuation.ROLLOUT)
 CANARY = Relaunching(canary=Canary.ALLOW)
 DWELL = 310.0
+PAUSED = Instructions(paused=True)
+PINNED = Instructions(
+    override=Override(Schedule.constant(1), until=datetime.fromtimestamp(NOW, UTC) + timedelta(days=1))
+)
 
 
 @dataclass
@@ -212,6 +217,23 @@ async def test_where_the_tuner_may_not_act_nothing_is_ordered(
         world.change(**held)
         await ticks(world, engines, 4, seconds=DWELL)
     assert world.orders == []
+
+
+@pytest.mark.parametrize("held", [PAUSED, PINNED], ids=["paused", "pinned"])
+async def test_while_a_person_holds_the_table_a_late_relaunch_is_not_taken_back_either(
+    engines: EngineClient, law: Law, held: Instructions
+) -> None:
+    law.structural = Structural.OFF
+    async with serving(FakeEngine()) as (pod,):
+        world = a_world(pod, relaunching=replace(ALLOW, deadline_seconds=600))
+        await ticks(world, engines, 3, seconds=DWELL)
+        world.now += 600
+        world.change(instructions=held)
+        await ticks(world, engines, 2, seconds=DWELL)
+        assert world.orders == [LaunchOrder(BARE)]
+        world.change(instructions=Instructions())
+        await ticks(world, engines, 1)
+    assert world.orders == [LaunchOrder(BARE), LaunchOrder()]
 
 
 @pytest.mark.parametrize("allowed", [ALLOW, Relaunching()], ids=["allowed", "forbidden"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from outrider.api.schedule import Schedule
+from outrider.controller.tune.engine_tables import Epochs, PushedTables
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model, step
+from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 BREAKS_AT_5 = frozenset({5})
 K3 = [{"numSpeculativeTokens": 3}]
@@ -57,6 +58,18 @@ async def test_a_restart_remembers_it_and_what_was_learnt(engines: EngineClient)
     assert json.loads(kept)["failedK"] == [5]
     assert [reason for reason, _ in world.events if reason.startswith("TunerState")] == []
     assert world.speculation["table"] == "*:3"
+
+
+async def test_what_an_earlier_process_knew_of_it_holds_until_each_pod_has_told(
+    engines: EngineClient,
+) -> None:
+    async with serving(FakeEngine()) as pods:
+        tables = PushedTables(
+            engines, Epochs(), uid="uid", lease=60.0, failed_k=BREAKS_AT_5, clock=lambda: NOW
+        )
+        before = tables.failed_k
+        await tables.push(pods, Schedule.constant(3), term=1)
+    assert (before, tables.failed_k) == (BREAKS_AT_5, frozenset())
 
 
 async def test_when_every_k_failed_the_engine_has_the_last_word(engines: EngineClient) -> None:

@@ -13,9 +13,11 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.cluster.errors import NameTaken, Unavailable
+from outrider.controller.tune.known_map import KnownMap
 from outrider.controller.tune.memory import Knowledge, read_estimates, read_knowledge, write_knowledge
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import BinEstimates, Estimate
+from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import LARGEST_BYTES
@@ -50,11 +52,31 @@ def test_knowledge_is_read_back() -> None:
     assert read_estimates(text) == estimates
 
 
-def test_what_is_remembered_of_relaunches_is_read_back() -> None:
+def test_a_map_of_step_times_is_read_back_and_one_that_cannot_be_read_costs_nothing_else() -> None:
+    cells = StepTimeMap((MapCell(8, 3, 56.0, 0.0123, 0.02),))
+    state = TunerState.start(MODEL.static, MODEL.policy)
+    known = Knowledge(TuningMode.AUTO, MODEL.static, state, {}, step_times=KnownMap("r1", "m-1", cells))
+    text = write_knowledge(known)
+    assert read_knowledge(text, MODEL) == known
+    spoilt = text.replace('"cells":', '"other":')
+    assert spoilt != text
+    assert read_knowledge(spoilt, MODEL) == replace(known, step_times=None)
+
+
+@pytest.mark.parametrize("launch", [Launch(drafter=False), Launch(schedule=CHOSEN)], ids=str)
+def test_what_is_remembered_of_relaunches_is_read_back(launch: Launch) -> None:
     state = TunerState.start(Schedule.constant(1), MODEL.policy)
-    remembered = RelaunchState().adopting(LaunchOrder(Launch(drafter=False)), now=5.0)
+    remembered = RelaunchState().adopting(LaunchOrder(launch), now=5.0)
     known = Knowledge(TuningMode.AUTO, MODEL.static, state, {}, relaunches=remembered)
     assert read_knowledge(write_knowledge(known), MODEL) == known
+
+
+def test_tables_are_stored_under_the_name_that_earlier_releases_read() -> None:
+    state = TunerState.start(CHOSEN, MODEL.policy)
+    remembered = RelaunchState().adopting(LaunchOrder(Launch(schedule=CHOSEN)), now=5.0)
+    wire = json.loads(write_knowledge(Knowledge(TuningMode.AUTO, CHOSEN, state, {}, relaunches=remembered)))
+    tables = (wire["state"]["state"]["static"], wire["relaunches"]["order"]["launch"]["schedule"])
+    assert tables == ({"tiers": [{"max_batch_size": None, "num_speculative_tokens": 5}]},) * 2
 
 
 def test_knowledge_from_before_there_were_relaunches_is_still_read() -> None:

@@ -73,11 +73,7 @@ def judge(
     above: a trouble that is told instead of the pods' own. besides: one that is told when they have none.
     """
     trouble = above or find_trouble(workload, now) or besides
-    degraded = (
-        ()
-        if trouble is None
-        else (_statement(ConditionType.DEGRADED, True, trouble.reason, trouble.message),)
-    )
+    degraded = () if trouble is None else (_degraded(trouble),)
     return (_ready(workload), _progressing(workload), *degraded)
 
 
@@ -85,26 +81,15 @@ def blocked(trouble: Trouble) -> tuple[Statement, ...]:
     """The conditions of a model whose spec is not carried out; its older pods, if any, still serve."""
     see = f"{trouble.reason}: {trouble.message}"
     return (
-        _statement(ConditionType.READY, False, ReadyReason.BLOCKED, see),
-        _statement(ConditionType.PROGRESSING, False, ProgressingReason.BLOCKED, see),
-        _statement(ConditionType.DEGRADED, True, trouble.reason, trouble.message),
+        Statement(ConditionStatus.FALSE, ReadyReason.BLOCKED, see),
+        Statement(ConditionStatus.FALSE, ProgressingReason.BLOCKED, see),
+        _degraded(trouble),
     )
 
 
 def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
-    """The first trouble of the current pods, most specific kind first."""
-    for check in _CHECKS:
-        for pod in workload.current:
-            message = None if pod.ready else check(pod, now)
-            if message is not None:
-                detail = f"pod {pod.metadata.name}: {message}"
-                return Trouble(_CHECKS[check], shortened(detail, _LONGEST_DETAIL))
-    refusal = _creation_refused(workload)
-    if refusal is not None:
-        return Trouble(DegradedReason.PODS_NOT_CREATED, shortened(refusal, _LONGEST_DETAIL))
-    if _deadline_exceeded(workload):
-        return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
-    return None
+    """What the first check that complains says; the most specific kinds of trouble come first."""
+    return next((trouble for check in _CHECKS if (trouble := check(workload, now))), None)
 
 
 def cause(statements: Sequence[Statement]) -> str:
@@ -113,25 +98,30 @@ def cause(statements: Sequence[Statement]) -> str:
     return reasons.get(ConditionType.DEGRADED, reasons[ConditionType.READY])
 
 
+def _degraded(trouble: Trouble) -> Statement:
+    return Statement(ConditionStatus.TRUE, trouble.reason, trouble.message)
+
+
 def _ready(workload: Workload) -> Statement:
     ready, wanted = workload.spec_ready, workload.wanted
     if wanted == 0:
-        return _statement(ConditionType.READY, False, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0")
+        return Statement(ConditionStatus.FALSE, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0")
     serving = f"{min(ready, wanted)} of {wanted} pods of the current spec serve"
     if ready >= wanted:
-        return _statement(ConditionType.READY, True, ReadyReason.SERVING, serving)
+        return Statement(ConditionStatus.TRUE, ReadyReason.SERVING, serving)
     if ready > 0:
-        return _statement(ConditionType.READY, True, ReadyReason.PARTIALLY_SERVING, serving)
-    return _statement(ConditionType.READY, False, ReadyReason.ROLLING_OUT, serving)
+        return Statement(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, serving)
+    return Statement(ConditionStatus.FALSE, ReadyReason.ROLLING_OUT, serving)
 
 
 def _progressing(workload: Workload) -> Statement:
-    kind = ConditionType.PROGRESSING
     if _complete(workload):
-        return _statement(kind, False, ProgressingReason.COMPLETE, "every wanted pod is ready")
+        return Statement(ConditionStatus.FALSE, ProgressingReason.COMPLETE, "every wanted pod is ready")
     if _deadline_exceeded(workload):
-        return _statement(kind, False, ProgressingReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
-    return _statement(kind, True, ProgressingReason.ROLLING_OUT, _what_is_missing(workload))
+        reason, status = ProgressingReason.DEADLINE_EXCEEDED, ConditionStatus.FALSE
+    else:
+        reason, status = ProgressingReason.ROLLING_OUT, ConditionStatus.TRUE
+    return Statement(status, reason, _what_is_missing(workload))
 
 
 def _complete(workload: Workload) -> bool:
@@ -149,7 +139,13 @@ def _gave_up(deployment: Deployment) -> bool:
     )
 
 
-def _creation_refused(workload: Workload) -> str | None:
+def _not_within_the_deadline(workload: Workload, _: datetime) -> Trouble | None:
+    if not _deadline_exceeded(workload):
+        return None
+    return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
+
+
+def _pods_not_created(workload: Workload, _: datetime) -> Trouble | None:
     """What the API server said when it refused a pod that is still missing."""
     if len(workload.current) >= workload.wanted:
         return None
@@ -159,7 +155,10 @@ def _creation_refused(workload: Workload) -> str | None:
         for condition in _present_conditions(deployment)
         if condition.type == "ReplicaFailure" and condition.holds and condition.reason == "FailedCreate"
     )
-    return next(refusals, None)
+    refusal = next(refusals, None)
+    if refusal is None:
+        return None
+    return Trouble(DegradedReason.PODS_NOT_CREATED, shortened(refusal, _LONGEST_DETAIL))
 
 
 def _present_conditions(deployment: Deployment) -> Sequence[StatusCondition]:
@@ -250,17 +249,29 @@ def _last_words(engine: ContainerStatus) -> str:
     return f"{end.exit_code}{cause}: {lines[-1].strip()}" if lines else f"{end.exit_code}{cause}"
 
 
-_CHECKS: dict[Callable[[Pod, datetime], str | None], DegradedReason] = {
-    _model_not_found: DegradedReason.MODEL_NOT_FOUND,
-    _image_pull_failed: DegradedReason.IMAGE_PULL_FAILED,
-    _container_not_created: DegradedReason.CONTAINER_NOT_CREATED,
-    _unschedulable: DegradedReason.UNSCHEDULABLE,
-    _volume_not_ready: DegradedReason.VOLUME_NOT_READY,
-    _engine_crashing: DegradedReason.ENGINE_CRASHING,
-}
+_Check = Callable[[Workload, datetime], Trouble | None]
 
 
-def _statement(
-    kind: ConditionType, holds: bool, reason: ReadyReason | ProgressingReason | DegradedReason, message: str
-) -> Statement:
-    return Statement(kind, ConditionStatus.TRUE if holds else ConditionStatus.FALSE, reason, message)
+def _in_a_pod(reason: DegradedReason, look: Callable[[Pod, datetime], str | None]) -> _Check:
+    """Of the current pods, the first one that is not ready and shows this."""
+
+    def check(workload: Workload, now: datetime) -> Trouble | None:
+        for pod in workload.current:
+            message = None if pod.ready else look(pod, now)
+            if message is not None:
+                return Trouble(reason, shortened(f"pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
+        return None
+
+    return check
+
+
+_CHECKS: Sequence[_Check] = (
+    _in_a_pod(DegradedReason.MODEL_NOT_FOUND, _model_not_found),
+    _in_a_pod(DegradedReason.IMAGE_PULL_FAILED, _image_pull_failed),
+    _in_a_pod(DegradedReason.CONTAINER_NOT_CREATED, _container_not_created),
+    _in_a_pod(DegradedReason.UNSCHEDULABLE, _unschedulable),
+    _in_a_pod(DegradedReason.VOLUME_NOT_READY, _volume_not_ready),
+    _in_a_pod(DegradedReason.ENGINE_CRASHING, _engine_crashing),
+    _pods_not_created,
+    _not_within_the_deadline,
+)

@@ -19,13 +19,13 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
-from outrider.controller.answers import Answers
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
+from outrider.controller.watch import Answers
 from outrider.plan import ControlKeys, Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
 

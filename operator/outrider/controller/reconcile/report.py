@@ -13,9 +13,9 @@ from outrider.api.status import Status
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import MANAGER, Owner
-from outrider.controller.answers import Answers
 from outrider.controller.reconcile.readiness import cause
 from outrider.controller.store import StoredModel, key_of
+from outrider.controller.watch import Answers
 
 log = logging.getLogger(__name__)
 

@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from outrider.api.conditions import ConditionStatus, Statement
-from outrider.api.reasons import ConditionType, ContestReason, EventReason
+from outrider.api.reasons import ContestReason, EventReason
 from outrider.cluster.events import EventWriter
 from outrider.cluster.installation import Installation
 from outrider.cluster.ownership import Owner
 from outrider.controller.fleet import Fleet, TunedModel
+from outrider.controller.managed_namespaces import ManagedNamespaces
 from outrider.controller.store import Key, Store
-from outrider.controller.territory import Territory
 
 _REMEDY = "Uninstall one of them, or give each its own watchNamespaces."
 
 
-def contest(territory: Territory, namespace: str) -> tuple[Statement, ...]:
+def contest(managed: ManagedNamespaces, namespace: str) -> tuple[Statement, ...]:
     """The condition of models that others would manage too; none where nobody would."""
-    homes = [other.namespace for other in territory.standing_by(namespace)]
+    homes = [other.namespace for other in managed.standing_by(namespace)]
     if not homes:
         return ()
     who = f"The operator in namespace {', '.join(homes)} watches this namespace too and stands by. {_REMEDY}"
-    return (Statement(ConditionType.CONTESTED, ConditionStatus.TRUE, ContestReason.STANDS_BY, who),)
+    return (Statement(ConditionStatus.TRUE, ContestReason.STANDS_BY, who),)
 
 
 class StandBy:
@@ -38,15 +38,15 @@ class StandBy:
         self._home = home
         self._told: dict[Key, str] = {}
 
-    async def leave(self, key: Key, ruler: Installation) -> None:
+    async def leave(self, key: Key, manager: Installation) -> None:
         """Leave a model to another operator."""
         stored = self._store.models.get(key)
         if stored is None:
             self._told.pop(key, None)
-        elif self._told.get(key) != ruler.namespace:
-            self._told[key] = ruler.namespace
+        elif self._told.get(key) != manager.namespace:
+            self._told[key] = manager.namespace
             note = (
-                f"The operator in namespace {ruler.namespace} manages this model;"
+                f"The operator in namespace {manager.namespace} manages this model;"
                 f" the one in {self._home} stands by. {_REMEDY}"
             )
             owner = Owner(key.namespace, key.name, stored.metadata.uid)
@@ -60,11 +60,13 @@ class StandBy:
 class OwnFleet:
     """The part of a fleet that this installation manages."""
 
-    def __init__(self, fleet: Fleet, territory: Callable[[], Territory]) -> None:
+    def __init__(self, fleet: Fleet, managed: Callable[[], ManagedNamespaces]) -> None:
         self._fleet = fleet
-        self._territory = territory
+        self._managed = managed
 
     def tuned_models(self) -> Sequence[TunedModel]:
         """Models that no other operator manages."""
-        territory = self._territory()
-        return [model for model in self._fleet.tuned_models() if territory.ruler(model.namespace) is None]
+        managed = self._managed()
+        return [
+            model for model in self._fleet.tuned_models() if managed.other_manager(model.namespace) is None
+        ]

@@ -1,4 +1,7 @@
-"""Bring one table to every engine of a model, and know which engines really use it."""
+"""What engines are told: one table for all of a model, a probe for one; and what became of it.
+
+Nobody waits for a slow engine, and what goes wrong at one of them never stops the tick.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,17 @@ from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
 from outrider.controller.fleet import EnginePod
-from outrider.engine.client import EngineClient, Push
+from outrider.engine.client import EngineClient, ProbeOrder, Push
 from outrider.engine.errors import (
     EngineDefect,
     EngineError,
     EngineUnreachable,
     LiveTuningImpossible,
+    ProbeRunning,
     PushRefused,
 )
 from outrider.engine.state import EngineState
+from outrider.tuning.decision import Probe
 
 log = logging.getLogger(__name__)
 
@@ -166,3 +171,62 @@ async def _state(engines: EngineClient, pod: EnginePod) -> EngineState | None:
 
 def _not_in_force(wanted: Schedule, found: Schedule | None) -> EngineError:
     return EngineError(f"accepted the table {wanted} but uses {found or 'none'}")
+
+
+_SHARE_OF_TICK = 0.95
+"""A probe of a batch bin that the load has left would keep the next one waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """What became of one wish for a probe. ``error`` None: it runs."""
+
+    probe: Probe
+    error: EngineError | None
+
+    @property
+    def failed(self) -> bool:
+        """It does not run, and not because another one does."""
+        return self.error is not None and not isinstance(self.error, ProbeRunning)
+
+    def __str__(self) -> str:
+        """``probe of K 1, 0 at batch 7-12 on default/m-1: timeout``."""
+        lengths = ", ".join(str(part.num_speculative_tokens) for part in self.probe.slices)
+        bin_ = f"{self.probe.low}+" if self.probe.high is None else f"{self.probe.low}-{self.probe.high}"
+        return f"probe of K {lengths} at batch {bin_} on {self.probe.pod}: {self.error or 'runs'}"
+
+
+async def start_probe(
+    engines: EngineClient,
+    probe: Probe,
+    *,
+    id: str,  # noqa: A002 - the contract's name
+    namespace: str,
+    pods: Sequence[EnginePod],
+    push: PushReport,
+    term: int,
+    tick_seconds: float,
+) -> ProbeReport | None:
+    """Order the probe if its pod confirmed the table of this tick; None where it did not.
+
+    tick_seconds: until the next tick, by which the probe has ended whatever came of it.
+    """
+    confirmed = {f"{namespace}/{outcome.pod}" for outcome in push.confirmed}
+    pod = next((pod for pod in pods if f"{namespace}/{pod.name}" == probe.pod), None)
+    if pod is None or probe.pod not in confirmed:
+        return None
+    order = ProbeOrder(
+        id=id,
+        probe=probe,
+        term=term,
+        epoch=push.epoch,
+        deadline_seconds=_SHARE_OF_TICK * tick_seconds,
+    )
+    try:
+        await engines.probe(pod.address, order)
+    except EngineError as error:
+        return ProbeReport(probe, error)
+    except Exception as error:  # supervision: what the tick pushed must not be forgotten over a probe
+        log.exception("probe of %s failed", probe.pod)
+        return ProbeReport(probe, EngineDefect(error))
+    return ProbeReport(probe, None)

@@ -1,4 +1,4 @@
-"""What one model's ticks leave to be written to the API server, written in the background."""
+"""Writes what one model's ticks leave to be written to the API server, in the background."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from outrider.api.reasons import ConditionType
+from outrider.api.reasons import ConditionType, EventReason
+from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
+from outrider.cluster.events import EventWriter
+from outrider.cluster.ownership import TUNER_MANAGER
 from outrider.controller.fleet import TunedModel
+from outrider.controller.store import Key
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.memory import Knowledge
 from outrider.controller.tune.report import Report
-from outrider.controller.tune.reporter import Reporter
 from outrider.controller.tune.stored_state import StateKeeper, StateStore
+from outrider.controller.watch import Answers
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +30,42 @@ _NUMBERS_INTERVAL_SECONDS = 10.0
 """Status is written at once when something happened, and this often when only numbers moved."""
 _MOST_EVENTS = 32
 """That wait to be written; of more the oldest are lost."""
+
+
+class Reporter(Protocol):
+    """Where a tick's outcome goes."""
+
+    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
+        """Write the tuning loop's part of status.
+
+        Raises:
+            ClusterError: not written; the next tick tries again.
+        """
+        ...
+
+    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+        """Write one Event; one that cannot be written is lost and logged."""
+        ...
+
+
+class ClusterReporter:
+    """`Reporter` over the API server."""
+
+    def __init__(self, cluster: ClusterClient, answers: Answers) -> None:
+        self._cluster = cluster
+        self._answers = answers
+        self._events = EventWriter(cluster)
+
+    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
+        """Write the tuning loop's part of status, and keep the answer."""
+        answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
+        self._answers.keep(answer, Key(model.namespace, model.name))
+
+    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+        """Write one Event about the model."""
+        await self._events.emit(
+            model.owner, reason, note, severity="Warning" if warning else "Normal", action="Tune"
+        )
 
 
 @dataclass(frozen=True, slots=True)

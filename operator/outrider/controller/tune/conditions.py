@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from outrider.api.conditions import Condition, ConditionStatus, Statement
 from outrider.api.reasons import (
+    REASONS_OF,
     ActuationReason,
     ConditionType,
     DrafterReason,
@@ -81,7 +82,7 @@ def _tuning(outcome: TickOutcome) -> Statement | None:
     changes = rule.active and outcome.model.mode is TuningMode.AUTO
     status = ConditionStatus.TRUE if changes else ConditionStatus.FALSE
     message = f"{rule.message} {_limit(outcome)}" if rule.active and outcome.observes else rule.message
-    return Statement(ConditionType.TUNING_ACTIVE, status, rule.reason, message)
+    return Statement(status, rule.reason, message)
 
 
 def _limit(outcome: TickOutcome) -> str:
@@ -97,99 +98,100 @@ def _limit(outcome: TickOutcome) -> str:
 
 
 def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
-    kind = ConditionType.METRICS_AVAILABLE
     if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
         return None
     error = outcome.metrics_error
     if error is not None:
         message = f"{error}. {error.action} The table stays as it is."
-        return Statement(kind, ConditionStatus.FALSE, error.reason, message)
+        return Statement(ConditionStatus.FALSE, error.reason, message)
     if not outcome.observations:
-        return None if last is None else _again(last)
+        return _again(last)
     gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
     if gaps:
         message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
-        return Statement(
-            kind, ConditionStatus.FALSE, _GAP_REASONS[gaps[0].reason], f"{message}. The table stays as it is."
-        )
+        reason = _GAP_REASONS[gaps[0].reason]
+        return Statement(ConditionStatus.FALSE, reason, f"{message}. The table stays as it is.")
     pods = len(outcome.observations)
     message = f"Fresh samples of {pods} {'pod' if pods == 1 else 'pods'}."
-    return Statement(kind, ConditionStatus.TRUE, MetricsReason.FRESH, message)
+    return Statement(ConditionStatus.TRUE, MetricsReason.FRESH, message)
 
 
-def _again(last: Condition) -> Statement:
-    return Statement(ConditionType(last.type), last.status, last.reason, last.message)
+def _again(last: Condition | None) -> Statement | None:
+    """What was said before; None where that was nothing, or what only another version says."""
+    if last is None:
+        return None
+    reasons = REASONS_OF[ConditionType(last.type)]
+    reason = next((known for known in reasons if known == last.reason), None)
+    return None if reason is None else Statement(last.status, reason, last.message)
 
 
 def _actuation(outcome: TickOutcome) -> Statement | None:
-    kind, push, probe = ConditionType.ACTUATION_CONVERGED, outcome.push, outcome.probe
+    push, probe = outcome.push, outcome.probe
     launched = outcome.launched
     if launched is not None:
         if launched.running == launched.pods:
-            return Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
+            return Statement(ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
         message = f"{launched}. The others follow by a rolling restart."
-        return Statement(kind, ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
+        return Statement(ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
     if push is None:
         return None
     if not push.failed:
         message = f"{push}." if probe is None or not probe.failed else f"{push}; {probe}."
-        return Statement(kind, ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
+        return Statement(ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
     if push.impossible is not None:
         reason, advice = ActuationReason.LIVE_TUNING_IMPOSSIBLE, "Set spec.speculation.tuning.mode to Off."
     elif push.unreachable:
         reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Tried again at the next tick."
     else:
         reason, advice = ActuationReason.PARTIALLY_APPLIED, "Tried again at the next tick."
-    return Statement(kind, ConditionStatus.FALSE, reason, f"{push}. {advice}")
+    return Statement(ConditionStatus.FALSE, reason, f"{push}. {advice}")
 
 
 def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> Statement | None:
-    kind = ConditionType.DRAFTER_HEALTHY
     if acceptance is None:
         return None
     said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
     if decision is not None and decision.acceptance_collapsed:
         advice = "Far below its own history: compare the engine's outputs with and without speculation."
-        return Statement(kind, ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
+        return Statement(ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
     for least, status, reason in (
         (0.8, ConditionStatus.TRUE, DrafterReason.EXCELLENT),
         (0.6, ConditionStatus.TRUE, DrafterReason.GOOD),
         (0.5, ConditionStatus.TRUE, DrafterReason.MARGINAL),
     ):
         if acceptance.rate >= least:
-            return Statement(kind, status, reason, said)
-    return Statement(kind, ConditionStatus.FALSE, DrafterReason.POOR, said)
+            return Statement(status, reason, said)
+    return Statement(ConditionStatus.FALSE, DrafterReason.POOR, said)
 
 
 def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | None) -> Statement | None:
-    kind = ConditionType.SPECULATION_EFFECTIVE
     decision = outcome.decision
     if outcome.without_drafter:
         return None
     if decision is None:
         rests = outcome.model.mode is not TuningMode.OFF
-        return _again(last) if rests and last is not None else None
+        return _again(last) if rests else None
     if decision.num_speculative_tokens == 0:
         message = "No draft length pays at this load; K is 0."
-        return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
+        return Statement(ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
     if speedup is None or speedup.low is None or speedup.high is None:
         return None
     message = f"{speedup.ratio:.2f} x no drafter (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
     if speedup.low > 1:
-        return Statement(kind, ConditionStatus.TRUE, EffectiveReason.FASTER, message)
+        return Statement(ConditionStatus.TRUE, EffectiveReason.FASTER, message)
     if speedup.high < 1:
-        return Statement(kind, ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
-    return Statement(kind, ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
+        return Statement(ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
+    return Statement(ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
 
 
 def _launch(outcome: TickOutcome, last: Condition | None) -> Statement | None:
-    kind, found = ConditionType.LAUNCH_SUITS, outcome.launch
+    found = outcome.launch
     if outcome.model.relaunching.silent or outcome.model.mode is TuningMode.OFF:
         return None
     if found is not None and found.error is not None:
         message = f"{found.verdict.sentence} Not ordered yet, tried again at the next tick: {found.error}."
-        return Statement(kind, ConditionStatus.FALSE, LaunchReason.RELAUNCH_WAITS, message)
+        return Statement(ConditionStatus.FALSE, LaunchReason.RELAUNCH_WAITS, message)
     if found is None or found.verdict.reason is None:
-        return None if last is None else _again(last)
+        return _again(last)
     reason = found.verdict.reason
-    return Statement(kind, _LAUNCH_STATUS[reason], reason, found.verdict.sentence)
+    return Statement(_LAUNCH_STATUS[reason], reason, found.verdict.sentence)

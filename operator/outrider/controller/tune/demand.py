@@ -39,9 +39,9 @@ class Capacity:
         if budget is None:
             return self.max_num_seqs
         fits, low = 1, 1
-        for tier in table.tiers:
-            high = self.max_num_seqs if tier.max_batch_size is None else tier.max_batch_size
-            largest = min(high, self.max_num_seqs, budget // (1 + tier.num_speculative_tokens))
+        for row in table.rows:
+            high = self.max_num_seqs if row.max_batch_size is None else row.max_batch_size
+            largest = min(high, self.max_num_seqs, budget // (1 + row.num_speculative_tokens))
             if largest >= low:
                 fits = largest
             low = high + 1

@@ -9,9 +9,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
+from outrider.api.complaint import first_complaint
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
+from outrider.controller.tune.known_map import KnownMap, read_map, write_map
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.limits import Words
 from outrider.tuning.policy import Policy
@@ -31,6 +33,7 @@ class Knowledge:
     failed_k: frozenset[int] = frozenset()  # by an engine's self-test; no candidates of the state
     relaunches: RelaunchState = field(default_factory=RelaunchState)
     forgot: str | None = None  # the last request to forget that was honoured; all this was learnt since
+    step_times: KnownMap | None = None  # what engines of the launch measured before they served
     era: int = 0  # how often this process forgot before; not stored
 
 
@@ -43,6 +46,7 @@ class _Stored(BaseModel):
     failed_k: frozenset[int] = frozenset()
     relaunches: JsonValue = None
     forgot: str | None = None
+    step_times: JsonValue = None
     state: JsonValue
 
 
@@ -61,8 +65,9 @@ def write_knowledge(knowledge: Knowledge) -> str:
         static=knowledge.static.to_wire(),
         estimates=_ESTIMATES.dump_python(dict(knowledge.estimates), mode="json"),
         failed_k=knowledge.failed_k,
-        relaunches=_RELAUNCHES.dump_python(knowledge.relaunches, mode="json"),
+        relaunches=_RELAUNCHES.dump_python(knowledge.relaunches, mode="json", by_alias=True),
         forgot=knowledge.forgot,
+        step_times=write_map(knowledge.step_times),
         state=_JSON.validate_python(to_wire(knowledge.state)),
     ).model_dump_json(by_alias=True)
 
@@ -91,6 +96,7 @@ def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
         stored.failed_k,
         _relaunches(stored),
         stored.forgot,
+        read_map(stored.step_times),
     )
 
 
@@ -130,5 +136,4 @@ def _read(text: str) -> _Stored:
 
 
 def _unreadable(error: ValidationError) -> StateError:
-    first = error.errors(include_input=False, include_url=False)[0]
-    return StateError(f"{'.'.join(map(str, first['loc'])) or 'text'}: {first['msg']}")
+    return StateError(first_complaint(error, whole="text"))

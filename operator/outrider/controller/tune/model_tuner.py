@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from outrider.api.annotations import FORGET
@@ -12,12 +13,13 @@ from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.store import state_config_map
-from outrider.controller.tune.actuation import PushReport
+from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.engine_tables import Epochs, PushedTables, UnpushedPods
+from outrider.controller.tune.introductions import Introduction, Introductions, each_once
+from outrider.controller.tune.known_map import Differing, KnownMap, differing, newest
 from outrider.controller.tune.launching import LaunchOutcome, LaunchReport, LaunchTuner, launched_table, runs
 from outrider.controller.tune.memory import Knowledge, usable
-from outrider.controller.tune.permission import Permission, permission
-from outrider.controller.tune.probing import ProbeReport, start_probe
+from outrider.controller.tune.permission import Permission, Scene, permission
 from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import MetricsError
@@ -64,6 +66,10 @@ class TickOutcome:
     launched: LaunchReport | None = None  # None where tables are pushed
     launch: LaunchOutcome | None = None  # None where the launch is none of the tuner's business
     forgotten: str | None = None  # why everything learnt before was forgotten at this tick; None where not
+    simulated: tuple[str, ...] = ()  # what engines stand in for that compute nothing
+    cuda_graphs: tuple[str, ...] = ()  # vLLM's modes of CUDA graphs
+    known_map: KnownMap | None = None  # what engines of this launch measured before they served
+    differing: tuple[Differing, ...] = ()  # pods that are far from it
 
     @property
     def without_drafter(self) -> bool:
@@ -84,8 +90,8 @@ class TickOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Footing:
-    """What the tuner's knowledge rests on; a change of it starts afresh."""
+class _Setup:
+    """The part of the spec that what was learnt holds for; a change of it starts afresh."""
 
     mode: TuningMode
     static: Schedule
@@ -93,7 +99,7 @@ class _Footing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
+class _ReadyPods:
     """The ready pods, by how they were launched."""
 
     drafting: tuple[EnginePod, ...]
@@ -102,7 +108,7 @@ class _Sides:
     rollout: bool  # tables come with the launch; nothing is pushed
 
     @classmethod
-    def of(cls, model: TunedModel) -> _Sides:
+    def of(cls, model: TunedModel) -> _ReadyPods:
         """Of a model as it stands."""
         rollout = model.relaunching.actuation is Actuation.ROLLOUT
         bare = tuple(pod for pod in model.pods if not pod.drafts)
@@ -110,6 +116,11 @@ class _Sides:
         ordered = replace(model.order.launch, drafter=True)
         launched = tuple(pod for pod in drafting if runs(pod, ordered, model)) if rollout else ()
         return cls(drafting, launched, bare, rollout)
+
+    @property
+    def with_plugin(self) -> tuple[EnginePod, ...]:
+        """Those that can be asked about themselves: engines that take tables with their launch are stock."""
+        return () if self.rollout else (*self.drafting, *self.bare)
 
     def report(self, table: Schedule) -> LaunchReport | None:
         """None where tables are pushed, and without pods that draft."""
@@ -140,7 +151,7 @@ class ModelTuner:
         self._engines = engines
         self._timing = timing
         self._restored = restored
-        self._footing: _Footing | None = None
+        self._setup: _Setup | None = None
         self._state: TunerState | None = None
         self._estimates: Mapping[str, BinEstimates] = restored.estimates if restored else {}
         failed_k = restored.failed_k if restored else frozenset[int]()
@@ -149,6 +160,8 @@ class ModelTuner:
         )
         self._launched = UnpushedPods()
         self._bare = UnpushedPods()
+        self._introductions = Introductions(engines)
+        self._map = restored.step_times if restored else None
         self._launches = LaunchTuner(launch_orders, restored.relaunches if restored else RelaunchState())
         self._ready: frozenset[str] = frozenset()
         self._settled_at = float("-inf")
@@ -175,37 +188,42 @@ class ModelTuner:
     @property
     def knowledge(self) -> Knowledge | None:
         """What a later process needs to go on; None where nothing is tuned."""
-        footing = self._footing
-        if self._state is None or footing is None or footing.mode is TuningMode.OFF:
+        setup = self._setup
+        if self._state is None or setup is None or setup.mode is TuningMode.OFF:
             return None
         return Knowledge(
-            footing.mode,
-            footing.static,
+            setup.mode,
+            setup.static,
             self._state,
             self._estimates,
             self._pushed.failed_k,
             self._launches.state,
             self._forgot,
+            self._map,
             self._era,
         )
 
     async def tick(self, model: TunedModel, measured: Measured, *, term: int, now: float) -> TickOutcome:
         """Observe, decide and actuate once. now: unix seconds."""
         state, policy = self._continue(model)
-        sides = _Sides.of(model)
-        observations, bare = self._observe(model, sides, measured, now)
+        ready = _ReadyPods.of(model)
+        observations, bare = self._observe(model, ready, measured, now)
         self._watch_replicas(model, now)
-        rule = permission(model.instructions, mode=model.mode, now=now, settled_at=self._settled_at)
-        before = launched_table(model) if sides.rollout else self._pushed.wanted or state.schedule
+        rule = permission(Scene(model.instructions, model.mode, now, self._settled_at))
+        before = launched_table(model) if ready.rollout else self._pushed.wanted or state.schedule
         forgotten = self._asked_to_forget(model)
         if forgotten is not None:
             state = self._forget(model, policy, rule, state)
         # While no pod with a drafter was measured yet, the others must not pass for the whole model.
-        apart = bare if observations or not sides.drafting else ()
+        apart = bare if observations or not ready.drafting else ()
         decides = rule.active and forgotten is None
         decision = self._decide(model, state, policy, observations, apart, now) if decides else None
-        wanted = launched_table(model) if sides.rollout else _wanted(model, rule, decision, state)
-        push = None if sides.rollout else await self._pushed.push(sides.drafting, wanted, term=term)
+        wanted = launched_table(model) if ready.rollout else _wanted(model, rule, decision, state)
+        push, told = await asyncio.gather(
+            self._push(ready, wanted, term), self._introductions.of(ready.with_plugin)
+        )
+        drafting = _of(ready.drafting, told)
+        self._map = newest(self._map, drafting)
         probe = await self._probe(model, decision, push, term)
         # Last, since it may have to wait for the API server.
         launch = await self._launches.tick(model, policy, decision, rule, now)
@@ -218,12 +236,16 @@ class ModelTuner:
             decision=decision,
             before=before,
             wanted=wanted,
-            in_force=self._in_force(sides, wanted),
+            in_force=self._in_force(ready, wanted),
             push=push,
             probe=probe,
-            launched=sides.report(wanted),
+            launched=ready.report(wanted),
             launch=launch,
             forgotten=forgotten,
+            simulated=each_once(one.simulated for one in told),
+            cuda_graphs=each_once(one.cuda_graphs for one in told),
+            known_map=self._map,
+            differing=differing(self._map, drafting),
         )
 
     def _asked_to_forget(self, model: TunedModel) -> str | None:
@@ -253,15 +275,15 @@ class ModelTuner:
     def _continue(self, model: TunedModel) -> tuple[TunerState, Policy]:
         """The state to decide from, afresh when the user changed what it rests on, and what to decide by."""
         policy = usable(model.policy, self._pushed.failed_k)
-        footing = _Footing(model.mode, model.static, policy)
-        if self._state is None or footing != self._footing:
-            resumes = self._footing is None and model.mode is TuningMode.AUTO
+        setup = _Setup(model.mode, model.static, policy)
+        if self._state is None or setup != self._setup:
+            resumes = self._setup is None and model.mode is TuningMode.AUTO
             base = (_last_reported(model) if resumes else None) or model.static
             restored = self._restored.state if self._restored is not None else None
             if self._state is None and restored is None:
                 self._forgot = model.instructions.forget  # nothing is known that it could be about
             self._state = restored or TunerState.start(base, policy)
-            self._footing, self._restored = footing, None
+            self._setup, self._restored = setup, None
         return self._state, model.relaunching.paced(policy)
 
     def _watch_replicas(self, model: TunedModel, now: float) -> None:
@@ -273,18 +295,18 @@ class ModelTuner:
             self._ready = ready
 
     def _observe(
-        self, model: TunedModel, sides: _Sides, measured: Measured, now: float
+        self, model: TunedModel, ready: _ReadyPods, measured: Measured, now: float
     ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
         """Of the pods with the wanted table, and of those without a drafter."""
-        self._launched.follow(sides.as_launched, now)
-        self._bare.follow(sides.bare, now)
+        self._launched.follow(ready.as_launched, now)
+        self._bare.follow(ready.bare, now)
         if isinstance(measured, MetricsError):
             return (), ()
         name, age = model.namespace, self._timing.max_sample_age
         bare = self._bare.observe(name, measured, now=now, max_age=age)
-        if sides.rollout:
+        if ready.rollout:
             return self._launched.observe(name, measured, now=now, max_age=age), bare
-        return self._pushed.observe(name, sides.drafting, measured, now=now, max_age=age), bare
+        return self._pushed.observe(name, ready.drafting, measured, now=now, max_age=age), bare
 
     def _decide(
         self,
@@ -303,11 +325,20 @@ class ModelTuner:
         elif model.mode is TuningMode.OBSERVE:
             in_force = model.static
         decision = decide(
-            observations, state, policy=policy, now=now, in_force=in_force, without_drafter=bare
+            observations,
+            state,
+            policy=policy,
+            now=now,
+            in_force=in_force,
+            without_drafter=bare,
+            step_times=None if self._map is None else self._map.among(policy.candidates),
         )
         self._state = decision.state
         self._estimates = decision.estimates or self._estimates
         return decision
+
+    async def _push(self, ready: _ReadyPods, wanted: Schedule, term: int) -> PushReport | None:
+        return None if ready.rollout else await self._pushed.push(ready.drafting, wanted, term=term)
 
     async def _probe(
         self, model: TunedModel, decision: Decision | None, push: PushReport | None, term: int
@@ -326,10 +357,15 @@ class ModelTuner:
             tick_seconds=self._timing.tick,
         )
 
-    def _in_force(self, sides: _Sides, wanted: Schedule) -> Schedule | None:
-        if sides.rollout:
-            return wanted if sides.as_launched else None
+    def _in_force(self, ready: _ReadyPods, wanted: Schedule) -> Schedule | None:
+        if ready.rollout:
+            return wanted if ready.as_launched else None
         return self._pushed.in_force
+
+
+def _of(pods: Sequence[EnginePod], told: Sequence[Introduction]) -> tuple[Introduction, ...]:
+    names = {pod.name for pod in pods}
+    return tuple(one for one in told if one.pod in names)
 
 
 def _wanted(model: TunedModel, rule: Permission, decision: Decision | None, state: TunerState) -> Schedule:

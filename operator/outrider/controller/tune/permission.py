@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -33,43 +34,78 @@ class Permission:
         return self.reason in _DECIDING
 
 
-def permission(instructions: Instructions, *, mode: TuningMode, now: float, settled_at: float) -> Permission:
-    """A person's table comes first, then a pause, then the rest after a change of replicas.
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is known at a tick about who may change the table."""
 
-    now: unix seconds. settled_at: unix seconds; earlier the load is still spreading.
-    """
-    found = _permission(instructions, mode, now, settled_at)
-    if instructions.refused is not None:
-        reason, note = TuningReason.ANNOTATION_REFUSED, f"Not used: {instructions.refused}"
-    elif (ended := _ended(instructions.override, now)) is not None:
-        reason, note = TuningReason.OVERRIDE_EXPIRED, ended
-    else:
+    instructions: Instructions
+    mode: TuningMode
+    now: float  # unix seconds
+    settled_at: float  # unix seconds; earlier the load is still spreading
+
+
+def permission(scene: Scene) -> Permission:
+    """A person's table comes first, then a pause, then the rest after a change of replicas."""
+    found = next((ruled for rule in _RULES if (ruled := rule(scene))), _TUNES)
+    note = next((noted for note in _NOTES if (noted := note(scene))), None)
+    if note is None:
         return found
-    return Permission(reason if found.active else found.reason, f"{found.message} {note}", found.table)
+    reason, words = note
+    return Permission(reason if found.active else found.reason, f"{found.message} {words}", found.table)
 
 
-def _ended(override: Override | None, now: float) -> str | None:
-    """What to say of an override whose annotations are still there."""
-    if override is None or now < override.until.timestamp():
+def _overridden(scene: Scene) -> Permission | None:
+    override = scene.instructions.override
+    if override is None or _over(override, scene):
         return None
-    return (
+    message = f"The annotation sets the table {override.schedule} until {rfc3339(override.until)}."
+    return Permission(TuningReason.OVERRIDDEN, message, override.schedule)
+
+
+def _paused(scene: Scene) -> Permission | None:
+    if not scene.instructions.paused:
+        return None
+    return Permission(TuningReason.PAUSED, "The annotation holds the table in force. No probes are made.")
+
+
+def _settling(scene: Scene) -> Permission | None:
+    if scene.now >= scene.settled_at:
+        return None
+    until = rfc3339(datetime.fromtimestamp(scene.settled_at, UTC))
+    return Permission(TuningReason.SETTLING, f"The ready pods changed: the table is held until {until}.")
+
+
+def _observing(scene: Scene) -> Permission | None:
+    if scene.mode is not TuningMode.OBSERVE:
+        return None
+    message = "Mode Observe: decisions follow the measurements and are not carried out."
+    return Permission(TuningReason.OBSERVING, message)
+
+
+def _refused(scene: Scene) -> _Note | None:
+    refused = scene.instructions.refused
+    return None if refused is None else (TuningReason.ANNOTATION_REFUSED, f"Not used: {refused}")
+
+
+def _expired(scene: Scene) -> _Note | None:
+    """The annotations of an override are still there."""
+    override = scene.instructions.override
+    if override is None or not _over(override, scene):
+        return None
+    words = (
         f"The override {override.schedule} is not used, since it ended at {rfc3339(override.until)}: remove "
         f"its annotations, or set {OVERRIDE_UNTIL} to a time to come."
     )
+    return TuningReason.OVERRIDE_EXPIRED, words
 
 
-def _permission(instructions: Instructions, mode: TuningMode, now: float, settled_at: float) -> Permission:
-    override = instructions.override
-    if override is not None and now < override.until.timestamp():
-        message = f"The annotation sets the table {override.schedule} until {rfc3339(override.until)}."
-        return Permission(TuningReason.OVERRIDDEN, message, override.schedule)
-    if instructions.paused:
-        return Permission(TuningReason.PAUSED, "The annotation holds the table in force. No probes are made.")
-    if now < settled_at:
-        until = rfc3339(datetime.fromtimestamp(settled_at, UTC))
-        message = f"The ready pods changed: the table is held until {until}."
-        return Permission(TuningReason.SETTLING, message)
-    if mode is TuningMode.OBSERVE:
-        message = "Mode Observe: decisions follow the measurements and are not carried out."
-        return Permission(TuningReason.OBSERVING, message)
-    return Permission(TuningReason.TUNING, "Decisions follow the measurements.")
+def _over(override: Override, scene: Scene) -> bool:
+    return scene.now >= override.until.timestamp()
+
+
+_Note = tuple[TuningReason, str]
+"""What is said besides, and the reason where the tuner decides."""
+
+_RULES: Sequence[Callable[[Scene], Permission | None]] = (_overridden, _paused, _settling, _observing)
+_NOTES: Sequence[Callable[[Scene], _Note | None]] = (_refused, _expired)
+_TUNES = Permission(TuningReason.TUNING, "Decisions follow the measurements.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
-from outrider.api.reasons import ConditionType, EventReason, LaunchReason, TuningReason
+from outrider.api.reasons import ConditionType, DecisionReason, EventReason, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
     AppliedRow,
@@ -20,8 +20,9 @@ from outrider.api.status import (
 )
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import TUNERS, statements
+from outrider.controller.tune.known_map import describe
 from outrider.controller.tune.model_tuner import TickOutcome
-from outrider.tuning.decision import Acceptance, Decision, DecisionReason, Kind
+from outrider.tuning.decision import Acceptance, Decision, Kind
 from outrider.tuning.observe.window import Window
 from outrider.tuning.report import pooled_acceptance
 
@@ -119,7 +120,7 @@ def failing(model: TunedModel, error: Exception, last: Report, *, now: float) ->
         f"The operator fails at this model: {type(error).__name__}: {error}. Engines serve on, with the "
         "table of the spec once the last push has run out. The operator's log has more."
     )
-    said = Statement(ConditionType.TUNING_ACTIVE, ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
+    said = Statement(ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
     others = tuple(c for c in last.state.conditions if c.type != ConditionType.TUNING_ACTIVE)
     conditions = (*_conditions([said], last.state, model, now), *others)
     return replace(last, state=replace(last.state, conditions=conditions))
@@ -139,6 +140,9 @@ def _speculation(
     table = None if outcome.without_drafter else outcome.in_force
     return SpeculationStatus(
         state=_state(outcome),
+        simulated=", ".join(outcome.simulated) or None,
+        cuda_graphs=", ".join(outcome.cuda_graphs) or None,
+        step_times=describe(outcome.known_map, outcome.differing),
         epoch=push.epoch if push else None,
         schedule=_rows(table) if table else None,
         table=str(table.merged()) if table else None,
@@ -167,8 +171,8 @@ def _state(outcome: TickOutcome) -> SpeculationState:
 
 def _rows(table: Schedule) -> list[AppliedRow]:
     return [
-        AppliedRow(max_batch_size=tier.max_batch_size, num_speculative_tokens=tier.num_speculative_tokens)
-        for tier in table.merged().tiers
+        AppliedRow(max_batch_size=row.max_batch_size, num_speculative_tokens=row.num_speculative_tokens)
+        for row in table.merged().rows
     ]
 
 

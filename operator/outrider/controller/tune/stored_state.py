@@ -7,8 +7,10 @@ none, is a deletion. One that never was, and a write that failed, are none.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.api.reasons import EventReason
@@ -22,8 +24,8 @@ from outrider.controller.fleet import TunedModel
 from outrider.controller.launch_orders import config_map
 from outrider.controller.store import Key, Store, state_config_map
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.memory import Knowledge, write_knowledge
-from outrider.tuning.stored import LARGEST_BYTES
+from outrider.controller.tune.memory import Knowledge, read_knowledge, write_knowledge
+from outrider.tuning.stored import LARGEST_BYTES, StateError
 
 log = logging.getLogger(__name__)
 
@@ -163,3 +165,63 @@ class StateKeeper:
         note = f"What was learnt is not stored and will be lost at a restart: {problem}"
         log.error("%s/%s: %s", model.namespace, model.name, note)
         self._tell(model, Event(EventReason.STATE_NOT_KEPT, note, warning=True))
+
+
+_LOOK_SECONDS = 1.0
+"""How long a tick waits for a reading that it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What there is to go on from. ``problem``: why something is stored and cannot be used."""
+
+    knowledge: Knowledge | None
+    problem: str | None = None
+
+
+class Restoring:
+    """Reads until it is read. Not for concurrent use.
+
+    since: unix seconds.
+    patience_seconds: after them the model is tuned without what is stored.
+    """
+
+    def __init__(self, states: StateStore, *, since: float, patience_seconds: float) -> None:
+        self._states = states
+        self._since = since
+        self._patience = patience_seconds
+        self._reading: asyncio.Task[Restored] | None = None
+
+    async def look(self, model: TunedModel, *, now: float) -> Restored | None:
+        """What was read; None while it cannot be read, so ask again. now: unix seconds."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(_read(self._states, model))
+            await asyncio.wait({self._reading}, timeout=_LOOK_SECONDS)
+        if self._reading.done():
+            reading, self._reading = self._reading, None
+            try:
+                return reading.result()
+            except ClusterError as error:
+                log.warning("%s/%s: tuner state not read: %s", model.namespace, model.name, error)
+        if now - self._since < self._patience:
+            return None
+        self.stop()
+        return Restored(None, f"it could not be read for {self._patience:g} s")
+
+    def stop(self) -> None:
+        """Give up."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+
+async def _read(states: StateStore, model: TunedModel) -> Restored:
+    try:
+        text = await states.read(model)
+        return Restored(None if text is None else read_knowledge(text, model))
+    except (StateError, NameTaken) as error:
+        return Restored(None, str(error))
+    except ClusterError:
+        raise
+    except Exception as error:  # supervision: whatever is stored, the model is tuned
+        log.exception("%s/%s: tuner state not read", model.namespace, model.name)
+        return Restored(None, f"internal error, see the operator's log: {type(error).__name__}")

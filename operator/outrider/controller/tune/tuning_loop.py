@@ -13,16 +13,15 @@ from outrider.api.schedule import Schedule
 from outrider.controller.fleet import EnginePod, Fleet, TunedModel
 from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.store import Key
 from outrider.controller.tune.actuation import push_ahead_forever
-from outrider.controller.tune.background_writes import TickReport, WriteQueue
+from outrider.controller.tune.background_writes import Reporter, TickReport, WriteQueue
 from outrider.controller.tune.demand import Capacity, demand
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.events import Event, events
 from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.tune.report import Report, failing, report
-from outrider.controller.tune.reporter import Reporter
-from outrider.controller.tune.restoring import Restoring
-from outrider.controller.tune.stored_state import StateStore
+from outrider.controller.tune.stored_state import Restoring, StateStore
 from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
 
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 _CLOCK_SLACK_SECONDS = 2.0
 """How far the clocks of the operator and of the source may differ."""
 _STOP_SECONDS = 3.0
-_BREATH_SECONDS = 1.0
+_SHORTEST_REST_SECONDS = 1.0
 """Between two ticks, whoever asks."""
 _PASSING_FAILURES = 2
 """In a row; a model that fails more often says so in its status."""
@@ -134,7 +133,7 @@ class TuningLoop:
     async def _rest(self, started: float) -> None:
         """Until the next tick is due, or somebody asks; a storm of changes makes no storm of ticks."""
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, min(_BREATH_SECONDS, self._interval) - (loop.time() - started)))
+        await asyncio.sleep(max(0.0, min(_SHORTEST_REST_SECONDS, self._interval) - (loop.time() - started)))
         try:
             async with asyncio.timeout_at(started + self._interval):
                 await self._asked.wait()
@@ -260,6 +259,8 @@ class TuningLoop:
 
     def _count(self, outcome: TickOutcome) -> None:
         model = outcome.model
+        key = Key(model.namespace, model.name)
+        self._metrics.tuning.ticked(key, outcome.decision, model.policy)
         needs = demand(
             outcome.observations,
             replicas=len(model.pods),
@@ -275,6 +276,8 @@ class TuningLoop:
                 now=outcome.now,
             )
         if outcome.probe is not None:
+            if outcome.probe.error is None:
+                self._metrics.tuning.probed(key, outcome.probe.probe)
             ran = "started" if outcome.probe.error is None else "failed" if outcome.probe.failed else "busy"
             self._metrics.probes.labels(ran).inc()
         if outcome.push is not None:
@@ -287,6 +290,7 @@ class TuningLoop:
             gone = self._tuned.pop(uid)
             gone.restoring.stop()
             gone.writes.stop()
+            self._metrics.tuning.forget(Key(gone.model.namespace, gone.model.name))
 
 
 def _log(outcome: TickOutcome) -> None:

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from outrider.cluster.installation import Installation
-from outrider.controller.territory import Sightings, Territory, territory
+from outrider.controller.managed_namespaces import ManagedNamespaces, Sightings, managed_namespaces
 from tests.unit.cluster.installations import BEGAN, an_installation
 
 WATCHED = ["", "x", "y", "x y"]
@@ -24,9 +24,9 @@ installations = st.lists(
 )
 
 
-def views(present: list[Installation]) -> list[Territory]:
+def views(present: list[Installation]) -> list[ManagedNamespaces]:
     """What each of them sees."""
-    return [territory(own, [other for other in present if other != own]) for own in present]
+    return [managed_namespaces(own, [other for other in present if other != own]) for own in present]
 
 
 @given(installations, st.sampled_from(["x", "y"]))
@@ -36,7 +36,7 @@ def test_of_all_operators_that_watch_a_namespace_exactly_one_manages_it(
     watching = [view for view in views(present) if view.own and view.own.claim.covers(namespace)]
     assume(watching)
 
-    assert sum(view.ruler(namespace) is None for view in watching) == 1
+    assert sum(view.other_manager(namespace) is None for view in watching) == 1
 
 
 @given(installations, st.sampled_from(["x", "y"]))
@@ -45,22 +45,22 @@ def test_those_who_stand_by_agree_with_the_one_that_manages(
 ) -> None:
     watching = [view for view in views(present) if view.own and view.own.claim.covers(namespace)]
     assume(len(watching) > 1)
-    (first,) = [view for view in watching if view.ruler(namespace) is None]
+    (first,) = [view for view in watching if view.other_manager(namespace) is None]
 
-    assert {view.ruler(namespace) for view in watching} == {None, first.own}
+    assert {view.other_manager(namespace) for view in watching} == {None, first.own}
     assert {each.namespace for each in first.standing_by(namespace)} == {
         view.own.namespace for view in watching if view.own and view is not first
     }
 
 
 def test_who_watches_other_namespaces_is_no_rival() -> None:
-    view = territory(an_installation("a", watches="x"), [an_installation("b", watches="y")])
+    view = managed_namespaces(an_installation("a", watches="x"), [an_installation("b", watches="y")])
 
     assert view.others == ()
 
 
 def test_an_operator_that_is_alone_manages_everything() -> None:
-    assert Territory().ruler("x") is None
+    assert ManagedNamespaces().other_manager("x") is None
 
 
 def alive(sightings: Sightings, *seen: Installation, at: float) -> list[str]:

@@ -10,7 +10,7 @@ from outrider.cluster.installation import Installation
 
 
 @dataclass(frozen=True, slots=True)
-class Territory:
+class ManagedNamespaces:
     """The view of one look. own: None where there is nobody to share with.
 
     others: the living installations that watch a namespace which this one watches.
@@ -19,7 +19,7 @@ class Territory:
     own: Installation | None = None
     others: tuple[Installation, ...] = ()
 
-    def ruler(self, namespace: str) -> Installation | None:
+    def other_manager(self, namespace: str) -> Installation | None:
         """Who manages a namespace in place of this operator, None where this one does."""
         return next((other for other in self.before if other.claim.covers(namespace)), None)
 
@@ -38,10 +38,10 @@ class Territory:
         return [other for other in self.others if self.own is not None and self.own.precedes(other)]
 
 
-def territory(own: Installation, others: Iterable[Installation]) -> Territory:
+def managed_namespaces(own: Installation, others: Iterable[Installation]) -> ManagedNamespaces:
     """The view of an installation that sees ``others``, all of them alive."""
     rivals = [other for other in others if own.claim.overlaps(other.claim)]
-    return Territory(own, tuple(sorted(rivals, key=lambda other: other.order)))
+    return ManagedNamespaces(own, tuple(sorted(rivals, key=lambda other: other.order)))
 
 
 class Sightings:

@@ -1,0 +1,172 @@
+"""What the status of each model says, as metrics: read from the store at every scrape, so nothing to forget.
+
+A model that is deleted, or that another installation manages, is not in the next scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from outrider.api.conditions import Condition
+from outrider.api.reasons import REASONS_OF, ConditionType
+from outrider.api.schedule import Schedule, bin_low, geometric_bins
+from outrider.api.spec import Spec
+from outrider.api.status import Speedup, SpeedupReference, Status
+from outrider.controller.store import Key, StoredModel, key_of
+from outrider.plan.runtimes import runtime_of
+from outrider.tuning.policy import span
+
+MODEL_LABELS = ("model_namespace", "model")
+"""Which model. Not `namespace`: Prometheus gives that label to its targets, here to the operator."""
+
+_MOST_POSITIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ShownModel:
+    """A model as a scrape shows it."""
+
+    key: Key
+    status: Status
+    edges: tuple[int, ...]
+    """Upper ones of the batch bins; empty where the spec cannot be read."""
+
+
+def shown(stored: StoredModel) -> ShownModel:
+    """A model of the store."""
+    spec = stored.model.spec if stored.model is not None else None
+    return ShownModel(key_of(stored.metadata), stored.status, () if spec is None else _edges(spec))
+
+
+def _edges(spec: Spec) -> tuple[int, ...]:
+    try:
+        return geometric_bins(runtime_of(spec).max_num_seqs(spec.engine.args))
+    except ValueError:
+        return ()  # reconcile says so in Degraded
+
+
+class StatusMetrics(Collector):
+    """The models that `source` names at the moment of a scrape; none until `follow` is called."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._source: Callable[[], Iterable[ShownModel]] = tuple
+        registry.register(self)
+
+    def follow(self, source: Callable[[], Iterable[ShownModel]]) -> None:
+        """From now on show these."""
+        self._source = source
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The families without samples, so that no other collector takes their names."""
+        return iter(_Families().all)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """All models, family by family."""
+        families = _Families()
+        for model in self._source():
+            families.add(model)
+        return iter(families.all)
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"outrider_model_{name}", text, labels=(*MODEL_LABELS, *labels))
+
+
+class _Families:
+    """One scrape."""
+
+    def __init__(self) -> None:
+        self.condition = _gauge(
+            "condition",
+            "1 for the present status and reason of each condition.",
+            "type",
+            "status",
+            "reason",
+        )
+        self.state = _gauge("speculation_state", "1 for what speculation does at present.", "state")
+        self.simulated = _gauge("simulated", "1 where an engine computes nothing: a stand-in for a GPU.")
+        self.ready = _gauge("ready_replicas", "Engine pods that serve.")
+        self.applied = _gauge("applied_replicas", "Engine pods that confirmed the table.")
+        self.speedup = _gauge(
+            "speedup_ratio", "Goodput over that of a launch without drafter; above 1 speculation pays."
+        )
+        self.lower = _gauge("speedup_lower_ratio", "Lower end of its 95 % interval.")
+        self.upper = _gauge("speedup_upper_ratio", "Upper end of its 95 % interval.")
+        self.measured = _gauge(
+            "speedup_measured", "1 where K=0 was measured on these engines; 0: the estimate of the model."
+        )
+        self.measured_at = _gauge(
+            "speedup_measured_timestamp_seconds", "Unix time of the measurement behind the speedup."
+        )
+        self.acceptance = _gauge("acceptance_ratio", "Accepted over drafted tokens of the last minute.")
+        self.length = _gauge(
+            "acceptance_length_tokens", "Mean tokens per drafted step, the bonus token included."
+        )
+        self.position = _gauge(
+            "position_acceptance_ratio",
+            "Share of the drafts reaching a position, from 0, whose token there was accepted.",
+            "position",
+        )
+        self.k = _gauge(
+            "num_speculative_tokens",
+            "K of the table in force, at the lower edge of each batch bin.",
+            "batch",
+        )
+
+    @property
+    def all(self) -> tuple[GaugeMetricFamily, ...]:
+        return tuple(family for family in vars(self).values() if isinstance(family, GaugeMetricFamily))
+
+    def add(self, model: ShownModel) -> None:
+        status, speculation, labels = model.status, model.status.speculation, [*model.key]
+        for condition in filter(_known, status.conditions):
+            self.condition.add_metric([*labels, condition.type, condition.status, condition.reason], 1)
+        if status.ready_replicas is not None:
+            self.ready.add_metric(labels, status.ready_replicas)
+        if speculation is None:
+            return
+        self.state.add_metric([*labels, speculation.state], 1)
+        self.simulated.add_metric(labels, speculation.simulated is not None)
+        if speculation.applied_replicas is not None:
+            self.applied.add_metric(labels, speculation.applied_replicas)
+        if speculation.acceptance_rate is not None:
+            self.acceptance.add_metric(labels, speculation.acceptance_rate)
+        if speculation.acceptance_length is not None:
+            self.length.add_metric(labels, speculation.acceptance_length)
+        for position, ratio in enumerate((speculation.per_position_acceptance or ())[:_MOST_POSITIONS]):
+            self.position.add_metric([*labels, str(position)], ratio)
+        if speculation.speedup is not None:
+            self._add_speedup(labels, speculation.speedup)
+        if speculation.schedule:
+            with suppress(ValueError):  # a table that somebody wrote by hand; the next report replaces it
+                rows = [row.model_dump(by_alias=True) for row in speculation.schedule]
+                self._add_table(labels, Schedule.from_wire(rows), model.edges)
+
+    def _add_speedup(self, labels: list[str], speedup: Speedup) -> None:
+        self.speedup.add_metric(labels, speedup.ratio)
+        if speedup.low is not None:
+            self.lower.add_metric(labels, speedup.low)
+        if speedup.high is not None:
+            self.upper.add_metric(labels, speedup.high)
+        self.measured.add_metric(labels, speedup.reference is not SpeedupReference.PRIOR)
+        self.measured_at.add_metric(labels, speedup.measured_at.timestamp())
+
+    def _add_table(self, labels: list[str], table: Schedule, edges: tuple[int, ...]) -> None:
+        for index, edge in enumerate(edges):
+            low = bin_low(index, edges)
+            batch = span(low, None if index == len(edges) - 1 else edge)
+            self.k.add_metric([*labels, batch], table.k_at(low))
+
+
+_REASONS = {str(kind): frozenset(map(str, REASONS_OF[kind])) for kind in ConditionType}
+
+
+def _known(condition: Condition) -> bool:
+    """Of the operator's own: others may write conditions, too, and labels come from fixed sets only."""
+    return condition.reason in _REASONS.get(condition.type, ())

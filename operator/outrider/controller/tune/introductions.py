@@ -1,0 +1,72 @@
+"""What engines say of themselves once: whether they compute, their CUDA graphs, how long steps take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from outrider.controller.fleet import EnginePod
+from outrider.engine.client import EngineClient
+from outrider.engine.errors import EngineError
+from outrider.engine.state import StepTime
+from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """Of one pod.
+
+    simulated: what it stands in for; None for an engine that computes.
+    cuda_graphs: vLLM's mode of CUDA graphs; None without any.
+    """
+
+    pod: str
+    revision: str
+    simulated: str | None
+    cuda_graphs: str | None
+    step_times: StepTimeMap | None
+
+
+class Introductions:
+    """Asks each pod until it has answered once: no engine turns into another. Not for concurrent use."""
+
+    def __init__(self, engines: EngineClient) -> None:
+        self._engines = engines
+        self._told: dict[str, Introduction] = {}  # by the UID of a pod
+
+    async def of(self, pods: Sequence[EnginePod]) -> tuple[Introduction, ...]:
+        """Of these pods, in their order, as far as they have answered."""
+        known = {uid: self._told[uid] for pod in pods if (uid := pod.address.pod_uid) in self._told}
+        unknown = [pod for pod in pods if pod.address.pod_uid not in known]
+        answers = await asyncio.gather(*(self._ask(pod) for pod in unknown))
+        self._told = known | {uid: told for answer in answers for uid, told in answer.items()}
+        uids = (pod.address.pod_uid for pod in pods)
+        return tuple(self._told[uid] for uid in uids if uid in self._told)
+
+    async def _ask(self, pod: EnginePod) -> dict[str, Introduction]:
+        """By the pod's UID; empty where it does not answer."""
+        try:
+            state = await self._engines.state(pod.address)
+        except EngineError:
+            return {}
+        told = Introduction(
+            pod.name, pod.revision, state.simulated, state.cuda_graphs, _map(state.step_times)
+        )
+        return {pod.address.pod_uid: told}
+
+
+def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
+    """What several pods say, each thing once."""
+    return tuple(sorted({text for text in texts if text is not None}))
+
+
+def _map(cells: Sequence[StepTime]) -> StepTimeMap | None:
+    if not cells:
+        return None
+    return StepTimeMap(
+        tuple(
+            MapCell(c.batch_size, c.num_speculative_tokens, c.context_tokens, c.step_seconds, c.error)
+            for c in cells
+        )
+    )

@@ -1,0 +1,232 @@
+"""For each right of the chart's roles: without it, a condition or the log names it; and no other is used."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from aiohttp import web
+
+from outrider.cluster.installation import Claim
+from outrider.cluster.resources import DEPLOYMENTS, LEASES, MODELS, PODS
+from outrider.controller import leader, neighbours, process, work_queue
+from outrider.controller.settings import Settings
+from outrider.controller.watch import ClusterWatch
+from outrider.plan.names import labels
+from tests.unit.chart.test_chart import needs_helm, render, rules
+from tests.unit.cluster.installations import a_raw_lease
+from tests.unit.cluster.quick_election import hurry
+from tests.unit.controller.cluster_server import (
+    ClusterServer,
+    a_cluster_server,
+    a_connection,
+    resource_of,
+    until,
+    verb_of,
+)
+from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod
+from tests.unit.controller.fake_loop import a_kind_of_loop
+
+HOME = "operators"
+
+
+class Right(NamedTuple):
+    """One verb on one resource. group: empty for the core API."""
+
+    verb: str
+    group: str
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}"
+
+    @property
+    def complaint(self) -> str:
+        """Part of what the API server says without it."""
+        return f'cannot {self.verb} resource "{self.resource}" in API group "{self.group}"'
+
+
+def all_of(group: str, resource: str, *verbs: str) -> Iterator[Right]:
+    return (Right(verb, group, resource) for verb in verbs)
+
+
+READ_FIRST = "first read failed"
+WITHOUT: dict[Right, str] = {
+    # Read at the beginning; the log says what is missing, and nothing is written before.
+    **{
+        Right("list", group, resource): READ_FIRST
+        for group, resource in (
+            ("outrider.dev", "speculativemodels"),
+            ("apps", "deployments"),
+            ("", "services"),
+            ("", "configmaps"),
+            ("", "serviceaccounts"),
+            ("", "pods"),
+        )
+    },
+    # Children: the model itself says it.
+    **dict.fromkeys(
+        (
+            *all_of("apps", "deployments", "get", "create", "patch", "delete"),
+            *all_of("", "services", "get", "create", "patch"),
+            *all_of("", "configmaps", "get", "create", "patch"),
+            *all_of("", "serviceaccounts", "get", "create", "patch"),
+            *all_of("", "secrets", "get", "create", "patch"),
+        ),
+        "Degraded",
+    ),
+    # Without a status to say it in, the log does.
+    Right("patch", "outrider.dev", "speculativemodels/status"): "failed 1 times",
+    Right("create", "events.k8s.io", "events"): "event",
+    Right("list", "coordination.k8s.io", "leases"): "no right to look for other operators",
+    Right("create", "authorization.k8s.io", "subjectaccessreviews"): "other operators",
+    **dict.fromkeys(
+        all_of("coordination.k8s.io", "leases", "get", "create", "update"),
+        "Lease operators/outrider not held",
+    ),
+}
+ELSEWHERE = {
+    # Watches are kopf's: tests/unit/controller/test_watch.py.
+    **{
+        Right("watch", group, resource): "watches"
+        for group, resource in (
+            ("outrider.dev", "speculativemodels"),
+            ("apps", "deployments"),
+            ("", "services"),
+            ("", "configmaps"),
+            ("", "serviceaccounts"),
+            ("", "pods"),
+        )
+    },
+    # Nobody asks for it: the API server looks at it itself, when a child with an owner is applied.
+    Right("update", "outrider.dev", "speculativemodels/finalizers"): "the API server",
+}
+
+
+def denying(server: ClusterServer, right: Right) -> Callable[[web.Request], str | None]:
+    """An API server that grants everything else. To apply what is not there takes the right to create."""
+
+    def refuse(request: web.Request) -> str | None:
+        return f'forbidden: User "outrider" {right.complaint}' if right in needed(server, request) else None
+
+    return refuse
+
+
+def needed(server: ClusterServer, request: web.Request) -> set[Right]:
+    """The rights that a request takes."""
+    asked = Right(verb_of(request), *resource_of(request))
+    creates = request.method == "PATCH" and request.path.removesuffix("/status") not in server.objects
+    return {asked, asked._replace(verb="create")} if creates else {asked}
+
+
+@pytest.fixture(autouse=True)
+def quick_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+    monkeypatch.setattr(neighbours, "LOOK_SECONDS", 0.05)
+    for module in (leader, neighbours, work_queue):
+        monkeypatch.setattr(module, "backoff_seconds", lambda _: 0.05)
+    monkeypatch.setattr(ClusterWatch, "watch_forever", _forever)
+    monkeypatch.setattr(process, "serve", _forever)
+    monkeypatch.setattr(leader, "TuningLoop", a_kind_of_loop())
+
+
+async def _forever(*_: object, **__: object) -> None:
+    await asyncio.Event().wait()
+
+
+def a_canary_of_yesterday() -> dict[str, Any]:
+    """A Deployment of the model that its plan names no more."""
+    owner = {"apiVersion": "outrider.dev/v1alpha1", "kind": "SpeculativeModel", "name": "m", "uid": "uid-m"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "m-canary",
+            "namespace": "default",
+            "uid": "uid-of-the-canary",
+            "resourceVersion": "1",
+            "labels": labels("m"),
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": {},
+    }
+
+
+@asynccontextmanager
+async def an_operator(right: Right | None) -> AsyncIterator[ClusterServer]:
+    """It runs in a cluster where everything happens for which it needs a right, and lacks this one."""
+    async with a_cluster_server() as server:
+        was_ready = {"conditions": [a_condition("Ready", reason="Serving")]}
+        server.add(MODELS, a_raw_model(status=was_ready))
+        server.add(PODS, a_raw_pod())
+        server.add(DEPLOYMENTS, a_canary_of_yesterday())
+        other = Claim(frozenset({"elsewhere"}), "outrider")
+        server.add(LEASES, a_raw_lease("b", annotations=other.annotations()))
+        if right is not None:
+            server.refuse = denying(server, right)
+        settings = Settings(lease_namespace=HOME)
+        async with a_connection(server) as api:
+            task = asyncio.create_task(process.operate(settings, api))
+            try:
+                yield server
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+
+
+def said(server: ClusterServer, log: pytest.LogCaptureFixture) -> list[str]:
+    """Lines of the log, and conditions of the model."""
+    conditions = server.conditions("m").items()
+    return [*log.messages, *(f"{kind}: {condition['message']}" for kind, condition in conditions)]
+
+
+@pytest.mark.parametrize("right", WITHOUT, ids=str)
+async def test_without_a_right_somebody_is_told_which(right: Right, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "outrider")
+    async with an_operator(right) as server:
+        await until(
+            lambda: any(right.complaint in line and WITHOUT[right] in line for line in said(server, caplog))
+        )
+
+
+async def test_a_lease_that_cannot_be_made_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    right = Right("create", "coordination.k8s.io", "leases")
+    async with an_operator(right) as server:
+        await until(lambda: sum(line.startswith("POST") for line in server.asked) > 3)
+
+    assert sum(right.complaint in line for line in caplog.messages) == 1
+
+
+async def test_with_all_rights_nobody_complains_and_each_is_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    used: set[Right] = set()
+
+    async with an_operator(None) as server:
+
+        def note(request: web.Request) -> None:
+            used.update(needed(server, request))
+
+        server.refuse = note
+        await until(lambda: used >= WITHOUT.keys())
+        assert "Degraded" not in server.conditions("m")
+
+    assert used == WITHOUT.keys()
+    assert "cannot" not in caplog.text
+
+
+@needs_helm
+def test_the_roles_of_the_chart_are_these_rights_and_no_other() -> None:
+    granted = {
+        Right(verb, group, resource)
+        for document in render()
+        if document["kind"] in ("Role", "ClusterRole")
+        for group, resource, verbs in rules(document)
+        for verb in verbs
+    }
+
+    assert granted == WITHOUT.keys() | ELSEWHERE.keys()

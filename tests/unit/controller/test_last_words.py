@@ -1,0 +1,34 @@
+"""What the operator says of engines that ended, from ends that were kept from real vLLM.
+
+`tests.contract.last_words` captured them: vLLM 0.32.0 on the stand-in for a GPU.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.last_words import FAULTS, FOLDER, stored, what_outrider_says
+
+NO_PLUGIN = "Engine core initialization failed. See root cause above."
+SAID = {
+    "out-of-memory-at-the-start": "exit code 1: torch.OutOfMemoryError: CUDA out of memory.",
+    "no-memory-for-the-cache": "exit code 1: ValueError: No available memory for the cache blocks.",
+    "cache-too-small": "ValueError: To serve at least one request with the model's max seq len (512)",
+    "out-of-memory-in-a-step": "exit code 0: torch.OutOfMemoryError: CUDA out of memory.",
+    "crash": "exit code 0: RuntimeError: a drafter failed",
+    "core-died": "exit code 0: the engine core ended and said nothing: it was killed",
+    "missing-model": "ModelNotFound: pod m-1: the model /models/nowhere does not exist",
+    "missing-model-stock": "ModelNotFound: pod m-1: the engine found no model at /models/nowhere",
+    "out-of-memory-stock": f"exit code 1: RuntimeError: {NO_PLUGIN}",
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_cause_of_an_end_is_told(name: str) -> None:
+    said = what_outrider_says(stored(name))
+    assert SAID[name] in said
+    assert said.startswith("ModelNotFound: " if name.startswith("missing-model") else "EngineCrashing: ")
+
+
+def test_every_fault_that_ends_an_engine_was_kept() -> None:
+    assert {file.stem for file in FOLDER.glob("*.json")} == set(FAULTS) == set(SAID)
