@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import datetime
 
+from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +15,7 @@ from outrider.api.reasons import ConditionType
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Status
+from outrider.cli.ages import age
 from outrider.tuning.decision import BinEstimates, Estimate
 
 _SHOWN = (
@@ -61,10 +64,16 @@ def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator
     table = speculation.table or "none confirmed"
     pods = speculation.applied_replicas or 0
     yield f"table {table} (batch size up to : K), {speculation.state}, on {pods} pods"
+    if speculation.simulated is not None:
+        yield f"simulated: engines compute nothing and sleep the step times of {speculation.simulated}"
+    if speculation.cuda_graphs == "PIECEWISE":
+        yield "CUDA graphs are piecewise, which costs speed: docs/reference/methods.md has what helps"
+    if speculation.step_times is not None:
+        yield f"map of step times: {speculation.step_times}"
     speedup = speculation.speedup
     if speedup is not None:
         interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
-        against = f"measured against {speedup.reference}, {_ago(speedup.measured_at, now)}"
+        against = f"measured against {speedup.reference}, {age(speedup.measured_at, now)} ago"
         yield f"speedup {speedup.ratio:.2f} x no drafter{interval}, {against}"
     if speculation.acceptance_rate is not None:
         per_position = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
@@ -85,22 +94,22 @@ def _decisions(records: list[DecisionRecord], now: datetime) -> Iterator[Text]:
         gains = (("expected", record.expected_gain), ("measured", record.measured_gain))
         told = "".join(f", {word} {_gain(ratio)}" for word, ratio in gains if ratio is not None)
         would = "would change " if record.would else ""
-        yield Text(f"{_ago(record.time, now)}: {would}{record.from_} -> {record.to}{told}")
+        yield Text(f"{age(record.time, now)} ago: {would}{record.from_} -> {record.to}{told}")
         yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
 
 
 def _estimates(estimates: Mapping[str, BinEstimates], in_force: Schedule | None) -> Table:
     bins = sorted(estimates.values(), key=lambda found: found.low)
-    lengths = sorted({row.num_speculative_tokens for found in bins for row in found.estimates})
+    measured = sorted({row.num_speculative_tokens for found in bins for row in found.estimates})
     table = Table("batch", title="Estimates", title_justify="left")
-    for k in lengths:
+    for k in measured:
         table.add_column(f"K={k}", justify="right")
     table.add_column("state")
     for found in bins:
         rows = {row.num_speculative_tokens: row for row in found.estimates}
         best = max(found.estimates, key=lambda row: row.goodput, default=None)
         ruling = in_force.k_at(found.batch_size) if in_force is not None else None
-        cells = (_cell(rows.get(k), best=best, ruling=ruling) for k in lengths)
+        cells = (_cell(rows.get(k), best=best, ruling=ruling) for k in measured)
         table.add_row(found.label, *cells, "settled" if found.settled else "calibrating")
     return table
 
@@ -125,9 +134,13 @@ def _gain(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.0f} %"
 
 
-def _ago(moment: datetime, now: datetime) -> str:
-    seconds = max(0, round((now - moment).total_seconds()))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= size:
-            return f"{seconds // size}{unit} ago"
-    return f"{seconds}s ago"
+def json_of(model: SpeculativeModel, estimates: Mapping[str, BinEstimates]) -> dict[str, JsonValue]:
+    """The same for programs: status as the API server keeps it, goodput in tokens per second."""
+    status: JsonValue = model.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {
+        "namespace": model.metadata.namespace,
+        "name": model.metadata.name,
+        "tuning": model.spec.tuning_mode,
+        "status": status,
+        "estimates": [asdict(found) for found in sorted(estimates.values(), key=lambda found: found.low)],
+    }

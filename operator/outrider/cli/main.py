@@ -10,9 +10,15 @@ import typer
 
 from outrider import __version__
 from outrider.api.crd import render
+from outrider.cli.bench.command import bench, sweep
+from outrider.cli.doctor.command import doctor
 from outrider.cli.explain import explain
 from outrider.cli.options import with_options
+from outrider.cli.plan import plan
+from outrider.cli.render import render as render_manifest
 from outrider.cli.simulate import simulate
+from outrider.cli.status import status
+from outrider.cli.verify.command import verify
 from outrider.controller.settings import Settings
 
 app = typer.Typer(
@@ -21,8 +27,15 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(plan)
+app.command("render")(render_manifest)
 app.command()(simulate)
 app.command()(explain)
+app.command()(status)
+app.command()(doctor)
+app.command()(bench)
+app.command()(verify)
+app.command()(sweep)
 
 
 @app.command()
@@ -30,8 +43,7 @@ app.command()(explain)
 def run(settings: Settings) -> None:
     """Run the operator. Every option is also read from its OUTRIDER_ variable."""
     # Only this command needs the Kubernetes client, which takes a second to import.
-    from outrider.controller.logs import set_up_logs
-    from outrider.controller.process import run_operator
+    from outrider.controller.process import run_operator, set_up_logs
 
     set_up_logs(settings.log_format, settings.log_level)
     asyncio.run(run_operator(settings))

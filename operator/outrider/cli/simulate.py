@@ -15,6 +15,7 @@ from outrider.api.text import whole_number
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.simulate.figures import Figures
+from outrider.simulate.maps import MapErrors
 from outrider.simulate.rivals.contenders import NAMES
 from outrider.simulate.table_runs import Setting, check_tuner, run_table
 
@@ -36,6 +37,12 @@ def simulate(
     ] = 0.05,
     seed: Annotated[int, typer.Option(help="Of the noise. The same seed gives the same output.")] = 0,
     interval: Annotated[float, typer.Option(help="Seconds between decisions.")] = 5.0,
+    map_error: Annotated[
+        float | None,
+        typer.Option(
+            help="Give the law a map of step times; relative standard error of a cell. Default: none."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every phase.")] = False,
 ) -> None:
     """Replay the tuning law, or another policy, against measured throughputs. Needs no cluster."""
@@ -45,12 +52,20 @@ def simulate(
         ("--dwell", dwell, 1.0),
         ("--interval", interval, 0.1),
         ("--noise", noise, 0.0),
+        ("--map-error", map_error or 0.0, 0.0),
     ):
         if not least <= value < float("inf"):
             raise _refused(f"{option} is {value:g}, must be at least {least:g}")
     if seed < 0:
         raise _refused(f"--seed is {seed}, must not be negative")
-    setting = Setting(loads=loads, dwell=dwell, noise=noise, interval=interval, seed=seed)
+    setting = Setting(
+        loads=loads,
+        dwell=dwell,
+        noise=noise,
+        interval=interval,
+        seed=seed,
+        map_errors=None if map_error is None else MapErrors(map_error),
+    )
     chosen = _tables(tables, name, policies)
     for note in _notes(chosen, loads):
         typer.echo(f"Note: {note}", err=True)
@@ -125,6 +140,7 @@ def _json(setting: Setting, results: Results) -> str:
         "noise": setting.noise,
         "interval": setting.interval,
         "seed": setting.seed,
+        "map_error": None if setting.map_errors is None else setting.map_errors.cell,
     }
     return json.dumps({"setting": given, "results": rows}, indent=2, allow_nan=False)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,19 @@ from typer.testing import CliRunner
 
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import TuningMode
+from outrider.cli.cluster_access import CannotRead
 from outrider.cli.explanation import explanation
 from outrider.cli.main import app
-from outrider.cli.model_reader import CannotRead, read_model
+from outrider.cli.model_reader import read_model
 from outrider.controller.tune.memory import Knowledge, write_knowledge
 from outrider.tuning.decision import BinEstimates, Estimate
 from outrider.tuning.state import TunerState
+from tests.unit.cli.kubernetes import Kubernetes, serving
 from tests.unit.cluster.factories import Answer, a_cluster, answer, refusal
 from tests.unit.controller.factories import a_raw_model
-from tests.unit.telemetry.factories import a_server, answering
 from tests.unit.tuning_loop.factories import a_model
 
+MODELS = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels"
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 ESTIMATES = {
     "7-12": BinEstimates(
@@ -82,6 +83,19 @@ def shown(
     console.print(explanation(model, estimates or {}, now=NOW))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
+
+
+def test_engines_that_compute_nothing_are_told_of_at_the_top() -> None:
+    told = {**STATUS, "speculation": {**STATUS["speculation"], "simulated": "h100_8b"}}
+    line = "simulated: engines compute nothing and sleep the step times of h100_8b"
+    assert line in shown(status=told).splitlines()[:4]
+    assert "simulated" not in shown(status=STATUS)
+
+
+@pytest.mark.parametrize(("graphs", "told"), [("PIECEWISE", True), ("FULL_AND_PIECEWISE", False)])
+def test_cuda_graphs_that_cost_speed_are_told_of(graphs: str, told: bool) -> None:
+    status = {**STATUS, "speculation": {**STATUS["speculation"], "cudaGraphs": graphs}}
+    assert ("CUDA graphs are piecewise" in shown(status=status)) is told
 
 
 def row_of(text: str, word: str) -> list[str]:
@@ -181,52 +195,37 @@ async def test_an_unreadable_model_names_the_field() -> None:
 
 def test_without_a_cluster_the_command_ends_with_one_plain_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["explain", "m"], env={"KUBECONFIG": str(tmp_path / "none")})
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.output.startswith("outrider explain: no cluster to ask: ")
     assert "Set KUBECONFIG." in result.output
 
 
-def test_in_a_pipe_a_long_message_stays_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pipe_a_long_message_stays_one_line(tmp_path: Path) -> None:
     message = "word " * 60
     status = {"conditions": [{**STATUS["conditions"][0], "message": message}]}
-
-    def handle(request: BaseHTTPRequestHandler) -> None:
-        wanted = a_raw_model("m", status=status) if request.path.endswith("/m") else {"message": "not there"}
-        answering(json.dumps(wanted).encode(), status=200 if "spec" in wanted else 404)(request)
-
-    with a_server(handle) as url:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(json.dumps(a_kubeconfig(url, namespace="default")), encoding="utf-8")
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        result = CliRunner().invoke(app, ["explain", "m"])
+    objects = {f"{MODELS}/m": a_raw_model("m", status=status)}
+    with serving(Kubernetes(objects), tmp_path) as environment:
+        result = CliRunner().invoke(app, ["explain", "m"], env=environment)
     assert message.strip() in result.output
 
 
 @pytest.mark.parametrize(("options", "namespace"), [((), "team-a"), (("-n", "prod"), "prod")])
 def test_the_namespace_is_that_of_the_context_unless_one_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], namespace: str
+    tmp_path: Path, options: tuple[str, ...], namespace: str
 ) -> None:
-    asked: list[str] = []
-
-    def handle(request: BaseHTTPRequestHandler) -> None:
-        asked.append(request.path)
-        answering(b'{"message": "not there"}', status=404)(request)
-
-    with a_server(handle) as url:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(json.dumps(a_kubeconfig(url, namespace="team-a")), encoding="utf-8")
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        result = CliRunner().invoke(app, ["explain", "m", *options])
+    cluster = Kubernetes()
+    with serving(cluster, tmp_path, namespace="team-a") as environment:
+        result = CliRunner().invoke(app, ["explain", "m", *options], env=environment)
     assert f"no SpeculativeModel {namespace}/m" in result.output
-    assert all(f"/namespaces/{namespace}/" in path for path in asked)
+    assert all(f"/namespaces/{namespace}/" in path for path in cluster.asked)
 
 
-def a_kubeconfig(url: str, *, namespace: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
-        "current-context": "x",
+def test_json_has_the_status_and_the_estimates(tmp_path: Path) -> None:
+    objects = {
+        f"{MODELS}/m": a_raw_model("m", status=STATUS),
+        "/api/v1/namespaces/default/configmaps/m-tuner": {"data": {"state.json": kept()}},
     }
+    with serving(Kubernetes(objects), tmp_path) as environment:
+        told = json.loads(CliRunner().invoke(app, ["explain", "m", "--json"], env=environment).stdout)
+    assert told["status"]["speculation"]["table"] == "12:3,*:0"
+    assert [found["label"] for found in told["estimates"]] == ["1", "7-12"]

@@ -1,0 +1,1 @@
+"""What a bench of a live model asks GuideLLM for, and what its figures come to. Pure."""

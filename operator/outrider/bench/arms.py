@@ -1,0 +1,45 @@
+"""What is compared: speculation as it is, and the same K for every batch size."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from outrider.api.schedule import Schedule
+
+ItemT = TypeVar("ItemT")
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to speculate. k: held for every batch size; None: whatever is in force."""
+
+    k: int | None
+
+    @property
+    def name(self) -> str:
+        """As people read it."""
+        return "as it is" if self.k is None else f"K={self.k}"
+
+    @property
+    def table(self) -> Schedule | None:
+        """What overrules the tuner meanwhile; None: nothing does."""
+        return None if self.k is None else Schedule.constant(self.k)
+
+
+AS_IT_IS = Arm(None)
+NO_DRAFTS = Arm(0)
+
+
+def arms_of(ks: Iterable[int]) -> tuple[Arm, ...]:
+    """As it is, no drafts, and each K once."""
+    return AS_IT_IS, NO_DRAFTS, *(Arm(k) for k in sorted(set(ks) - {0}))
+
+
+def interleaved(items: Sequence[ItemT], *, rounds: int, seed: int) -> Iterator[tuple[int, ItemT]]:
+    """Every item once per round, each round in an order of its own, so that drift favours none."""
+    chooser = random.Random(seed)
+    for number in range(rounds):
+        yield from ((number, item) for item in chooser.sample(items, len(items)))

@@ -1,0 +1,112 @@
+"""GuideLLM 0.8: how it is called for one slice, and what it says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from outrider.api.complaint import first_complaint
+
+Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class UnreadableResult(ValueError):
+    """What GuideLLM wrote is not what is read here; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Closed load of one slice: every stream asks again as soon as it has its answer."""
+
+    target: str  # URL without /v1
+    model: str  # its served name
+    streams: int
+    seconds: float
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What clients saw of one slice."""
+
+    tokens_per_second: float  # of all streams, answers that were cut off by its end included
+    first_token_ms: float | None  # mean; None: no answer was finished
+    between_tokens_ms: float | None  # the same
+    finished: int
+    failed: int
+
+
+def arguments(load: Load, *, prompts: str, output: str) -> tuple[str, ...]:
+    """Those of ``guidellm``. prompts: a file with a JSON object per line. output: the file to write."""
+    backend = f"target={load.target},model={load.model},max_tokens={load.max_tokens}"
+    return (
+        "run",
+        *("--backend", f"kind=openai_http,request_format=/v1/completions,{backend}"),
+        *("--profile", f"kind=concurrent,streams={load.streams}"),
+        *("--constraint", f"kind=max_duration,seconds={load.seconds:g}"),
+        *("--data", f"kind=json_file,path={prompts}"),
+        *("--output", f"kind=json,path={output}"),
+        # Neither texts of requests nor of answers are kept.
+        *("--metrics", "kind=generative,sample_size=0"),
+        "--disable-console",
+    )
+
+
+class _View(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _Mean(_View):
+    mean: Finite
+
+
+class _ByEnd(_View):
+    successful: _Mean | None = None
+    total: _Mean | None = None
+
+
+class _Totals(_View):
+    successful: Annotated[int, Field(ge=0)]
+    errored: Annotated[int, Field(ge=0)]
+
+
+class _Metrics(_View):
+    request_totals: _Totals
+    output_tokens_per_second: _ByEnd
+    time_to_first_token_ms: _ByEnd
+    inter_token_latency_ms: _ByEnd
+
+
+class _Benchmark(_View):
+    metrics: _Metrics
+
+
+class _Report(_View):
+    benchmarks: Annotated[Sequence[_Benchmark], Field(min_length=1)]
+
+
+def read(text: str) -> Slice:
+    """The one benchmark of a report.
+
+    Raises:
+        UnreadableResult: not a report of GuideLLM 0.8.
+    """
+    try:
+        metrics = _Report.model_validate_json(text).benchmarks[0].metrics
+    except ValidationError as error:
+        raise UnreadableResult(first_complaint(error, whole="report")) from error
+    totals, rate = metrics.request_totals, metrics.output_tokens_per_second.total
+    return Slice(
+        tokens_per_second=0.0 if rate is None else rate.mean,
+        first_token_ms=_mean(metrics.time_to_first_token_ms, totals),
+        between_tokens_ms=_mean(metrics.inter_token_latency_ms, totals),
+        finished=totals.successful,
+        failed=totals.errored,
+    )
+
+
+def _mean(found: _ByEnd, totals: _Totals) -> float | None:
+    return found.successful.mean if found.successful is not None and totals.successful else None

@@ -1,0 +1,113 @@
+"""The outcome of a bench: as text for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pydantic import JsonValue
+
+from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
+from outrider.bench.guidellm import Slice
+from outrider.bench.verdict import Interval, Verdict, against_best, gains, mean, verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What was asked for."""
+
+    namespace: str
+    name: str
+    streams: int
+    seconds: float  # of a slice
+    rounds: int
+    max_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Slices by arm, in the order of the rounds."""
+
+    setting: Setting
+    slices: Mapping[Arm, Sequence[Slice]]
+
+    @property
+    def rates(self) -> dict[Arm, list[float]]:
+        """Tokens per second."""
+        return {arm: [each.tokens_per_second for each in found] for arm, found in self.slices.items()}
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed."""
+        return sum(each.failed for found in self.slices.values() for each in found)
+
+
+_WORDS = {
+    Verdict.PAYS: "speculation pays",
+    Verdict.COSTS: "speculation costs more than it brings",
+    Verdict.UNSURE: "not told apart from K=0; more --rounds or longer --seconds tell more",
+}
+
+
+def text_of(result: Result) -> Iterator[str]:
+    """Lines of up to 80 columns."""
+    setting, rates = result.setting, result.rates
+    yield (
+        f"{setting.namespace}/{setting.name}, {setting.streams} streams, "
+        f"{setting.rounds} rounds of {setting.seconds:g} s, 95 % in brackets"
+    )
+    yield f"{'arm':<9} {'tokens/s':>20}  {'over K=0':>19}  {'first':>8}  {'next':>8}"
+    found = gains(rates)
+    for arm, values in rates.items():
+        gain = found.get(arm)
+        cells = (_told(mean(values), 0), "" if gain is None else _told(gain, 2))
+        yield f"{arm.name:<9} {cells[0]:>20}  {cells[1]:>19}  {_waits(result.slices[arm])}"
+    yield "first, next: ms to the first token, and between two tokens"
+    gain = found[AS_IT_IS]
+    yield f"Verdict: {_WORDS[verdict(gain)]}: {_percent(gain)} over K=0"
+    best = against_best(rates)
+    if best is not None:
+        arm, compared = best
+        yield f"Against {arm.name}, the best held here: {_percent(compared)}"
+    if result.failed:
+        yield f"{result.failed} requests failed"
+
+
+def json_of(result: Result) -> dict[str, JsonValue]:
+    """The same with every slice. Rates in tokens per second, gains as ratios."""
+    rates, setting = result.rates, result.setting
+    found, best = gains(rates), against_best(rates)
+    arms: list[JsonValue] = []
+    for arm, slices in result.slices.items():
+        entry: dict[str, JsonValue] = {
+            "arm": arm.name,
+            "k": arm.k,
+            "tokensPerSecond": asdict(mean(rates[arm])),
+            "overK0": None if arm == NO_DRAFTS else asdict(found[arm]),
+            "slices": [asdict(each) for each in slices],
+        }
+        arms.append(entry)
+    return {
+        "setting": asdict(setting),
+        "arms": arms,
+        "verdict": verdict(found[AS_IT_IS]),
+        "bestHeld": None if best is None else {"arm": best[0].name, "asItIsOverIt": asdict(best[1])},
+        "failed": result.failed,
+    }
+
+
+def _told(found: Interval, digits: int) -> str:
+    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+
+
+def _percent(found: Interval) -> str:
+    value, low, high = (100 * (part - 1) for part in (found.value, found.low, found.high))
+    return f"{value:+.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
+def _waits(slices: Sequence[Slice]) -> str:
+    firsts = [each.first_token_ms for each in slices if each.first_token_ms is not None]
+    nexts = [each.between_tokens_ms for each in slices if each.between_tokens_ms is not None]
+    cells = (f"{sum(found) / len(found):.1f}" if found else "-" for found in (firsts, nexts))
+    return "  ".join(f"{cell:>8}" for cell in cells)

@@ -1,0 +1,1 @@
+"""``outrider bench``: what speculation is worth on a live model, by GuideLLM."""

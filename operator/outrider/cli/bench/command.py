@@ -1,0 +1,149 @@
+"""``outrider bench`` and ``outrider sweep``: what speculation is worth on a live model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from outrider.bench import result
+from outrider.bench import sweep as sweeps
+from outrider.bench.verdict import FEWEST_ROUNDS, Verdict
+from outrider.cli.bench.options import (
+    MOST_STREAMS,
+    GuideLlm,
+    MaxTokens,
+    Name,
+    Namespace,
+    Prompts,
+    Seconds,
+    Seed,
+    Url,
+)
+from outrider.cli.exit_codes import ExitCode, cannot
+from outrider.cli.prompts_file import PromptsRefused, prompts_of
+from outrider.cli.stopping import Stopped, run_until_stopped
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_MOST_ROUNDS = 100
+
+
+def bench(
+    name: Name,
+    namespace: Namespace = None,
+    streams: Annotated[int, typer.Option(min=1, max=MOST_STREAMS, help="Requests at a time.")] = 8,
+    seconds: Seconds = 20.0,
+    rounds: Annotated[int, typer.Option(min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Slices of each arm.")] = 4,
+    k: Annotated[
+        list[int] | None,
+        typer.Option("--k", help="Hold this K, too; repeat it. Default: the largest candidate."),
+    ] = None,
+    prompts: Prompts = None,
+    max_tokens: MaxTokens = 128,
+    url: Url = None,
+    guidellm: GuideLlm = "guidellm",
+    seed: Seed = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the JSON here, too.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every slice.")] = False,
+) -> None:
+    """Measure what speculation is worth: as it is, K=0 and held K in turn, by GuideLLM.
+
+    It sends load, and overrules the tuner meanwhile by an override, which it takes back.
+    """
+    # The Kubernetes client takes a second to import, and most commands do without it.
+    from outrider.cli.bench.driving import bench as drive
+    from outrider.cli.bench.runner import Job
+    from outrider.cli.cluster_access import CannotRead
+
+    try:
+        _see_folder(output)
+        job = Job(namespace, name, tuple(k or ()), seconds, max_tokens, prompts_of(prompts), url, guidellm)
+        found = run_until_stopped(drive(job, _tell, streams=streams, rounds=rounds, seed=seed))
+    except (CannotRead, Stopped, Refused, PromptsRefused) as error:
+        raise cannot("bench", error) from error
+    told = result.json_of(found)
+    _put(told, output)
+    typer.echo(json.dumps(told, indent=2, allow_nan=False) if as_json else "\n".join(result.text_of(found)))
+    if told["verdict"] == Verdict.COSTS:
+        raise typer.Exit(ExitCode.NOT_WELL)
+
+
+def sweep(
+    name: Name,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the table here.")],
+    namespace: Namespace = None,
+    streams: Annotated[str, typer.Option(help="Requests at a time, separated by commas.")] = "1,4,16",
+    seconds: Seconds = 10.0,
+    rounds: Annotated[
+        int, typer.Option(min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Slices of each number with each K.")
+    ] = 3,
+    k: Annotated[
+        list[int] | None, typer.Option("--k", help="This K; repeat it. Default: all candidates.")
+    ] = None,
+    prompts: Prompts = None,
+    max_tokens: MaxTokens = 128,
+    url: Url = None,
+    guidellm: GuideLlm = "guidellm",
+    seed: Seed = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, as in the file.")] = False,
+) -> None:
+    """Measure tokens per second over streams and K, and write the table that simulate reads.
+
+    For a quiet hour: it sends load, and overrules the tuner by an override, which it takes back.
+    """
+    from outrider.cli.bench.driving import sweep as drive
+    from outrider.cli.bench.runner import Job
+    from outrider.cli.cluster_access import CannotRead
+
+    try:
+        _see_folder(output)
+        numbers = _streams(streams)
+        job = Job(
+            namespace,
+            name,
+            tuple(dict.fromkeys(k or ())),
+            seconds,
+            max_tokens,
+            prompts_of(prompts),
+            url,
+            guidellm,
+        )
+        found = run_until_stopped(drive(job, _tell, streams=numbers, rounds=rounds, seed=seed))
+    except (CannotRead, Stopped, Refused, PromptsRefused) as error:
+        raise cannot("sweep", error) from error
+    told = sweeps.json_of(found)
+    _put(told, output)
+    typer.echo(json.dumps(told, indent=2, allow_nan=False) if as_json else "\n".join(sweeps.text_of(found)))
+
+
+class Refused(ValueError):
+    """Bad input; the message says what is wrong with which option."""
+
+
+def _streams(text: str) -> tuple[int, ...]:
+    found = []
+    for part in text.split(","):
+        number = part.strip()
+        if not number.isdecimal() or not 1 <= int(number[:9]) <= MOST_STREAMS:
+            raise Refused(f"--streams is {text}: write numbers from 1 to {MOST_STREAMS} such as 1,4,16")
+        found.append(int(number))
+    return tuple(dict.fromkeys(found))
+
+
+def _see_folder(output: Path | None) -> None:
+    """Before minutes are spent on what cannot be written then."""
+    if output is not None and not output.parent.is_dir():
+        raise Refused(f"--output: there is no folder {output.parent}")
+
+
+def _put(told: dict[str, JsonValue], output: Path | None) -> None:
+    if output is not None:
+        output.write_text(json.dumps(told, indent=2, allow_nan=False), encoding="utf-8")
+
+
+def _tell(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,152 @@
+"""Runs GuideLLM on a live model, slice by slice, with a table held meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from outrider.api.schedule import Schedule
+from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
+from outrider.bench.prompts import lines
+from outrider.cli.cluster_access import CannotRead, access
+from outrider.cli.forwarding import url_of
+from outrider.cli.held_model import held_model
+from outrider.cli.holding import Hold, holding
+from outrider.cli.subprocesses import running
+
+_START_SECONDS = 180.0
+"""That GuideLLM may take to start, on a machine that is busy."""
+_SPARE_SECONDS = 60.0
+"""That an override lasts longer than GuideLLM may."""
+_LAST_WORDS = 300  # characters
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is measured, and by what."""
+
+    namespace: str | None  # None: that of the context
+    name: str
+    ks: tuple[int, ...]  # that will be held; they must be candidates
+    seconds: float  # of a slice
+    max_tokens: int
+    prompts: Sequence[str]
+    url: str | None  # None: a port is forwarded to one pod
+    guidellm: str
+
+
+class Bench:
+    """A model under load."""
+
+    def __init__(
+        self,
+        job: Job,
+        program: tuple[str, ...],
+        hold: Hold,
+        folder: Path,
+        *,
+        namespace: str,
+        url: str,
+        served_name: str,
+        candidates: tuple[int, ...],
+    ) -> None:
+        self.namespace = namespace
+        self.candidates = candidates
+        self._job = job
+        self._program = program
+        self._hold = hold
+        self._folder = folder
+        self._url = url
+        self._served_name = served_name
+        self._slices = 0
+
+    async def slice(self, table: Schedule | None, *, streams: int) -> Slice:
+        """One slice with this table; None: whatever is in force.
+
+        Raises:
+            CannotRead: the table is not brought or not kept, GuideLLM fails, or no token comes.
+        """
+        await self._hold.set(table, seconds=self._longest + _SPARE_SECONDS)
+        found = await self._run(streams)
+        if not await self._hold.holds(table):
+            raise CannotRead("somebody else changed the table while it was measured; begin again.")
+        return found
+
+    @property
+    def _longest(self) -> float:
+        return _START_SECONDS + 2 * self._job.seconds
+
+    async def _run(self, streams: int) -> Slice:
+        output, prompts = self._folder / "slice.json", self._folder / "prompts.jsonl"
+        output.unlink(missing_ok=True)
+        prompts.write_text("\n".join(lines(self._job.prompts, of_slice=self._slices)), encoding="utf-8")
+        self._slices += 1
+        load = Load(self._url, self._served_name, streams, self._job.seconds, self._job.max_tokens)
+        words = arguments(load, prompts=str(prompts), output=str(output))
+        async with running((*self._program, *words)) as process:
+            try:
+                _, complaint = await asyncio.wait_for(process.communicate(), self._longest)
+            except TimeoutError as error:
+                raise CannotRead(f"GuideLLM did not end within {self._longest:.0f} s") from error
+        if process.returncode != 0 or not output.exists():
+            ended = f"ended with {process.returncode}" if process.returncode else "wrote no result"
+            last = complaint.decode(errors="replace").strip()[-_LAST_WORDS:]
+            raise CannotRead(f"GuideLLM {ended}; 0.8 is known to work. It says: {last or 'nothing'}")
+        return self._read(output)
+
+    def _read(self, output: Path) -> Slice:
+        try:
+            found = read(output.read_text(encoding="utf-8"))
+        except UnreadableResult as error:
+            raise CannotRead(f"GuideLLM's result cannot be read, 0.8 is known to work: {error}") from error
+        if not found.tokens_per_second:
+            raise CannotRead(
+                f"no token came from {self._url}, {found.failed} requests failed: "
+                "does it serve /v1/completions?"
+            )
+        return found
+
+
+@asynccontextmanager
+async def benching(job: Job, tell: Tell) -> AsyncIterator[Bench]:
+    """A model that can be measured; afterwards nothing of that is left.
+
+    Raises:
+        CannotRead: bad input, or something that a person has to see to; the message says what.
+    """
+    program = _program_of(job.guidellm)
+    async with access(job.namespace) as there:
+        model, candidates = await held_model(there, job.name, job.ks)
+        with TemporaryDirectory(prefix="outrider-bench-") as folder:
+            async with (
+                url_of(there.namespace, job.name, job.url) as url,
+                holding(there.cluster, there.namespace, job.name, tell) as hold,
+            ):
+                yield Bench(
+                    job,
+                    program,
+                    hold,
+                    Path(folder),
+                    namespace=there.namespace,
+                    url=url,
+                    served_name=model.spec.model.served_name or job.name,
+                    candidates=candidates,
+                )
+
+
+def _program_of(command: str) -> tuple[str, ...]:
+    words = tuple(shlex.split(command))
+    if not words or shutil.which(words[0]) is None:
+        raise CannotRead(
+            "GuideLLM is not here: install it with `uv tool install guidellm==0.8.*`, "
+            "or say how to run it, such as --guidellm 'uvx guidellm@0.8.1'."
+        )
+    return words

@@ -1,0 +1,1 @@
+"""``outrider doctor``: what in a cluster keeps models from being served and tuned."""

@@ -1,0 +1,55 @@
+"""``outrider doctor``: looks at a cluster and says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from outrider.cli.doctor.findings import Finding, Level
+from outrider.cli.exit_codes import ExitCode, cannot
+
+_COLOURS = {Level.FINE: "green", Level.WARNING: "yellow", Level.BAD: "red", Level.UNSEEN: "cyan"}
+
+
+def doctor(
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", "-n", help="Where your rights are looked at. Default: that of the context."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Look at the cluster: CRD, operator, rights, Prometheus, plugin, GPUs, clocks. Changes nothing."""
+    # The Kubernetes client takes a second to import, and most commands do without it.
+    from rich.console import Console
+
+    from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.doctor.checks import findings
+    from outrider.cli.doctor.reading import look_at_cluster
+
+    try:
+        with Console(stderr=True).status("Looking at the cluster"):
+            found = findings(asyncio.run(look_at_cluster(namespace)))
+    except CannotRead as error:
+        raise cannot("doctor", error) from error
+    if as_json:
+        typer.echo(json.dumps({"findings": [asdict(each) for each in found]}, indent=2))
+    else:
+        for finding in found:
+            for line in _lines(finding):
+                typer.echo(line)
+    if any(finding.level is Level.BAD for finding in found):
+        raise typer.Exit(ExitCode.NOT_WELL)
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    level = typer.style(f"{finding.level:<8}", fg=_COLOURS[finding.level])
+    yield f"{level} {finding.subject}: {finding.message}"
+    if finding.action:
+        yield f"         do: {finding.action}"

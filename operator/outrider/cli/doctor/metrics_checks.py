@@ -1,0 +1,91 @@
+"""What Prometheus has of the engines, and what it lacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Silent, Unseen
+from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
+
+_PROMETHEUS, _PLUGIN = "Prometheus", "plugin"
+_PAGE = "docs/guide/install.md, Prometheus"
+_FEWEST_SAMPLES = 3.5
+"""Of one minute. A scrape every 15 s gives four, one of which may just have missed the minute."""
+
+
+def metrics_findings(evidence: Evidence) -> Iterator[Finding]:
+    """Is it reached, does it know every pod that serves, and by which labels?"""
+    metrics, engines = evidence.metrics, evidence.engines
+    if metrics is None:
+        yield fine(_PROMETHEUS, "not needed: the operator asks the engines itself")
+        return
+    if isinstance(metrics, Unseen):
+        yield unseen(_PROMETHEUS, metrics.why)
+        return
+    if isinstance(metrics, Silent):
+        yield bad(_PROMETHEUS, metrics.why, f"prometheus.url of the chart, network policies: {_PAGE}")
+        return
+    if isinstance(engines, Unseen):
+        yield unseen("engine pods", engines.why)
+        return
+    if not engines:
+        yield fine(_PROMETHEUS, "reached; no engine serves yet that it could know")
+        return
+    lacking = [pod for pod in engines if not _is_known(metrics, pod)]
+    yield from (_lacking(metrics, pod) for pod in lacking)
+    if not lacking:
+        yield fine(
+            _PROMETHEUS, f"has samples of all {len(engines)} engine pods with the labels that it needs"
+        )
+    known = [pod for pod in engines if pod not in lacking]
+    yield from _slow(metrics, known)
+    yield from _twice(metrics, known)
+    yield from _plugin(metrics, [pod for pod in known if pod.live])
+
+
+def _is_known(metrics: Metrics, pod: EnginePod) -> bool:
+    return any(
+        (target.namespace, target.pod, target.model) == (pod.namespace, pod.name, pod.model)
+        for target in metrics.targets
+    )
+
+
+def _lacking(metrics: Metrics, pod: EnginePod) -> Finding:
+    name = f"{pod.namespace}/{pod.name}"
+    if any((target.namespace, target.pod) == (pod.namespace, pod.name) for target in metrics.targets):
+        message = f"the series of {name} lack the label outrider_dev_model={pod.model}"
+    elif any(not (target.namespace and target.pod) for target in metrics.targets):
+        message = f"no series says that it is of {name}; some have no label namespace or pod"
+    else:
+        message = f"there are no series of {name}"
+    return bad(_PROMETHEUS, message, f"scrape engine pods with these labels: {_PAGE}")
+
+
+def _slow(metrics: Metrics, pods: list[EnginePod]) -> Iterator[Finding]:
+    counts = [metrics.samples_per_minute.get((pod.namespace, pod.name), 0.0) for pod in pods]
+    if counts and min(counts) < _FEWEST_SAMPLES:
+        message = f"{min(counts):.0f} samples of an engine in the last minute"
+        yield warning(_PROMETHEUS, message, f"scrape every 5 to 15 s, or wait if it just started: {_PAGE}")
+
+
+def _twice(metrics: Metrics, pods: list[EnginePod]) -> Iterator[Finding]:
+    for pod in pods:
+        jobs = {
+            each.job for each in metrics.targets if (each.namespace, each.pod) == (pod.namespace, pod.name)
+        }
+        if len(jobs) > 1:
+            message = f"{pod.namespace}/{pod.name} is scraped by {len(jobs)} jobs: {', '.join(sorted(jobs))}"
+            yield warning(_PROMETHEUS, message, "leave one of them; the operator takes the newest sample")
+
+
+def _plugin(metrics: Metrics, pods: list[EnginePod]) -> Iterator[Finding]:
+    bare = [pod for pod in pods if (pod.namespace, pod.name) not in metrics.live_tuning]
+    held = [pod for pod in pods if metrics.live_tuning.get((pod.namespace, pod.name)) is False]
+    for pod in bare:
+        action = "use an image with the plugin, or tuning.actuation: Rollout"
+        yield warning(_PLUGIN, f"{pod.namespace}/{pod.name} shows none: its table cannot change live", action)
+    for pod in held:
+        action = f"outrider status {pod.model} -n {pod.namespace}: ActuationConverged says why"
+        yield bad(_PLUGIN, f"{pod.namespace}/{pod.name} says that its table cannot be changed", action)
+    if pods and not bare and not held:
+        yield fine(_PLUGIN, f"all {len(pods)} engine pods can change their table live")

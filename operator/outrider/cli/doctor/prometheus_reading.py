@@ -1,0 +1,100 @@
+"""Asks the operator's Prometheus what it has of engines: through the API server, or by its address."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urlsplit
+
+import httpx
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from outrider.cli.doctor.evidence import Metrics, Target
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import Unavailable
+from outrider.telemetry import names
+
+_IN_CLUSTER = re.compile(r"(?P<service>[a-z0-9-]+)\.(?P<namespace>[a-z0-9-]+)(\.svc(\.cluster\.local)?)?\.?")
+_QUERY = "/api/v1/query"
+_TIMEOUT_SECONDS = 10.0
+
+_TARGETS = f"count by (namespace, pod, outrider_dev_model, job) ({names.GENERATED_TOKENS})"
+_SAMPLES = f"min by (namespace, pod) (count_over_time({names.GENERATED_TOKENS}[1m]))"
+_LIVE = "min by (namespace, pod) (outrider:live_tuning)"
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    metric: Mapping[str, str]
+    value: tuple[float, str]
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    result: tuple[_Row, ...]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    data: _Data
+
+
+async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
+    """What it has of engines now.
+
+    Raises:
+        ClusterError: no right to ask through the API server, or no answer.
+    """
+    targets = await _ask(cluster, url, _TARGETS)
+    samples = await _ask(cluster, url, _SAMPLES)
+    live = await _ask(cluster, url, _LIVE)
+    return Metrics(
+        targets=frozenset(_target(row.metric) for row in targets),
+        samples_per_minute={_pod(row.metric): float(row.value[1]) for row in samples},
+        live_tuning={_pod(row.metric): float(row.value[1]) > 0 for row in live},
+    )
+
+
+def _target(metric: Mapping[str, str]) -> Target:
+    namespace, pod = _pod(metric)
+    return Target(namespace, pod, metric.get("outrider_dev_model", ""), metric.get("job", ""))
+
+
+def _pod(metric: Mapping[str, str]) -> tuple[str, str]:
+    return metric.get("namespace", ""), metric.get("pod", "")
+
+
+async def _ask(cluster: ClusterClient, url: str, query: str) -> tuple[_Row, ...]:
+    parts = urlsplit(url)
+    service = _IN_CLUSTER.fullmatch(parts.hostname or "")
+    if service is None:
+        answer = await _ask_directly(url, query)
+    else:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        name = f"{parts.scheme}:{service['service']}:{port}"
+        path = _path(parts)
+        answer = await cluster.get_through(service["namespace"], name, path, {"query": query})
+    try:
+        return _Answer.model_validate(answer).data.result
+    except ValidationError as error:
+        raise Unavailable(f"no answer of a Prometheus: {error.errors()[0]['msg']}") from error
+
+
+def _path(parts: SplitResult) -> str:
+    return parts.path.rstrip("/") + _QUERY
+
+
+async def _ask_directly(url: str, query: str) -> Mapping[str, object]:
+    """From this machine, which may see another network than the operator does."""
+    try:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http:
+            response = await http.get(url.rstrip("/") + _QUERY, params={"query": query})
+            response.raise_for_status()
+            found: Mapping[str, object] = response.json()
+    except (httpx.HTTPError, json.JSONDecodeError) as error:
+        raise Unavailable(f"asked from this machine: {error}") from error
+    return found

@@ -1,0 +1,270 @@
+"""Looks at a cluster with the caller's rights. What may not be looked at stays unseen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from outrider.api.complaint import first_complaint
+from outrider.api.methods import Method
+from outrider.api.speculation import Actuation
+from outrider.cli.cluster_access import Access, access
+from outrider.cli.doctor.evidence import (
+    EnginePod,
+    Evidence,
+    Metrics,
+    NodeClock,
+    Operator,
+    Right,
+    Silent,
+    Unseen,
+)
+from outrider.cli.doctor.prometheus_reading import read_metrics
+from outrider.cli.doctor.rights import OF_THE_CALLER, OF_THE_OPERATOR
+from outrider.cli.options import variable
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError, NotFound, Unavailable
+from outrider.cluster.installation import Installation
+from outrider.cluster.lease import LEASE_NAME
+from outrider.cluster.resources import (
+    ACCESS_REVIEWS,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    MODELS,
+    NODES,
+    OWN_ACCESS_REVIEWS,
+    PODS,
+    JsonObject,
+    Resource,
+)
+from outrider.controller.settings import MetricsSourceKind, Settings
+from outrider.plan.names import MODEL_LABEL
+
+_OPERATORS = "app.kubernetes.io/name=outrider,app.kubernetes.io/component=operator"
+_NODE_LEASES = "kube-node-lease"
+_MOST_NAMESPACES = 5
+"""That are asked about; the roles of a release are alike in all that it watches."""
+_LISTS = ("watch_namespaces", "engine_images", "engine_image_pull_secrets")
+
+SeenT = TypeVar("SeenT")
+
+
+async def look_at_cluster(namespace: str | None) -> Evidence:
+    """See `look_at`; namespace: None for that of the context.
+
+    Raises:
+        CannotRead: there is no cluster to ask, or it does not answer.
+    """
+    async with access(namespace) as there:
+        return await look_at(there)
+
+
+async def look_at(there: Access) -> Evidence:
+    """Every part, one after the other.
+
+    Raises:
+        ClusterError: the API server does not answer.
+    """
+    cluster = there.cluster
+    operators = await _seen(_operators(cluster))
+    first = operators[0] if isinstance(operators, tuple) and operators else None
+    return Evidence(
+        crd=await _seen(cluster.get_of_cluster(DEFINITIONS, f"{MODELS.plural}.{MODELS.group}")),
+        operators=operators,
+        reigns=await _seen(_reigns(cluster)),
+        missing_of_caller=await _seen(_missing(cluster, OF_THE_CALLER, there.namespace, account=None)),
+        missing_of_operator=await _seen(_missing_of(cluster, first)),
+        metrics=await _seen(_metrics(cluster, first)),
+        engines=await _seen(_engines(cluster)),
+        offered=await _seen(_offered(cluster)),
+        wanted=await _seen(_wanted(cluster)),
+        clocks=await _seen(_clocks(cluster)),
+        # Last: a look may take seconds, and what was written meanwhile is not from the future.
+        now=datetime.now(UTC),
+    )
+
+
+class CannotLook(Exception):
+    """A part cannot be looked at; the message says why."""
+
+
+async def _seen(part: Awaitable[SeenT]) -> SeenT | Unseen:
+    """A part, or why it was refused."""
+    try:
+        return await part
+    except Unavailable:
+        raise
+    except ClusterError as error:
+        return Unseen(error.message)
+    except CannotLook as error:
+        return Unseen(str(error))
+
+
+async def _operators(cluster: ClusterClient) -> tuple[Operator, ...]:
+    found, _ = await cluster.list_all(DEPLOYMENTS, None, labels=_OPERATORS)
+    return tuple(_operator(raw) for raw in found)
+
+
+def _operator(raw: JsonObject) -> Operator:
+    metadata, spec = raw["metadata"], raw["spec"]
+    return Operator(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        version=metadata.get("labels", {}).get("app.kubernetes.io/version", "unknown"),
+        ready=(raw.get("status") or {}).get("readyReplicas", 0),
+        wanted=spec.get("replicas", 1),
+        settings=_settings(spec["template"]["spec"]["containers"][0].get("env") or ()),
+    )
+
+
+def _settings(variables: tuple[Mapping[str, str], ...]) -> Settings | Unseen:
+    """As the operator reads them: lists are parted by spaces."""
+    given = {each["name"]: each["value"] for each in variables if "value" in each}
+    names = {name: given[variable(name)] for name in Settings.model_fields if variable(name) in given}
+    parsed = {name: text.split() if name in _LISTS else text for name, text in names.items()}
+    try:
+        return Settings.model_validate(parsed)
+    except ValidationError as error:
+        return Unseen(first_complaint(error, whole="settings"))
+
+
+async def _reigns(cluster: ClusterClient) -> tuple[Installation, ...]:
+    found, _ = await cluster.list_all(LEASES, None, fields=f"metadata.name={LEASE_NAME}")
+    read = (Installation.read(raw) for raw in found)
+    return tuple(reign for reign in read if reign is not None)
+
+
+async def _missing_of(cluster: ClusterClient, operator: Operator | None) -> Mapping[str, tuple[Right, ...]]:
+    if operator is None or isinstance(operator.settings, Unseen):
+        raise CannotLook("no operator was seen whose account could be asked about")
+    account = f"system:serviceaccount:{operator.namespace}:{operator.settings.service_account}"
+    namespaces = operator.settings.watch_namespaces[:_MOST_NAMESPACES] or ("",)
+    missing = [await _missing(cluster, OF_THE_OPERATOR, each, account=account) for each in namespaces]
+    return dict(zip(namespaces, missing, strict=True))
+
+
+async def _missing(
+    cluster: ClusterClient, rights: tuple[Right, ...], namespace: str, *, account: str | None
+) -> tuple[Right, ...]:
+    """Those that are not granted. account: None for the caller's own."""
+    asked = (_may(cluster, right, namespace, account) for right in rights)
+    allowed = await asyncio.gather(*asked)
+    return tuple(right for right, may in zip(rights, allowed, strict=True) if not may)
+
+
+async def _may(cluster: ClusterClient, right: Right, namespace: str, account: str | None) -> bool:
+    review: Resource = OWN_ACCESS_REVIEWS if account is None else ACCESS_REVIEWS
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": right.verb,
+        "namespace": namespace,
+    }
+    subject = {} if account is None else {"user": account, "groups": _groups(account)}
+    answer = await cluster.ask(
+        review,
+        {
+            "apiVersion": review.api_version,
+            "kind": review.kind,
+            "spec": {"resourceAttributes": attributes, **subject},
+        },
+    )
+    return (answer.get("status") or {}).get("allowed") is True
+
+
+def _groups(account: str) -> list[str]:
+    namespace = account.split(":")[2]
+    return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+
+
+async def _metrics(cluster: ClusterClient, operator: Operator | None) -> Metrics | Silent | None:
+    if operator is None or isinstance(operator.settings, Unseen):
+        raise CannotLook("no operator was seen that says which Prometheus it asks")
+    if operator.settings.metrics_source is MetricsSourceKind.POD_SCRAPE:
+        return None
+    url = operator.settings.prometheus_url
+    try:
+        return await read_metrics(cluster, url)
+    except (NotFound, Unavailable) as error:
+        return Silent(f"{url} is not reached: {error.message}")
+
+
+async def _engines(cluster: ClusterClient) -> tuple[EnginePod, ...]:
+    models, _ = await cluster.list_all(MODELS, None)
+    live = {(raw["metadata"]["namespace"], raw["metadata"]["name"]) for raw in models if _is_live(raw)}
+    found, _ = await cluster.list_all(PODS, None, labels=MODEL_LABEL)
+    return tuple(_engine(raw["metadata"], live) for raw in found if _is_ready(raw))
+
+
+def _engine(metadata: JsonObject, live: Collection[tuple[str, str]]) -> EnginePod:
+    namespace, model = metadata["namespace"], metadata["labels"][MODEL_LABEL]
+    return EnginePod(namespace, metadata["name"], model, (namespace, model) in live)
+
+
+def _is_live(model: JsonObject) -> bool:
+    """Of any version of the spec: engines with a drafter, whose table is not changed by restarts."""
+    speculation = (model.get("spec") or {}).get("speculation") or {}
+    actuation = (speculation.get("tuning") or {}).get("actuation", Actuation.LIVE)
+    return speculation.get("method") != Method.NONE and actuation == Actuation.LIVE
+
+
+def _is_ready(pod: JsonObject) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+async def _offered(cluster: ClusterClient) -> Mapping[str, int]:
+    found, _ = await cluster.list_all(NODES, None)
+    offered: Counter[str] = Counter()
+    for node in found:
+        offered.update(_extended((node.get("status") or {}).get("allocatable") or {}))
+    return dict(sorted(offered.items()))
+
+
+async def _wanted(cluster: ClusterClient) -> Mapping[str, int]:
+    found, _ = await cluster.list_all(DEPLOYMENTS, None, labels=MODEL_LABEL)
+    wanted: Counter[str] = Counter()
+    for deployment in found:
+        spec = deployment["spec"]
+        for container in spec["template"]["spec"]["containers"]:
+            limits = _extended((container.get("resources") or {}).get("limits") or {})
+            wanted.update({name: count * spec.get("replicas", 1) for name, count in limits.items()})
+    return dict(sorted(wanted.items()))
+
+
+def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
+    """What devices bring: names with a vendor's domain, whole numbers; those of Kubernetes have none."""
+    return {
+        name: int(text)
+        for name, text in quantities.items()
+        if "/" in name and str(text).isdecimal() and int(text)
+    }
+
+
+async def _clocks(cluster: ClusterClient) -> tuple[NodeClock, ...]:
+    found, _ = await cluster.list_all(LEASES, _NODE_LEASES)
+    return tuple(clock for raw in found if (clock := _clock(raw)) is not None)
+
+
+def _clock(lease: JsonObject) -> NodeClock | None:
+    """None where nothing tells when the API server took the renewal."""
+    renewed = (lease.get("spec") or {}).get("renewTime")
+    written = [entry["time"] for entry in lease["metadata"].get("managedFields") or () if _renews(entry)]
+    if not written or not renewed:
+        return None
+    name = lease["metadata"]["name"]
+    return NodeClock(name, datetime.fromisoformat(renewed), max(map(datetime.fromisoformat, written)))
+
+
+def _renews(entry: JsonObject) -> bool:
+    """Whether this writer owns the time: others may have written something else since."""
+    spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
+    return "f:renewTime" in spec and "time" in entry

@@ -1,0 +1,49 @@
+"""The way of clients on this machine to a model's Service."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from outrider.cli.cluster_access import CannotRead
+from outrider.cli.subprocesses import running
+from outrider.plan.names import SERVICE_PORT
+
+_FORWARDS = re.compile(rb"Forwarding from (127\.0\.0\.1:\d+)")
+_BEGIN_SECONDS = 20.0
+
+
+@asynccontextmanager
+async def url_of(namespace: str, name: str, given: str | None) -> AsyncIterator[str]:
+    """The URL given, or one on this machine that leads to one pod of the Service while the block runs.
+
+    Raises:
+        CannotRead: no kubectl, no right to forward ports, or no pod that serves.
+    """
+    if given is not None:
+        yield given.rstrip("/").removesuffix("/v1")
+        return
+    if shutil.which("kubectl") is None:
+        raise CannotRead("there is no kubectl, which forwards a port to the model; or give --url.")
+    command = ("kubectl", "port-forward", "--address", "127.0.0.1", "-n", namespace)
+    async with running((*command, f"service/{name}", f":{SERVICE_PORT}")) as forward:
+        assert forward.stdout is not None
+        assert forward.stderr is not None
+        try:
+            line = await asyncio.wait_for(forward.stdout.readline(), _BEGIN_SECONDS)
+        except TimeoutError as error:
+            raise CannotRead("kubectl port-forward says nothing; or give --url.") from error
+        found = _FORWARDS.search(line)
+        if found is None:
+            why = (await forward.stderr.read()).decode(errors="replace").strip()
+            raise CannotRead(f"kubectl port-forward: {why or 'it ended'}; or give --url.")
+        # It tells of every connection, and would wait for a reader once a pipe is full.
+        readers = [asyncio.create_task(stream.read()) for stream in (forward.stdout, forward.stderr)]
+        try:
+            yield f"http://{found[1].decode()}"
+        finally:
+            for reader in readers:
+                reader.cancel()

@@ -1,0 +1,152 @@
+"""Holds another table on a live model for some minutes, by the annotations of an override.
+
+An override has an end. So if this process is killed and its machine with it, the tuner rules again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
+from outrider.api.conditions import rfc3339
+from outrider.api.reasons import ConditionType, TuningReason
+from outrider.api.resource import Metadata
+from outrider.api.schedule import Schedule
+from outrider.api.status import Status
+from outrider.cli.cluster_access import CannotRead, told
+from outrider.cli.model_reader import no_such_model
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError
+from outrider.cluster.resources import MODELS
+
+_LONGEST_WAIT_SECONDS = 90.0
+_LOOK_SECONDS = 0.5
+
+
+async def _rest() -> None:
+    await asyncio.sleep(_LOOK_SECONDS)
+
+
+class Hold:
+    """The override of one command. Set and taken back by it alone."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        namespace: str,
+        name: str,
+        *,
+        rest: Callable[[], Awaitable[None]] = _rest,
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._name = name
+        self._rest = rest
+        self._until: str | None = None
+
+    async def set(self, table: Schedule | None, *, seconds: float) -> None:
+        """Return once every pod has this table; None: what would be in force without this command.
+
+        seconds: how long it is held at most.
+
+        Raises:
+            CannotRead: the operator refuses it, or does not carry it out.
+            ClusterError: the API server does.
+        """
+        if table is None:
+            await self.take_back()
+            await self._wait("the table of before", lambda status: _reason(status) != TuningReason.OVERRIDDEN)
+            return
+        until = rfc3339(datetime.now(UTC) + timedelta(seconds=seconds))
+        self._until = until
+        await self._annotate({OVERRIDE: str(table), OVERRIDE_UNTIL: until})
+        await self._wait(f"the table {table}", lambda status: _is_held(status, table))
+
+    async def holds(self, table: Schedule | None) -> bool:
+        """Whether it is still so, such as at the end of a measurement.
+
+        Raises:
+            ClusterError: the API server did not answer.
+        """
+        metadata, status = await self._read()
+        if table is None:
+            return _reason(status) != TuningReason.OVERRIDDEN
+        return metadata.annotations.get(OVERRIDE_UNTIL) == self._until and _is_held(status, table)
+
+    async def take_back(self) -> None:
+        """Remove the override, if it is still that of this command.
+
+        Raises:
+            ClusterError: the API server did not answer; the override ends by itself.
+        """
+        if self._until is None:
+            return
+        metadata, _ = await self._read()
+        if metadata.annotations.get(OVERRIDE_UNTIL) == self._until:
+            await self._annotate({OVERRIDE: None, OVERRIDE_UNTIL: None})
+        self._until = None
+
+    @property
+    def until(self) -> str | None:
+        """When the override that is set ends by itself; None: none is."""
+        return self._until
+
+    async def _annotate(self, annotations: dict[str, str | None]) -> None:
+        await self._cluster.annotate(MODELS, self._namespace, self._name, annotations)
+
+    async def _read(self) -> tuple[Metadata, Status]:
+        raw = await self._cluster.get(MODELS, self._namespace, self._name)
+        if raw is None:
+            raise no_such_model(self._namespace, self._name)
+        return Metadata.model_validate(raw["metadata"]), Status.model_validate(raw.get("status") or {})
+
+    async def _wait(self, what: str, holds: Callable[[Status], bool]) -> None:
+        deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+        while True:
+            _, status = await self._read()
+            said = status.condition(ConditionType.TUNING_ACTIVE)
+            if said is not None and said.reason == TuningReason.ANNOTATION_REFUSED:
+                raise CannotRead(said.message)
+            if holds(status) and _has_converged(status):
+                return
+            if time.monotonic() > deadline:
+                raise CannotRead(
+                    f"the operator did not bring {what} to every pod within {_LONGEST_WAIT_SECONDS:.0f} s; "
+                    f"`outrider status {self._name} -n {self._namespace}` says why."
+                )
+            await self._rest()
+
+
+def _is_held(status: Status, table: Schedule) -> bool:
+    in_force = None if status.speculation is None else status.speculation.table
+    return _reason(status) == TuningReason.OVERRIDDEN and in_force == str(table)
+
+
+def _reason(status: Status) -> str | None:
+    said = status.condition(ConditionType.TUNING_ACTIVE)
+    return None if said is None else said.reason
+
+
+def _has_converged(status: Status) -> bool:
+    said = status.condition(ConditionType.ACTUATION_CONVERGED)
+    return said is not None and said.status == "True"
+
+
+@asynccontextmanager
+async def holding(
+    cluster: ClusterClient, namespace: str, name: str, tell: Callable[[str], None]
+) -> AsyncIterator[Hold]:
+    """A hold that is taken back, however the block ends. tell: gets a line where that does not succeed."""
+    hold = Hold(cluster, namespace, name)
+    try:
+        yield hold
+    finally:
+        try:
+            await hold.take_back()
+        except (ClusterError, CannotRead) as error:
+            why = told(error) if isinstance(error, ClusterError) else error
+            tell(f"the override was not removed and ends by itself at {hold.until}: {why}")

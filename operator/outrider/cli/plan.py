@@ -1,0 +1,147 @@
+"""``outrider plan``: will it fit, what to expect, what does it cost; and a manifest to start with."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from outrider.api.methods import Method
+from outrider.cli.plan_parts import CannotPlan, Options
+from outrider.cli.plan_question import asked
+from outrider.cli.plan_text import json_of, text_of_forecast, verdict_of
+from outrider.sizing.architecture import Precision
+from outrider.sizing.forecast import Forecast, forecast
+from outrider.sizing.manifest import text_of
+from outrider.sizing.memory import Verdict
+from outrider.sizing.tasks import Task
+
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
+
+_MOST_GPUS = 64
+_MOST_STREAMS = 65_536
+_MOST_TOKENS = 100_000_000
+
+
+def _names(choices: type[StrEnum]) -> str:
+    return ", ".join(choices)
+
+
+def plan(
+    file: Annotated[Path | None, typer.Argument(help="A SpeculativeModel. Or use --model.")] = None,
+    model: Annotated[str | None, typer.Option(help="Name of a model, or its config.json.")] = None,
+    config: Annotated[Path | None, typer.Option(help="config.json of a model that is not known.")] = None,
+    method: Annotated[str | None, typer.Option(help="How to draft. Default: as the drafter is.")] = None,
+    drafter: Annotated[str | None, typer.Option(help="Name of a drafter, or its config.json.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help=f"{_names(Precision)}. Default: as the model's name says.")
+    ] = None,
+    gpu: Annotated[str | None, typer.Option(help="Such as H100, H100-PCIe, H200, A100-80GB, L40S.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs of one replica. Default: 1, or the file's.")] = None,
+    gpu_memory: Annotated[float | None, typer.Option(help="GB (1e9 bytes) of one GPU.")] = None,
+    gpu_bandwidth: Annotated[float | None, typer.Option(help="TB/s of its memory.")] = None,
+    gpu_tflops: Annotated[float | None, typer.Option(help="TFLOPS, dense, 16 bits.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help=f"{_names(Task)}. Default: chat. With a file: propose anew.")
+    ] = None,
+    acceptance: Annotated[
+        float | None, typer.Option(help="Of every drafted position. Default: the task's.")
+    ] = None,
+    streams: Annotated[int | None, typer.Option(help="Requests at once. Default: 8.")] = None,
+    context: Annotated[
+        int | None, typer.Option(help="Tokens of a request with its answer. Default: the file's, or 4096.")
+    ] = None,
+    answer_tokens: Annotated[int | None, typer.Option(help="Mean length of an answer.")] = None,
+    price_per_hour: Annotated[float | None, typer.Option(help="Dollars per GPU.")] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="Measured throughputs instead of the formula; as for simulate.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Which of them.")] = None,
+    manifest: Annotated[bool, typer.Option("--manifest", help="Print nothing but the manifest.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Before a launch: memory, speed, money, and a manifest to start with. Needs no cluster.
+
+    Exit code 1: it does not fit. 2: bad input.
+    """
+    for option, number, most in (
+        ("--gpus", gpus, _MOST_GPUS),
+        ("--streams", streams, _MOST_STREAMS),
+        ("--context", context, _MOST_TOKENS),
+        ("--answer-tokens", answer_tokens, _MOST_TOKENS),
+    ):
+        if number is not None and not 1 <= number <= most:
+            raise _refused(f"{option} is {number}, must be from 1 to {most}")
+    for name, value in (
+        ("--gpu-memory", gpu_memory),
+        ("--gpu-bandwidth", gpu_bandwidth),
+        ("--gpu-tflops", gpu_tflops),
+        ("--price-per-hour", price_per_hour),
+    ):
+        if value is not None and not (0.0 < value < math.inf):
+            raise _refused(f"{name} is {value:g}, must be above 0")
+    if acceptance is not None and not 0.0 <= acceptance < 1.0:
+        raise _refused(f"--acceptance is {acceptance:g}, must be from 0 to below 1")
+    options = Options(
+        file=file,
+        model=model,
+        config=config,
+        method=_one_of(Method, "--method", method),
+        drafter=drafter,
+        weights=_one_of(Precision, "--weights", weights),
+        gpu=gpu,
+        gpus=gpus,
+        gpu_memory=gpu_memory,
+        gpu_bandwidth=gpu_bandwidth,
+        gpu_tflops=gpu_tflops,
+        task=_one_of(Task, "--task", task),
+        acceptance=acceptance,
+        streams=streams,
+        context=context,
+        answer_tokens=answer_tokens,
+        price_per_hour=price_per_hour,
+        tables=tables,
+        table=table,
+    )
+    try:
+        wanted = asked(options)
+        answer = forecast(wanted.question)
+        made = wanted.manifest(answer)
+    except (CannotPlan, ValueError) as error:
+        raise _refused(str(error)) from error
+    text = None if made is None else text_of(made, answer.proposal)
+    if as_json:
+        typer.echo(json_of(wanted.question, answer, made))
+    elif manifest and text is not None:
+        typer.echo(text, nl=False)
+    elif manifest:
+        typer.echo(f"Error: {_no_manifest(answer)}", err=True)
+        raise typer.Exit(1 if answer.memory.verdict is Verdict.TOO_LARGE else 2)
+    else:
+        typer.echo(text_of_forecast(wanted.question, answer, text))
+    if answer.memory.verdict is Verdict.TOO_LARGE:
+        raise typer.Exit(1)
+
+
+def _no_manifest(answer: Forecast) -> str:
+    if answer.memory.verdict is Verdict.TOO_LARGE:
+        return verdict_of(answer)
+    return "--manifest: the file is judged as it is; add --task to have one proposed"
+
+
+def _one_of(choices: type[ChoiceT], option: str, text: str | None) -> ChoiceT | None:
+    if text is None:
+        return None
+    try:
+        return choices(text.lower())
+    except ValueError as error:
+        raise _refused(f"{option} is {text!r}, must be one of {_names(choices)}") from error
+
+
+def _refused(complaint: str) -> typer.Exit:
+    """One plain line."""
+    typer.echo(f"Error: {' '.join(complaint.split())}", err=True)
+    return typer.Exit(2)

@@ -1,0 +1,237 @@
+"""The parts of what ``outrider plan`` is asked: model, drafter, GPU and table, looked up or read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from outrider.api.methods import Method
+from outrider.api.spec import Spec
+from outrider.simulate.engines.table import ThroughputTable
+from outrider.simulate.engines.tables_file import TableError, read_tables, select
+from outrider.sizing.architecture import Architecture, Precision
+from outrider.sizing.drafters import (
+    DraftingModel,
+    draft_model,
+    eagle_head,
+    prediction_layer,
+    without_weights,
+)
+from outrider.sizing.gpus import GPUS, Gpu, gpu_named, gpu_of_product
+from outrider.sizing.hf_config import ConfigError, read_config
+from outrider.sizing.models import KNOWN_MODELS, known_model, precision_in, same_model
+from outrider.sizing.sources import Evidence, Source
+from outrider.sizing.tasks import Task
+
+_METHODS = (Method.NONE, Method.DRAFT_MODEL, Method.EAGLE, Method.EAGLE3, Method.MTP, Method.NGRAM)
+_PLACEHOLDER = "hf://ORGANISATION/"
+_LARGEST_FILE = 10_000_000
+
+
+class CannotPlan(Exception):
+    """Bad input; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """As given on the command line; None: not given."""
+
+    file: Path | None = None
+    model: str | None = None
+    config: Path | None = None
+    method: Method | None = None
+    drafter: str | None = None
+    weights: Precision | None = None
+    gpu: str | None = None
+    gpus: int | None = None
+    gpu_memory: float | None = None  # GB
+    gpu_bandwidth: float | None = None  # TB/s
+    gpu_tflops: float | None = None
+    task: Task | None = None
+    acceptance: float | None = None
+    streams: int | None = None
+    context: int | None = None
+    answer_tokens: int | None = None
+    price_per_hour: float | None = None
+    tables: Path | None = None
+    table: str | None = None
+
+
+# Each raises CannotPlan where what was given cannot be used.
+
+
+def uri_of_model(options: Options, spec: Spec | None) -> str:
+    """Where the model lies, as a manifest writes it."""
+    if spec is not None:
+        return spec.model.uri
+    name = options.model
+    if name is None or _is_file(name):
+        path = Path(name) if name is not None else options.config
+        assert path is not None
+        return _PLACEHOLDER + (path.resolve().parent.name or "MODEL")
+    uri = _uri_of(name)
+    known = same_model(uri)
+    if options.weights is None or known is None or options.weights is known.architecture.precision:
+        return uri
+    # Other weights than those of that name: another checkpoint.
+    return f"{_PLACEHOLDER}{known.architecture.name}-{options.weights.upper()}"
+
+
+def _uri_of(name: str) -> str:
+    if "://" in name:
+        return name
+    if "/" in name:
+        return f"hf://{name}"
+    known = same_model(name)
+    if known is None or known.architecture.precision is not Precision.BF16:
+        return _PLACEHOLDER + name
+    return known.uri
+
+
+def target_of(options: Options, uri: str) -> tuple[Architecture, Source]:
+    """The model's dimensions, and where they were read."""
+    path = options.config or (Path(options.model) if options.model and _is_file(options.model) else None)
+    name = options.model if options.file is None and options.model else uri
+    found, where = _architecture(name if path is None else str(path), what="model", option="--config")
+    if path is not None and precision_in(uri) is not None and found.precision is Precision.BF16:
+        found = replace(found, precision=precision_in(uri) or found.precision)
+    found = replace(found, name=uri.rstrip("/").rsplit("/", 1)[-1])
+    if options.weights is not None:
+        found = replace(found, precision=options.weights)
+    return found, Source(f"model {found.name}", Evidence.READ, where)
+
+
+def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, str]:
+    """Dimensions of a model by its name, or out of the file of that name, and where they come from."""
+    if _is_file(name):
+        try:
+            return read_config(read_text(Path(name)), name=name), name
+        except ConfigError as error:
+            raise CannotPlan(str(error)) from error
+    known = known_model(name)
+    if known is None:
+        names = ", ".join(one.architecture.name for one in KNOWN_MODELS)
+        told = f"the dimensions of {what} {name} are not known; give its config.json with {option}"
+        raise CannotPlan(f"{told}, or one of: {names}")
+    return known.architecture, known.source
+
+
+def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, str | None]:
+    """How drafts are made, and the drafter's URI as a manifest writes it."""
+    if spec is not None:
+        drafter = spec.speculation.drafter
+        method, drafter_uri = spec.speculation.method, None if drafter is None else drafter.uri
+    else:
+        method, drafter_uri = _new_method(options, uri)
+    if method in (Method.EAGLE, Method.EAGLE3) and options.drafter is not None and _is_file(options.drafter):
+        raise CannotPlan(f"--drafter: the size of an {method} head follows from the model; give its name")
+    if method not in _METHODS:
+        raise CannotPlan(f"there is no formula for method {method}; there is for {', '.join(_METHODS)}")
+    return method, drafter_uri
+
+
+def _new_method(options: Options, uri: str) -> tuple[Method, str | None]:
+    known = same_model(uri)
+    published = None if known is None else known.drafter_uri
+    given = options.drafter
+    if given is None:
+        method = options.method or (Method.EAGLE3 if published is not None else Method.NGRAM)
+        if method is Method.DRAFT_MODEL:
+            raise CannotPlan("method draft_model needs a drafter; name it with --drafter")
+        heads = {Method.EAGLE3: published or f"{_PLACEHOLDER}DRAFTER", Method.EAGLE: f"{_PLACEHOLDER}DRAFTER"}
+        return method, heads.get(method)
+    method = options.method or (Method.EAGLE3 if "eagle3" in given.lower() else Method.DRAFT_MODEL)
+    if method in (Method.NONE, Method.NGRAM):
+        raise CannotPlan(f"--drafter: method {method} has no drafter; leave it out")
+    return method, f"{_PLACEHOLDER}DRAFTER" if _is_file(given) else _uri_of(given)
+
+
+def drafter_of(method: Method, target: Architecture, name: str | None) -> tuple[DraftingModel, str | None]:
+    """What drafts, and what is odd about it."""
+    if method in (Method.EAGLE, Method.EAGLE3):
+        return eagle_head(method, target), None
+    if method is Method.MTP:
+        return prediction_layer(target), None
+    if method is not Method.DRAFT_MODEL or name is None:
+        return without_weights(method), None
+    found, where = _architecture(name, what="drafter", option="--drafter")
+    warning = None
+    if found.vocabulary != target.vocabulary:
+        warning = (
+            f"the drafter has {found.vocabulary} tokens and the model {target.vocabulary}: "
+            "vLLM wants one vocabulary"
+        )
+    return draft_model(found, where), warning
+
+
+def gpu_of(options: Options, spec: Spec | None) -> Gpu:
+    """By name, by the manifest's node selector, or by its own numbers, which go before those of the table."""
+    found = _gpu_by_name(options, spec)
+    own = {
+        "memory_bytes": options.gpu_memory and options.gpu_memory * 1e9,
+        "bytes_per_second": options.gpu_bandwidth and options.gpu_bandwidth * 1e12,
+        "flops": options.gpu_tflops and options.gpu_tflops * 1e12,
+    }
+    given = {name: value for name, value in own.items() if value is not None}
+    if found is None and len(given) < len(own):
+        raise CannotPlan(
+            "say which GPU with --gpu, or its --gpu-memory, --gpu-bandwidth and --gpu-tflops; "
+            f"known are {', '.join(gpu.name for gpu in GPUS)}"
+        )
+    if found is None:
+        return Gpu("own", given["memory_bytes"], given["bytes_per_second"], given["flops"], None, "as given")
+    return Gpu(
+        found.name,
+        given.get("memory_bytes", found.memory_bytes),
+        given.get("bytes_per_second", found.bytes_per_second),
+        given.get("flops", found.flops),
+        None if "flops" in given else found.flops_8_bit,
+        f"as given, else {found.source}" if given else found.source,
+    )
+
+
+def _gpu_by_name(options: Options, spec: Spec | None) -> Gpu | None:
+    if options.gpu is not None:
+        found = gpu_named(options.gpu)
+        if found is None and None in (options.gpu_memory, options.gpu_bandwidth, options.gpu_tflops):
+            names = ", ".join(gpu.name for gpu in GPUS)
+            raise CannotPlan(
+                f"GPU {options.gpu} is not known; use one of {names}, "
+                "or give --gpu-memory, --gpu-bandwidth and --gpu-tflops"
+            )
+        return found
+    overlay = spec.pod_template.spec if spec is not None and spec.pod_template is not None else {}
+    selector = overlay.get("nodeSelector")
+    label = selector.get("nvidia.com/gpu.product") if isinstance(selector, dict) else None
+    return gpu_of_product(label) if isinstance(label, str) else None
+
+
+def measured_table(options: Options) -> ThroughputTable | None:
+    """The one that was named; None: none was."""
+    if options.tables is None:
+        if options.table is not None:
+            raise CannotPlan("--table names a table of a file; name the file with --tables")
+        return None
+    try:
+        chosen = select(read_tables(options.tables), options.table)
+    except TableError as error:
+        raise CannotPlan(str(error)) from error
+    if len(chosen) > 1:
+        raise CannotPlan(f"{options.tables} has {len(chosen)} tables; name one with --table")
+    if 0 not in chosen[0].candidates:
+        raise CannotPlan(f"table {chosen[0].name} has no column for K=0; measure it")
+    return chosen[0]
+
+
+def read_text(path: Path) -> str:
+    """Of a manifest or a config.json."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise CannotPlan(f"{path} is too large for a manifest or a config.json; name another file")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotPlan(f"{path} cannot be read: {error}; name another file") from error
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".json") or Path(name).is_file()

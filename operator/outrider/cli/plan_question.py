@@ -1,0 +1,152 @@
+"""What ``outrider plan`` is asked: out of options and a manifest, a question that the formulas can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from outrider.api.complaint import complaint
+from outrider.api.methods import Method
+from outrider.api.resource import KIND, SpeculativeModel
+from outrider.api.spec import Engine, Spec
+from outrider.cli.manifest_file import ManifestRefused, checked, raw_models
+from outrider.cli.plan_parts import (
+    CannotPlan,
+    Options,
+    drafter_of,
+    gpu_of,
+    measured_table,
+    method_of,
+    read_text,
+    target_of,
+    uri_of_model,
+)
+from outrider.plan.runtimes import RUNTIMES
+from outrider.sizing.forecast import Forecast, Question
+from outrider.sizing.manifest import new_manifest, with_proposal
+from outrider.sizing.memory import Load, Verdict
+from outrider.sizing.proposal import Proposal
+from outrider.sizing.sources import Evidence, Source
+from outrider.sizing.tasks import Task
+
+_CONTEXT = 4096
+_STREAMS = 8
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and what a manifest is made of besides its answer."""
+
+    question: Question
+    raw: Mapping[str, JsonValue] | None  # the file's manifest
+    uri: str
+    drafter_uri: str | None
+
+    def manifest(self, answer: Forecast) -> dict[str, JsonValue] | None:
+        """With what was proposed; None: the file is judged as it is, or nothing would start.
+
+        Raises:
+            CannotPlan: what was given does not go with the proposal.
+        """
+        if self.question.fixed is not None or answer.memory.verdict is Verdict.TOO_LARGE:
+            return None
+        made = self._new(answer) if self.raw is None else with_proposal(self.raw, answer.proposal)
+        try:
+            SpeculativeModel.model_validate(made)
+        except ValidationError as error:
+            raise CannotPlan(f"the manifest would be refused: {complaint(error, made)}") from error
+        return made
+
+    def _new(self, answer: Forecast) -> dict[str, JsonValue]:
+        question = self.question
+        return new_manifest(
+            answer.proposal,
+            uri=self.uri,
+            method=question.drafter.method,
+            drafter_uri=self.drafter_uri,
+            gpus=question.gpus,
+            max_length=question.load.context,
+        )
+
+
+def asked(options: Options) -> Asked:
+    """Everything that was given or can be known.
+
+    Raises:
+        CannotPlan: see there.
+    """
+    raw, spec = (None, None) if options.file is None else _read_manifest(options.file)
+    _check(options, spec)
+    uri = uri_of_model(options, spec)
+    target, target_source = target_of(options, uri)
+    method, drafter_uri = method_of(options, spec, uri)
+    drafter, warning = drafter_of(method, target, options.drafter or drafter_uri)
+    share, most = _of_engine(spec, drafter=drafter_uri is not None)
+    question = Question(
+        target=target,
+        drafter=drafter,
+        gpu=gpu_of(options, spec),
+        gpus=options.gpus or (1 if spec is None else spec.parallelism.tensor * spec.parallelism.pipeline),
+        memory_share=share,
+        max_num_seqs=most,
+        load=_load(options, spec),
+        task=options.task or Task.CHAT,
+        acceptance=options.acceptance,
+        answer_tokens=options.answer_tokens,
+        price_per_hour=options.price_per_hour,
+        measured=measured_table(options),
+        fixed=None if spec is None or options.task is not None else _as_written(spec, options.file),
+        sources=(target_source, *((drafter.source,) if method is not Method.NONE else ())),
+        warnings=() if warning is None else (warning,),
+    )
+    return Asked(question, raw, uri, drafter_uri)
+
+
+def _check(options: Options, spec: Spec | None) -> None:
+    if spec is None:
+        if options.model is None and options.config is None:
+            raise CannotPlan("name a manifest, or a model with --model and a GPU with --gpu")
+        return
+    if options.model is not None or options.method is not None:
+        raise CannotPlan("a manifest says its model and method itself; leave out --model and --method")
+    method = spec.speculation.method
+    if options.task is not None and not spec.live and method is not Method.NONE:
+        raise CannotPlan(f"--task: {method} keeps one K here; leave --task out to judge the file as it is")
+
+
+def _load(options: Options, spec: Spec | None) -> Load:
+    written = None if spec is None else spec.model.max_length
+    return Load(options.streams or _STREAMS, options.context or written or _CONTEXT)
+
+
+def _read_manifest(path: Path) -> tuple[Mapping[str, JsonValue], Spec]:
+    try:
+        found = raw_models(read_text(path), str(path))
+        if not found:
+            raise CannotPlan(f"{path} holds no {KIND}; name a file that does, or use --model")
+        if len(found) > 1:
+            raise CannotPlan(f"{path} holds {len(found)} objects of kind {KIND}; name a file with one")
+        return found[0], checked(found[0], str(path)).spec
+    except ManifestRefused as error:
+        raise CannotPlan(str(error)) from error
+
+
+def _of_engine(spec: Spec | None, *, drafter: bool) -> tuple[float, int]:
+    """Share of the GPU's memory that the engine takes, and its largest batch. drafter: one is loaded."""
+    engine = Engine() if spec is None else spec.engine
+    runtime, arguments = RUNTIMES[engine.runtime], engine.args
+    try:
+        return runtime.gpu_memory_share(arguments, drafter=drafter), runtime.max_num_seqs(arguments)
+    except ValueError as error:
+        raise CannotPlan(str(error)) from error
+
+
+def _as_written(spec: Spec, path: Path | None) -> Proposal:
+    return Proposal(
+        spec.candidates(),
+        spec.static_schedule(),
+        (Source("K, candidates, table", Evidence.READ, str(path)),),
+    )

@@ -1,0 +1,185 @@
+"""What ``outrider plan`` prints: a forecast as text of 80 columns, or as JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from textwrap import wrap
+
+from pydantic import JsonValue
+
+from outrider.api.methods import Method
+from outrider.sizing.forecast import Expectation, Forecast, Question
+from outrider.sizing.memory import Verdict
+from outrider.sizing.sources import Evidence
+
+_WIDTH = 80
+_GB = 1e9
+
+
+def text_of_forecast(question: Question, answer: Forecast, manifest: str | None) -> str:
+    """Everything, one section after another. ``*``: rests on something that is assumed."""
+    parts = [_head(question), *_memory(question, answer)]
+    if question.drafter.method is not Method.NONE:
+        parts += ["", *_tokens(question, answer)]
+    if answer.rows:
+        parts += ["", *_speeds(question, answer)]
+    if answer.warnings:
+        parts += ["", *(line for text in answer.warnings for line in _wrapped(f"Note: {text}", "  "))]
+    if manifest is not None:
+        parts += ["", "A manifest to start with", manifest.rstrip()]
+    elif question.fixed is not None:
+        parts += ["", "The file's own table. --task TASK proposes another."]
+    parts += ["", "Where the numbers come from (* rests on an assumption)"]
+    for word in Evidence:
+        told = [f"{s.what}: {s.where}" for s in answer.sources if s.evidence is word]
+        parts += [line for text in told for line in _wrapped(f"  {word:9} {text}", " " * 12)]
+    return "\n".join(parts)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _head(question: Question) -> str:
+    target, load = question.target, question.load
+    streams = "stream" if load.streams == 1 else "streams"
+    drafting = (
+        "no drafter" if question.drafter.method is Method.NONE else f"drafts by {question.drafter.name}"
+    )
+    title = f"{target.name} ({target.precision}), {drafting}, on {question.gpus} x {question.gpu.name}"
+    rest = f"{question.task}, {load.streams} {streams} of {load.context} tokens"
+    return "\n".join([*_wrapped(title, "  "), rest, ""])
+
+
+def _memory(question: Question, answer: Forecast) -> Iterator[str]:
+    held = answer.memory
+    yield "Memory of each GPU in GB (1e9 bytes), formula"
+    size = f"{question.target.parameters / 1e9:.1f} billion, {question.target.precision}"
+    for name, amount, note in (
+        ("weights", held.weights, size),
+        ("drafter", held.drafter, question.drafter.name),
+        ("KV cache", held.cache, f"{held.cache_per_token / 1e3:.0f} kB per token"),
+        ("graphs*", held.graphs, f"{len(answer.proposal.candidates)} values of K"),
+        ("runtime*", held.runtime, ""),
+    ):
+        yield f"  {name:10}{amount / _GB:8.1f}   {note}".rstrip()
+    limit = f"of {held.available / _GB:.1f}: {100 * question.memory_share:.0f} % of {question.gpu.name}"
+    yield f"  {'needed':10}{held.needed / _GB:8.1f}   {limit}"
+    yield f"  {verdict_of(answer)}"
+
+
+def verdict_of(answer: Forecast) -> str:
+    """Whether it fits, in a line."""
+    held = answer.memory
+    room, load = held.streams_with_room, held.load
+    if held.verdict is Verdict.TOO_LARGE:
+        told = f"does not fit: no room for one request of {load.context} tokens"
+        return told if answer.enough_gpus is None else f"{told}; try --gpus {answer.enough_gpus}"
+    if held.verdict is Verdict.CROWDED:
+        return f"crowded: the cache has room for {room} of {load.streams} streams; others wait"
+    return f"fits: the cache has room for {room} streams"
+
+
+def _tokens(question: Question, answer: Forecast) -> Iterator[str]:
+    measured = answer.evidence is Evidence.MEASURED
+    yield f"One stream*, {'formula; speedup measured' if measured else answer.evidence}"
+    rows = [("K", "tokens per step", "speedup", "pays from acceptance")]
+    for row in answer.tokens:
+        even = "-" if row.even_acceptance is None else f"{row.even_acceptance:.2f}"
+        rows.append((str(row.k), f"{row.tokens:.2f}", f"{row.speedup:.2f}", even))
+    yield from _table(rows)
+    if question.acceptance is None:
+        told = " ".join(f"{share:.2f}" for share in answer.acceptance)
+        yield f"  acceptance by position {told}; tokens = 1 + a1 + a1 a2 + ..."
+    else:
+        yield f"  acceptance a = {question.acceptance:.2f}; tokens = (1 - a^(K+1)) / (1 - a)"
+    if answer.thumb is not None:
+        yield f"  the guides' rule of thumb for K={answer.proposal.ceiling}: {answer.thumb:.2f}"
+    yield f"  {_paying(answer.paying, answer.largest_batch)}"
+
+
+def _paying(batches: tuple[int, int] | None, most: int) -> str:
+    if batches is None:
+        return f"drafting does not pay: looked at 1 to {most} streams"
+    first, last = batches
+    end = ", the most that was looked at" if last == most else ""
+    span = f"up to {last}" if first == 1 else f"from {first} to {last}"
+    return f"drafting pays {span} streams{end}"
+
+
+def _speeds(question: Question, answer: Forecast) -> Iterator[str]:
+    yield f"One replica*, tokens per second without a drafter and with one, {answer.evidence}"
+    priced = question.price_per_hour is not None
+    head = ("streams", "without", "table K", "tok/s", "speedup", "best K", "tok/s")
+    money = ("$ without", "$ with")
+    rows: list[tuple[str, ...]] = [(*head, *money) if priced else head]
+    rows += [_row(row) for row in answer.rows]
+    yield from _table(rows)
+    if priced:
+        yield f"  $: per million output tokens at ${question.price_per_hour:.2f} per GPU-hour"
+    else:
+        yield "  --price-per-hour adds what a million tokens cost"
+
+
+def _row(row: Expectation) -> tuple[str, ...]:
+    cells = (
+        str(row.streams),
+        f"{row.without:.0f}",
+        str(row.k),
+        f"{row.with_table:.0f}",
+        f"{row.speedup:.2f}",
+        str(row.best),
+        f"{row.with_best:.0f}",
+    )
+    if row.dollars_without is None or row.dollars_with is None:
+        return cells
+    return (*cells, f"{row.dollars_without:.2f}", f"{row.dollars_with:.2f}")
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+
+def json_of(question: Question, answer: Forecast, manifest: Mapping[str, JsonValue] | None) -> str:
+    """The same for programs: bytes, tokens per second, dollars."""
+    held = answer.memory
+    found = {
+        "model": question.target.name,
+        "parameters": question.target.parameters,
+        "weights": question.target.precision,
+        "method": question.drafter.method,
+        "drafter": question.drafter.name,
+        "gpu": question.gpu.name,
+        "gpus": question.gpus,
+        "task": question.task,
+        "memory": {
+            "verdict": held.verdict,
+            "enough_gpus": answer.enough_gpus,
+            "weights_bytes": held.weights,
+            "drafter_bytes": held.drafter,
+            "cache_bytes": held.cache,
+            "graphs_bytes": held.graphs,
+            "runtime_bytes": held.runtime,
+            "needed_bytes": held.needed,
+            "available_bytes": held.available,
+            "total_bytes_of_all_gpus": held.total,
+            "streams_with_room": held.streams_with_room,
+            "evidence": Evidence.FORMULA,
+        },
+        "acceptance": answer.acceptance,
+        "one_stream": [asdict(row) for row in answer.tokens],
+        "rule_of_thumb": answer.thumb,
+        "paying_batches": answer.paying,
+        "speeds": [{**asdict(row), "speedup": row.speedup} for row in answer.rows],
+        "evidence": answer.evidence,
+        "candidates": answer.proposal.candidates,
+        "schedule": answer.proposal.schedule.to_wire(),
+        "sources": [asdict(source) for source in (*answer.proposal.sources, *answer.sources)],
+        "warnings": answer.warnings,
+        "manifest": manifest,
+    }
+    return json.dumps(found, indent=2, allow_nan=False)

@@ -1,0 +1,45 @@
+"""Prompts out of a file of the user's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from outrider.bench.prompts import BUILT_IN
+
+_LARGEST_FILE = 10_000_000
+
+
+class PromptsRefused(ValueError):
+    """A file that has no prompts; the message says what is wrong."""
+
+
+def prompts_of(path: Path | None) -> tuple[str, ...]:
+    """One prompt per line that is not blank; those that come with the program where no file is named.
+
+    Raises:
+        PromptsRefused: not readable, too large, without a prompt, or JSON without the key.
+    """
+    if path is None:
+        return BUILT_IN
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise PromptsRefused(f"{path} is larger than {_LARGEST_FILE // 1_000_000} MB")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptsRefused(f"{path}: {error}") from error
+    found = tuple(
+        _prompt(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()
+    )
+    if not found:
+        raise PromptsRefused(f"{path} has no prompt; write one per line")
+    return found
+
+
+def _prompt(path: Path, number: int, line: str) -> str:
+    if not line.lstrip().startswith("{"):
+        return line
+    try:
+        return str(json.loads(line)["prompt"])
+    except (ValueError, KeyError) as error:
+        raise PromptsRefused(f'{path}, line {number}: write {{"prompt": "…"}}, or plain text') from error

@@ -1,0 +1,44 @@
+"""``outrider status``: one screen for a person on call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from outrider.cli.completion import model_names
+from outrider.cli.exit_codes import ExitCode, cannot
+
+
+def status(
+    name: Annotated[
+        str | None, typer.Argument(help="One SpeculativeModel. Default: all.", autocompletion=model_names)
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: that of the context.")
+    ] = None,
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Machine-readable; with -w one line per change.")
+    ] = False,
+) -> None:
+    """Show how models are and what needs a person. Exit code 1 where something does."""
+    # The Kubernetes client takes a second to import, and most commands do without it.
+    from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.status_looks import Question, follow_in_cluster, once, until_stopped
+    from outrider.cli.status_output import output_for
+
+    try:
+        if name is not None and everywhere:
+            raise CannotRead("give a NAME or --all-namespaces, not both.")
+        question = Question(name, namespace, everywhere)
+        with output_for(question, follows=watch, as_json=as_json) as show:
+            models = asyncio.run(follow_in_cluster(question, show, until_stopped if watch else once))
+    except CannotRead as error:
+        raise cannot("status", error) from error
+    except KeyboardInterrupt:
+        return
+    if any(model.needs_a_person for model in models):
+        raise typer.Exit(ExitCode.NOT_WELL)

@@ -1,0 +1,98 @@
+"""Reads the status of models, once or again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from outrider.cli.cluster_access import CannotRead, access, told
+from outrider.cli.model_reader import no_such_model
+from outrider.cli.on_call import OnCall, on_call
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError
+from outrider.cluster.resources import MODELS
+
+LOOK_SECONDS = 2.0
+
+Models = tuple[OnCall, ...]
+Look = Callable[[], Awaitable[Models]]
+Show = Callable[[Models, str | None], None]
+"""Shows models as they were seen last, and why they could not be seen since; None: they could."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked about."""
+
+    name: str | None  # None: all models
+    namespace: str | None  # None: that of the context
+    everywhere: bool
+
+
+async def until_stopped() -> bool:
+    """Another look, after a while."""
+    await asyncio.sleep(LOOK_SECONDS)
+    return True
+
+
+async def once() -> bool:
+    """No other look."""
+    return False
+
+
+async def follow_in_cluster(question: Question, show: Show, again: Callable[[], Awaitable[bool]]) -> Models:
+    """See `follow`.
+
+    Raises:
+        CannotRead: the first look failed.
+    """
+    async with access(question.namespace) as there:
+        return await follow(lambda: look(there.cluster, there.namespace, question), show, again)
+
+
+async def names_in(namespace: str | None) -> tuple[str, ...]:
+    """Names of the models of a namespace; None: of that of the context.
+
+    Raises:
+        CannotRead: no right to list them, or no answer.
+    """
+    async with access(namespace) as there:
+        found = await look(there.cluster, there.namespace, Question(None, namespace, everywhere=False))
+    return tuple(model.name for model in found)
+
+
+async def look(cluster: ClusterClient, namespace: str, question: Question) -> Models:
+    """The models that are asked about, by name.
+
+    Raises:
+        CannotRead: no such model, no right to read it, or no answer.
+    """
+    try:
+        if question.name is None:
+            found, _ = await cluster.list_all(MODELS, None if question.everywhere else namespace)
+            return tuple(sorted(map(on_call, found), key=lambda model: (model.namespace, model.name)))
+        raw = await cluster.get(MODELS, namespace, question.name)
+    except ClusterError as error:
+        raise told(error) from error
+    if raw is None:
+        raise no_such_model(namespace, question.name)
+    return (on_call(raw),)
+
+
+async def follow(look: Look, show: Show, again: Callable[[], Awaitable[bool]]) -> Models:
+    """Show every look as long as there is another one; what was seen last.
+
+    Raises:
+        CannotRead: the first look failed. A later one that fails is told, and the models stay.
+    """
+    seen = await look()
+    show(seen, None)
+    while await again():
+        try:
+            seen = await look()
+        except CannotRead as error:
+            show(seen, str(error))
+        else:
+            show(seen, None)
+    return seen

@@ -1,0 +1,132 @@
+"""What ``outrider status`` shows: all models in a table, or one on a screen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from pydantic import JsonValue
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from outrider.api.status import DecisionRecord, SpeculationStatus
+from outrider.cli.ages import age
+from outrider.cli.on_call import Finding, OnCall, Urgency
+
+_HEADS = {
+    Urgency.PERSON: ("Needs a person", "bold red"),
+    Urgency.PASSES: ("Goes on by itself", "yellow"),
+    Urgency.NOTE: ("Worth knowing", "cyan"),
+}
+_RUNBOOK = "What to do, by reason: docs/runbooks/conditions.md"
+
+
+def screen_of_all(models: Sequence[OnCall], now: datetime) -> RenderableType:
+    """A row for each model, and below what needs a person."""
+    table = Table("model", "is", "pods", "table, K", "gain", "accept", box=None, pad_edge=False)
+    for column in table.columns[2:]:
+        column.no_wrap = True
+    for model in models:
+        name = Text(f"{model.namespace}/{model.name}", overflow="fold")
+        state = Text(_state(model), "red" if model.needs_a_person else "")
+        table.add_row(name, state, *map(Text, _cells(model)))
+    wrong = [model for model in models if model.needs_a_person]
+    return Group(table, *_below(wrong, now))
+
+
+def _below(wrong: Sequence[OnCall], now: datetime) -> Iterator[RenderableType]:
+    yield Text("")
+    if not wrong:
+        yield Text("Nothing needs a person.", style="green")
+        return
+    for model in wrong:
+        yield Text(f"{model.namespace}/{model.name} needs a person", style="bold red")
+        urgent = (finding for finding in model.findings if finding.urgency is Urgency.PERSON)
+        yield from (_line(finding, now) for finding in urgent)
+    yield Text(_RUNBOOK)
+
+
+def screen_of_one(model: OnCall, now: datetime) -> RenderableType:
+    """Everything that somebody who was just called wants to know first."""
+    return Group(*_parts(model, now))
+
+
+def _parts(model: OnCall, now: datetime) -> Iterator[RenderableType]:
+    style = "bold red" if model.needs_a_person else "bold green"
+    yield Text(f"{model.namespace}/{model.name}: {_state(model)}, {model.status.serving or '?'} pods", style)
+    yield from (Text(line) for line in _speculation(model.status.speculation, now))
+    for urgency, (head, colour) in _HEADS.items():
+        found = [finding for finding in model.findings if finding.urgency is urgency]
+        if found:
+            yield Text(f"\n{head}", colour)
+            yield from (_line(finding, now) for finding in found)
+    yield Text("")
+    if model.status.decisions:
+        yield from _last(model.status.decisions[0], now)
+    yield Text(_RUNBOOK if model.findings else "Nothing needs a person.")
+
+
+def _state(model: OnCall) -> str:
+    return model.status.reason or (model.findings[0].reason if model.findings else "Unknown")
+
+
+def _cells(model: OnCall) -> tuple[str, str, str, str]:
+    speculation = model.status.speculation
+    serving = model.status.serving or "-"
+    if speculation is None:
+        return serving, "-", "-", "-"
+    speedup, accepted = speculation.speedup, speculation.acceptance_rate
+    return (
+        serving,
+        speculation.table or "-",
+        "-" if speedup is None else f"{speedup.ratio:.2f} x",
+        "-" if accepted is None else f"{accepted:.2f}",
+    )
+
+
+def _speculation(speculation: SpeculationStatus | None, now: datetime) -> Iterator[str]:
+    if speculation is None:
+        return
+    pods = speculation.applied_replicas or 0
+    yield f"  table       {speculation.table or 'none confirmed'}, on {pods} pods (batch size up to : K)"
+    yield f"  speculation {speculation.state}{_simulated(speculation)}"
+    speedup = speculation.speedup
+    if speedup is not None:
+        interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
+        yield f"  gain        {speedup.ratio:.2f} x K=0{interval}, {age(speedup.measured_at, now)} ago"
+    if speculation.acceptance_rate is not None:
+        positions = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
+        yield f"  acceptance  {speculation.acceptance_rate:.2f}, by position {positions or 'unknown'}"
+
+
+def _simulated(speculation: SpeculationStatus) -> str:
+    return (
+        "" if speculation.simulated is None else f", simulated: no engine computes ({speculation.simulated})"
+    )
+
+
+def _line(finding: Finding, now: datetime) -> Text:
+    since = "" if finding.since is None else f", {age(finding.since, now)}"
+    return Text(f"  {finding.subject} {finding.reason}{since}: {finding.message}")
+
+
+def _last(record: DecisionRecord, now: datetime) -> Iterator[RenderableType]:
+    would = "would change " if record.would else ""
+    yield Text(f"Last decision, {age(record.time, now)} ago: {would}{record.from_} -> {record.to}")
+    yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
+
+
+def json_of(model: OnCall) -> dict[str, JsonValue]:
+    """The same for programs: the status as the API server keeps it, and what was found in it."""
+    status: JsonValue = model.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {
+        "namespace": model.namespace,
+        "name": model.name,
+        "needsAPerson": model.needs_a_person,
+        "findings": [
+            {"urgency": each.urgency, "subject": each.subject, "reason": each.reason, "message": each.message}
+            for each in model.findings
+        ],
+        "status": status,
+    }

@@ -1,0 +1,1 @@
+"""``outrider verify``: does speculation change the answers of a live model?"""

@@ -1,0 +1,58 @@
+"""``outrider verify``: does speculation change what a live model answers?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrider.cli.completion import model_names
+from outrider.cli.exit_codes import ExitCode, cannot
+from outrider.cli.prompts_file import PromptsRefused, prompts_of
+from outrider.cli.stopping import Stopped, run_until_stopped
+from outrider.verify.greedy import TIE
+from outrider.verify.result import Verdict, json_of, text_of
+
+
+def verify(
+    name: Annotated[str, typer.Argument(help="Name of the SpeculativeModel.", autocompletion=model_names)],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: that of the context.")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="Compare this K. Default: the largest candidate.")
+    ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="A prompt per line, as text or as JSON with the key prompt.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(min=1, max=4096, help="Of a greedy answer.")] = 64,
+    samples: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Sampled answers on each side; 0: none.")
+    ] = 400,
+    tie: Annotated[
+        float, typer.Option(min=0, max=10, help="Nats between two tokens that rounding may turn round.")
+    ] = TIE,
+    url: Annotated[
+        str | None, typer.Option(help="Where the model answers. Default: a port is forwarded to one pod.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every prompt.")] = False,
+) -> None:
+    """Check that speculation is lossless: greedy answers and sampled ones, with drafts and without.
+
+    It overrules the tuner meanwhile by an override, which it takes back.
+    """
+    # The Kubernetes client takes a second to import, and most commands do without it.
+    from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.verify.driving import Question
+    from outrider.cli.verify.driving import verify as drive
+
+    try:
+        question = Question(namespace, name, k, prompts_of(prompts), tokens, samples, tie, url)
+        result = run_until_stopped(drive(question, lambda line: typer.echo(line, err=True)))
+    except (CannotRead, Stopped, PromptsRefused) as error:
+        raise cannot("verify", error) from error
+    typer.echo(json.dumps(json_of(result), indent=2) if as_json else "\n".join(text_of(result)))
+    if result.verdict is not Verdict.LOSSLESS:
+        raise typer.Exit(ExitCode.NOT_WELL)

@@ -1,0 +1,112 @@
+"""Asks a live model with and without drafts, and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from outrider.api.schedule import Schedule
+from outrider.cli.cluster_access import CannotRead, access
+from outrider.cli.forwarding import url_of
+from outrider.cli.held_model import held_model
+from outrider.cli.holding import Hold, holding
+from outrider.cli.verify.asking import Client
+from outrider.verify.greedy import Answer, compare
+from outrider.verify.result import Result
+from outrider.verify.sampling import position_tests
+
+POSITIONS = 3
+"""Of sampled answers. The first token needs no draft; the others come through the check of drafts."""
+_HELD_SECONDS = 900.0
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked for."""
+
+    namespace: str | None  # None: that of the context
+    name: str
+    k: int | None  # None: the largest candidate
+    prompts: Sequence[str]
+    tokens: int
+    samples: int
+    tie: float
+    url: str | None
+
+
+async def verify(question: Question, tell: Tell) -> Result:
+    """Greedy answers without drafts twice and with them once; then sampled ones of the first prompt.
+
+    Raises:
+        CannotRead: bad input, or something that a person has to see to; the message says what.
+    """
+    async with access(question.namespace) as there, httpx.AsyncClient() as http:
+        model, candidates = await held_model(
+            there, question.name, () if question.k is None else (question.k,)
+        )
+        speculation = model.status.speculation
+        if speculation is not None and speculation.simulated is not None:
+            raise CannotRead(
+                f"the engines of {question.name} compute nothing, so their answers mean nothing."
+            )
+        k = candidates[-1] if question.k is None else question.k
+        async with (
+            url_of(there.namespace, question.name, question.url) as url,
+            holding(there.cluster, there.namespace, question.name, tell) as hold,
+        ):
+            client = Client(http, url, model.spec.model.served_name or question.name)
+            asker = _Asker(client, hold, question, tell)
+            plain, again = await asker.greedy(0), await asker.greedy(0)
+            plain_samples = await asker.sampled(0, seed=0)
+            speculated = await asker.greedy(k)
+            speculated_samples = await asker.sampled(k, seed=question.samples)
+    return Result(
+        namespace=there.namespace,
+        name=question.name,
+        k=k,
+        tokens=question.tokens,
+        tie=question.tie,
+        greedy=[compare(*pair, tie=question.tie) for pair in zip(plain, speculated, strict=True)],
+        again=[compare(*pair, tie=question.tie) for pair in zip(plain, again, strict=True)],
+        sampled=position_tests(plain_samples, speculated_samples, positions=POSITIONS)
+        if question.samples
+        else (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Holds a K, asks, and sees that it was held until the end."""
+
+    client: Client
+    hold: Hold
+    question: Question
+    tell: Tell
+
+    async def greedy(self, k: int) -> list[Answer]:
+        """One answer per prompt, one request at a time: batches of other sizes round otherwise."""
+        await self._begin(k, f"{len(self.question.prompts)} greedy answers")
+        tokens = self.question.tokens
+        answers = [await self.client.greedy(prompt, tokens=tokens) for prompt in self.question.prompts]
+        await self._end(k)
+        return answers
+
+    async def sampled(self, k: int, *, seed: int) -> list[tuple[str, ...]]:
+        """Answers to the first prompt."""
+        await self._begin(k, f"{self.question.samples} sampled answers")
+        samples, prompt = self.question.samples, self.question.prompts[0]
+        answers = await self.client.sampled(prompt, tokens=POSITIONS, samples=samples, seed=seed)
+        await self._end(k)
+        return answers
+
+    async def _begin(self, k: int, what: str) -> None:
+        await self.hold.set(Schedule.constant(k), seconds=_HELD_SECONDS)
+        self.tell(f"K={k}: {what}")
+
+    async def _end(self, k: int) -> None:
+        if not await self.hold.holds(Schedule.constant(k)):
+            raise CannotRead("somebody else changed the table meanwhile, or it took too long; begin again.")

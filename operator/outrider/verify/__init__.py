@@ -1,0 +1,1 @@
+"""Is speculation lossless on a live model? What its answers say of that. Pure."""

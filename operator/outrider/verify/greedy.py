@@ -1,0 +1,73 @@
+"""Greedy answers with and without speculation: equal, parted at a tie of two tokens, or a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+TIE = 0.25
+"""Nats between two tokens below which rounding decides. Logits of 16 to 32 in bfloat16 are 0.125 apart, and
+both may be rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One token of a greedy answer. top: log-probabilities of the likeliest tokens there, with its own."""
+
+    token: str
+    top: Mapping[str, float]
+
+
+Answer = Sequence[Step]
+
+
+class Comparison(StrEnum):
+    """What two answers to one prompt are."""
+
+    EQUAL = "Equal"
+    """Token by token."""
+    TIE = "Tie"
+    """They part where two tokens were as likely as each other; what comes after says nothing."""
+    DEFECT = "Defect"
+    """They part where one token was clearly likelier, or one ended early: not the same model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two answers part. gap: nats by which the plain answer's token was likelier there, in the answer
+    where that says more; None: the other token is not among the likeliest."""
+
+    comparison: Comparison
+    position: int | None = None  # of the first token that differs, counted from 0; None: none does
+    plain: str | None = None
+    speculated: str | None = None
+    gap: float | None = None
+
+
+def compare(plain: Answer, speculated: Answer, *, tie: float = TIE) -> Difference:
+    """Two greedy answers to one prompt. plain: without drafts. tie: nats."""
+    for position, (left, right) in enumerate(zip(plain, speculated, strict=False)):
+        if left.token != right.token:
+            gap = _gap(left, right)
+            kind = Comparison.TIE if gap is not None and gap <= tie else Comparison.DEFECT
+            return Difference(kind, position, left.token, right.token, gap)
+    if len(plain) != len(speculated):
+        return Difference(Comparison.DEFECT, min(len(plain), len(speculated)))
+    return Difference(Comparison.EQUAL)
+
+
+def _gap(plain: Step, speculated: Step) -> float | None:
+    """The larger of both views: each answer's own numbers must call it a tie."""
+    views = (
+        _apart(plain.top, plain.token, speculated.token),
+        _apart(speculated.top, speculated.token, plain.token),
+    )
+    known = [view for view in views if view is not None]
+    return max(known) if len(known) == len(views) else None
+
+
+def _apart(top: Mapping[str, float], chosen: str, other: str) -> float | None:
+    if chosen not in top or other not in top:
+        return None
+    return abs(top[chosen] - top[other])

@@ -1,0 +1,111 @@
+"""The outcome of a verification: as text for people and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from outrider.verify.greedy import Comparison, Difference
+from outrider.verify.sampling import LEVEL, SHIFT, PositionTest, Same, differs
+
+_SHOWN = 5
+
+
+class Verdict(StrEnum):
+    """Whether speculation changes answers."""
+
+    LOSSLESS = "Lossless"
+    """Not as far as this can tell."""
+    DEFECT = "Defect"
+    """It changes greedy answers beyond ties."""
+    SHIFTED = "Shifted"
+    """Sampled answers come from another distribution."""
+    UNDECIDED = "Undecided"
+    """Greedy answers differ beyond ties without drafts already."""
+
+
+_WORDS = {
+    Verdict.LOSSLESS: "lossless, as far as this can tell",
+    Verdict.DEFECT: "speculation changes greedy answers beyond ties: keep K=0 and report it",
+    Verdict.SHIFTED: f"sampled answers come from another distribution, at a level of {LEVEL:g}",
+    Verdict.UNDECIDED: "undecided: without drafts greedy answers differ beyond ties already",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was found. again: K=0 against another K=0, which tells how far the engine differs from itself."""
+
+    namespace: str
+    name: str
+    k: int
+    tokens: int  # of an answer at most
+    tie: float  # nats
+    greedy: Sequence[Difference]  # by prompt
+    again: Sequence[Difference]
+    sampled: Sequence[PositionTest | Same]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Greedy answers first: one defect there says more than a distribution."""
+        if _has_defect(self.greedy):
+            return Verdict.UNDECIDED if _has_defect(self.again) else Verdict.DEFECT
+        return Verdict.SHIFTED if differs(self.sampled) else Verdict.LOSSLESS
+
+
+def _has_defect(found: Sequence[Difference]) -> bool:
+    return any(each.comparison is Comparison.DEFECT for each in found)
+
+
+def text_of(result: Result) -> Iterator[str]:
+    """Lines for people."""
+    yield f"{result.namespace}/{result.name}: K={result.k} against K=0, {len(result.greedy)} greedy answers"
+    yield f"  K={result.k} and K=0: {_counts(result.greedy)}"
+    yield f"  K=0 and K=0: {_counts(result.again)}, so far the engine differs from itself"
+    defects = [(at, each) for at, each in enumerate(result.greedy, 1) if each.comparison is Comparison.DEFECT]
+    for at, each in defects[:_SHOWN]:
+        yield f"  prompt {at}, token {_place(each)}: {each.plain!r} or {each.speculated!r}, {_told(each.gap)}"
+    if result.sampled:
+        yield f"Sampled answers at temperature 1, {result.sampled[0].samples} of each, chi-square by position"
+        yield from (f"  token {each.position}: {_told_of(each)}" for each in result.sampled)
+    yield f"Verdict: {_WORDS[result.verdict]}"
+
+
+def _counts(found: Sequence[Difference]) -> str:
+    counts = Counter(each.comparison for each in found)
+    words = ((Comparison.EQUAL, "equal"), (Comparison.TIE, "part at a tie"), (Comparison.DEFECT, "differ"))
+    return ", ".join(f"{counts[kind]} {word}" for kind, word in words)
+
+
+def _place(found: Difference) -> int:
+    return 0 if found.position is None else found.position + 1
+
+
+def _told(gap: float | None) -> str:
+    return "one of them far from likely" if gap is None else f"{gap:.2f} nats apart"
+
+
+def _told_of(found: PositionTest | Same) -> str:
+    if isinstance(found, Same):
+        return "always the same one, nothing to test"
+    seen = f"would see a shift of {SHIFT:.0%} with probability {found.power:.2f}"
+    return f"p = {found.p:.3f} over {found.bins} tokens; {seen}"
+
+
+def json_of(result: Result) -> dict[str, JsonValue]:
+    """The same for programs, with every prompt. Gaps in nats."""
+    sampled: list[JsonValue] = [asdict(each) for each in result.sampled]
+    return {
+        "namespace": result.namespace,
+        "name": result.name,
+        "k": result.k,
+        "verdict": result.verdict,
+        "tie": result.tie,
+        "greedy": [asdict(each) for each in result.greedy],
+        "again": [asdict(each) for each in result.again],
+        "sampled": sampled,
+    }

@@ -1,0 +1,274 @@
+"""``outrider bench`` with an operator and a GuideLLM that are stand-ins: what it changes, and takes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from outrider.cli.main import app
+from tests.unit.bench.test_bench import REPORT
+from tests.unit.cli.kubernetes import Body, Kubernetes, serving
+from tests.unit.controller.factories import a_raw_model
+
+PATH = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels/m"
+OVERRIDE, UNTIL = "outrider.dev/schedule-override", "outrider.dev/schedule-override-until"
+GUIDELLM = """
+import json, pathlib, sys
+words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+output = words["--output"].split("path=")[1]
+report = json.loads(pathlib.Path({report!r}).read_text())
+pathlib.Path(output).write_text(json.dumps(report))
+with open({calls!r}, "a") as calls:
+    print(words["--profile"], file=calls)
+"""
+HANGS = """
+import os, pathlib, time
+pathlib.Path({calls!r}).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+class Tuned(Kubernetes):
+    """An operator that does at once what an override says. tables: those it brought, in their order."""
+
+    def __init__(self, **spec: Any) -> None:
+        super().__init__()
+        speculation = {"method": "ngram", "numSpeculativeTokens": 5, **spec}
+        self.model = a_raw_model("m", speculation=speculation, status=a_status("*:3", "Tuning"))
+        self.objects[PATH] = self.model
+        self.tables: list[str | None] = []
+        self.refuses = False
+        self.after_each_override: Callable[[], None] = lambda: None
+
+    @property
+    def annotations(self) -> Body:
+        found: Body = self.model["metadata"].setdefault("annotations", {})
+        return found
+
+    def answer(self, method: str, path: str, body: Body | None) -> tuple[int, Any]:
+        answered = super().answer(method, path, body)
+        if method == "PATCH" and body is not None:
+            for name, value in body["metadata"]["annotations"].items():
+                if value is None:
+                    self.annotations.pop(name, None)
+                else:
+                    self.annotations[name] = value
+            table = self.annotations.get(OVERRIDE)
+            self.tables.append(table)
+            reason = "AnnotationRefused" if self.refuses else "Overridden" if table else "Tuning"
+            self.model["status"] = a_status(table or "*:3", reason)
+            if table:
+                self.after_each_override()
+        return answered
+
+
+def a_status(table: str, reason: str) -> Body:
+    told = {"TuningActive": reason, "ActuationConverged": "Converged"}
+    return {
+        "speculation": {"state": "Active", "table": table},
+        "conditions": [
+            {
+                "type": kind,
+                "status": "True",
+                "reason": why,
+                "message": "Write *:3.",
+                "lastTransitionTime": "2026-01-01T12:00:00Z",
+            }
+            for kind, why in told.items()
+        ],
+    }
+
+
+@pytest.fixture
+def guidellm(tmp_path: Path) -> str:
+    """A program that writes a real report of GuideLLM's at once."""
+    (tmp_path / "report.json").write_text(REPORT)
+    script = tmp_path / "guidellm.py"
+    script.write_text(GUIDELLM.format(report=str(tmp_path / "report.json"), calls=str(tmp_path / "calls")))
+    return f"{sys.executable} {script}"
+
+
+def benched(cluster: Kubernetes, tmp_path: Path, *words: str) -> Result:
+    with serving(cluster, tmp_path) as environment:
+        return CliRunner().invoke(
+            app, ["bench", "m", "--url", "http://127.0.0.1:1/v1", "--rounds", "2", *words], env=environment
+        )
+
+
+def test_every_arm_is_measured_in_every_round_after_one_slice_that_does_not_count(
+    tmp_path: Path, guidellm: str
+) -> None:
+    result = benched(Tuned(), tmp_path, "--guidellm", guidellm, "--k", "3", "--json")
+    told = json.loads(result.stdout)
+    assert [(arm["arm"], len(arm["slices"])) for arm in told["arms"]] == [
+        ("as it is", 2),
+        ("K=0", 2),
+        ("K=3", 2),
+    ]
+    assert len((tmp_path / "calls").read_text().splitlines()) == 7
+
+
+def test_the_largest_candidate_is_held_where_none_is_named(tmp_path: Path, guidellm: str) -> None:
+    cluster = Tuned()
+    benched(cluster, tmp_path, "--guidellm", guidellm)
+    assert {table for table in cluster.tables if table} == {"*:0", "*:5"}
+
+
+def test_each_override_has_an_end_and_none_is_left(tmp_path: Path, guidellm: str) -> None:
+    cluster = Tuned()
+    result = benched(cluster, tmp_path, "--guidellm", guidellm)
+    assert result.exit_code == 0
+    set_with = [body["metadata"]["annotations"] for _, _, body in cluster.written]
+    assert all(each[UNTIL] for each in set_with if each[OVERRIDE])
+    assert cluster.annotations == {}
+
+
+def test_a_model_that_somebody_overrules_already_is_left_alone(tmp_path: Path) -> None:
+    cluster = Tuned()
+    cluster.annotations.update({OVERRIDE: "*:1", UNTIL: "2026-01-01T12:00:00Z"})
+    result = benched(cluster, tmp_path, "--guidellm", "true")
+    assert result.exit_code == 2
+    assert "has the annotation outrider.dev/schedule-override, which this would overwrite" in result.output
+    assert cluster.written == []
+
+
+def test_an_override_that_somebody_set_meanwhile_voids_the_bench_and_stays(
+    tmp_path: Path, guidellm: str
+) -> None:
+    cluster = Tuned()
+    theirs = {OVERRIDE: "*:1", UNTIL: "2099-01-01T12:00:00Z"}
+    cluster.after_each_override = lambda: cluster.annotations.update(theirs)
+    result = benched(cluster, tmp_path, "--guidellm", guidellm)
+    assert result.exit_code == 2
+    assert "somebody else changed the table while it was measured" in result.output
+    assert cluster.annotations == theirs
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "told"),
+    [
+        ({}, ("--guidellm", "guidellm-that-is-not-here"), "GuideLLM is not here: install it with `uv tool"),
+        ({}, ("--k", "4", "--guidellm", "true"), "--k 4 is not one that the engines were launched with"),
+        (
+            {"tuning": {"actuation": "Rollout"}},
+            ("--guidellm", "true"),
+            "this needs tuning.actuation: Live",
+        ),
+        ({}, ("--guidellm", "true"), "GuideLLM wrote no result; 0.8 is known to work."),
+        ({}, ("--output", "/no/such/folder/o.json"), "--output: there is no folder /no/such/folder"),
+        ({}, ("--prompts", "/no/such/file"), "/no/such/file: "),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(
+    tmp_path: Path, spec: Body, words: tuple[str, ...], told: str
+) -> None:
+    cluster = Tuned(candidates=[0, 1, 3, 5], **spec)
+    result = benched(cluster, tmp_path, *words)
+    assert result.exit_code == 2
+    assert f"outrider bench: {told}" in result.output
+    assert cluster.written == []
+
+
+def test_what_the_operator_says_to_a_refused_override_is_told_and_it_is_taken_back(
+    tmp_path: Path, guidellm: str
+) -> None:
+    cluster = Tuned()
+    cluster.refuses = True
+    result = benched(cluster, tmp_path, "--guidellm", guidellm)
+    assert result.exit_code == 2
+    assert "outrider bench: Write *:3." in result.output
+    assert cluster.annotations == {}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_bench_that_is_killed_leaves_no_override_and_no_guidellm(
+    tmp_path: Path, guidellm: str, how: signal.Signals
+) -> None:
+    cluster, script, pid = Tuned(), tmp_path / "hangs.py", tmp_path / "pid"
+    warm = Path(guidellm.split()[1]).read_text()
+    calls = str(tmp_path / "calls")
+    script.write_text(
+        f"import pathlib\nif pathlib.Path({calls!r}).exists():\n"
+        + "".join(f"    {line}\n" for line in HANGS.format(calls=str(pid)).splitlines())
+        + warm
+    )
+    words = [str(Path(sys.executable).with_name("outrider")), "bench", "m", "--url", "http://127.0.0.1:1"]
+    with serving(cluster, tmp_path) as environment:
+        command = [*words, "--guidellm", f"{sys.executable} {script}", "--k", "5"]
+        # Where tests run in the background of a shell, it ignores some signals for all that is started there.
+        with subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(how, signal.SIG_DFL),
+        ) as running:
+            wait_until(lambda: pid.exists() and pid.read_text() != "" and any(cluster.tables))
+            running.send_signal(how)
+            _, complaint = running.communicate(timeout=30)
+    assert running.returncode == 2
+    assert complaint.splitlines()[-1] == "outrider bench: stopped"
+    assert cluster.annotations == {}
+    assert not Path(f"/proc/{pid.read_text()}").exists()
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "has no prompt"),
+        ("\n\n", "has no prompt"),
+        ('{"text": "x"}', "line 1: write"),
+        ('plain\n{"prompt"', "line 2: write"),
+    ],
+)
+def test_a_file_without_prompts_names_the_line(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "prompts"
+    file.write_text(text)
+    result = benched(Tuned(), tmp_path, "--prompts", str(file), "--guidellm", "true")
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def swept(cluster: Tuned, tmp_path: Path, *words: str) -> Result:
+    with serving(cluster, tmp_path) as environment:
+        command = ["sweep", "m", "--url", "http://127.0.0.1:1", "--rounds", "2", *words]
+        return CliRunner().invoke(app, command, env=environment)
+
+
+def test_a_sweep_writes_the_table_that_simulate_reads(tmp_path: Path, guidellm: str) -> None:
+    cluster, file = Tuned(candidates=[0, 3, 5]), tmp_path / "table.json"
+    result = swept(cluster, tmp_path, "--streams", "1,8", "--guidellm", guidellm, "-o", str(file))
+    assert result.exit_code == 0
+    assert "A static table for it: *:0 (batch size up to : K)" in result.stdout
+    calls = (tmp_path / "calls").read_text().split()
+    assert len(calls) == 1 + 2 * 2 * 3
+    assert {call.split("streams=")[1] for call in calls} == {"1", "8"}
+    assert cluster.annotations == {}
+    simulated = CliRunner().invoke(app, ["simulate", "--tables", str(file), "--dwell", "5"])
+    assert simulated.exit_code == 0
+    assert "ignored" not in simulated.output
+
+
+@pytest.mark.parametrize("streams", ["0", "-1", "1,,2", "one", "99999999999999999999", ""])
+def test_streams_that_are_no_numbers_are_refused(tmp_path: Path, streams: str) -> None:
+    words = (f"--streams={streams}", "-o", str(tmp_path / "o"), "--guidellm", "true")
+    result = swept(Tuned(), tmp_path, *words)
+    assert result.exit_code == 2
+    assert "write numbers from 1 to 4096 such as 1,4,16" in result.output

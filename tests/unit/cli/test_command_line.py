@@ -1,0 +1,94 @@
+"""What all commands have in common."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+from typer import rich_utils
+from typer.testing import CliRunner
+
+from outrider.cli.exit_codes import ExitCode
+from outrider.cli.main import app
+from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
+from tests.unit.controller.factories import a_raw_model
+
+ROOT = Path(__file__).parents[3]
+MODELS = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels"
+PLAIN = {"run", "crd", "render", "version"}
+"""Those whose output is no table for people."""
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group) or hasattr(group, "commands")
+    yield from group.commands.items()
+
+
+NAMES = [name for name, _ in commands()]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in PLAIN])
+def test_every_command_speaks_json(name: str) -> None:
+    (command,) = (command for known, command in commands() if known == name)
+    assert "--json" in {option for parameter in command.params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_help_fits_eighty_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(rich_utils, "MAX_WIDTH", 80)
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_kubectl_finds_the_same_program_as_its_plugin() -> None:
+    scripts = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["kubectl-speculative"] == scripts["outrider"]
+
+
+def test_the_page_of_exit_codes_has_them_all() -> None:
+    page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text()
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")]
+    assert {str(int(code)) for code in ExitCode} <= set(rows)
+
+
+@pytest.mark.parametrize("name", ["explain", "status", "doctor", "bench", "verify"])
+def test_without_a_cluster_it_is_one_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
+    (command,) = (command for known, command in commands() if known == name)
+    words = ["m"] if any(parameter.name == "name" for parameter in command.params) else []
+    extra = ["--guidellm", "true"] if name == "bench" else []
+    file = tmp_path / "none"
+    result = CliRunner().invoke(app, [name, *words, *extra], env={"KUBECONFIG": str(file)})
+    told = f"outrider {name}: no cluster to ask: there is no file {file}. Set KUBECONFIG.\n"
+    assert (result.exit_code, result.output) == (2, told)
+
+
+def completed(tmp_path: Path, cluster: Kubernetes, typed: str) -> list[str]:
+    """What a shell would offer."""
+    with serving(cluster, tmp_path) as environment:
+        result = CliRunner().invoke(
+            app,
+            prog_name="outrider",
+            env={
+                **environment,
+                "_OUTRIDER_COMPLETE": "complete_bash",
+                "COMP_WORDS": typed,
+                "COMP_CWORD": str(len(typed.split(" ")) - 1),
+            },
+        )
+    return result.output.split()
+
+
+def test_a_shell_completes_the_names_of_models(tmp_path: Path) -> None:
+    cluster = Kubernetes({MODELS: a_list(a_raw_model("qwen3"), a_raw_model("llama"))})
+    assert completed(tmp_path, cluster, "outrider status qw") == ["qwen3"]
+
+
+def test_a_shell_is_not_disturbed_where_the_cluster_cannot_be_asked(tmp_path: Path) -> None:
+    assert completed(tmp_path, Kubernetes(), "outrider status qw") == []

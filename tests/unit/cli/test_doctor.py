@@ -1,0 +1,334 @@
+"""``outrider doctor``: what it sees, what it says of it, and what to do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from outrider import __version__
+from outrider.api.crd import custom_resource_definition
+from outrider.cli.doctor.checks import findings
+from outrider.cli.doctor.evidence import (
+    EnginePod,
+    Evidence,
+    Metrics,
+    NodeClock,
+    Operator,
+    Right,
+    Target,
+    Unseen,
+)
+from outrider.cli.doctor.findings import Finding, Level
+from outrider.cli.doctor.rights import OF_THE_OPERATOR
+from outrider.cli.main import app
+from outrider.cluster.installation import Claim, Installation
+from outrider.controller.settings import Settings
+from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
+from tests.unit.controller.factories import a_raw_model
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+POD = EnginePod("default", "m-1", "m", live=True)
+KEY = ("default", "m-1")
+HELPERS = Path(__file__).parents[3] / "charts" / "outrider" / "templates" / "_helpers.tpl"
+PROXY = "/api/v1/namespaces/monitoring/services/http:prometheus:9090/proxy/api/v1/query"
+
+REIGN = Installation(
+    namespace="outrider-system",
+    claim=Claim(account="outrider"),
+    holder="outrider-1",
+    term=7,
+    reign_began=NOW,
+    renewed=NOW - timedelta(seconds=2),
+    lasts=timedelta(seconds=15),
+)
+WELL = Evidence(
+    now=NOW,
+    crd=custom_resource_definition(),
+    operators=(Operator("outrider-system", "outrider", __version__, 1, 1, Settings()),),
+    reigns=(REIGN,),
+    missing_of_caller=(),
+    missing_of_operator={"": ()},
+    metrics=Metrics(frozenset({Target("default", "m-1", "m", "pods")}), {KEY: 12.0}, {KEY: True}),
+    engines=(POD,),
+    offered={"nvidia.com/gpu": 8},
+    wanted={"nvidia.com/gpu": 2},
+    clocks=(NodeClock("n", NOW + timedelta(seconds=0.4), NOW),),
+)
+
+
+def a_crd_of_another_version() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(custom_resource_definition()))
+    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].pop("status")
+    return found
+
+
+def metrics(**changes: Any) -> Metrics:
+    assert isinstance(WELL.metrics, Metrics)
+    return replace(WELL.metrics, **changes)
+
+
+def not_fine(evidence: Evidence) -> list[Finding]:
+    return [found for found in findings(evidence) if found.level is not Level.FINE]
+
+
+def test_nothing_is_to_be_done_where_all_is_well() -> None:
+    assert not_fine(WELL) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "message", "action"),
+    [
+        ({"crd": None}, Level.BAD, "there is no SpeculativeModel", "install the chart"),
+        (
+            {"crd": a_crd_of_another_version()},
+            Level.WARNING,
+            "it is not that of outrider",
+            "upgrade the chart",
+        ),
+        (
+            {"operators": (Operator("o", "outrider", __version__, 0, 1, Settings(leader_election="off")),)},
+            Level.BAD,
+            "o/outrider: none of 1 pods is ready",
+            "kubectl describe pods -n o",
+        ),
+        (
+            {"reigns": (replace(REIGN, renewed=NOW - timedelta(minutes=5)),)},
+            Level.BAD,
+            "nobody leads in outrider-system",
+            "kubectl logs -n outrider-system",
+        ),
+        ({"reigns": (replace(REIGN, holder=""),)}, Level.BAD, "nobody leads", "kubectl logs"),
+        ({"reigns": ()}, Level.BAD, "nobody leads in outrider-system", "kubectl logs"),
+        (
+            {"reigns": (REIGN, replace(REIGN, namespace="other"))},
+            Level.WARNING,
+            "the operators in outrider-system and other watch the same",
+            "watchNamespaces",
+        ),
+        (
+            {"missing_of_operator": {"team": (Right("", "pods", "watch"),)}},
+            Level.BAD,
+            "the operator may not watch pods in team",
+            "helm upgrade",
+        ),
+        (
+            {"missing_of_caller": (Right("", "configmaps", "get", "outrider explain"),)},
+            Level.WARNING,
+            "you may not get configmaps",
+            "no outrider explain",
+        ),
+        (
+            {"metrics": metrics(targets=frozenset())},
+            Level.BAD,
+            "there are no series of default/m-1",
+            "docs/guide/install.md",
+        ),
+        (
+            {"metrics": metrics(targets=frozenset({Target("default", "m-1", "", "pods")}))},
+            Level.BAD,
+            "lack the label outrider_dev_model=m",
+            "scrape engine pods with these labels",
+        ),
+        (
+            {"metrics": metrics(targets=frozenset({Target("", "", "m", "pods")}))},
+            Level.BAD,
+            "some have no label namespace or pod",
+            "scrape engine pods with these labels",
+        ),
+        (
+            {"metrics": metrics(samples_per_minute={KEY: 1.0})},
+            Level.WARNING,
+            "1 samples of an engine in the last minute",
+            "scrape every 5 to 15 s",
+        ),
+        (
+            {
+                "metrics": metrics(
+                    targets=frozenset({Target(*KEY, "m", "pods"), Target(*KEY, "m", "engines")})
+                )
+            },
+            Level.WARNING,
+            "scraped by 2 jobs: engines, pods",
+            "leave one of them",
+        ),
+        ({"metrics": metrics(live_tuning={})}, Level.WARNING, "shows none", "an image with the plugin"),
+        ({"metrics": metrics(live_tuning={KEY: False})}, Level.BAD, "cannot be changed", "outrider status m"),
+        ({"offered": {}}, Level.BAD, "no node offers any", "install the device plugin"),
+        ({"offered": {"nvidia.com/gpu": 1}}, Level.WARNING, "nodes offer 1", "add nodes"),
+        (
+            {"clocks": (NodeClock("n", NOW + timedelta(seconds=30), NOW),)},
+            Level.WARNING,
+            "node n is 30 s ahead of the API server",
+            "NTP",
+        ),
+        (
+            {"clocks": (NodeClock("n", NOW - timedelta(seconds=30), NOW),)},
+            Level.WARNING,
+            "node n is 30 s behind the API server",
+            "NTP",
+        ),
+        (
+            {"now": NOW + timedelta(minutes=5), "reigns": Unseen("no")},
+            Level.WARNING,
+            "this machine is 300 s ahead of the cluster",
+            "NTP",
+        ),
+    ],
+)
+def test_each_trouble_is_told_with_what_to_do(
+    changes: dict[str, Any], level: Level, message: str, action: str
+) -> None:
+    found = [each for each in not_fine(replace(WELL, **changes)) if each.level is level]
+    assert any(message in each.message and action in each.action for each in found), found
+
+
+@pytest.mark.parametrize(
+    "part",
+    [field.name for field in fields(Evidence) if field.name != "now"],
+)
+def test_what_may_not_be_looked_at_is_said_and_is_no_trouble(part: str) -> None:
+    found = not_fine(replace(WELL, **{part: Unseen("nodes is forbidden")}))
+    assert [each.level for each in found] == [Level.UNSEEN]
+    assert found[0].message == "not looked at: nodes is forbidden"
+
+
+def test_an_operator_that_asks_the_pods_itself_needs_no_prometheus() -> None:
+    (found,) = (each for each in findings(replace(WELL, metrics=None)) if each.subject == "Prometheus")
+    assert (found.level, found.message) == (Level.FINE, "not needed: the operator asks the engines itself")
+
+
+def test_the_rights_of_the_operator_are_those_of_the_chart() -> None:
+    text = HELPERS.read_text()
+    rules = yaml.safe_load(text.split('define "outrider.rules" -}}')[1].split("{{- end")[0])
+    granted = {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert {(right.group, right.resource, right.verb) for right in OF_THE_OPERATOR} == granted
+
+
+def a_cluster() -> Kubernetes:
+    """One operator, one engine, one node with a GPU, and a Prometheus that knows the engine."""
+    variables = [{"name": "OUTRIDER_WATCH_NAMESPACES", "value": "team-a team-b"}]
+    operator = {
+        "metadata": {
+            "namespace": "outrider-system",
+            "name": "outrider",
+            "labels": {"app.kubernetes.io/version": __version__},
+        },
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"env": variables}]}}},
+        "status": {"readyReplicas": 1},
+    }
+    engine = {
+        "metadata": {"namespace": "default", "name": "m-1", "labels": {"outrider.dev/model": "m"}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    now = datetime.now(UTC)
+    kubelet = {"time": now.isoformat(timespec="seconds"), "fieldsV1": {"f:spec": {"f:renewTime": {}}}}
+    somebody = {"time": "2099-01-01T12:00:00Z", "fieldsV1": {"f:metadata": {}}}
+    lease = {
+        "metadata": {"name": "n", "managedFields": [kubelet, somebody]},
+        "spec": {"renewTime": now.isoformat()},
+    }
+    series = {"namespace": "default", "pod": "m-1", "outrider_dev_model": "m", "job": "pods"}
+    definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/speculativemodels.outrider.dev"
+    return Kubernetes(
+        {
+            definition: custom_resource_definition(),
+            "/apis/apps/v1/deployments": a_list(operator),
+            "/apis/coordination.k8s.io/v1/leases": a_list(),
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases": a_list(lease),
+            "/apis/outrider.dev/v1alpha1/speculativemodels": a_list(a_raw_model("m")),
+            "/api/v1/pods": a_list(engine),
+            "/api/v1/nodes": a_list({"status": {"allocatable": {"cpu": "2", "nvidia.com/gpu": "1"}}}),
+            PROXY: {"status": "success", "data": {"result": [{"metric": series, "value": [1.0, "12"]}]}},
+        }
+    )
+
+
+def told(cluster: Kubernetes, tmp_path: Path) -> dict[str, list[str]]:
+    """Levels and messages by subject."""
+    with serving(cluster, tmp_path) as environment:
+        result = CliRunner().invoke(app, ["doctor", "--json"], env=environment)
+    found: dict[str, list[str]] = {}
+    for each in json.loads(result.stdout)["findings"]:
+        found.setdefault(each["subject"], []).append(f"{each['level']}: {each['message']}")
+    return found
+
+
+def test_prometheus_is_asked_through_the_api_server_as_the_operator_names_it(tmp_path: Path) -> None:
+    cluster = a_cluster()
+    found = told(cluster, tmp_path)
+    assert found["Prometheus"] == ["fine: has samples of all 1 engine pods with the labels that it needs"]
+    assert found["plugin"] == ["fine: all 1 engine pods can change their table live"]
+    assert any(asked.startswith(f"GET {PROXY}?query=count") for asked in cluster.asked)
+
+
+@pytest.mark.parametrize(
+    "speculation", [{"method": "none"}, {"method": "ngram", "tuning": {"actuation": "Rollout"}}]
+)
+def test_no_plugin_is_missed_where_none_is_needed(tmp_path: Path, speculation: dict[str, Any]) -> None:
+    cluster = a_cluster()
+    models = a_list(a_raw_model("m", speculation=speculation))
+    cluster.objects["/apis/outrider.dev/v1alpha1/speculativemodels"] = models
+    assert "plugin" not in told(cluster, tmp_path)
+
+
+def test_the_operators_rights_are_asked_about_where_it_watches(tmp_path: Path) -> None:
+    cluster = a_cluster()
+    account = "system:serviceaccount:outrider-system:outrider"
+    cluster.review = lambda spec: (
+        spec.get("user") != account
+        or (spec["resourceAttributes"]["namespace"], spec["resourceAttributes"]["verb"])
+        != ("team-b", "delete")
+    )
+    assert told(cluster, tmp_path)["its rights"] == [
+        "fine: the operator may do what it needs in team-a",
+        "bad: the operator may not delete deployments in team-b",
+    ]
+
+
+def test_a_caller_with_few_rights_still_gets_the_rest(tmp_path: Path) -> None:
+    cluster = a_cluster()
+    cluster.refused = lambda _, path: path == "/api/v1/nodes"
+    found = told(cluster, tmp_path)
+    assert found["GPUs"] == ["unseen: not looked at: /api/v1/nodes is forbidden"]
+    assert found["Prometheus"][0].startswith("fine")
+
+
+def test_a_prometheus_that_is_not_there_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+    cluster = a_cluster()
+    del cluster.objects[PROXY]
+    found = told(cluster, tmp_path)
+    assert found["Prometheus"] == ["bad: http://prometheus.monitoring.svc:9090 is not reached: not there"]
+    assert found["clocks"] == ["fine: 1 nodes and this machine agree"]
+
+
+def test_trouble_ends_with_1_and_is_told_to_people_with_what_to_do(tmp_path: Path) -> None:
+    with serving(Kubernetes({"/apis/apps/v1/deployments": a_list()}), tmp_path) as environment:
+        result = CliRunner().invoke(app, ["doctor"], env=environment)
+    assert result.exit_code == 1
+    assert "bad      operator: none is installed\n         do: install the chart" in result.stdout
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    cluster = a_cluster()
+    told(cluster, tmp_path)
+    assert cluster.written == []
+
+
+def test_without_a_cluster_it_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    file = tmp_path / "none"
+    result = CliRunner().invoke(app, ["doctor"], env={"KUBECONFIG": str(file)})
+    told = f"outrider doctor: no cluster to ask: there is no file {file}. Set KUBECONFIG.\n"
+    assert (result.exit_code, result.output) == (2, told)

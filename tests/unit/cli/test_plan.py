@@ -1,0 +1,257 @@
+"""``outrider plan``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from outrider.api.methods import Method
+from outrider.api.resource import SpeculativeModel
+from outrider.sizing.tasks import Task
+from tests.unit.cli import plan_golden
+from tests.unit.cli.plan_golden import plan
+from tests.unit.simulate.factories import VISIBLE
+from tests.unit.sizing.test_models import LLAMA
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+QWEN = ("--model", "Qwen3-8B", "--gpu", "H100")
+EXAMPLE = str(EXAMPLES / "qwen3-8b-eagle3.yaml")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    (tmp_path / "my-llama").mkdir()
+    path = tmp_path / "my-llama" / "config.json"
+    path.write_text(json.dumps(LLAMA))
+    return str(path)
+
+
+@pytest.mark.parametrize("task", Task)
+def test_what_is_printed_is_the_golden_text(task: Task) -> None:
+    hint = "if the change is meant: `python -m tests.unit.cli.plan_golden --write`, then read the diff"
+    assert plan_golden.printed(task) == plan_golden.expected(task), hint
+
+
+@pytest.mark.parametrize(("arguments", "printed"), plan_golden.runs_of_the_guide())
+def test_the_guide_shows_what_is_printed(arguments: str, printed: str) -> None:
+    hint = "`python -m tests.unit.cli.plan_golden --write`, then read the diff"
+    assert plan_golden.printed_for(arguments) == printed, hint
+
+
+def test_the_guide_shows_a_model_a_file_and_a_table() -> None:
+    assert len(plan_golden.runs_of_the_guide()) == 3
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*QWEN, "--price-per-hour", "98.40", "--gpus", "8", "--streams", "500"),
+        (EXAMPLE, "--gpu", "GB10"),
+        ("--model", "Llama-3.1-405B-FP8", "--gpu", "H200", "--gpus", "8", "--drafter", "Llama-3.2-3B"),
+    ],
+)
+def test_every_line_of_text_fits_80_columns(arguments: tuple[str, ...]) -> None:
+    text, _, numbers = plan(*arguments).stdout.partition("A manifest to start with")
+    rest = numbers.partition("Where the numbers")[2]
+    assert all(len(line) <= 80 for line in (text + rest).splitlines())
+
+
+@pytest.mark.parametrize("task", Task)
+@pytest.mark.parametrize(
+    "extra", [(), ("--method", "ngram"), ("--drafter", "Qwen3-0.6B"), ("--method", "none")]
+)
+def test_the_manifest_is_one_that_admission_takes(task: Task, extra: tuple[str, ...]) -> None:
+    result = plan(*QWEN, "--task", task, "--manifest", *extra)
+    model = SpeculativeModel.model_validate(yaml.safe_load(result.stdout))
+    assert model.spec.model.uri == "hf://Qwen/Qwen3-8B"
+    assert model.metadata.name == "qwen3-8b"
+
+
+def test_the_published_drafter_of_a_model_is_proposed() -> None:
+    found = json.loads(plan(*QWEN, "--json").stdout)
+    assert found["manifest"]["spec"]["speculation"]["drafter"] == {
+        "uri": "hf://RedHatAI/Qwen3-8B-speculator.eagle3"
+    }
+
+
+def test_a_model_without_a_published_drafter_drafts_from_its_own_text_and_says_so() -> None:
+    result = plan("--model", "Qwen2.5-7B", "--gpu", "H100")
+    assert "method: ngram" in result.stdout
+    assert "n-gram finds nothing in most texts" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["Qwen3-Coder-30B-A3B-Instruct", "Llama-3.1-70B-Instruct", "Qwen3-8B-FP8"])
+def test_a_model_is_not_replaced_by_one_of_the_same_size(name: str) -> None:
+    made = json.loads(plan("--model", name, "--gpu", "H200", "--gpus", "2", "--json").stdout)["manifest"]
+    assert made["spec"]["model"]["uri"] == f"hf://ORGANISATION/{name}"
+
+
+def test_other_weights_are_another_checkpoint() -> None:
+    made = json.loads(plan(*QWEN, "--weights", "fp8", "--json").stdout)["manifest"]
+    assert made["spec"]["model"]["uri"] == "hf://ORGANISATION/Qwen3-8B-FP8"
+
+
+def test_the_drafter_of_a_model_is_not_proposed_for_another_of_its_size() -> None:
+    made = json.loads(plan("--model", "Llama-3.1-70B-Instruct-FP8", "--gpu", "H200", "--json").stdout)[
+        "manifest"
+    ]
+    assert made["spec"]["speculation"]["method"] == "ngram"
+
+
+def test_json_has_the_figures_and_their_evidence() -> None:
+    found = json.loads(plan(*QWEN, "--price-per-hour", "2.40", "--json").stdout)
+    assert found["memory"]["verdict"] == "fits"
+    assert found["evidence"] == "formula"
+    assert found["speeds"][0]["dollars_without"] == pytest.approx(
+        2.4 / 3600 / found["speeds"][0]["without"] * 1e6
+    )
+    assert {source["evidence"] for source in found["sources"]} <= {"formula", "read", "measured", "assumed"}
+    assert found["manifest"]["kind"] == "SpeculativeModel"
+
+
+def test_a_file_is_judged_as_it_is() -> None:
+    found = json.loads(plan(EXAMPLE, "--gpu", "H100", "--json").stdout)
+    assert found["candidates"] == [0, 1, 2, 3, 5]
+    assert found["manifest"] is None
+    assert [row["k"] for row in found["speeds"] if row["streams"] in (8, 32)] == [3, 1]
+
+
+def test_a_file_keeps_all_but_k_when_a_task_is_named() -> None:
+    before = yaml.safe_load(Path(EXAMPLE).read_text())
+    made = json.loads(plan(EXAMPLE, "--gpu", "H100", "--task", "code", "--json").stdout)["manifest"]
+    assert made["spec"]["speculation"]["numSpeculativeTokens"] == 7
+    for one in (before, made):
+        for key in ("numSpeculativeTokens", "candidates", "schedule"):
+            del one["spec"]["speculation"][key]
+    assert made == before
+
+
+def test_the_gpu_of_a_file_is_that_of_its_node_selector() -> None:
+    found = json.loads(plan(str(EXAMPLES / "llama-ngram.yaml"), "--json").stdout)
+    assert (found["gpu"], found["gpus"], found["weights"]) == ("H100", 4, "fp8")
+
+
+def test_the_share_of_memory_of_a_file_is_kept(tmp_path: Path) -> None:
+    raw = yaml.safe_load(Path(EXAMPLE).read_text())
+    raw["spec"]["engine"]["args"]["gpu-memory-utilization"] = 0.5
+    path = tmp_path / "half.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    found = json.loads(plan(str(path), "--gpu", "A100-80GB", "--json").stdout)
+    assert found["memory"]["available_bytes"] == 0.5 * 81_920 * 2**20
+
+
+@pytest.mark.parametrize("option", ["--config", "--model"])
+def test_an_unknown_model_is_planned_from_its_config(config: str, option: str) -> None:
+    known = json.loads(
+        plan("--model", "Llama-3.1-8B", "--method", "eagle3", "--gpu", "H100", "--json").stdout
+    )
+    found = json.loads(plan(option, config, "--method", "eagle3", "--gpu", "H100", "--json").stdout)
+    assert found["memory"] == known["memory"]
+    assert found["manifest"]["spec"]["model"]["uri"] == "hf://ORGANISATION/my-llama"
+
+
+def test_a_gpu_of_ones_own_is_taken() -> None:
+    own = ("--gpu-memory", "100", "--gpu-bandwidth", "2", "--gpu-tflops", "500")
+    found = json.loads(plan("--model", "Qwen3-8B", *own, "--json").stdout)
+    assert found["memory"]["available_bytes"] == pytest.approx(94e9)
+
+
+def test_measured_throughputs_take_the_place_of_the_formula() -> None:
+    given = ("--tables", str(VISIBLE), "--table", "a40_7b")
+    found = json.loads(plan("--model", "Qwen2.5-7B", "--gpu", "A40", *given, "--json").stdout)
+    assert found["evidence"] == "measured"
+    assert {row["streams"]: row["without"] for row in found["speeds"]}[16] == pytest.approx(461.5)
+    assert found["candidates"] == [0, 1, 2, 3]
+
+
+def test_what_does_not_fit_ends_with_1() -> None:
+    result = plan("--model", "Llama-3.3-70B", "--gpu", "H100")
+    assert result.exit_code == 1
+    assert "does not fit: no room for one request of 4096 tokens; try --gpus 2" in result.stdout
+    assert "A manifest to start with" not in result.stdout
+
+
+def test_there_is_no_manifest_of_what_does_not_fit() -> None:
+    result = plan("--model", "Llama-3.3-70B", "--gpu", "H100", "--manifest")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "try --gpus 2" in result.stderr
+
+
+def test_the_gpus_that_are_told_are_enough() -> None:
+    told = json.loads(plan("--model", "Llama-3.1-405B", "--gpu", "H100", "--json").stdout)["memory"][
+        "enough_gpus"
+    ]
+    assert plan("--model", "Llama-3.1-405B", "--gpu", "H100", "--gpus", str(told)).exit_code == 0
+
+
+def test_a_drafter_of_another_vocabulary_is_told() -> None:
+    result = plan(*QWEN, "--drafter", "Llama-3.2-1B")
+    assert "vLLM wants one vocabulary" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "name a manifest, or a model with --model"),
+        (("--model", "Qwen3-8B"), "say which GPU with --gpu"),
+        (("--model", "nobody/knows", "--gpu", "H100"), "give its config.json with --config"),
+        (("--model", "no-such.json", "--gpu", "H100"), "no-such.json cannot be read"),
+        (("--model", "Qwen3-8B", "--gpu", "H900"), "GPU H900 is not known; use one of H100"),
+        ((*QWEN, "--task", "poems"), "--task is 'poems', must be one of chat"),
+        ((*QWEN, "--method", "magic"), "--method is 'magic'"),
+        ((*QWEN, "--method", "medusa"), "there is no formula for method medusa"),
+        ((*QWEN, "--method", "draft_model"), "name it with --drafter"),
+        ((*QWEN, "--method", "ngram", "--drafter", "Qwen3-0.6B"), "has no drafter"),
+        ((*QWEN, "--drafter", "nobody/knows"), "give its config.json with --drafter"),
+        ((*QWEN, "--weights", "fp3"), "--weights is 'fp3'"),
+        ((*QWEN, "--acceptance", "1"), "--acceptance is 1"),
+        ((*QWEN, "--acceptance", "nan"), "--acceptance is nan"),
+        ((*QWEN, "--streams", "0"), "--streams is 0"),
+        ((*QWEN, "--context", "-1"), "--context is -1"),
+        ((*QWEN, "--gpus", "0"), "--gpus is 0"),
+        ((*QWEN, "--price-per-hour", "-2"), "--price-per-hour is -2"),
+        ((*QWEN, "--gpu-memory", "inf"), "--gpu-memory is inf"),
+        ((*QWEN, "--table", "a40_7b"), "name the file with --tables"),
+        ((*QWEN, "--tables", str(VISIBLE)), "name one with --table"),
+        ((*QWEN, "--tables", str(VISIBLE), "--table", "x"), "no table 'x'"),
+        (("--model", "s3://bucket/Qwen3-8B", "--gpu", "H100"), "s3:// and oci:// are not available"),
+        (("no-such.yaml",), "no-such.yaml cannot be read"),
+        ((str(VISIBLE),), "holds no SpeculativeModel"),
+        ((str(EXAMPLES / "tiny-draft-model.yaml"), "--gpu", "H100"), "give its config.json with --config"),
+        ((EXAMPLE, "--model", "Qwen3-8B"), "leave out --model and --method"),
+        ((*QWEN, "--method", "eagle3", "--drafter", "head.json"), "the size of an eagle3 head follows"),
+        ((EXAMPLE, "--gpu", "H100", "--manifest"), "add --task to have one proposed"),
+    ],
+)
+def test_bad_input_ends_with_2_and_one_line(arguments: tuple[str, ...], complaint: str) -> None:
+    result = plan(*arguments)
+    assert complaint in result.stderr
+    assert (result.exit_code, len(result.stderr.splitlines()), result.stdout) == (2, 1, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: [", "is not YAML"),
+        ("kind: SpeculativeModel\nmetadata: {name: x}\nspec: {}", "spec.model: is required"),
+        ("[" * 10_000, "is not YAML"),
+        ("- 1", "holds no SpeculativeModel"),
+        ("{kind: SpeculativeModel}\n---\n{kind: SpeculativeModel}", "holds 2 objects"),
+    ],
+)
+def test_a_bad_file_ends_with_2_and_one_line(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "model.yaml"
+    path.write_text(text)
+    result = plan(str(path))
+    assert complaint in result.stderr
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize("method", Method)
+def test_every_method_is_planned_or_refused_in_one_line(method: Method) -> None:
+    result = plan(*QWEN, "--method", method)
+    assert result.exit_code in (0, 2)
+    assert result.exit_code == 0 or len(result.stderr.splitlines()) == 1

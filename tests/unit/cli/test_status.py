@@ -1,0 +1,235 @@
+"""``outrider status`` as somebody on call reads it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+from typer.testing import CliRunner
+
+from outrider.api.reasons import REASONS_OF
+from outrider.cli.cluster_access import CannotRead
+from outrider.cli.main import app
+from outrider.cli.on_call import OnCall, Urgency, on_call
+from outrider.cli.status_looks import Models, Question, follow, look
+from outrider.cli.status_screen import screen_of_all, screen_of_one
+from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
+from tests.unit.cluster.factories import a_cluster, answer, refusal
+from tests.unit.controller.factories import a_raw_model
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+ALL = "/apis/outrider.dev/v1alpha1/speculativemodels"
+HERE = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels"
+
+
+def a_condition(kind: str, status: str, reason: str, message: str = "why") -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T11:56:00Z",
+    }
+
+
+READY = a_condition("Ready", "True", "Serving")
+CRASHING = a_condition("Degraded", "True", "EngineCrashing", "exit code 1")
+
+
+def a_model(*conditions: dict[str, str], name: str = "qwen3", **status: Any) -> dict[str, Any]:
+    found = {"observedGeneration": 1, "conditions": list(conditions), **status}
+    return a_raw_model(name, status=found)
+
+
+def well(name: str = "qwen3") -> dict[str, Any]:
+    speculation = {
+        "state": "Active",
+        "table": "4:5,8:3,16:2,32:1,*:0",
+        "appliedReplicas": 2,
+        "acceptanceRate": "0.71",
+        "speedup": {
+            "ratio": "1.38",
+            "low": "1.31",
+            "high": "1.45",
+            "reference": "Probe",
+            "measuredAt": "2026-01-01T11:56:00Z",
+        },
+    }
+    return a_model(READY, name=name, reason="Serving", serving="2/2", speculation=speculation)
+
+
+def printed(screen: RenderableType, width: int = 80) -> str:
+    console = Console(file=StringIO(), width=width)
+    console.print(screen)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def of_one(raw: dict[str, Any], width: int = 200) -> str:
+    return printed(screen_of_one(on_call(raw), NOW), width)
+
+
+@pytest.mark.parametrize(
+    ("condition", "urgency"),
+    [
+        (CRASHING, Urgency.PERSON),
+        (a_condition("MetricsAvailable", "False", "PrometheusUnreachable"), Urgency.PERSON),
+        (a_condition("ActuationConverged", "False", "EngineUnreachable"), Urgency.PERSON),
+        (a_condition("DrafterHealthy", "False", "AcceptanceCollapsed"), Urgency.PERSON),
+        (a_condition("TuningActive", "True", "AnnotationRefused"), Urgency.PERSON),
+        (a_condition("Contested", "True", "AnotherOperatorStandsBy"), Urgency.PERSON),
+        (a_condition("Ready", "False", "AReasonOfANewerOperator"), Urgency.PERSON),
+        (a_condition("Ready", "False", "RollingOut"), Urgency.PASSES),
+        (a_condition("Progressing", "True", "RollingOut"), Urgency.PASSES),
+        (a_condition("LaunchSuits", "Unknown", "CanaryRunning"), Urgency.PASSES),
+        (a_condition("TuningActive", "False", "Paused"), Urgency.NOTE),
+        (a_condition("Ready", "False", "ScaledToZero"), Urgency.NOTE),
+        (a_condition("SpeculationEffective", "Unknown", "WithinNoise"), Urgency.NOTE),
+    ],
+)
+def test_a_condition_says_whom_it_wants(condition: dict[str, str], urgency: Urgency) -> None:
+    (finding,) = on_call(a_model(condition)).findings
+    assert finding.urgency is urgency
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [READY, a_condition("Progressing", "False", "Complete"), a_condition("TuningActive", "True", "Tuning")],
+)
+def test_what_is_as_it_should_be_is_no_finding(condition: dict[str, str]) -> None:
+    assert on_call(a_model(condition)).findings == ()
+
+
+@pytest.mark.parametrize("kind", list(REASONS_OF))
+def test_every_reason_is_read(kind: str) -> None:
+    for reason in REASONS_OF[kind]:  # type: ignore[index]
+        assert len(on_call(a_model(a_condition(kind, "Unknown", reason))).findings) == 1
+
+
+def test_a_model_without_any_report_needs_a_person_who_looks_for_an_operator() -> None:
+    text = of_one(a_raw_model("qwen3"))
+    assert "Needs a person" in text
+    assert "`outrider doctor`" in text
+
+
+def test_a_change_of_the_spec_that_nobody_saw_is_told() -> None:
+    raw = well()
+    raw["metadata"]["generation"] = 2
+    (finding,) = on_call(raw).findings
+    assert (finding.reason, finding.urgency) == ("Behind", Urgency.PASSES)
+
+
+def test_a_status_that_cannot_be_read_hides_no_other_model() -> None:
+    broken = a_raw_model("broken", status={"replicas": "many"})
+    text = printed(screen_of_all([on_call(broken), on_call(well())], NOW))
+    assert "default/qwen3" in text
+    assert "default/broken needs a person" in text
+    assert "replicas" in text
+
+
+def test_only_the_status_is_read_so_a_spec_of_another_version_does_not_matter() -> None:
+    raw = {**well(), "spec": {"of": "another version"}}
+    assert on_call(raw).findings == ()
+
+
+def test_the_screen_begins_with_what_rules_and_what_it_is_worth() -> None:
+    lines = of_one(well()).splitlines()
+    assert lines[0] == "default/qwen3: Serving, 2/2 pods"
+    assert lines[1] == "  table       4:5,8:3,16:2,32:1,*:0, on 2 pods (batch size up to : K)"
+    assert "1.38 x K=0, 95 % 1.31 to 1.45, 4m ago" in lines[3]
+    assert lines[-1] == "Nothing needs a person."
+
+
+def test_what_needs_a_person_comes_before_what_passes_by_itself() -> None:
+    text = of_one(a_model(a_condition("Ready", "False", "RollingOut"), CRASHING))
+    assert text.index("EngineCrashing, 4m: exit code 1") < text.index("RollingOut")
+    assert "docs/runbooks/conditions.md" in text
+
+
+def test_the_table_of_all_models_fits_eighty_columns() -> None:
+    long = on_call(well("a-name-as-long-as-names-may-be-so-that-children-have-it"[:52]))
+    lines = printed(screen_of_all([long, on_call(well())], NOW)).splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = (line for line in lines if line.startswith("default/qwen3"))
+    assert row.split() == ["default/qwen3", "Serving", "2/2", "4:5,8:3,16:2,32:1,*:0", "1.38", "x", "0.71"]
+
+
+def test_words_of_others_are_no_markup() -> None:
+    hostile = a_model({**CRASHING, "message": "[red]x[/] [/bold]"}, serving="[red]1[/red]")
+    assert "[red]x[/] [/bold]" in of_one(hostile)
+    assert "[red]1[/red]" in printed(screen_of_all([on_call(hostile)], NOW))
+
+
+async def test_a_missing_right_says_so() -> None:
+    async with a_cluster(refusal(403, "speculativemodels is forbidden")) as (cluster, _):
+        with pytest.raises(CannotRead, match=r"forbidden.*role that misses a verb"):
+            await look(cluster, "default", Question(None, None, everywhere=True))
+
+
+async def test_models_come_by_namespace_and_name() -> None:
+    async with a_cluster(answer(a_list(well("b"), well("a")))) as (cluster, server):
+        found = await look(cluster, "default", Question(None, None, everywhere=True))
+        assert [model.name for model in found] == ["a", "b"]
+        assert server.asked == [f"GET {ALL}"]
+
+
+async def test_an_api_server_that_falls_silent_is_told_and_the_last_look_stays() -> None:
+    seen: list[tuple[Models, str | None]] = []
+    models: Models = (on_call(well()),)
+    looks: list[Models | CannotRead] = [models, CannotRead("silent"), models]
+
+    async def next_look() -> tuple[OnCall, ...]:
+        found = looks.pop(0)
+        if isinstance(found, CannotRead):
+            raise found
+        return found
+
+    async def again() -> bool:
+        return bool(looks)
+
+    await follow(next_look, lambda *shown: seen.append(shown), again)
+    assert seen == [(models, None), (models, "silent"), (models, None)]
+
+
+@pytest.mark.parametrize(("raw", "code"), [(well(), 0), (a_model(CRASHING), 1)])
+def test_the_exit_code_tells_whether_somebody_has_to_get_up(
+    tmp_path: Path, raw: dict[str, Any], code: int
+) -> None:
+    with serving(Kubernetes({f"{HERE}/qwen3": raw}), tmp_path) as environment:
+        assert CliRunner().invoke(app, ["status", "qwen3"], env=environment).exit_code == code
+
+
+def test_json_has_the_status_and_what_was_found(tmp_path: Path) -> None:
+    with serving(Kubernetes({HERE: a_list(a_model(CRASHING))}), tmp_path) as environment:
+        result = CliRunner().invoke(app, ["status", "--json"], env=environment)
+    (model,) = json.loads(result.stdout)["models"]
+    assert model["needsAPerson"] is True
+    assert model["findings"][0]["reason"] == "EngineCrashing"
+    assert model["status"]["conditions"][0]["message"] == "exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["gone"], "no SpeculativeModel default/gone; `kubectl get specmodel -A` lists those that exist."),
+        (["gone", "-A"], "give a NAME or --all-namespaces, not both."),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line_and_exit_code_2(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
+    with serving(Kubernetes(), tmp_path) as environment:
+        result = CliRunner().invoke(app, ["status", *words], env=environment)
+    assert (result.exit_code, result.output) == (2, f"outrider status: {told}\n")
+
+
+def test_without_models_the_next_step_is_named(tmp_path: Path) -> None:
+    with serving(Kubernetes({HERE: a_list()}), tmp_path) as environment:
+        result = CliRunner().invoke(app, ["status"], env=environment)
+    assert "`outrider plan`" in result.output
+    assert result.exit_code == 0

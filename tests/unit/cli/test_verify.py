@@ -1,0 +1,136 @@
+"""``outrider verify`` with an operator and an engine that are stand-ins: what it asks, and takes back."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from outrider.cli.main import app
+from tests.unit.cli.kubernetes import Body, serving
+from tests.unit.cli.test_bench import Tuned
+
+Engine = Callable[[str, Body], tuple[int, Body]]
+"""Table in force and request -> status and answer."""
+
+
+@contextmanager
+def an_engine(cluster: Tuned, answer: Engine, asked: list[tuple[str, Body]]) -> Iterator[str]:
+    """Serves completions by the table that the cluster's model has."""
+
+    class Requests(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            table = cluster.model["status"]["speculation"]["table"]
+            asked.append((table, body))
+            status, found = answer(table, body)
+            content = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def a_choice(tokens: list[str]) -> Body:
+    top = [{token: -0.2, "other": -3.0} for token in tokens]
+    return {"logprobs": {"tokens": tokens, "top_logprobs": top}}
+
+
+def lossless(_: str, body: Body) -> tuple[int, Body]:
+    """The same distribution whatever the table: greedy by the prompt, sampled by the seed."""
+    if body["temperature"] == 0:
+        return 200, {"choices": [a_choice(["a", "b", "c"])]}
+    chooser = random.Random(body["seed"])
+    return 200, {"choices": [a_choice(chooser.choices("abcd", k=3)) for _ in range(body["n"])]}
+
+
+def broken(table: str, body: Body) -> tuple[int, Body]:
+    """Drafts change a token that was likely."""
+    if body["temperature"] == 0 and table != "*:0":
+        return 200, {"choices": [a_choice(["a", "x", "c"])]}
+    return lossless(table, body)
+
+
+def skewed(table: str, body: Body) -> tuple[int, Body]:
+    """Drafts change how often the second token is which."""
+    status, found = lossless(table, body)
+    if body["temperature"] and table != "*:0":
+        for choice in found["choices"]:
+            choice["logprobs"]["tokens"][1] = "a"
+    return status, found
+
+
+def verified(cluster: Tuned, tmp_path: Path, engine: Engine, *words: str) -> tuple[Result, list[Any]]:
+    asked: list[tuple[str, Body]] = []
+    with serving(cluster, tmp_path) as environment, an_engine(cluster, engine, asked) as url:
+        command = ["verify", "m", "--url", url, "--samples", "200", *words]
+        return CliRunner().invoke(app, command, env=environment), asked
+
+
+@pytest.mark.parametrize(
+    ("engine", "verdict", "code"), [(lossless, "Lossless", 0), (broken, "Defect", 1), (skewed, "Shifted", 1)]
+)
+def test_an_engine_is_told_for_what_it_is(tmp_path: Path, engine: Engine, verdict: str, code: int) -> None:
+    cluster = Tuned()
+    result, _ = verified(cluster, tmp_path, engine, "--json")
+    assert (json.loads(result.stdout)["verdict"], result.exit_code) == (verdict, code)
+    assert cluster.annotations == {}
+
+
+def test_greedy_answers_are_asked_twice_without_drafts_and_once_with_them(tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts"
+    prompts.write_text("one\ntwo\n")
+    _, asked = verified(Tuned(), tmp_path, lossless, "--prompts", str(prompts), "--k", "5")
+    greedy = [(table, body["prompt"]) for table, body in asked if body["temperature"] == 0]
+    assert greedy == [("*:0", "one"), ("*:0", "two")] * 2 + [("*:5", "one"), ("*:5", "two")]
+
+
+def test_no_sampled_answer_of_one_side_has_the_seed_of_another(tmp_path: Path) -> None:
+    _, asked = verified(Tuned(), tmp_path, lossless)
+    seeds = [body["seed"] + index for _, body in asked if body["temperature"] for index in range(body["n"])]
+    assert len(seeds) == len(set(seeds)) == 400
+
+
+def test_engines_that_compute_nothing_are_refused(tmp_path: Path) -> None:
+    cluster = Tuned()
+    cluster.model["status"]["speculation"]["simulated"] = "h100_8b"
+    result, asked = verified(cluster, tmp_path, lossless)
+    assert result.exit_code == 2
+    assert "outrider verify: the engines of m compute nothing" in result.output
+    assert (asked, cluster.written) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((400, {"message": "no logprobs here"}), "answers 400: "),
+        ((200, {"choices": [{"text": "x"}]}), "answers without log-probabilities as they are known"),
+    ],
+)
+def test_an_engine_that_does_not_answer_so_is_one_line_and_nothing_is_left(
+    tmp_path: Path, answer: tuple[int, Body], told: str
+) -> None:
+    cluster = Tuned()
+    result, _ = verified(cluster, tmp_path, lambda *_: answer)
+    assert result.exit_code == 2
+    assert told in result.output.splitlines()[-1]
+    assert cluster.annotations == {}
