@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from outrider import __version__
 from outrider.api.crd import FILE_NAME
 from outrider.api.crd import render as crd_text
 from outrider.cli.options import variable
@@ -70,6 +71,33 @@ def test_the_definition_is_installed_whole_and_kept() -> None:
     generated = yaml.safe_load(crd_text())
     generated["metadata"].pop("annotations", None)
     assert installed == generated
+
+
+@needs_helm
+def test_the_installed_definition_says_of_which_version_it_is() -> None:
+    installed = of_kind("CustomResourceDefinition", render())
+
+    assert installed["metadata"]["annotations"]["outrider.dev/version"] == __version__
+
+
+DIGEST = f"sha256:{'0' * 64}"
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ((), f"outrider/operator:{__version__}"),
+        (("image.tag=dev",), "outrider/operator:dev"),
+        (("image.tag=dev", f"image.digest={DIGEST}"), f"outrider/operator@{DIGEST}"),
+    ],
+)
+def test_the_image_is_that_of_the_version_unless_a_value_says_otherwise(
+    values: tuple[str, ...], image: str
+) -> None:
+    (container,) = of_kind("Deployment", render(*values))["spec"]["template"]["spec"]["containers"]
+
+    assert container["image"] == image
 
 
 @needs_helm
@@ -329,11 +357,8 @@ def test_sets_only_variables_that_the_operator_reads() -> None:
 
 @needs_helm
 def test_the_defaults_are_accepted_by_the_operator() -> None:
-    given = {
-        name: value
-        for name in Settings.model_fields
-        if (value := environment(render()).get(variable(name))) is not None
-    }
+    told = environment(render())
+    given = {name: value for name in Settings.model_fields if (value := told.get(variable(name))) is not None}
 
     assert Settings.model_validate(given).tuning_interval_seconds == 10
 
@@ -415,3 +440,32 @@ def test_a_pod_that_shows_too_much_is_not_scraped() -> None:
 
     changed = render("podMonitor.enabled=true", "podMonitor.sampleLimit=500000")
     assert of_kind("PodMonitor", changed)["spec"]["sampleLimit"] == 500_000
+
+
+@needs_helm
+def test_the_operator_is_monitored_at_the_port_where_it_shows_its_metrics() -> None:
+    documents = render("podMonitor.enabled=true")
+    pod = of_kind("Deployment", documents)["spec"]["template"]
+    (monitor,) = (each for each in documents if each["metadata"]["name"] == "outrider-operator")
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    (port,) = pod["spec"]["containers"][0]["ports"]
+    assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == port["name"]
+
+
+@needs_helm
+@pytest.mark.parametrize(("replicas", "guarded"), [(1, False), (2, True)])
+def test_several_operators_are_spread_over_nodes_and_drained_one_at_a_time(
+    replicas: int, guarded: bool
+) -> None:
+    documents = render(f"replicas={replicas}")
+    pod = of_kind("Deployment", documents)["spec"]["template"]
+    budgets = [each["spec"] for each in documents if each["kind"] == "PodDisruptionBudget"]
+    selectors = [
+        *(budget["selector"]["matchLabels"] for budget in budgets),
+        *(each["labelSelector"]["matchLabels"] for each in pod["spec"].get("topologySpreadConstraints", [])),
+    ]
+
+    assert len(selectors) == (2 if guarded else 0)
+    assert all(each.items() <= pod["metadata"]["labels"].items() for each in selectors)
+    assert [budget["maxUnavailable"] for budget in budgets] == [1] * guarded

@@ -1,0 +1,133 @@
+"""Panels as Grafana writes them. Knows nothing of Outrider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+_DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_COLUMNS = 24
+_HEIGHT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One line of a panel. legend: as Grafana has it; an empty one names the series by its labels."""
+
+    expression: str
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One picture. width: of 24 columns. unit: one of Grafana's."""
+
+    title: str
+    description: str
+    queries: tuple[Query, ...]
+    kind: str = "timeseries"
+    unit: str = "short"
+    width: int = 8
+    stacked: bool = False
+
+    @property
+    def instant(self) -> bool:
+        """It shows the present, not the course."""
+        return self.kind in ("stat", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The panels that answer one question."""
+
+    question: str
+    panels: tuple[Panel, ...]
+
+
+def stat(title: str, description: str, query: Query) -> Panel:
+    """One number per series, narrow."""
+    return Panel(title, description, (query,), kind="stat", width=4)
+
+
+def variable(name: str, label: str, query: str) -> dict[str, object]:
+    """A choice above the panels, of all or some values that a query finds."""
+    return {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": _DATASOURCE,
+        "query": {"query": query, "refId": name},
+        "definition": query,
+        "refresh": 2,
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def placed(rows: Sequence[Row]) -> Iterator[dict[str, object]]:
+    """Rows below each other, their panels from left to right."""
+    ids, y = count(1), 0
+    for row in rows:
+        place = {"x": 0, "y": y, "w": _COLUMNS, "h": 1}
+        yield {"id": next(ids), "type": "row", "title": row.question, "gridPos": place, "panels": []}
+        x, y = 0, y + 1
+        for panel in row.panels:
+            if x + panel.width > _COLUMNS:
+                x, y = 0, y + _HEIGHT
+            place = {"x": x, "y": y, "w": panel.width, "h": _HEIGHT}
+            yield {"id": next(ids), "gridPos": place, **_panel(panel)}
+            x += panel.width
+        y += _HEIGHT
+
+
+def _panel(panel: Panel) -> dict[str, object]:
+    return {
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.description,
+        "datasource": _DATASOURCE,
+        "targets": [_target(query, panel, "ABCDEFGH"[i]) for i, query in enumerate(panel.queries)],
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
+        "options": _options(panel),
+        **({"transformations": [_TABLE]} if panel.kind == "table" else {}),
+    }
+
+
+_TABLE = {"id": "organize", "options": {"excludeByName": {"Time": True, "Value": True}}}
+
+
+def _target(query: Query, panel: Panel, name: str) -> dict[str, object]:
+    return {
+        "refId": name,
+        "datasource": _DATASOURCE,
+        "expr": query.expression,
+        "legendFormat": query.legend or "__auto",
+        "instant": panel.instant,
+        "range": not panel.instant,
+        **({"format": "table"} if panel.kind == "table" else {}),
+    }
+
+
+def _defaults(panel: Panel) -> dict[str, object]:
+    defaults: dict[str, object] = {"unit": panel.unit}
+    if panel.kind == "timeseries":
+        style = {"drawStyle": "bars", "fillOpacity": 60, "stacking": {"mode": "normal", "group": "A"}}
+        defaults["custom"] = style if panel.stacked else {"fillOpacity": 0, "lineWidth": 2}
+    if panel.kind == "state-timeline":
+        defaults["color"] = {"mode": "continuous-BlPu"}
+    return defaults
+
+
+def _options(panel: Panel) -> dict[str, object]:
+    if panel.kind == "timeseries":
+        legend = {"displayMode": "list", "placement": "bottom", "showLegend": True}
+        return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
+    if panel.kind == "stat":
+        return {"reduceOptions": {"calcs": ["lastNotNull"]}, "textMode": "value_and_name"}
+    if panel.kind == "state-timeline":
+        return {"mergeValues": True, "showValue": "always", "legend": {"showLegend": False}}
+    return {}

@@ -1,0 +1,150 @@
+"""A value that is misspelt is refused, every value is documented, and the chart lints."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from charts.readme import FILE_NAME, Value, render, values
+from tests.unit.chart.test_chart import CHART, HELM, helm, needs_helm
+
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+VALUES = (CHART / "values.yaml").read_text(encoding="utf-8")
+OF_THE_USER = {
+    # Whose keys are the user's own, or those of Kubernetes.
+    ".global",
+    ".affinity.nodeAffinity",
+    ".affinity.podAffinity",
+    ".affinity.podAntiAffinity",
+}
+EVERYTHING = (
+    "replicas=2",
+    "podMonitor.enabled=true",
+    "prometheusRule.enabled=true",
+    "prometheusRule.pagesUrl=https://git.example/docs",
+    "dashboard.enabled=true",
+    "admissionPolicy.enabled=true",
+    "admissionPolicy.restrictPodTemplate=true",
+    "watchNamespaces={a,b}",
+    "prometheus.tokenSecret.name=token",
+    "tolerations[0].key=cpu",
+    "tolerations[0].operator=Exists",
+)
+
+
+def objects(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of the schema, by its path."""
+    if "$ref" in schema:
+        schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+    if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
+        yield from objects(schema["items"], f"{path}[]")
+    if schema.get("type") == "object":
+        yield path, schema
+        for name, child in schema.get("properties", {}).items():
+            yield from objects(child, f"{path}.{name}")
+
+
+def lint(*settings: str) -> subprocess.CompletedProcess[str]:
+    assert HELM is not None
+    arguments = [part for value in settings for part in ("--set", value)]
+    command = [HELM, "lint", "--strict", str(CHART), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"), list(objects(SCHEMA)), ids=[path or "." for path, _ in objects(SCHEMA)]
+)
+def test_an_object_takes_the_keys_that_it_knows_or_values_of_one_type(
+    path: str, schema: dict[str, Any]
+) -> None:
+    others = schema.get("additionalProperties", True)
+
+    assert others is not True or path in OF_THE_USER
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    "typo",
+    [
+        "replica=2",
+        "prometheusRule.enable=true",
+        "dashboard.label.x=y",
+        "podMonitor.intervall=5s",
+        "resources.limit.memory=1Gi",
+        "tolerations[0].keys=cpu",
+        "affinity.podAntiAfinity.x=y",
+        "imagePullSecrets[0].nam=x",
+        "prometheus.tokenSecret.nam=x",
+    ],
+)
+def test_a_misspelt_value_is_refused_by_its_name(typo: str) -> None:
+    result = helm(typo)
+
+    misspelt = typo.partition("=")[0].removesuffix(".memory").removesuffix(".x").rpartition(".")[2]
+    assert result.returncode != 0
+    assert misspelt.removesuffix("[0]") in result.stderr
+
+
+@needs_helm
+@pytest.mark.parametrize("settings", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_the_chart_lints_strictly(settings: tuple[str, ...]) -> None:
+    result = lint(*settings)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@needs_helm
+def test_a_chart_that_does_not_lint_would_be_seen() -> None:
+    assert lint("replica=2").returncode != 0
+
+
+def test_the_readme_is_up_to_date() -> None:
+    shipped = (CHART / FILE_NAME).read_text(encoding="utf-8")
+
+    assert shipped == render(), "stale: run `python -m charts.readme --write charts/outrider/`"
+
+
+def leaves(given: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, value in given.items():
+        yield (*path, name)
+        if isinstance(value, dict) and (*path, name) in {each.path[:-1] for each in values(VALUES)}:
+            yield from leaves(value, (*path, name))
+
+
+def test_every_key_of_the_values_is_found() -> None:
+    assert [each.path for each in values(VALUES)] == list(leaves(yaml.safe_load(VALUES)))
+
+
+def commented(value: Value) -> bool:
+    comments = {each.path: each.comment for each in values(VALUES)}
+    return any(comments[value.path[:depth]] for depth in range(len(value.path), 0, -1))
+
+
+@pytest.mark.parametrize("value", list(values(VALUES)), ids=lambda value: value.name)
+def test_a_value_has_a_comment_or_stands_in_a_group_that_has_one(value: Value) -> None:
+    group = any(other.path[:-1] == value.path for other in values(VALUES))
+
+    assert group or commented(value)
+
+
+def test_comments_belong_to_the_key_below_them() -> None:
+    text = "# Of a.\na: 1\n\n# Lost.\n\nb:\n  # Of c,\n  # in two lines.\n  c: {d: 1}\n"
+
+    assert list(values(text)) == [
+        Value(("a",), "Of a."),
+        Value(("b",), ""),
+        Value(("b", "c"), "Of c, in two lines."),
+    ]
+
+
+def test_the_readme_is_in_the_chart_that_is_packed() -> None:
+    ignored = (CHART / ".helmignore").read_text(encoding="utf-8").split()
+
+    assert not {FILE_NAME, "*.md", "dashboards/", "files/"} & set(ignored)
+    assert (Path(CHART) / FILE_NAME).exists()
