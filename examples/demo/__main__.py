@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
-import shlex
-import sys
 import time
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from examples.demo import report
+from examples.demo import control, report, stand_ins
 from examples.demo.arms import Example
-from examples.demo.cluster import Cluster, DemoFailed, Place
-from examples.demo.options import CLIENT_IMAGE, KUBECTL, ClientImage, Context, Kubeconfig, Kubectl
 from examples.demo.outcome import result
 from examples.demo.phases import Durations
 from examples.demo.result import Conditions, Result
 from examples.demo.run import run
 from examples.demo.summary import summary
 from examples.demo.table import Screen
-from examples.demo.traffic import Traffic
+from examples.kit.cluster import Cluster, Place, RunFailed, address
+from examples.kit.conditions import surroundings
+from examples.kit.options import CLIENT_IMAGE, EXAMPLE, KUBECTL, ClientImage, Context, Kubeconfig, Kubectl
+from examples.kit.traffic import Traffic
 from outrider.cluster.errors import ClusterError
 
-EXAMPLE = Path("examples/tiny-draft-model.yaml")
 OUTPUT = Path("out/demo")
 USUAL = Durations()
-QUICK = Durations(outrider=20.0, static=4.0)
+QUICK = Durations(outrider=20.0, static=4.0, simulated=10.0)
 
 app = typer.Typer(add_completion=False)
 
@@ -51,28 +46,37 @@ def main(
     phase_seconds: Annotated[float, typer.Option(help="Length of Outrider's phases.")] = USUAL.outrider,
     slice_seconds: Annotated[float, typer.Option(help="Length of the static slices.")] = USUAL.static,
     quick: Annotated[bool, typer.Option("--quick", help="Short phases, to see that it works.")] = False,
+    twin: Annotated[
+        bool, typer.Option(help="One more lap at the end, on engines that simulate an H100.")
+    ] = True,
     max_tokens: Annotated[int, typer.Option(help="Tokens of each answer.")] = 256,
     temperature: Annotated[float, typer.Option(help="0: greedy.")] = 0.0,
     ready_timeout: Annotated[float, typer.Option(help="Seconds until the model must serve.")] = 300.0,
 ) -> None:
-    """Drive a model tuned live and held static, on the same pods; exit 0 only if the tuner did its work."""
+    """Drive a model tuned live and held static, on the same pods; exit 0 only if the tuner did its work.
+
+    At the end the tuner has one more lap, on engines that sleep an H100's step times and compute nothing.
+    """
     durations = QUICK if quick else Durations(phase_seconds, slice_seconds)
     place = Place(kubeconfig, context, kubectl)
     settings = (client_image, max_tokens, temperature)
+    stand_in = Example.read(stand_ins.EXAMPLE) if twin else None
     try:
         found = asyncio.run(
-            _demo(place, namespace, Example.read(example), durations, settings, ready_timeout)
+            _demo(place, namespace, Example.read(example), durations, settings, ready_timeout, stand_in)
         )
-    except (DemoFailed, ClusterError) as error:
+    except (RunFailed, ClusterError) as error:
         Console(stderr=True).print(f"The demo failed: {error}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
     output.mkdir(parents=True, exist_ok=True)
     written = [found.write(output), *report.write(found, output)]
     console = Console()
-    console.print(summary(found))
+    console.print(*summary(found), sep="\n")
     console.print(
         "Written: " + ", ".join(str(path) for path in written), markup=False, highlight=False, soft_wrap=True
     )
+    for note in found.notes:
+        console.print(f"NOTE: {note}", markup=False, highlight=False, soft_wrap=True)
     for failure in found.failures:
         console.print(f"FAILED: {failure}", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(0 if found.passed else 1)
@@ -85,46 +89,51 @@ async def _demo(
     durations: Durations,
     settings: tuple[str, int, float],
     ready_timeout: float,
+    stand_in: Example | None,
 ) -> Result:
     started, client_image, max_tokens, temperature = time.monotonic(), *settings
     when = datetime.now(UTC)
     api = await place.api()
     cluster = Cluster(place, api, namespace)
-    served = example.model.spec.model.served_name or example.name
-    url = f"http://{example.name}.{namespace}.svc/v1"
-    traffic = Traffic(cluster, client_image, url, served, max_tokens, temperature)
+    url = address(example.name, namespace)
+    traffic = Traffic(cluster, client_image, url, example.served_name, max_tokens, temperature)
+    lap, notes = None, list[str]()
     try:
         conditions = await _conditions(cluster, example, traffic, when)
+        before = await control.look(cluster)
         with Screen(Console()) as screen:
             log = await run(cluster, example, traffic, durations, screen, ready_timeout)
             if log.drafts_problem is not None:
                 screen.say(f"no acceptance over time: {log.drafts_problem}")
+            if stand_in is not None:
+                try:
+                    lap = await stand_ins.lap(
+                        cluster, example, stand_in, traffic, durations.simulated, screen
+                    )
+                except (RunFailed, ClusterError) as error:
+                    # What the real engines did is worth telling without it.
+                    notes.append(f"There was no lap on simulated engines: {error}")
+                    screen.say(notes[-1])
+        notes += filter(None, [control.interruption(before, await control.look(cluster))])
     finally:
         await cluster.client.aclose()
-    return result(log, conditions, total_seconds=time.monotonic() - started)
+    total = time.monotonic() - started
+    return result(log, conditions, total_seconds=total, lap=lap, notes=notes)
 
 
 async def _conditions(cluster: Cluster, example: Example, traffic: Traffic, when: datetime) -> Conditions:
     spec = example.model.spec
-    server, nodes = await cluster.get_raw("/version"), await cluster.get_raw("/api/v1/nodes")
-    capacity = nodes["items"][0]["status"]["capacity"]
+    around = await surroundings(cluster, spec, module="examples.demo")
     return Conditions(
-        command=shlex.join(["python", "-m", "examples.demo", *sys.argv[1:]]),
+        **around.model_dump(),
         started=when.isoformat(timespec="seconds"),
-        cluster=f"{cluster.place.context or 'current context'}, {len(nodes['items'])} node(s)",
-        kubernetes_version=server["gitVersion"],
-        engine_image=spec.engine.image or "the operator's default",
-        engine_version=spec.engine.version,
-        outrider_version=version("outrider"),
         client_image=traffic.image,
-        node_cores=int(capacity["cpu"]),
-        node_memory=capacity["memory"],
-        client_machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         max_tokens=traffic.max_tokens,
         temperature=traffic.temperature,
         largest_k=example.largest_k,
         candidates=list(spec.candidates()),
         static_schedule=str(spec.static_schedule()),
+        computed=f"computed on {'GPUs' if example.wants_gpus else 'this CPU'}",
     )
 
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from examples.demo.palette import GREY, LARGEST, OUTRIDER, ZERO
 from examples.demo.result import PhaseResult, Result, Throughput
+from examples.kit.style import GREY, LARGEST, OUTRIDER, ZERO
 
 WIDTH = 0.27
 MARK: dict[str, Any] = {"marker": "D", "color": "black", "markersize": 4, "linestyle": ""}

@@ -5,82 +5,79 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from examples.demo.measure import (
-    Decided,
-    Move,
-    Observed,
-    Stretch,
-    acceptance_rate,
-    k_at,
-    moves,
-    rate,
-    slice_rate,
-)
-from examples.demo.phases import TRACE, Arm, Phase
+from examples.demo.measure import acceptance_rate, moves, rate, slice_rate
+from examples.demo.phases import TRACE, Arm
 from examples.demo.result import (
     AcceptanceSample,
     Conditions,
-    DecisionResult,
     Durations,
-    MoveResult,
+    LapStretch,
+    Move,
+    OwnPhase,
     PhaseResult,
-    Requests,
     Result,
-    Sample,
-    StatusSample,
+    Simulated,
     Throughput,
 )
 from examples.demo.run import Log
+from examples.demo.stand_ins import SimulatedLap
+from examples.kit.lateness import MOST_LATE, is_void
+from examples.kit.loads import Load
+from examples.kit.records import Requests, during
+from examples.kit.status import k_at
 
 
-def result(log: Log, conditions: Conditions, *, total_seconds: float) -> Result:
-    """Everything that one run found."""
-    began = log.stretches[0].start
+def result(
+    log: Log,
+    conditions: Conditions,
+    *,
+    total_seconds: float,
+    lap: SimulatedLap | None = None,
+    notes: Sequence[str] = (),
+) -> Result:
+    """Everything that one run found. lap: the one on stand-ins, where there was one."""
     outrider = [stretch for stretch in log.stretches if stretch.arm is Arm.OUTRIDER]
-    decided = [Decided(one.time.timestamp(), one.to, one.reason) for one in log.decisions]
-    moved = moves(outrider, decided, log.observed, conditions.static_schedule)
-    requests = _requests(log.stretches)
+    moved = moves(outrider, log.decisions, log.statuses, conditions.static_schedule)
+    requests = Requests.of(log.stretches)
     failures = judge(moved, restarts=log.restarts, failed=requests.failed, errors=requests.errors)
+    stand_in = simulated(lap) if lap else None
+    if stand_in is not None:
+        failures += judge_simulated(stand_in)
     return Result(
         passed=not failures,
         failures=failures,
-        phases=[_phase(phase, log) for phase in TRACE],
-        moves=[
-            MoveResult(
-                seconds=one.time - outrider[0].start,
-                phase=one.phase,
-                streams=one.streams,
-                from_k=one.from_k,
-                to_k=one.to_k,
-                reason=one.reason,
-            )
-            for one in moved
-        ],
-        decisions=[
-            DecisionResult(
-                time=one.time.isoformat(),
-                from_table=one.from_,
-                to_table=one.to,
-                reason=one.reason,
-                message=one.message,
-                expected_gain=one.expected_gain,
-                measured_gain=one.measured_gain,
-            )
-            for one in log.decisions
-        ],
+        notes=[*notes, *(late_notes(stand_in) if stand_in else ())],
+        phases=[_phase(load, log) for load in TRACE],
+        moves=moved,
+        decisions=log.decisions,
         pod_restarts=log.restarts,
         requests=requests,
         conditions=conditions,
         durations=Durations(until_ready=log.ready_seconds, laps=log.laps_seconds, total=total_seconds),
-        samples=_samples(log.stretches, began),
-        statuses=[
-            StatusSample(seconds=one.time - began, table=one.table, acceptance_rate=one.acceptance_rate)
-            for one in log.observed
-        ],
-        acceptance=[
-            AcceptanceSample(seconds=span.time - began, rate=span.accepted / span.drafted)
-            for span in log.drafts
-        ],
+        stretches=log.stretches,
+        statuses=log.statuses,
+        acceptance=_acceptance(log),
+        simulated=stand_in,
+    )
+
+
+def simulated(lap: SimulatedLap) -> Simulated:
+    """Everything that the lap on stand-ins found."""
+    log, spec = lap.log, lap.example.model.spec
+    return Simulated(
+        engine=lap.engine,
+        served_name=lap.example.served_name,
+        image=spec.engine.image or "the operator's default",
+        candidates=list(spec.candidates()),
+        late=lap.late,
+        phases=[_own(stretch, log) for stretch in log.stretches],
+        moves=moves(log.stretches, log.decisions, log.statuses, str(spec.static_schedule())),
+        decisions=log.decisions,
+        pod_restarts=log.restarts,
+        requests=Requests.of(log.stretches),
+        stretches=log.stretches,
+        statuses=log.statuses,
+        acceptance=_acceptance(log),
     )
 
 
@@ -98,56 +95,59 @@ def judge(moved: Sequence[Move], *, restarts: int, failed: int, errors: Sequence
     return failures
 
 
-def _phase(phase: Phase, log: Log) -> PhaseResult:
-    own = [stretch for stretch in log.stretches if stretch.phase == phase]
+def judge_simulated(found: Simulated) -> list[str]:
+    """Why the lap on stand-ins fails the run. Which K it chose is not judged: its text is drawn by chance."""
+    failures = []
+    if found.pod_restarts:
+        failures.append(f"Simulated engine pods were restarted or replaced {found.pod_restarts} times.")
+    if found.requests.failed:
+        errors = "; ".join(found.requests.errors)
+        failures.append(f"{found.requests.failed} requests to simulated engines failed: {errors}.")
+    return failures
+
+
+def late_notes(found: Simulated) -> list[str]:
+    """That the machine could not keep up with the stand-in's clock, or that nobody knows."""
+    if found.late is None:
+        return ["Simulated: how late the steps were is not known."]
+    if is_void(found.late):
+        return [
+            f"Simulated: the steps took {found.late:.1%} longer than the table says; above {MOST_LATE:.0%} "
+            "the figures tell more about this machine than about the table."
+        ]
+    return []
+
+
+def _phase(load: Load, log: Log) -> PhaseResult:
+    own = [stretch for stretch in log.stretches if stretch.load == load.name]
     driven = next(stretch for stretch in own if stretch.arm is Arm.OUTRIDER)
-    tables = [one.table for one in _during(log.observed, driven) if one.table]
-    drafts = [span for span in log.drafts if driven.start <= span.time <= driven.end]
     return PhaseResult(
-        phase=phase.name,
-        prompts=phase.kind,
-        streams=phase.streams,
+        **_own(driven, log).model_dump(),
+        static_zero=_throughput(own, Arm.NO_DRAFTS),
+        static_largest=_throughput(own, Arm.LONGEST_DRAFTS),
+    )
+
+
+def _own(driven: LapStretch, log: Log) -> OwnPhase:
+    tables = [one.table for one in during(log.statuses, driven) if one.table]
+    return OwnPhase(
+        phase=driven.load,
+        prompts=driven.prompts,
+        streams=driven.streams,
         seconds=driven.end - driven.start,
         outrider_whole_phase=rate(driven, since=0.0, until=1.0),
         outrider_second_half=rate(driven, since=0.5, until=1.0),
-        static_zero=_throughput(own, Arm.NO_DRAFTS),
-        static_largest=_throughput(own, Arm.LONGEST_DRAFTS),
-        k_at_start=k_at(tables[0], phase.streams) if tables else None,
-        k_at_end=k_at(tables[-1], phase.streams) if tables else None,
-        acceptance_rate=acceptance_rate(drafts),
+        k_at_start=k_at(tables[0], driven.streams) if tables else None,
+        k_at_end=k_at(tables[-1], driven.streams) if tables else None,
+        acceptance_rate=acceptance_rate(span for span in log.drafts if driven.covers(span.time)),
     )
 
 
-def _during(observed: Sequence[Observed], stretch: Stretch) -> list[Observed]:
-    return [one for one in observed if stretch.start <= one.time <= stretch.end]
+def _acceptance(log: Log) -> list[AcceptanceSample]:
+    return [AcceptanceSample(time=span.time, rate=span.accepted / span.drafted) for span in log.drafts]
 
 
-def _throughput(stretches: Sequence[Stretch], arm: Arm) -> Throughput:
+def _throughput(stretches: Sequence[LapStretch], arm: Arm) -> Throughput:
     slices = [slice_rate(stretch) for stretch in stretches if stretch.arm is arm]
     known = [value for value in slices if value is not None]
     return Throughput(mean=fmean(known) if known else None, slices=slices)
-
-
-def _requests(stretches: Sequence[Stretch]) -> Requests:
-    seconds = [second for stretch in stretches for second in stretch.seconds]
-    return Requests(
-        finished=sum(second.requests for second in seconds),
-        failed=sum(second.failed for second in seconds),
-        errors=sorted({error for second in seconds for error in second.errors}),
-    )
-
-
-def _samples(stretches: Sequence[Stretch], began: float) -> list[Sample]:
-    return [
-        Sample(
-            seconds=second.time - began,
-            covered_seconds=second.seconds,
-            arm=stretch.arm,
-            lap=stretch.lap,
-            phase=stretch.phase.name,
-            streams=stretch.phase.streams,
-            tokens=second.tokens,
-        )
-        for stretch in stretches
-        for second in stretch.seconds
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from examples.demo.prompts import Kind
+from examples.kit.loads import Load, Prompts
 from outrider.api.schedule import Schedule
 
 STREAMS = (1, 8, 32, 2)
@@ -23,20 +23,11 @@ class Arm(StrEnum):
     """The largest K for every batch size, tuning off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A steady load."""
-
-    kind: Kind
-    streams: int
-
-    @property
-    def name(self) -> str:
-        """Such as ``code x8``."""
-        return f"{self.kind} x{self.streams}"
-
-
-TRACE = tuple(Phase(kind, streams) for kind in (Kind.CODE, Kind.PROSE) for streams in STREAMS)
+PROMPTS = (Prompts.CODE, Prompts.PROSE)
+TRACE = tuple(Load(streams, prompts) for prompts in PROMPTS for streams in STREAMS)
+"""The load of each phase."""
+SIMULATED_TRACE = tuple(Load(streams, Prompts.MIXED) for streams in STREAMS)
+"""The load of each phase on stand-ins: they say texts of their own, whether asked for code or for prose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +40,15 @@ class Lap:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long the phases of Outrider's lap and of each static lap last, in seconds."""
+    """How long phases last, in seconds: of Outrider's lap, of each static lap, of the lap on stand-ins."""
 
     outrider: float = 44.0
     static: float = 6.0
+    simulated: float = 30.0
 
     @property
     def load_seconds(self) -> float:
-        """All load together; what the engine needs between laps comes on top."""
+        """All load on real engines together; what they need between laps comes on top."""
         return sum(lap.phase_seconds for lap in laps(self)) * len(TRACE)
 
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
-
-class Record(BaseModel):
-    """Base: immutable, no unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from examples.demo.phases import Arm
+from examples.kit.conditions import Surroundings
+from examples.kit.records import DecisionSample, Record, Requests, StatusSample, Stretch
 
 
 class Throughput(Record):
@@ -20,26 +16,31 @@ class Throughput(Record):
     slices: list[float | None]
 
 
-class PhaseResult(Record):
-    """One phase, in tokens per second of all streams together."""
+class OwnPhase(Record):
+    """One phase of Outrider's lap, in tokens per second of all streams together."""
 
     phase: str
     prompts: str
     streams: int
     seconds: float
     outrider_whole_phase: float | None
-    """All of Outrider's phase, with ramp, trials and the K it started with."""
+    """All of the phase, with ramp, trials and the K it started with."""
     outrider_second_half: float | None
     """The second half of it, after most of the learning."""
-    static_zero: Throughput
-    static_largest: Throughput
     k_at_start: int | None
     k_at_end: int | None
     acceptance_rate: float | None
-    """Accepted over drafted tokens in Outrider's phase."""
+    """Accepted over drafted tokens in the phase."""
 
 
-class MoveResult(Record):
+class PhaseResult(OwnPhase):
+    """One phase, with the static arms beside."""
+
+    static_zero: Throughput
+    static_largest: Throughput
+
+
+class Move(Record):
     """A change of K that the tuner chose, at the load of that moment; trials are left out."""
 
     seconds: float
@@ -51,45 +52,18 @@ class MoveResult(Record):
     reason: str
 
 
-class DecisionResult(Record):
-    """A decision as the model's status reported it."""
-
-    time: str
-    from_table: str
-    to_table: str
-    reason: str
-    message: str
-    expected_gain: float | None
-    measured_gain: float | None
-
-
-class Requests(Record):
-    """Counts over all laps."""
-
-    finished: int
-    failed: int
-    errors: list[str]
-
-
-class Conditions(Record):
+class Conditions(Surroundings):
     """What the figures were measured on."""
 
-    command: str
     started: str
-    cluster: str
-    kubernetes_version: str
-    engine_image: str
-    engine_version: str
-    outrider_version: str
     client_image: str
-    node_cores: int
-    node_memory: str
-    client_machine: str
     max_tokens: int
     temperature: float
     largest_k: int
     candidates: list[int]
     static_schedule: str
+    computed: str
+    """Where, such as ``computed on this CPU``."""
 
 
 class Durations(Record):
@@ -100,32 +74,43 @@ class Durations(Record):
     total: float
 
 
-class Sample(Record):
-    """One point of the common time axis. ``seconds``: since the first lap began; the count ended then."""
+class LapStretch(Stretch):
+    """One phase of one lap as it was driven."""
 
-    seconds: float
-    covered_seconds: float
-    """How long the count took."""
-    arm: str
+    arm: Arm
     lap: int
-    phase: str
-    streams: int
-    tokens: int
-
-
-class StatusSample(Record):
-    """The model's status at one time."""
-
-    seconds: float
-    table: str | None
-    acceptance_rate: float | None
 
 
 class AcceptanceSample(Record):
-    """Accepted over drafted tokens around one time."""
+    """Accepted over drafted tokens around one time, in unix seconds."""
 
-    seconds: float
+    time: float
     rate: float
+
+
+class Simulated(Record):
+    """Outrider's lap on stand-ins for a GPU. Nothing was computed: a table gave the times of the steps."""
+
+    engine: str
+    """The table's name, as the engines tell it."""
+    served_name: str
+    image: str
+    candidates: list[int]
+    late: float | None
+    """By so much longer the steps took than the table says, relative; None where nobody counted."""
+    phases: list[OwnPhase]
+    moves: list[Move]
+    decisions: list[DecisionSample]
+    pod_restarts: int
+    requests: Requests
+    stretches: list[LapStretch]
+    statuses: list[StatusSample]
+    acceptance: list[AcceptanceSample]
+
+    @property
+    def title(self) -> str:
+        """Above every figure of it."""
+        return f"Step times of an H100 ({self.engine}), simulated: nothing is computed"
 
 
 class Result(Record):
@@ -133,16 +118,20 @@ class Result(Record):
 
     passed: bool
     failures: list[str]
+    notes: list[str]
+    """What a reader of the figures must know, one sentence each."""
     phases: list[PhaseResult]
-    moves: list[MoveResult]
-    decisions: list[DecisionResult]
+    moves: list[Move]
+    decisions: list[DecisionSample]
     pod_restarts: int
     requests: Requests
     conditions: Conditions
     durations: Durations
-    samples: list[Sample]
+    stretches: list[LapStretch]
     statuses: list[StatusSample]
     acceptance: list[AcceptanceSample]
+    simulated: Simulated | None
+    """None where the lap on stand-ins was left out."""
 
     def write(self, folder: Path) -> Path:
         """Write ``result.json`` and return its path."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from examples.demo.acceptance import drafts
 from examples.demo.arms import Example, hand_over, wait_ready
-from examples.demo.cluster import Cluster, DemoFailed, PodCount
-from examples.demo.measure import Drafts, Observed, Second, Stretch
-from examples.demo.phases import TRACE, Arm, Durations, Lap, Phase, laps
-from examples.demo.prompts import Kind
+from examples.demo.measure import Drafts
+from examples.demo.phases import PROMPTS, TRACE, Arm, Durations, Lap, laps
+from examples.demo.result import LapStretch
 from examples.demo.table import TITLES, Screen
-from examples.demo.traffic import Traffic
-from examples.demo.warm_up import Patience, warm_up
-from examples.demo.watch import Watch, drafts
-from outrider.api.status import DecisionRecord
+from examples.kit.cluster import Cluster, PodCount, RunFailed
+from examples.kit.loads import Load
+from examples.kit.records import Count, DecisionSample, StatusSample
+from examples.kit.status import simulated
+from examples.kit.traffic import Traffic
+from examples.kit.warm_up import Patience, warm_up
+from examples.kit.watch import Watch, watching
 
 PATIENCE = Patience(rounds=6, seconds=5.0, tokens=8)
+WATCH_SECONDS = 2.0
 SHOWN_COUNTS = 3
 """The live table's tokens/s is a mean over this many counts."""
 
@@ -28,9 +31,9 @@ SHOWN_COUNTS = 3
 class Log:
     """What a run gathered, raw."""
 
-    stretches: list[Stretch] = field(default_factory=list)
-    observed: list[Observed] = field(default_factory=list)
-    decisions: list[DecisionRecord] = field(default_factory=list)
+    stretches: list[LapStretch] = field(default_factory=list)
+    statuses: list[StatusSample] = field(default_factory=list)
+    decisions: list[DecisionSample] = field(default_factory=list)
     drafts: list[Drafts] = field(default_factory=list)
     drafts_problem: str | None = None
     restarts: int = 0
@@ -49,27 +52,29 @@ async def run(
     """Drive all laps on one fresh model.
 
     Raises:
-        DemoFailed: set-up failed or a lap could not be driven; the figures so far are not worth keeping.
+        RunFailed: set-up failed or a lap could not be driven; the figures so far are not worth keeping.
     """
     log, started = Log(), time.monotonic()
     pods = await _set_up(cluster, example, traffic, screen, ready_timeout)
     log.ready_seconds = time.monotonic() - started
     laps_started, since = time.monotonic(), time.time()
-    async with _watching(Watch(cluster, example.name), log) as watch:
+    async with watching(cluster, example.name, period_seconds=WATCH_SECONDS) as watch:
         # Under a static table, so that the tuner meets the load for the first time in its own lap.
         await hand_over(cluster, example, Arm.NO_DRAFTS)
-        for kind in Kind:
-            await warm_up(traffic, (kind,), PATIENCE, screen.say)
+        for prompts in PROMPTS:
+            await warm_up(traffic, prompts, PATIENCE, screen.say)
+        await _check_that_it_computes(cluster, example)
         for number, lap in enumerate(laps(durations)):
             screen.say(f"lap {number + 1} of {len(laps(durations))}: {TITLES[lap.arm]}")
             await hand_over(cluster, example, lap.arm)
-            for phase in TRACE:
-                log.stretches.append(await _drive(traffic, screen, watch, number, lap, phase))
+            for load in TRACE:
+                log.stretches.append(await drive(traffic, screen, watch, number, lap, load))
+    log.statuses, log.decisions = watch.statuses, list(watch.decisions)
     log.laps_seconds = time.monotonic() - laps_started
     log.restarts = (await cluster.engine_pods(example.name)).restarts_since(pods)
     try:
         log.drafts = await drafts(cluster, example.name, since, time.time())
-    except DemoFailed as error:
+    except RunFailed as error:
         log.drafts_problem = str(error)
     await cluster.apply(example.for_arm(Arm.OUTRIDER))
     await traffic.stop()
@@ -89,36 +94,32 @@ async def _set_up(
     return await cluster.engine_pods(example.name)
 
 
-async def _drive(
-    traffic: Traffic, screen: Screen, watch: Watch, number: int, lap: Lap, phase: Phase
-) -> Stretch:
-    seconds, told = list[Second](), len(watch.decisions)
-    async with aclosing(traffic.drive(phase, lap.phase_seconds)) as drive:
-        async for second in drive:
-            seconds.append(second)
-            screen.show(lap.arm, phase, _recent_rate(seconds), watch.last)
+async def _check_that_it_computes(cluster: Cluster, example: Example) -> None:
+    table = simulated(await cluster.status(example.name))
+    if table is not None:
+        raise RunFailed(f"the engines of {example.name} are simulated ({table}); the laps need real ones")
+
+
+async def drive(
+    traffic: Traffic, screen: Screen, watch: Watch, number: int, lap: Lap, load: Load
+) -> LapStretch:
+    """Hold one load; raises RunFailed when nothing was counted."""
+    counts, told = list[Count](), len(watch.decisions)
+    async with aclosing(traffic.hold(load, lap.phase_seconds)) as seen:
+        async for count in seen:
+            counts.append(count)
+            screen.show(lap.arm, load, _recent_rate(counts), watch.last)
             for decision in watch.decisions[told:]:
                 screen.decide(decision)
             told = len(watch.decisions)
-    if not seconds:
-        raise DemoFailed(f"the load client counted nothing in {phase.name}")
-    return Stretch(lap.arm, number, phase, tuple(seconds))
+    if not counts:
+        raise RunFailed(f"the load client counted nothing in {load.name}")
+    return LapStretch(
+        streams=load.streams, prompts=load.prompts, counts=tuple(counts), arm=lap.arm, lap=number
+    )
 
 
-def _recent_rate(counts: Sequence[Second]) -> float:
+def _recent_rate(counts: Sequence[Count]) -> float:
     """Tokens per second over the last SHOWN_COUNTS counts."""
     recent = counts[-SHOWN_COUNTS:]
     return sum(one.tokens for one in recent) / sum(one.seconds for one in recent)
-
-
-@asynccontextmanager
-async def _watching(watch: Watch, log: Log) -> AsyncIterator[Watch]:
-    """Follow the status meanwhile."""
-    task = asyncio.create_task(watch.run())
-    try:
-        yield watch
-    finally:
-        task.cancel()
-        log.observed, log.decisions = watch.observed, watch.decisions
-        with suppress(asyncio.CancelledError):
-            await task

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from examples.demo.measure import Observed
-from examples.demo.phases import Arm, Phase
-from outrider.api.status import DecisionRecord
+from examples.demo.phases import Arm
+from examples.kit.loads import Load
+from examples.kit.records import DecisionSample, StatusSample
 
 PLAIN_PERIOD_SECONDS = 5.0
 """Without a terminal a line this often, and one for each decision."""
 DECISIONS_SHOWN = 4
 
+COMPUTED, SIMULATED = "computed", "simulated"
+"""Where a row's figures come from: engines that compute, or stand-ins for a GPU."""
 TITLES = {
     Arm.OUTRIDER: "Outrider",
     Arm.NO_DRAFTS: "K = 0 held",
@@ -31,35 +34,45 @@ class Row:
 
     elapsed: float
     arm: Arm
-    phase: Phase
+    engine: str
+    load: Load
     tokens_per_second: float
     acceptance_rate: float | None
     table: str | None
+
+    def continues(self, newer: Row) -> bool:
+        """Whether a newer row is of the same phase."""
+        return (self.arm, self.engine, self.load) == (newer.arm, newer.engine, newer.load)
 
     def cells(self) -> tuple[str, ...]:
         """The row as text."""
         return (
             f"{int(self.elapsed) // 60}:{int(self.elapsed) % 60:02d}",
             TITLES[self.arm],
-            str(self.phase.kind),
-            str(self.phase.streams),
+            self.engine,
+            str(self.load.prompts),
+            str(self.load.streams),
             f"{self.tokens_per_second:.0f}",
             "-" if self.acceptance_rate is None else f"{self.acceptance_rate:.2f}",
             self.table or "-",
         )
 
 
-HEADINGS = ("time", "arm", "prompts", "streams", "tokens/s", "acceptance", "table in force")
+HEADINGS = ("time", "arm", "engine", "prompts", "streams", "tokens/s", "acceptance", "table in force")
 
 
 @dataclass
 class Screen:
-    """Shows progress: a live table on a terminal, plain lines elsewhere."""
+    """Shows progress: a live table on a terminal, plain lines elsewhere.
+
+    engine: what a row's figures come from, computed or simulated.
+    """
 
     console: Console
+    engine: str = COMPUTED
     started: float = field(default_factory=time.monotonic)
     _rows: list[Row] = field(default_factory=list)
-    _decisions: list[DecisionRecord] = field(default_factory=list)
+    _decisions: list[DecisionSample] = field(default_factory=list)
     _live: Live | None = None
     _printed: float = float("-inf")
 
@@ -82,27 +95,28 @@ class Screen:
             soft_wrap=True,
         )
 
-    def show(self, arm: Arm, phase: Phase, tokens_per_second: float, seen: Observed | None) -> None:
+    def show(self, arm: Arm, load: Load, tokens_per_second: float, seen: StatusSample | None) -> None:
         """The newest figures of a phase."""
         row = Row(
             elapsed=time.monotonic() - self.started,
             arm=arm,
-            phase=phase,
+            engine=self.engine,
+            load=load,
             tokens_per_second=tokens_per_second,
             acceptance_rate=seen.acceptance_rate if seen else None,
             table=seen.table if seen else None,
         )
-        if self._rows and (self._rows[-1].arm, self._rows[-1].phase) == (arm, phase):
+        if self._rows and self._rows[-1].continues(row):
             self._rows.pop()
         self._rows.append(row)
         if self._live is not None:
             self._live.update(self._view())
         elif row.elapsed - self._printed >= PLAIN_PERIOD_SECONDS:
             self._printed = row.elapsed
-            names = ("", "", "", " streams", " tok/s", " accepted", "")
+            names = ("", "", "", "", " streams", " tok/s", " accepted", "")
             self.say("  ".join(cell + name for cell, name in zip(row.cells()[1:], names[1:], strict=True)))
 
-    def decide(self, decision: DecisionRecord) -> None:
+    def decide(self, decision: DecisionSample) -> None:
         """A decision of the tuner, with its words."""
         self._decisions.append(decision)
         if self._live is None:
@@ -115,7 +129,7 @@ class Screen:
         return Group(table, *(Text(_told(one)) for one in self._decisions[-DECISIONS_SHOWN:]))
 
 
-def _told(decision: DecisionRecord) -> str:
-    return (
-        f"{decision.time:%H:%M:%S}  {decision.from_} -> {decision.to}  {decision.reason}: {decision.message}"
-    )
+def _told(decision: DecisionSample) -> str:
+    time = datetime.fromtimestamp(decision.time, UTC)
+    change = f"{decision.from_table} -> {decision.to_table}"
+    return f"{time:%H:%M:%S}  {change}  {decision.reason}: {decision.message}"

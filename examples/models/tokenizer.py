@@ -7,7 +7,13 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from examples.models.shapes import END_OF_TEXT, END_OF_TEXT_TOKEN, MAX_POSITIONS, byte_characters
+from examples.models.shapes import (
+    CHAT_TEMPLATE,
+    END_OF_TEXT,
+    END_OF_TEXT_TOKEN,
+    MAX_POSITIONS,
+    byte_characters,
+)
 
 
 def byte_tokenizer() -> Tokenizer:
@@ -30,5 +36,6 @@ def save_tokenizer(folder: Path) -> None:
         "pad_token": END_OF_TEXT_TOKEN,
         "model_max_length": MAX_POSITIONS,
         "clean_up_tokenization_spaces": False,
+        "chat_template": CHAT_TEMPLATE,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")

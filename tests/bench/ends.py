@@ -49,7 +49,7 @@ async def _ends(count: int, output: Path) -> list[End]:
     began, ends = datetime.now(UTC), list[End]()
     with deploying() as deploy:
         deploy(manifest, NAME)
-        async with sending_to(NAME):
+        async with sending_to(manifest):
             while len(ends) < count:
                 _wait_for_both()
                 ends.append(end_one(NAME))

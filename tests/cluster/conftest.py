@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 from tests.cluster.kubectl import KubectlError, kubectl
 from tests.cluster.models import Deploy, Manifest, deploying, read_example, wait_until_nothing_is_left
+from tests.cluster.side_by_side import HERE, OneWorkerForOneModel, mark
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this folder needs the cluster."""
-    here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.cluster)
+        if HERE in item.path.parents:
+            mark(item)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneWorkerForOneModel:
+    """Whatever --dist says."""
+    return OneWorkerForOneModel(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from examples.demo.traffic import NAME as CLIENT
+from examples.kit.cluster import address
 from tests.cluster import kept_connections
 from tests.cluster.engines import page, ready_pods
 from tests.cluster.kubectl import kubectl, wait_for
+from tests.cluster.models import served_name
+from tests.cluster.sending import client_pod
 
-SERVED_NAME = "tiny"
 STREAMS = 8
 BUSY_SECONDS = 60.0
 
@@ -44,8 +45,12 @@ def clients(model: str, streams: int = STREAMS) -> Iterator[Asked]:
     They run in the client's pod, which must be up.
     """
     script = Path(kept_connections.__file__).read_text()
-    flags = ("--url", f"http://{model}.default.svc/v1", "--model", SERVED_NAME, "--streams", str(streams))
-    command = ["kubectl", "exec", "-i", CLIENT, "-n", "default", "--", "python3", "-c", script, *flags]
+    flags = (
+        *("--url", address(model, "default"), "--model", served_name(model)),
+        *("--streams", str(streams)),
+    )
+    where = ("-i", client_pod(model), "-n", "default")
+    command = ["kubectl", "exec", *where, "--", "python3", "-c", script, *flags]
     asked = Asked()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:

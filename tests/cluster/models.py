@@ -9,12 +9,13 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.kubectl import apply, get, kubectl, list_objects, wait_for
+from examples.kit.status import k_at
+from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, list_objects, wait_for
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TINY = "tiny-draft-model.yaml"
 TWIN = "twin-h100.yaml"
-"""Engines that compute nothing and take the time of a GPU."""
+"""Engines that compute nothing, take the time of a GPU, and start in a third of the time."""
 
 Manifest = dict[str, Any]
 Deploy = Callable[[Manifest, str], Manifest]
@@ -25,6 +26,13 @@ def read_example(name: str = TINY) -> Manifest:
     """An example, in the namespace where its volumes are."""
     manifest: Manifest = yaml.safe_load((EXAMPLES / name).read_text())
     manifest["metadata"]["namespace"] = "default"
+    return manifest
+
+
+def read_twin() -> Manifest:
+    """The example of the stand-in, small enough for several on a node that has two cores."""
+    manifest = read_example(TWIN)
+    manifest["spec"]["resources"]["requests"]["cpu"] = "50m"
     return manifest
 
 
@@ -59,6 +67,35 @@ def wait_until_nothing_is_left(name: str, *, seconds: float = 90) -> None:
     wait_for(f"nothing of {name} is left", look, lambda left: left is None, seconds=seconds)
 
 
+def served_name(name: str) -> str:
+    """What its clients call it."""
+    found = model(name)
+    assert found is not None, f"no model {name}"
+    return str(found["spec"]["model"]["servedName"])
+
+
 def model(name: str) -> Manifest | None:
     """The SpeculativeModel as it stands."""
     return get("specmodel", name)
+
+
+def speculation(seen: Object | None) -> Object:
+    """What a model's status says of speculation; empty before it says anything."""
+    found: Object = ((seen or {}).get("status") or {}).get("speculation") or {}
+    return found
+
+
+def in_force(table: str, *, replicas: int | None = None) -> Callable[[Object | None], bool]:
+    """Whether the pods confirmed this table: so many, where that is asked."""
+
+    def holds(seen: Object | None) -> bool:
+        found = speculation(seen)
+        enough = replicas in (None, found.get("appliedReplicas"))
+        return found.get("table") == table and enough and has_condition(seen, "ActuationConverged", "True")
+
+    return holds
+
+
+def k_in_force(seen: Object | None, streams: int) -> int:
+    """K for so many requests, by the table in force."""
+    return k_at(speculation(seen)["table"], streams)

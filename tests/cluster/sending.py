@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
 
-from examples.demo.cluster import Cluster, Place
-from examples.demo.measure import Second
-from examples.demo.options import CLIENT_IMAGE
-from examples.demo.phases import Phase
-from examples.demo.prompts import Kind
-from examples.demo.traffic import Traffic
+import pytest
+
+from examples.kit.cluster import Cluster, Place, address
+from examples.kit.loads import Load, Prompts
+from examples.kit.options import CLIENT_IMAGE
+from examples.kit.prompts import Kind
+from examples.kit.records import Count
+from examples.kit.traffic import Traffic
+from tests.cluster.models import Manifest
 
 STRETCH_SECONDS = 10.0
 """Each has new connections, which spread over the pods of the moment; old ones stay where they are."""
+
+REACHED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Sent:
     tokens: int
     failed: int
     errors: tuple[str, ...]
+    """Each with the second of the load in which it was seen."""
     silent_seconds: float
     """The longest time without a token, after the first one."""
 
@@ -40,9 +47,16 @@ class Sender:
     cluster: Cluster
     traffic: Traffic
 
+    async def reached(self, within: float = REACHED_SECONDS) -> None:
+        """Wait until the Service lets the client in: nodes hear of a ready pod a moment after its model."""
+        deadline = time.monotonic() + within
+        while (sent := await self.send(1, 1.0)).failed:
+            if time.monotonic() > deadline:
+                pytest.fail(f"no request got through within {within:.0f} s: {sent.errors}")
+
     async def send(self, streams: int, seconds: float, kind: Kind = Kind.CODE) -> Sent:
         """Hold a load and count."""
-        return _sum([second async for second in self.traffic.drive(Phase(kind, streams), seconds)])
+        return _sum([count async for count in self.traffic.hold(Load(streams, Prompts(kind)), seconds)])
 
     async def send_until(
         self, reached: Callable[[], bool], streams: int, within: float, kind: Kind = Kind.CODE
@@ -51,10 +65,10 @@ class Sender:
 
         In stretches, since a client that is broken off goes on in its pod.
         """
-        counts: list[Second] = []
+        counts: list[Count] = []
         while sum(count.seconds for count in counts) < within:
-            stretch = self.traffic.drive(Phase(kind, streams), STRETCH_SECONDS)
-            counts += [second async for second in stretch]
+            stretch = self.traffic.hold(Load(streams, Prompts(kind)), STRETCH_SECONDS)
+            counts += [count async for count in stretch]
             if await asyncio.to_thread(reached):
                 break
         return _sum(counts)
@@ -71,16 +85,17 @@ class Sender:
             came_to.append(await load)
 
 
-def _sum(counts: Sequence[Second]) -> Sent:
+def _sum(counts: Sequence[Count]) -> Sent:
+    start = counts[0].time - counts[0].seconds if counts else 0.0
     return Sent(
         tokens=sum(count.tokens for count in counts),
         failed=sum(count.failed for count in counts),
-        errors=tuple(error for count in counts for error in count.errors),
+        errors=tuple(f"{count.time - start:.0f} s: {error}" for count in counts for error in count.errors),
         silent_seconds=_longest_silence(counts),
     )
 
 
-def _longest_silence(counts: Sequence[Second]) -> float:
+def _longest_silence(counts: Sequence[Count]) -> float:
     silent, longest = 0.0, 0.0
     for count in dropwhile(lambda count: not count.tokens, counts):
         silent = 0.0 if count.tokens else silent + count.seconds
@@ -88,12 +103,19 @@ def _longest_silence(counts: Sequence[Second]) -> float:
     return longest
 
 
+def client_pod(name: str) -> str:
+    """Each model has its own client, so that models that are tested side by side do not share one."""
+    return f"{name}-client"
+
+
 @asynccontextmanager
-async def sending_to(name: str, served_name: str = "tiny") -> AsyncIterator[Sender]:
+async def sending_to(manifest: Manifest) -> AsyncIterator[Sender]:
     """A client for one model of the namespace ``default``; it is gone afterwards."""
+    name, served_name = manifest["metadata"]["name"], manifest["spec"]["model"]["servedName"]
     place = Place(Path(os.environ["KUBECONFIG"]), None)
     cluster = Cluster(place, await place.api(), "default")
-    traffic = Traffic(cluster, CLIENT_IMAGE, f"http://{name}.default.svc/v1", served_name, 256, 0.0)
+    url = address(name, "default")
+    traffic = Traffic(cluster, CLIENT_IMAGE, url, served_name, 256, 0.0, name=client_pod(name))
     try:
         await traffic.start()
         yield Sender(cluster, traffic)

@@ -9,8 +9,10 @@ import pytest
 
 from tests.cluster.annotations import forget, override, pause, take_back
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, wait_for
-from tests.cluster.models import deploying, model, read_example
+from tests.cluster.models import deploying, in_force, model, read_twin
 from tests.cluster.operator_pod import without_operator
+
+pytestmark = [pytest.mark.engine("twin", "starts"), pytest.mark.alone("restarts")]
 
 NAME = "annotated"
 STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
@@ -20,8 +22,8 @@ TICKS = 30.0
 
 @pytest.fixture(scope="module", autouse=True)
 def tuned() -> Iterator[None]:
-    """One model for the whole module: an engine takes about a minute to start."""
-    manifest = read_example()
+    """One model for the whole module."""
+    manifest = read_twin()
     manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": STATIC}
     with deploying() as deploy:
         deploy(manifest, NAME)
@@ -42,21 +44,11 @@ def look() -> Object | None:
     return model(NAME)
 
 
-def in_force(table: str) -> Callable[[Object | None], bool]:
-    """Whether the pods confirmed this table."""
-
-    def holds(seen: Object | None) -> bool:
-        found = ((seen or {}).get("status") or {}).get("speculation") or {}
-        return found.get("table") == table and has_condition(seen, "ActuationConverged", "True")
-
-    return holds
-
-
 def test_an_override_rules_until_it_ends_by_itself() -> None:
-    override(NAME, "*:5", seconds=40)
+    override(NAME, "*:5", seconds=15)
     seen = wait_for("the override is in force", look, in_force("*:5"), seconds=TICKS)
     assert has_condition(seen, "TuningActive", "False", "Overridden")
-    wait_for("the table of before is back", look, in_force(STATIC_TABLE), seconds=40 + TICKS)
+    wait_for("the table of before is back", look, in_force(STATIC_TABLE), seconds=15 + TICKS)
 
 
 def test_a_pause_is_said_and_taken_back() -> None:

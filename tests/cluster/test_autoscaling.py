@@ -15,10 +15,10 @@ import yaml
 
 from tests.cluster.engines import page, ready_pods
 from tests.cluster.kubectl import KubectlError, Object, apply, get, has_condition, kubectl, wait_for
-from tests.cluster.models import deploying, model, read_example
+from tests.cluster.models import deploying, model, read_twin
 from tests.cluster.sending import Sender, Sent, sending_to
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "starts")]
 
 NAME = "scaled"
 AUTOSCALER = Path(__file__).resolve().parents[2] / "examples" / "autoscaling" / "hpa.yaml"
@@ -34,16 +34,16 @@ async def sender() -> AsyncIterator[Sender]:
     if get("apiservice", "v1beta1.external.metrics.k8s.io") is None:
         pytest.skip("nobody serves external metrics in this cluster")
     with deploying() as deploy:
-        deploy(small_model(), NAME)
-        async with sending_to(NAME) as sender:
+        async with sending_to(deploy(small_model(), NAME)) as sender:
             wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=300)
+            await sender.reached()
             with autoscaler():
                 yield sender
 
 
 def small_model() -> dict[str, Any]:
-    """The tiny example with an engine that is full early."""
-    manifest = read_example()
+    """An engine that is full early."""
+    manifest = read_twin()
     manifest["spec"]["engine"]["args"]["max-num-seqs"] = SEATS
     manifest["spec"]["speculation"] |= {
         "numSpeculativeTokens": 2,

@@ -8,6 +8,8 @@ from tests.cluster.kubectl import KubectlError, apply, condition, get, has_condi
 from tests.cluster.models import Deploy, Manifest, model
 from tests.unit.api.admission_cases import CASES, AdmissionCase
 
+pytestmark = pytest.mark.engine("none", "refused")
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_api_server_admits_or_refuses(case: AdmissionCase) -> None:

@@ -13,10 +13,10 @@ from outrider.api.launch import ANNOTATION
 from outrider.plan.names import canary_deployment
 from tests.cluster.engines import name_of, pods_of, ready_pods, tokens
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, patch, wait_for
-from tests.cluster.models import deploying, model, read_example
+from tests.cluster.models import deploying, model, read_twin
 from tests.cluster.sending import Sender, sending_to
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "starts")]
 
 NAME = "compared"
 STREAMS = 2
@@ -45,15 +45,15 @@ class Load:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def load() -> AsyncIterator[Load]:
-    """One model for the whole module: an engine takes about a minute to start."""
-    manifest = read_example()
-    manifest["spec"]["resources"]["requests"]["cpu"] = "100m"
+    """One model for the whole module: in this order."""
+    manifest = read_twin()
     manifest["spec"]["replicas"] = 2
     manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto", "canary": "Allow"}}
     with deploying() as deploy:
         deploy(manifest, NAME)
-        async with sending_to(NAME) as sender:
+        async with sending_to(manifest) as sender:
             wait_for("two serve", look, lambda _: serving() == [DRAFTS, DRAFTS], seconds=START)
+            await sender.reached()
             yield Load(sender, frozenset(ready_pods(NAME)))
 
 

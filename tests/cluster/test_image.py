@@ -13,6 +13,8 @@ import pytest
 from engine_image.build import PACKAGES, Plugin, Target, make_plugin
 from tests.environment.place import ENGINE_IMAGE
 
+pytestmark = pytest.mark.engine("real", "image")
+
 LIST_FILES = """
 import hashlib, json, pathlib
 root = pathlib.Path("/opt/outrider")

@@ -9,14 +9,24 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from examples.demo.measure import k_at
-from examples.demo.prompts import Kind
+from examples.kit.prompts import Kind
 from tests.cluster.annotations import pause, take_back
 from tests.cluster.kubectl import Object, condition, has_condition, kubectl, patch, wait_for
-from tests.cluster.models import deploying, model, read_example, wait_until_nothing_is_left
+from tests.cluster.models import (
+    deploying,
+    k_in_force,
+    model,
+    read_example,
+    speculation,
+    wait_until_nothing_is_left,
+)
 from tests.cluster.sending import Sender, Sent, sending_to
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.engine("real", "line"),
+    pytest.mark.alone("measures"),
+]
 
 NAME = "line"
 OPPOSITE_OF_GOOD = [
@@ -61,8 +71,9 @@ async def line() -> AsyncIterator[Line]:
     manifest["spec"]["speculation"] |= {"tuning": {"mode": "Off"}, "schedule": OPPOSITE_OF_GOOD}
     with deploying() as deploy:
         deploy(manifest, NAME)
-        async with sending_to(NAME) as sender:
+        async with sending_to(manifest) as sender:
             wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=300)
+            await sender.reached()
             yield Line(sender)
 
 
@@ -71,15 +82,14 @@ def look() -> Object | None:
     return model(NAME)
 
 
-def speculation(**fields: object) -> None:
+def edit(**fields: object) -> None:
     """The user edits `spec.speculation`."""
     patch("specmodel", NAME, {"spec": {"speculation": fields}})
 
 
 def table(seen: Object | None) -> str | None:
     """The table in force, in one line."""
-    found = ((seen or {}).get("status") or {}).get("speculation") or {}
-    return found.get("table")
+    return speculation(seen).get("table")
 
 
 def is_held(seen: Object | None) -> bool:
@@ -90,13 +100,12 @@ def is_held(seen: Object | None) -> bool:
 
 def k(streams: int) -> int:
     """K in force for so many requests."""
-    return k_at(table(look()) or "", streams)
+    return k_in_force(look(), streams)
 
 
 def epoch(seen: Object | None) -> int:
     """How many tables the leading process has pushed."""
-    found = ((seen or {}).get("status") or {}).get("speculation") or {}
-    return int(found.get("epoch", 0))
+    return int(speculation(seen).get("epoch", 0))
 
 
 async def test_serves_through_the_service(line: Line) -> None:
@@ -114,7 +123,7 @@ async def test_prints_what_a_user_looks_for(line: Line) -> None:  # noqa: ARG001
 
 @pytest.mark.parametrize("k", [0, 5, 2])
 async def test_an_edited_table_is_in_force_without_a_restart(line: Line, k: int) -> None:
-    speculation(schedule=[{"numSpeculativeTokens": k}])
+    edit(schedule=[{"numSpeculativeTokens": k}])
     seen = wait_for(f"K={k}", look, lambda seen: table(seen) == f"*:{k}", seconds=30)
     assert has_condition(seen, "ActuationConverged", "True", "Converged")
     sent = await line.send(streams=2, seconds=3)
@@ -123,9 +132,9 @@ async def test_an_edited_table_is_in_force_without_a_restart(line: Line, k: int)
 
 
 async def test_tuning_raises_k_for_one_stream(line: Line) -> None:
-    speculation(schedule=OPPOSITE_OF_GOOD)
+    edit(schedule=OPPOSITE_OF_GOOD)
     wait_for("the user's table", look, lambda seen: table(seen) == OPPOSITE_IN_ONE_LINE, seconds=30)
-    speculation(tuning={"mode": "Auto"})
+    edit(tuning={"mode": "Auto"})
     sent = await line.send_until(lambda: k(1) > 0, streams=1)
     assert sent.failed == 0
     assert k(1) > 0

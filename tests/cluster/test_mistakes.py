@@ -14,6 +14,8 @@ from tests.cluster.kubectl import KubectlError, Object, apply, condition, kubect
 from tests.cluster.models import Deploy, Manifest, deploying, model
 from tests.unit.api.admission_cases import merge_patch
 
+pytestmark = [pytest.mark.engine("none", "refused"), pytest.mark.alone("clock")]
+
 ANSWER_SECONDS = 10
 
 # No engine of it ever starts, so it asks for next to nothing: many of them fit on one node.

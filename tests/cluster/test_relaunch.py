@@ -19,11 +19,15 @@ from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
 from tests.cluster.engines import name_of, pods_of, ready_pods
 from tests.cluster.kubectl import Object, apply, kubectl, patch, wait_for
-from tests.cluster.models import deploying, model, read_example
+from tests.cluster.models import deploying, model, read_twin, speculation
 from tests.cluster.operator_pod import without_operator
 from tests.cluster.sending import Sender, sending_to
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.engine("twin", "starts"),
+    pytest.mark.alone("restarts"),
+]
 
 NAME = "relaunch"
 STATIC = Schedule.parse("8:3,*:0")
@@ -36,13 +40,12 @@ TICKS = 60.0
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stock() -> AsyncIterator[Sender]:
     """One engine without Outrider's plugin, and a client."""
-    manifest = read_example()
-    manifest["spec"]["resources"]["requests"]["cpu"] = "100m"
+    manifest = read_twin()
     tuning = {"mode": "Auto", "actuation": "Rollout", "structuralOff": "Allow", "relaunchInterval": "1h"}
     manifest["spec"]["speculation"] |= {"tuning": tuning, "schedule": STATIC.to_wire()}
     with deploying() as deploy:
         deploy(manifest, NAME)
-        async with sending_to(NAME) as sender:
+        async with sending_to(manifest) as sender:
             wait_for("serves", launches, lambda seen: seen == ready_with(STATIC), seconds=START)
             yield sender
 
@@ -104,12 +107,6 @@ async def serves_during(sender: Sender, work: Callable[[], None]) -> None:
 def look() -> Object | None:
     """The model as it stands."""
     return model(NAME)
-
-
-def speculation(seen: Object | None) -> Object:
-    """What status says of speculation."""
-    found: Object = ((seen or {}).get("status") or {}).get("speculation") or {}
-    return found
 
 
 def launches() -> Object | None:

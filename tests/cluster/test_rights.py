@@ -14,6 +14,8 @@ import yaml
 from tests.cluster.kubectl import KubectlError, apply, kubectl, patch, wait_for
 from tests.cluster.models import Manifest, read_example
 
+pytestmark = pytest.mark.engine("none", "refused")
+
 CHART = Path(__file__).resolve().parents[2] / "charts" / "outrider"
 NAMESPACE = "rights"
 RESTRICTED = "rights-restricted"

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from examples.demo.measure import k_at
 from tests.cluster.kubectl import Object, has_condition, list_objects, wait_for
-from tests.cluster.models import TWIN, deploying, model, read_example
+from tests.cluster.models import TWIN, deploying, k_in_force, model, read_example
 from tests.cluster.sending import Sender, sending_to
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "itself")]
 
 NAME = "twin"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
@@ -26,8 +25,7 @@ def look() -> Object | None:
 
 def k(streams: int) -> int:
     """K in force for so many requests."""
-    table = ((look() or {}).get("status") or {}).get("speculation", {}).get("table")
-    return k_at(table or "", streams)
+    return k_in_force(look(), streams)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -37,8 +35,9 @@ async def sender() -> AsyncIterator[Sender]:
     manifest["spec"]["speculation"]["schedule"] = NO_DRAFTS
     with deploying() as deploy:
         deploy(manifest, NAME)
-        async with sending_to(NAME, manifest["spec"]["model"]["servedName"]) as sender:
+        async with sending_to(manifest) as sender:
             wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=180)
+            await sender.reached()
             yield sender
 
 
@@ -48,6 +47,17 @@ async def told(sender: Sender) -> dict[str, float]:
     port = "8000"
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}:{port}/proxy/outrider/twin/v1"
     return await sender.cluster.get_raw(path)
+
+
+@pytest.mark.usefixtures("sender")
+async def test_its_step_times_are_known_before_its_first_request() -> None:
+    """Engines measure them before they serve; the operator keeps them and says so."""
+    seen = wait_for("a map of step times", look, _has_a_map, seconds=60)
+    assert "cells, measured by" in str(seen)
+
+
+def _has_a_map(seen: Object | None) -> bool:
+    return seen is not None and "stepTimes" in seen["status"].get("speculation", {})
 
 
 async def test_the_tuner_finds_that_an_h100_gains_from_drafts(sender: Sender) -> None:

@@ -52,6 +52,9 @@ def cluster(setup: Setup) -> Stage:
         work.run("kind", "delete", "cluster", *named)
         work.feed(configuration(), "kind", "create", "cluster", *named, "--image", NODE_IMAGE,
                   "--config", "-", "--wait", "120s")  # fmt: skip
+        # It asks for nothing by itself, and engines on two cores would leave it nothing: Services go stale.
+        work.run("kubectl", "-n", "kube-system", "set", "resources", "daemonset/kube-proxy",
+                 "--requests", "cpu=100m")  # fmt: skip
         work.progress(f"Kubernetes {KUBERNETES}, one node")
 
     needs = ("kubernetes programs", "cluster programs")

@@ -241,21 +241,44 @@ def cluster_programs(setup: Setup) -> Stage:
     )
 
 
+def promtool(setup: Setup) -> Stage:
+    """Prometheus' tester of rules, on the modules of the server, so most of it is compiled by then."""
+    return _one_program(
+        setup,
+        "promtool",
+        module=setup.place.here / "go" / "prometheus",
+        package="github.com/prometheus/prometheus/cmd/promtool",
+        program="promtool",
+        needs="cluster programs",
+    )
+
+
 def adapter_program(setup: Setup) -> Stage:
     """prometheus-adapter on the modules of the Kubernetes programs, so most of it is compiled by then."""
-    module = setup.place.here / "adapter" / "module"
-    program = setup.place.bin / "prometheus-adapter"
+    return _one_program(
+        setup,
+        "adapter program",
+        module=setup.place.here / "adapter" / "module",
+        package=".",
+        program="prometheus-adapter",
+        needs="kubernetes programs",
+    )
+
+
+def _one_program(setup: Setup, name: str, *, module: Path, package: str, program: str, needs: str) -> Stage:
+    """Built once the stage is through that compiles most of its modules."""
+    target = setup.place.bin / program
 
     def build(work: Work) -> None:
-        _go_build(work, module, ".", program)
+        _go_build(work, module, package, target)
         work.progress("built")
 
     return Stage(
-        name="adapter program",
+        name=name,
         run=build,
         key=lambda: fingerprint(_link_flags(), module),
-        present=program.exists,
-        needs=("kubernetes programs",),
+        present=target.exists,
+        needs=(needs,),
         lane=CPU_LANE,
         remedy="the Go module proxy must be reachable; run again to resume, Go keeps what it has compiled",
     )

@@ -40,6 +40,7 @@ STAGES = (
     images.project_images,
     toolchain.kubernetes_programs,
     toolchain.cluster_programs,
+    toolchain.promtool,
     images.prometheus_image,
     toolchain.adapter_program,
     images.adapter_image,

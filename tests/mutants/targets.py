@@ -32,13 +32,14 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/tuning/state.py": _LAW,
     "operator/outrider/tuning/stored.py": "tests/unit/tuning/test_stored.py",
     "operator/outrider/controller/tune/launching.py": (
-        "tests/unit/tuning_loop/test_relaunches.py tests/unit/controller/test_launch_orders.py"
+        "tests/unit/tuning_loop/test_launching.py tests/unit/tuning_loop/test_relaunches.py"
+        " tests/unit/controller/test_launch_orders.py"
     ),
     "operator/outrider/controller/leader.py": _LEADING,
     "operator/outrider/controller/process.py": _LEADING,
     "operator/outrider/cluster/lease.py": _LEADING,
     "operator/outrider/cluster/term_lock.py": _LEADING,
-    "operator/outrider/controller/territory.py": "tests/unit/controller/test_territory.py",
+    "operator/outrider/controller/managed_namespaces.py": "tests/unit/controller/test_managed_namespaces.py",
     "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",
     "operator/outrider/controller/watch.py": "tests/unit/controller/test_watch.py",
     "operator/outrider/controller/tune/engine_tables.py": _PUSHING,

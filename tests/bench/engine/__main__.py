@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
-import shlex
 import signal
 import subprocess
-import sys
-from contextlib import nullcontext
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import typer
 import yaml
 from rich.console import Console
 
-from examples.demo.cluster import Cluster, DemoFailed, Place
-from examples.demo.options import CLIENT_IMAGE, KUBECTL, ClientImage, Context, Kubeconfig, Kubectl
-from examples.demo.traffic import Traffic
+from examples.kit.cluster import Cluster, Place, RunFailed
+from examples.kit.conditions import surroundings
+from examples.kit.loads import Prompts
+from examples.kit.options import CLIENT_IMAGE, EXAMPLE, KUBECTL, ClientImage, Context, Kubeconfig, Kubectl
+from examples.kit.proxy import api_proxy
+from examples.kit.traffic import Traffic
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.resources import JsonObject
@@ -34,16 +34,21 @@ from tests.bench.engine.figures import Analysis
 from tests.bench.engine.journal import Journal, OtherPlan
 from tests.bench.engine.pace import paced
 from tests.bench.engine.plan import ARMS, Settings
+from tests.bench.engine.prediction import NUMBER_BYTES, Prediction, predict
 from tests.bench.engine.progress import Progress
 from tests.bench.engine.prometheus import prometheus
 from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.result import Conditions, result
-from tests.bench.engine.summary import summary
-from tests.bench.engine.trace import Prompts, parse_trace
+from tests.bench.engine.stand_in import REAL, TRACES, TWIN, StandIn, stand_in
+from tests.bench.engine.stand_ins import StandIns
+from tests.bench.engine.summary import markdown, summary
+from tests.bench.engine.trace import Trace, parse_trace
 
-EXAMPLE = Path("examples/tiny-draft-model.yaml")
 OUTPUT = Path("out/bench/engine")
 TRACE, QUICK_TRACE = "1:60,24:60,2:50,12:50", "1:34,24:36,2:34"
+TWIN_EXAMPLE = Path("examples/twin-h100.yaml")
+ENGINES = (REAL, *(TWIN + name for name in TRACES))
+PROXY_SECONDS = 10.0
 TEMPERATURE = 0.0
 LOG_WIDTH = 150
 """Columns of the tables, where no terminal says how wide it is."""
@@ -63,8 +68,21 @@ class Where:
     output: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is measured. trace: as it was written. twin: None where engines are real."""
+
+    base: JsonObject
+    twin: StandIn | None
+    settings: Settings
+    trace: str
+
+
 @app.command()
 def main(
+    engine: Annotated[str, typer.Option(help="One of: " + ", ".join(ENGINES))] = REAL,
+    pods: Annotated[int, typer.Option(min=1, help="Of stand-ins. A load's streams are those per pod.")] = 1,
+    slow_pod: Annotated[float, typer.Option(min=1, help="Steps of one stand-in take so many times.")] = 1.0,
     trace: Annotated[str | None, typer.Option(help=f"streams:seconds, …  Default: {TRACE}")] = None,
     prompts: Annotated[Prompts, typer.Option(help="What the streams ask for.")] = Prompts.CODE,
     seed: Annotated[int, typer.Option(help="Of the orders and of the prompts.")] = 0,
@@ -81,7 +99,7 @@ def main(
     max_tokens: Annotated[int, typer.Option(help="Tokens of each answer.")] = 128,
     output: Annotated[Path, typer.Option(help="Folder of the journal, the result and the picture.")] = OUTPUT,
     restart: Annotated[bool, typer.Option("--restart", help="Forget what the folder holds.")] = False,
-    example: Annotated[Path, typer.Option(help="The SpeculativeModel to take as a base.")] = EXAMPLE,
+    example: Annotated[Path | None, typer.Option(help=f"SpeculativeModel as a base; {EXAMPLE}")] = None,
     namespace: Annotated[str, typer.Option(help="Namespace of the models.")] = "default",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -96,11 +114,12 @@ def main(
     console = Console()
     if not console.is_terminal:
         console.width = LOG_WIDTH
-    text = trace or (QUICK_TRACE if quick else TRACE)
-    base: JsonObject = yaml.safe_load(example.read_text(encoding="utf-8"))
     try:
+        base, twin = _engine(engine, example, pods, slow_pod)
+        usual = TRACES[twin.name] if twin else (TRACE, QUICK_TRACE)
+        text = trace or usual[quick]
         settings = Settings(
-            trace=parse_trace(text, prompts),
+            trace=_trace(text, prompts, base, max_tokens, twin),
             seed=seed,
             repeats=repeats or (1 if quick else 2),
             arms=_arms(arms),
@@ -112,30 +131,74 @@ def main(
             tick_seconds=tick_seconds,
             max_tokens=max_tokens,
             manifest=yaml.safe_dump(base, sort_keys=True),
+            pods=pods,
+            slow_pod=slow_pod,
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     place = Place(kubeconfig, context, kubectl)
-    where = Where(place, namespace, client_image, ready_timeout, keep_pace, output)
-    journal = Journal(output / "journal.jsonl", settings.fingerprint)
+    where = Where(place, namespace, client_image, ready_timeout, keep_pace, _folder(output, twin, pods))
+    journal = Journal(where.output / "journal.jsonl", settings.fingerprint)
     if restart:
         journal.forget()
     try:
-        conditions, units = asyncio.run(_bench(where, base, settings, text, journal, Progress(console)))
-    except (DemoFailed, ClusterError, OtherPlan) as error:
+        run = Run(base, twin, settings, text)
+        conditions, units = asyncio.run(_bench(where, run, journal, Progress(console)))
+    except (RunFailed, ClusterError, OtherPlan) as error:
         told = f"The benchmark stopped: {error}\nThe same command goes on after the last finished unit."
         Console(stderr=True).print(told, markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("Interrupted. The same command goes on after the last finished unit.")
         raise typer.Exit(130) from None
-    analysis = Analysis(settings.trace, units)
-    found = result(analysis, conditions)
-    written = [found.write(json or output / "result.json")]
-    written.append(picture.save(analysis, found, output / "report.png"))
+    analysis = Analysis(settings.trace, units, twin.single_noise) if twin else Analysis(settings.trace, units)
+    found = result(analysis, conditions, _predictions(run, analysis))
+    written = [found.write(json or where.output / "result.json")]
+    written.append(picture.save(analysis, found, where.output / "report.png"))
+    if twin:
+        written.append(where.output / "table.md")
+        written[-1].write_text(markdown(found), encoding="utf-8")
     for table in summary(found):
         console.print(table)
     console.print("Written: " + ", ".join(map(str, written)), markup=False, highlight=False, soft_wrap=True)
+
+
+def _engine(
+    engine: str, example: Path | None, pods: int, slow_pod: float
+) -> tuple[JsonObject, StandIn | None]:
+    """The SpeculativeModel to take as a base; None: its engines are real."""
+    if engine not in ENGINES:
+        raise ValueError(f"unknown engine {engine!r}, known are: {', '.join(ENGINES)}")
+    if engine == REAL and (pods, slow_pod) != (1, 1.0):
+        raise ValueError("--pods and --slow-pod are for stand-ins")
+    if slow_pod != 1.0 and pods == 1:
+        raise ValueError("--slow-pod needs more than one pod")
+    path = example or (EXAMPLE if engine == REAL else TWIN_EXAMPLE)
+    base: JsonObject = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if engine == REAL:
+        return base, None
+    twin = stand_in(base, engine.removeprefix(TWIN))
+    return twin.manifest, twin
+
+
+def _trace(text: str, prompts: Prompts, base: JsonObject, max_tokens: int, twin: StandIn | None) -> Trace:
+    trace = parse_trace(text, prompts, twin.texts if twin else ())
+    longest = base["spec"]["model"].get("maxLength")
+    context = max(phase.load.context for phase in trace)
+    if longest is not None and context and context + NUMBER_BYTES + max_tokens > longest:
+        raise ValueError(f"a prompt of {context} and an answer of {max_tokens} exceed maxLength {longest}")
+    return trace
+
+
+def _folder(output: Path, twin: StandIn | None, pods: int) -> Path:
+    """Of its own for each stand-in, since each has its own journal."""
+    return output / f"{twin.name}-x{pods}" if twin else output
+
+
+def _predictions(run: Run, analysis: Analysis) -> list[Prediction]:
+    if run.twin is None:
+        return []
+    return predict(run.settings, run.twin.settings, law_of(run.base), analysis.arms)
 
 
 def _arms(text: str) -> tuple[str, ...]:
@@ -146,10 +209,17 @@ def _arms(text: str) -> tuple[str, ...]:
     return tuple(arm for arm in ARMS if arm in wanted)
 
 
+@asynccontextmanager
+async def _stand_ins(place: Place) -> AsyncIterator[StandIns]:
+    async with api_proxy(place) as url, httpx.AsyncClient(base_url=url, timeout=PROXY_SECONDS) as client:
+        yield StandIns(client)
+
+
 async def _bench(
-    where: Where, base: JsonObject, settings: Settings, trace: str, journal: Journal, progress: Progress
+    where: Where, run: Run, journal: Journal, progress: Progress
 ) -> tuple[Conditions, list[UnitRecord]]:
     """Drive what the journal lacks; all units of the plan in its order."""
+    base, settings = run.base, run.settings
     task = asyncio.current_task()
     assert task is not None
     # An ended run puts the pace back, also when it is told to end by `kill`.
@@ -166,19 +236,26 @@ async def _bench(
                 tick_seconds=settings.tick_seconds,
                 memory=where.output / "prometheus-before.yml",
             )
-            async with nullcontext() if where.keep_pace else pace, prometheus(where.place) as source:
+            async with (
+                nullcontext() if where.keep_pace else pace,
+                prometheus(where.place) as source,
+                _stand_ins(where.place) if run.twin else nullcontext() as stand_ins,
+            ):
                 bench = Bench(
                     cluster=cluster,
                     engines={
-                        plan.Engine.SPECULATIVE: Engine(cluster, speculative_manifest(base)),
-                        plan.Engine.PLAIN: Engine(cluster, plain_manifest(base)),
+                        plan.Engine.SPECULATIVE: Engine(
+                            cluster, speculative_manifest(base, pods=settings.pods)
+                        ),
+                        plan.Engine.PLAIN: Engine(cluster, plain_manifest(base, pods=settings.pods)),
                     },
-                    traffic=_traffic(where, cluster, base, settings),
+                    traffic=_traffic(where, cluster, run),
                     source=source,
                     settings=settings,
                     law=law_of(base),
                     ready_timeout=where.ready_timeout,
                     tell=progress.say,
+                    stand_ins=stand_ins,
                 )
                 await bench.set_up()
                 try:
@@ -190,28 +267,30 @@ async def _bench(
                 finally:
                     await asyncio.shield(bench.tear_down())
         records = [done[unit.key] for unit in units]
-        return await _conditions(cluster, base, settings, trace, records), records
+        return await _conditions(cluster, run, records), records
     finally:
         await cluster.client.aclose()
 
 
-def _traffic(where: Where, cluster: Cluster, base: JsonObject, settings: Settings) -> Traffic:
-    served = base["spec"]["model"].get("servedName") or plan.Engine.SPECULATIVE
+def _traffic(where: Where, cluster: Cluster, run: Run) -> Traffic:
+    """Stand-ins answer a prompt that comes again as before: numbers make their texts as long as the run."""
+    served = run.base["spec"]["model"].get("servedName") or plan.Engine.SPECULATIVE
     return Traffic(
-        cluster, where.client_image, "", served, settings.max_tokens, TEMPERATURE, seed=settings.seed
+        cluster,
+        where.client_image,
+        "",
+        served,
+        run.settings.max_tokens,
+        TEMPERATURE,
+        seed=run.settings.seed,
+        numbered=run.twin is not None,
     )
 
 
-async def _conditions(
-    cluster: Cluster,
-    base: JsonObject,
-    settings: Settings,
-    trace: str,
-    records: list[UnitRecord],
-) -> Conditions:
-    spec = SpeculativeModel.model_validate(base).spec
-    server, nodes = await cluster.get_raw("/version"), await cluster.get_raw("/api/v1/nodes")
-    capacity = nodes["items"][0]["status"]["capacity"]
+async def _conditions(cluster: Cluster, run: Run, records: list[UnitRecord]) -> Conditions:
+    settings = run.settings
+    spec = SpeculativeModel.model_validate(run.base).spec
+    around = await surroundings(cluster, spec, module="tests.bench.engine")
     began, ended = (
         datetime.fromtimestamp(moment, UTC)
         for moment in (
@@ -220,12 +299,12 @@ async def _conditions(
         )
     )
     return Conditions(
-        command=shlex.join(["python", "-m", "tests.bench.engine", *sys.argv[1:]]),
+        **around.model_dump(),
         started=began.isoformat(timespec="seconds"),
         finished=ended.isoformat(timespec="seconds"),
         commit=_commit(),
         plan=settings.fingerprint,
-        trace=trace,
+        trace=run.trace,
         seed=settings.seed,
         repeats=settings.repeats,
         rounds=settings.rounds,
@@ -237,24 +316,11 @@ async def _conditions(
         arms=list(settings.arms),
         candidates=list(settings.candidates),
         hand_table=str(hand_table(settings.candidates)),
-        cluster=f"{cluster.place.context or 'current context'}, {len(nodes['items'])} node(s)",
-        kubernetes_version=server["gitVersion"],
-        engine_image=spec.engine.image or "the operator's default",
-        engine_version=spec.engine.version,
-        outrider_version=version("outrider"),
-        node_cores=int(capacity["cpu"]),
-        node_memory=capacity["memory"],
-        machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {_processor()}",
         load_average=[unit.load_average for unit in records],
+        engine=TWIN + run.twin.name if run.twin else REAL,
+        pods=settings.pods,
+        slow_pod=settings.slow_pod,
     )
-
-
-def _processor() -> str:
-    """As the kernel of the client's machine calls it."""
-    found = Path("/proc/cpuinfo")
-    lines = found.read_text(encoding="utf-8").splitlines() if found.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or "unknown processor")
 
 
 def _commit() -> str:

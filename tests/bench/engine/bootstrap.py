@@ -14,7 +14,7 @@ Draws = NDArray[np.float64]
 """One value per draw."""
 DRAWS = 2000
 SINGLE_NOISE = 0.05
-"""Relative standard error of what was measured only once: identical runs differ by that."""
+"""Relative standard error of what was measured only once on a real engine: identical runs differ by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,12 @@ class Clairvoyant:
     draws: Draws
 
 
-def resampled(rates: Sequence[Rate], generator: np.random.Generator) -> Draws:
+def resampled(
+    rates: Sequence[Rate], generator: np.random.Generator, single_noise: float = SINGLE_NOISE
+) -> Draws:
     """Tokens per second of as many pieces, drawn with replacement."""
     if len(rates) == 1:
-        return rates[0].value * _single((DRAWS,), generator)
+        return rates[0].value * _single((DRAWS,), generator, single_noise)
     tokens = np.array([one.tokens for one in rates])
     seconds = np.array([one.seconds for one in rates])
     drawn = generator.integers(len(rates), size=(DRAWS, len(rates)))
@@ -42,18 +44,20 @@ def resampled(rates: Sequence[Rate], generator: np.random.Generator) -> Draws:
     return found
 
 
-def _single(shape: tuple[int, ...], generator: np.random.Generator) -> Draws:
-    return np.exp(SINGLE_NOISE * generator.standard_normal(shape))
+def _single(shape: tuple[int, ...], generator: np.random.Generator, noise: float) -> Draws:
+    return np.exp(noise * generator.standard_normal(shape))
 
 
-def clairvoyant(slices: Mapping[str, Sequence[Rate]], generator: np.random.Generator) -> Clairvoyant | None:
+def clairvoyant(
+    slices: Mapping[str, Sequence[Rate]], generator: np.random.Generator, single_noise: float = SINGLE_NOISE
+) -> Clairvoyant | None:
     """Of one load. slices: by static arm. None where an arm lacks one half: it might be the best one."""
     arms = sorted(slices)
     if not arms or any({one.number % 2 for one in rates} != {0, 1} for rates in slices.values()):
         return None
     halves = [_half(arms, slices, parity) for parity in (0, 1)]
     means = [np.nanmean(half, axis=1, keepdims=True) for half in halves]
-    drawn = [_drawn(half, generator) for half in halves]
+    drawn = [_drawn(half, generator, single_noise) for half in halves]
     best = [int(np.argmax(one[:, 0])) for one in means]
     return Clairvoyant(
         choices=(arms[best[0]], arms[best[1]]),
@@ -69,10 +73,10 @@ def _half(arms: Sequence[str], slices: Mapping[str, Sequence[Rate]], parity: int
     return np.array([[known.get((arm, number), np.nan) for number in rounds] for arm in arms])
 
 
-def _drawn(half: Draws, generator: np.random.Generator) -> Draws:
+def _drawn(half: Draws, generator: np.random.Generator, single_noise: float) -> Draws:
     """Means of each arm over rounds drawn with replacement; the same rounds for all arms."""
     if half.shape[1] == 1:
-        return half * _single((len(half), DRAWS), generator)
+        return half * _single((len(half), DRAWS), generator, single_noise)
     rounds = generator.integers(half.shape[1], size=(DRAWS, half.shape[1]))
     sampled = half[:, rounds]
     known = ~np.isnan(sampled)
@@ -92,7 +96,11 @@ def _swapped(halves: Sequence[Draws]) -> Draws:
     return found
 
 
-def policy_draws(runs: Sequence[Sequence[Sequence[Rate]]], generator: np.random.Generator) -> list[Draws]:
+def policy_draws(
+    runs: Sequence[Sequence[Sequence[Rate]]],
+    generator: np.random.Generator,
+    single_noise: float = SINGLE_NOISE,
+) -> list[Draws]:
     """Tokens per second of each phase, over runs and pieces drawn with replacement.
 
     runs: pieces by phase by run. Runs are drawn once for all phases, since they share what was learnt.
@@ -101,6 +109,6 @@ def policy_draws(runs: Sequence[Sequence[Sequence[Rate]]], generator: np.random.
     columns = np.arange(DRAWS)[:, None]
     found = []
     for phase in range(len(runs[0])):
-        each = np.stack([resampled(run[phase], generator) for run in runs])
+        each = np.stack([resampled(run[phase], generator, single_noise) for run in runs])
         found.append(each[chosen, columns].mean(axis=1))
     return found

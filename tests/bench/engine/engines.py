@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from examples.demo.arms import converged, in_force, is_true, why
-from examples.demo.cluster import Cluster, DemoFailed
+from examples.kit.cluster import POLL_SECONDS, Cluster, RunFailed, address
+from examples.kit.status import converged, in_force, is_true
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
 from outrider.api.reasons import ConditionType
 from outrider.api.resource import SpeculativeModel
@@ -20,6 +19,7 @@ from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.cluster.objects import Pod
 from outrider.cluster.resources import PODS, JsonObject
+from outrider.plan.names import MODEL_LABEL
 from outrider.plan.runtimes.vllm.limits import max_num_seqs
 from outrider.simulate.rivals.tuners import hand_table
 from outrider.telemetry.series import PodKey
@@ -29,13 +29,12 @@ from tests.bench.engine.records import Push
 SPECULATIVE_NAME = "bench-engine"
 PLAIN_NAME = "bench-engine-plain"
 IN_FORCE_SECONDS = 90.0
-POLL_SECONDS = 0.2
 OVERRIDE_HOURS = 6.0
 
 
-def speculative_manifest(example: JsonObject) -> JsonObject:
+def speculative_manifest(example: JsonObject, *, pods: int = 1) -> JsonObject:
     """The example under the bench's name, with the hand table as the static one and without tuning."""
-    manifest = _named(example, SPECULATIVE_NAME)
+    manifest = _named(example, SPECULATIVE_NAME, pods)
     candidates = SpeculativeModel.model_validate(example).spec.candidates()
     speculation = manifest["spec"]["speculation"]
     speculation["schedule"] = hand_table(candidates).to_wire()
@@ -43,9 +42,9 @@ def speculative_manifest(example: JsonObject) -> JsonObject:
     return manifest
 
 
-def plain_manifest(example: JsonObject) -> JsonObject:
+def plain_manifest(example: JsonObject, *, pods: int = 1) -> JsonObject:
     """The same engine launched without speculation."""
-    manifest = _named(example, PLAIN_NAME)
+    manifest = _named(example, PLAIN_NAME, pods)
     manifest["spec"]["speculation"] = {"method": "none"}
     return manifest
 
@@ -56,11 +55,11 @@ def law_of(example: JsonObject) -> Policy:
     return Policy(spec.candidates(), max_num_seqs(spec.engine.args))
 
 
-def _named(example: JsonObject, name: str) -> dict[str, Any]:
+def _named(example: JsonObject, name: str, pods: int) -> dict[str, Any]:
     manifest: dict[str, Any] = copy.deepcopy(dict(example))
     labels = {"app.kubernetes.io/part-of": SPECULATIVE_NAME}
     manifest["metadata"] = {"name": name, "labels": labels}
-    manifest["spec"]["replicas"] = 1
+    manifest["spec"]["replicas"] = pods
     return manifest
 
 
@@ -79,15 +78,15 @@ class Engine:
     @property
     def url(self) -> str:
         """Where clients in the cluster send requests."""
-        return f"http://{self.name}.{self.cluster.namespace}.svc/v1"
+        return address(self.name, self.cluster.namespace)
 
     async def launch(self, timeout_seconds: float) -> None:
-        """Bring up one pod and wait until it serves.
+        """Bring up its pods and wait until they serve.
 
         Raises:
-            DemoFailed: not within `timeout_seconds`.
+            RunFailed: not within `timeout_seconds`.
         """
-        generation = await self._apply(self.manifest)
+        generation = await self.cluster.apply_model(self.manifest)
 
         def serves(status: Status) -> bool:
             ready = status.condition(ConditionType.READY)
@@ -96,20 +95,25 @@ class Engine:
             confirmed = converged(status) if self._speculates else live is None or converged(status)
             return known and is_true(status, ConditionType.READY) and confirmed
 
-        await self._wait(serves, f"{self.name} did not serve", timeout_seconds)
+        await self.cluster.wait(self.name, serves, f"{self.name} did not serve", timeout_seconds)
+        wanted, deadline = self.manifest["spec"]["replicas"], time.monotonic() + timeout_seconds
+        while len(await self.pods()) < wanted:
+            if time.monotonic() > deadline:
+                raise RunFailed(f"{self.name} has fewer than {wanted} pods after {timeout_seconds:.0f} s")
+            await asyncio.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
         """Scale to nothing and wait until the pods are gone."""
         manifest = self._copy()
         manifest["spec"]["replicas"] = 0
-        await self._apply(manifest)
+        await self.cluster.apply_model(manifest)
         while (await self.cluster.engine_pods(self.name)).restarts:
             await asyncio.sleep(POLL_SECONDS)
 
     async def pods(self) -> tuple[PodKey, ...]:
         """The pods that serve."""
         found, _ = await self.cluster.client.list_all(
-            PODS, self.cluster.namespace, labels=f"outrider.dev/model={self.name}"
+            PODS, self.cluster.namespace, labels=f"{MODEL_LABEL}={self.name}"
         )
         pods = (Pod.model_validate(pod) for pod in found)
         return tuple(PodKey(self.cluster.namespace, pod.metadata.name) for pod in pods if pod.ready)
@@ -123,13 +127,15 @@ class Engine:
             OVERRIDE_UNTIL: until.isoformat(timespec="seconds"),
         }
         asked = time.time()
-        generation = await self._apply(manifest)
+        generation = await self.cluster.apply_model(manifest)
         wanted = str(table.merged())
 
         def confirmed(status: Status) -> bool:
             return converged(status, generation) and in_force(status) == wanted
 
-        await self._wait(confirmed, f"the engines did not confirm {wanted}", IN_FORCE_SECONDS)
+        await self.cluster.wait(
+            self.name, confirmed, f"the engines did not confirm {wanted}", IN_FORCE_SECONDS
+        )
         return Push(asked=asked, table=wanted, in_force=time.time())
 
     async def tune(self, *, forget_seconds: float) -> None:
@@ -137,13 +143,17 @@ class Engine:
 
         forget_seconds: rest in mode Off, until what was scraped under the load before is behind.
         """
-        off = await self._apply(self.manifest)
-        await self._wait(lambda status: converged(status, off), "mode Off did not hold", IN_FORCE_SECONDS)
+        off = await self.cluster.apply_model(self.manifest)
+        await self.cluster.wait(
+            self.name, lambda status: converged(status, off), "mode Off did not hold", IN_FORCE_SECONDS
+        )
         await asyncio.sleep(forget_seconds)
         manifest = self._copy()
         manifest["spec"]["speculation"]["tuning"]["mode"] = TuningMode.AUTO.value
-        auto = await self._apply(manifest)
-        await self._wait(lambda status: converged(status, auto), "mode Auto did not hold", IN_FORCE_SECONDS)
+        auto = await self.cluster.apply_model(manifest)
+        await self.cluster.wait(
+            self.name, lambda status: converged(status, auto), "mode Auto did not hold", IN_FORCE_SECONDS
+        )
 
     @property
     def _speculates(self) -> bool:
@@ -151,17 +161,3 @@ class Engine:
 
     def _copy(self) -> dict[str, Any]:
         return copy.deepcopy(dict(self.manifest))
-
-    async def _apply(self, manifest: JsonObject) -> int:
-        await self.cluster.apply(manifest)
-        model = await self.cluster.model(self.name)
-        if model is None:
-            raise DemoFailed(f"SpeculativeModel {self.name} is gone")
-        return int(model["metadata"]["generation"])
-
-    async def _wait(self, done: Callable[[Status], bool], complaint: str, timeout_seconds: float) -> None:
-        deadline = time.monotonic() + timeout_seconds
-        while not done(status := await self.cluster.status(self.name)):
-            if time.monotonic() > deadline:
-                raise DemoFailed(f"{complaint} within {timeout_seconds:.0f} s: {why(status)}")
-            await asyncio.sleep(POLL_SECONDS)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tests.bench.engine.bootstrap import Clairvoyant, Draws, clairvoyant, policy_draws
+from examples.kit.records import Record
+from tests.bench.engine.bootstrap import SINGLE_NOISE, Clairvoyant, Draws, clairvoyant, policy_draws
 from tests.bench.engine.plan import HAND, NONE, OUTRIDER
 from tests.bench.engine.rates import Rate, Slices, mean, runs_of, settled_pieces, slices_of, whole_pieces
-from tests.bench.engine.records import Record, UnitRecord
+from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.trace import Trace, loads_of
 
 Pieces = Sequence[Sequence[Sequence[Rate]]]
@@ -84,6 +85,8 @@ class ArmFigures(Record):
     worst_regret_whole: Interval | None
     worst_regret_settled: Interval | None
     worst_loss: Interval | None
+    loss: Interval | None
+    """Of the whole trace's tokens per second."""
     regret_settled_to_best_mean: float | None
     """Against the best mean of each load, with its luck: an upper bound."""
 
@@ -114,10 +117,14 @@ class Arm:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything that figures, coverage and the picture share. Deterministic."""
+    """Everything that figures, coverage and the picture share. Deterministic.
+
+    single_noise: relative standard error of what was measured only once.
+    """
 
     trace: Trace
     units: Sequence[UnitRecord]
+    single_noise: float = SINGLE_NOISE
     slices: Slices = field(init=False)
     best: Mapping[str, Clairvoyant] = field(init=False)
     arms: Mapping[str, Arm] = field(init=False)
@@ -129,7 +136,7 @@ class Analysis:
         constant = sorted({arm for _, arm in slices if arm.isdecimal()})
         for load in loads_of(self.trace):
             own = {arm: slices.get((load.name, arm), ()) for arm in constant}
-            found = clairvoyant(own, generator)
+            found = clairvoyant(own, generator, self.single_noise)
             if found is not None:
                 best[load.name] = found
         object.__setattr__(self, "slices", slices)
@@ -141,27 +148,25 @@ class Analysis:
             held = [self.slices.get((phase.load.name, name)) for phase in self.trace]
             if all(rates is not None for rates in held):
                 pieces = [[rates for rates in held if rates is not None]]
-                yield name, _arm(name, pieces, pieces, generator)
+                yield name, self._arm(name, pieces, pieces, generator)
         for policy, runs in runs_of(self.units).items():
             whole = [[whole_pieces(one) for one in run.stretches] for run in runs]
             settled = [[settled_pieces(one) for one in run.stretches] for run in runs]
-            yield policy, _arm(policy, whole, settled, generator)
+            yield policy, self._arm(policy, whole, settled, generator)
 
-
-def _arm(name: str, whole: Pieces, settled: Pieces, generator: np.random.Generator) -> Arm:
-    phases = range(len(whole[0]))
-    enough = [all(run[phase] for run in settled) for phase in phases]
-    return Arm(
-        name=name,
-        whole=[_mean_of_runs(whole, phase) or 0.0 for phase in phases],
-        whole_draws=policy_draws(whole, generator),
-        settled=[_mean_of_runs(settled, phase) if enough[phase] else None for phase in phases],
-        settled_draws=[
-            policy_draws([[run[phase]] for run in settled], generator)[0] if enough[phase] else None
-            for phase in phases
-        ],
-        by_repeat=[[mean(run[phase]) for run in whole] for phase in phases],
-    )
+    def _arm(self, name: str, whole: Pieces, settled: Pieces, generator: np.random.Generator) -> Arm:
+        phases = range(len(whole[0]))
+        enough = [all(run[phase] for run in settled) for phase in phases]
+        own = [[[run[phase]] for run in settled] if enough[phase] else None for phase in phases]
+        noise = self.single_noise
+        return Arm(
+            name=name,
+            whole=[_mean_of_runs(whole, phase) or 0.0 for phase in phases],
+            whole_draws=policy_draws(whole, generator, noise),
+            settled=[_mean_of_runs(settled, phase) if enough[phase] else None for phase in phases],
+            settled_draws=[policy_draws(runs, generator, noise)[0] if runs else None for runs in own],
+            by_repeat=[[mean(run[phase]) for run in whole] for phase in phases],
+        )
 
 
 def _mean_of_runs(pieces: Pieces, phase: int) -> float | None:
@@ -236,8 +241,14 @@ def _arm_figures(analysis: Analysis, arm: Arm) -> ArmFigures:
         worst_regret_whole=_worst(whole),
         worst_regret_settled=_worst(settled),
         worst_loss=_worst(loss),
+        loss=None if none is None or arm.name == NONE else _loss(arm, none, share),
         regret_settled_to_best_mean=_regret_to_best_mean(analysis, arm),
     )
+
+
+def _loss(arm: Arm, none: Arm, share: Draws) -> Interval:
+    value = 1 - float(np.dot(share, arm.whole) / np.dot(share, none.whole))
+    return Interval.of(value, 1 - np.dot(share, arm.whole_draws) / np.dot(share, none.whole_draws))
 
 
 def _best_mean(slices: Slices, load: str) -> float:

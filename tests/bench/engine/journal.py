@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tests.bench.engine.records import Record, UnitRecord
+from examples.kit.records import Record
+from tests.bench.engine.records import UnitRecord
 
 
 class OtherPlan(Exception):

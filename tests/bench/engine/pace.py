@@ -7,13 +7,12 @@ import copy
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from examples.demo.cluster import Cluster, DemoFailed
+from examples.kit.cluster import Cluster, RunFailed, output
 from outrider.cluster.resources import CONFIG_MAPS
 
 PROMETHEUS = ("monitoring", "prometheus")
@@ -39,37 +38,6 @@ def with_scrapes(configuration: str, seconds: float) -> str:
     return configuration
 
 
-@dataclass(frozen=True)
-class Tools:
-    """kubectl and helm, for the cluster of the bench."""
-
-    cluster: Cluster
-
-    async def kubectl(self, *arguments: str) -> str:
-        """Run it; raises DemoFailed with its error."""
-        return await _output(*self.cluster.place.kubectl_command, *arguments)
-
-    async def helm(self, *arguments: str) -> str:
-        """The same for helm."""
-        place = self.cluster.place
-        flags = [f"--kubeconfig={place.kubeconfig}"] if place.kubeconfig else []
-        flags += [f"--kube-context={place.context}"] if place.context else []
-        return await _output("helm", *arguments, *flags)
-
-
-async def _output(*command: str) -> str:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-    except FileNotFoundError as error:
-        raise DemoFailed(f"{command[0]} is not installed") from error
-    out, complaint = await process.communicate()
-    if process.returncode != 0:
-        raise DemoFailed(f"{' '.join(command[:4])}: {complaint.decode(errors='replace').strip()[-500:]}")
-    return out.decode()
-
-
 @asynccontextmanager
 async def paced(
     cluster: Cluster, *, scrape_seconds: float, tick_seconds: float, memory: Path
@@ -78,34 +46,33 @@ async def paced(
 
     memory: file with Prometheus' configuration before, so that a run after a killed one puts that back.
     """
-    tools = Tools(cluster)
     if not memory.exists():
         memory.parent.mkdir(parents=True, exist_ok=True)
         memory.write_text(await _configuration(cluster), encoding="utf-8")
-    configuration, deployment = memory.read_text(encoding="utf-8"), await _deployment(tools)
+    configuration, deployment = memory.read_text(encoding="utf-8"), await _deployment(cluster)
     try:
-        await _set_scrapes(tools, with_scrapes(configuration, scrape_seconds))
-        await _set_operator(tools, with_tick(deployment, tick_seconds))
+        await _set_scrapes(cluster, with_scrapes(configuration, scrape_seconds))
+        await _set_operator(cluster, with_tick(deployment, tick_seconds))
         yield
     finally:
-        await asyncio.shield(_put_back(tools, configuration, deployment))
+        await asyncio.shield(_put_back(cluster, configuration, deployment))
         memory.unlink()
 
 
-async def _put_back(tools: Tools, configuration: str, deployment: dict[str, Any]) -> None:
-    await _set_scrapes(tools, configuration)
-    await _set_operator(tools, deployment)
+async def _put_back(cluster: Cluster, configuration: str, deployment: dict[str, Any]) -> None:
+    await _set_scrapes(cluster, configuration)
+    await _set_operator(cluster, deployment)
 
 
 async def _configuration(cluster: Cluster) -> str:
     found = await cluster.client.get(CONFIG_MAPS, *PROMETHEUS)
     if found is None:
-        raise DemoFailed("no ConfigMap monitoring/prometheus; use --keep-pace with another Prometheus")
+        raise RunFailed("no ConfigMap monitoring/prometheus; use --keep-pace with another Prometheus")
     return str(found["data"]["prometheus.yml"])
 
 
-async def _set_scrapes(tools: Tools, text: str) -> None:
-    if text == await _configuration(tools.cluster):
+async def _set_scrapes(cluster: Cluster, text: str) -> None:
+    if text == await _configuration(cluster):
         return
     namespace, name = PROMETHEUS
     manifest = {
@@ -114,17 +81,20 @@ async def _set_scrapes(tools: Tools, text: str) -> None:
         "metadata": {"name": name, "namespace": namespace},
         "data": {"prometheus.yml": text},
     }
-    await tools.cluster.client.apply(manifest, manager=SCRAPE_MANAGER)
+    await cluster.client.apply(manifest, manager=SCRAPE_MANAGER)
     # A mounted configuration that changed is read at the next start.
-    await tools.kubectl("-n", namespace, "rollout", "restart", f"deployment/{name}")
-    await tools.kubectl("-n", namespace, "rollout", "status", f"deployment/{name}", "--timeout", "120s")
+    await cluster.kubectl("-n", namespace, "rollout", "restart", f"deployment/{name}")
+    await cluster.kubectl("-n", namespace, "rollout", "status", f"deployment/{name}", "--timeout", "120s")
 
 
-async def _deployment(tools: Tools) -> dict[str, Any]:
+async def _deployment(cluster: Cluster) -> dict[str, Any]:
     """The operator's Deployment as Helm applied it. The chart of this checkout may be another one."""
     namespace, name = RELEASE
+    place = cluster.place
+    flags = [f"--kubeconfig={place.kubeconfig}"] if place.kubeconfig else []
+    flags += [f"--kube-context={place.context}"] if place.context else []
     manifests = yaml.safe_load_all(
-        await tools.helm("get", "manifest", name, "--namespace", namespace),
+        await output("helm", "get", "manifest", name, "--namespace", namespace, *flags)
     )
     return next(one for one in manifests if one and one["kind"] == "Deployment")
 
@@ -144,8 +114,8 @@ def with_tick(deployment: dict[str, Any], seconds: float) -> dict[str, Any]:
     return found
 
 
-async def _set_operator(tools: Tools, deployment: dict[str, Any]) -> None:
+async def _set_operator(cluster: Cluster, deployment: dict[str, Any]) -> None:
     namespace, name = RELEASE
     metadata = {**deployment["metadata"], "namespace": namespace}
-    await tools.cluster.client.apply({**deployment, "metadata": metadata}, manager=TICK_MANAGER)
-    await tools.kubectl("-n", namespace, "rollout", "status", f"deployment/{name}", "--timeout", "180s")
+    await cluster.client.apply({**deployment, "metadata": metadata}, manager=TICK_MANAGER)
+    await cluster.kubectl("-n", namespace, "rollout", "status", f"deployment/{name}", "--timeout", "180s")

@@ -12,15 +12,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from examples.demo.measure import k_at
-from examples.demo.palette import GREY, LINE, OUTRIDER, ZERO
-from examples.demo.picture import STYLE
+from examples.kit.records import Stretch, during
+from examples.kit.status import k_at
+from examples.kit.style import GREY, LINE, OUTRIDER, STYLE, ZERO
 from tests.bench.engine.figures import Analysis, ArmFigures, Interval
 from tests.bench.engine.plan import HAND, NONE
 from tests.bench.engine.rates import runs_of
-from tests.bench.engine.records import Stretch, UnitRecord
+from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.result import Result
-from tests.bench.engine.status import during
 from tests.bench.engine.trace import Trace
 
 COLOURS = {"outrider": OUTRIDER, "acceptance": "#D55E00", "ema": "#CC79A7", "model": "#009E73"}

@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain
 
-from tests.bench.engine.trace import Load, Trace, loads_of
+from examples.kit.loads import RAMP_SECONDS, Load
+from tests.bench.engine.trace import Trace, loads_of
 
-RAMP_SECONDS = 2.0
-"""A load counts from here on: prompts are read and the streams are under way."""
 HAND = "hand"
 NONE = "none"
 STATIC = "static"
@@ -46,6 +45,10 @@ class Settings:
     tick_seconds: float
     max_tokens: int
     manifest: str
+    pods: int = 1
+    """Streams of a load are those of one pod, on average."""
+    slow_pod: float = 1.0
+    """Steps of one pod take so many times as long."""
 
     @property
     def fingerprint(self) -> str:

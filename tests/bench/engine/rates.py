@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench.engine.plan import NONE, RAMP_SECONDS, RULES, STATIC
-from tests.bench.engine.records import Count, Stretch, UnitRecord
+from examples.kit.loads import RAMP_SECONDS
+from examples.kit.records import Count, Stretch
+from tests.bench.engine.plan import NONE, RULES, STATIC
+from tests.bench.engine.records import UnitRecord
 
 SETTLED_SECONDS = 30.0
 """A phase has settled after this time."""

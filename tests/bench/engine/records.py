@@ -2,47 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-
-class Record(BaseModel):
-    """Base: immutable, no unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Count(Record):
-    """What the load client counted in a period of ``seconds`` that ended at ``time``."""
-
-    time: float
-    seconds: float
-    tokens: int
-    requests: int
-    failed: int
-    errors: tuple[str, ...] = ()
-
-
-class Stretch(Record):
-    """One steady load as it was driven."""
-
-    streams: int
-    prompts: str
-    counts: tuple[Count, ...]
-
-    @property
-    def load(self) -> str:
-        """Such as ``code x8``."""
-        return f"{self.prompts} x{self.streams}"
-
-    @property
-    def start(self) -> float:
-        """When the load began."""
-        return self.counts[0].time - self.counts[0].seconds
-
-    @property
-    def end(self) -> float:
-        """When the last count was taken."""
-        return self.counts[-1].time
+from examples.kit.records import DecisionSample, Record, StatusSample, Stretch
 
 
 class Slice(Record):
@@ -53,42 +13,20 @@ class Slice(Record):
     until: float
 
 
-class SpeedupSample(Record):
-    """``status.speculation.speedup``."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    reference: str
-    measured_at: float
-
-
-class StatusSample(Record):
-    """The model's status at one time."""
-
-    time: float
-    table: str | None
-    epoch: int | None
-    acceptance_rate: float | None
-    speedup: SpeedupSample | None
-
-
-class DecisionSample(Record):
-    """A decision as the model's status reported it."""
-
-    time: float
-    from_table: str
-    to_table: str
-    reason: str
-    message: str
-
-
 class Push(Record):
     """A table that the bench wanted. ``in_force``: when status confirmed it."""
 
     asked: float
     table: str
     in_force: float
+
+
+class ProbeSample(Record):
+    """How many of the pods ran a probe at a time."""
+
+    time: float
+    pods: int
+    probing: int
 
 
 class UnitRecord(Record):
@@ -108,6 +46,10 @@ class UnitRecord(Record):
     restarts: int = 0
     """Containers restarted and pods replaced meanwhile."""
     thrown_away: str | None = None
-    """Why a first try of this unit does not count."""
+    """Why another try of this unit does not count."""
+    late: float | None = None
+    """Time that the latest stand-in lost, over that of its steps. None: real engines."""
+    probes: tuple[ProbeSample, ...] = ()
+    """Of stand-ins under Outrider."""
     load_average: float = 0.0
     """Of the client's machine over the last minute."""

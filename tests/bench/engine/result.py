@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from examples.kit.conditions import Surroundings
+from examples.kit.lateness import MOST_LATE, is_void
+from examples.kit.records import Record, Requests
 from tests.bench.engine.figures import Analysis, ArmFigures, Figures, figures
 from tests.bench.engine.plan import OUTRIDER
-from tests.bench.engine.records import Record, UnitRecord
+from tests.bench.engine.prediction import Prediction
+from tests.bench.engine.rates import runs_of
+from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.status import Coverage, Reaction, coverage, reactions
 
 REGRET = 0.03
@@ -16,10 +21,9 @@ COVERED = 0.95
 REACTION_SECONDS = 30.0
 
 
-class Conditions(Record):
+class Conditions(Surroundings):
     """What the figures were measured on, and how."""
 
-    command: str
     started: str
     finished: str
     commit: str
@@ -36,16 +40,11 @@ class Conditions(Record):
     arms: list[str]
     candidates: list[int]
     hand_table: str
-    cluster: str
-    kubernetes_version: str
-    engine_image: str
-    engine_version: str
-    outrider_version: str
-    node_cores: int
-    node_memory: str
-    machine: str
     load_average: list[float]
     """Of the client's machine, at the end of each unit."""
+    engine: str = "real"
+    pods: int = 1
+    slow_pod: float = 1.0
 
 
 class Goal(Record):
@@ -56,14 +55,6 @@ class Goal(Record):
     value: float | None
     reached: bool | None
     note: str = ""
-
-
-class Requests(Record):
-    """Over all units."""
-
-    finished: int
-    failed: int
-    errors: list[str]
 
 
 class Result(Record):
@@ -77,6 +68,12 @@ class Result(Record):
     requests: Requests
     restarts: int
     units: list[UnitRecord]
+    late: tuple[str, ...] = ()
+    """Units in which stand-ins lost more than 1 % of their time, however often they were driven."""
+    probe_shares: tuple[float, ...] = ()
+    """Of the time of all pods, in each of Outrider's traces; for stand-ins."""
+    predictions: tuple[Prediction, ...] = ()
+    """The simulator's, for stand-ins."""
 
     def write(self, path: Path) -> Path:
         """Write it and return the path."""
@@ -85,16 +82,12 @@ class Result(Record):
         return path
 
 
-def result(analysis: Analysis, conditions: Conditions) -> Result:
+def result(analysis: Analysis, conditions: Conditions, predictions: Sequence[Prediction] = ()) -> Result:
     """Judge the units."""
     found, covered = figures(analysis), coverage(analysis)
     reacted = reactions(analysis)
-    counts = [one for unit in analysis.units for stretch in unit.stretches for one in stretch.counts]
-    requests = Requests(
-        finished=sum(one.requests for one in counts),
-        failed=sum(one.failed for one in counts),
-        errors=sorted({error for one in counts for error in one.errors}),
-    )
+    own = runs_of(analysis.units).get(OUTRIDER, ())
+    requests = Requests.of(stretch for unit in analysis.units for stretch in unit.stretches)
     restarts = sum(unit.restarts for unit in analysis.units)
     return Result(
         conditions=conditions,
@@ -104,6 +97,7 @@ def result(analysis: Analysis, conditions: Conditions) -> Result:
             _reaction_goal([one for one in reacted if one.policy == OUTRIDER], conditions.scrape_seconds),
             _none_of("failed requests", requests.failed),
             _none_of("restarts of pods", restarts),
+            *_late_goals(analysis.units),
         ],
         figures=found,
         coverage=covered,
@@ -111,7 +105,29 @@ def result(analysis: Analysis, conditions: Conditions) -> Result:
         requests=requests,
         restarts=restarts,
         units=list(analysis.units),
+        late=tuple(unit.key for unit in analysis.units if is_void(unit.late)),
+        probe_shares=tuple(_probe_share(run) for run in own if run.probes),
+        predictions=tuple(predictions),
     )
+
+
+def _probe_share(run: UnitRecord) -> float:
+    seen = [one for one in run.probes if any(stretch.covers(one.time) for stretch in run.stretches)]
+    looks = sum(one.pods for one in seen)
+    return sum(one.probing for one in seen) / looks if looks else 0.0
+
+
+def _late_goals(units: Sequence[UnitRecord]) -> list[Goal]:
+    """None for real engines."""
+    known = [(unit.late, unit.key) for unit in units if unit.late is not None]
+    if not known:
+        return []
+    late = [key for share, key in known if is_void(share)]
+    note = f"the latest of all lost {max(share for share, _ in known):.2%}" + "".join(
+        f"; {key}" for key in late
+    )
+    words = f"units in which stand-ins lost more than {MOST_LATE:.0%} of their time"
+    return [Goal(words=words, limit=0, value=len(late), reached=not late, note=note)]
 
 
 def _arm_goals(found: Figures) -> list[Goal]:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from outrider.api.schedule import Schedule
 from outrider.simulate.rivals.tuners import Tuner
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, Observation, Window
@@ -71,7 +71,7 @@ class RuleLoop:
     def _lookback(self, now: float) -> float:
         return max(self.tick_seconds, now - min(self._measured_until.values())) + 2.0
 
-    def _window(self, pod: PodKey, series: PodSeries | None, now: float) -> Observation:
+    def _window(self, pod: PodKey, series: PodMetrics | None, now: float) -> Observation:
         window = build_window(
             pod,
             series,

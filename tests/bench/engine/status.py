@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from examples.demo.measure import k_at
-from tests.bench.engine.bootstrap import SINGLE_NOISE
+from examples.kit.records import Record, Stretch, during
+from examples.kit.status import k_at
 from tests.bench.engine.figures import Analysis, Interval
 from tests.bench.engine.plan import NONE, OUTRIDER
 from tests.bench.engine.rates import mean, runs_of, settled_pieces, whole_pieces
-from tests.bench.engine.records import Record, StatusSample, Stretch, UnitRecord
+from tests.bench.engine.records import UnitRecord
 
 MISSED_LOSS = 0.03
 """A K at the start of a phase that is this much slower than the best one wants a new table."""
@@ -60,11 +60,6 @@ class Coverage(Record):
     consistent: float | None
     noise: float | None
     """Mean half-width of the measured ratio's own interval, relative."""
-
-
-def during(statuses: Sequence[StatusSample], stretch: Stretch) -> list[StatusSample]:
-    """Samples within a phase."""
-    return [one for one in statuses if stretch.start <= one.time <= stretch.end]
 
 
 def reactions(analysis: Analysis) -> list[Reaction]:
@@ -159,17 +154,19 @@ def _measured(analysis: Analysis, stretch: Stretch) -> Interval | None:
     rate, reference = mean(own), mean(none)
     if not rate or not reference:
         return None
+    single = analysis.single_noise
     error = math.hypot(
-        _relative_error([one.value for one in own]), _relative_error([one.value for one in none])
+        _relative_error([one.value for one in own], single),
+        _relative_error([one.value for one in none], single),
     )
     ratio = rate / reference
     return Interval(value=ratio, low=ratio * math.exp(-1.96 * error), high=ratio * math.exp(1.96 * error))
 
 
-def _relative_error(values: Sequence[float]) -> float:
+def _relative_error(values: Sequence[float], single_noise: float) -> float:
     """Standard error of the mean over the mean."""
     if len(values) < 2:
-        return SINGLE_NOISE
+        return single_noise
     middle = sum(values) / len(values)
     variance = sum((value - middle) ** 2 for value in values) / (len(values) - 1)
     return math.sqrt(variance / len(values)) / middle

@@ -23,6 +23,7 @@ from typing import Annotated
 
 import typer
 
+from examples.kit.lateness import Lateness, late
 from outrider_twin.batch import TEXT
 from tests.bench.twin.cells import Cell, Pair, description, text_of, verdict
 from tests.contract.engine import Engine, Launch, completion_body, install_plugin, running_engine
@@ -38,7 +39,6 @@ KV_TOKENS = 20_000
 SYNCHRONOUS = ("--no-async-scheduling",)
 """As vLLM schedules on CPUs; ahead of the results it computes about one step more per request."""
 LARGEST_ERROR = 0.03
-MOST_LATE = 0.01
 OUTPUT = Path("out/bench/twin/result.json")
 EXIT = {"passed": 0, "failed": 1, "void": 2}
 
@@ -63,7 +63,7 @@ def main(
         )
         with running_engine(plugin, folders[3], launch) as engine:
             pairs = [Pair(cell, *measure(engine, cell.streams, cell.k, seconds)) for cell in cells]
-    found = verdict(pairs, largest_error=LARGEST_ERROR, most_late=MOST_LATE)
+    found = verdict(pairs, largest_error=LARGEST_ERROR)
     show(pairs, found)
     write(output, pairs, table, found)
     raise typer.Exit(EXIT[found])
@@ -87,9 +87,9 @@ def measure(engine: Engine, streams: int, k: int, seconds: float) -> tuple[Cell,
         clients = [pool.submit(client, stream) for stream in range(streams)]
         try:
             ended.wait(WARM_UP_SECONDS)
-            before, began = scrape(engine), _pace(engine)
+            before, began = scrape(engine), _lateness(engine)
             ended.wait(seconds)
-            counted, late = scrape(engine) - before, _late(engine, began)
+            counted, share = scrape(engine) - before, _late(engine, began)
         finally:
             stop.set()
     for each in clients:
@@ -105,22 +105,20 @@ def measure(engine: Engine, streams: int, k: int, seconds: float) -> tuple[Cell,
             engine_seconds=counted.total("outrider:step_seconds_total"),
             accepted=accepted / drafts if drafts else 0.0,
         ),
-        late,
+        share,
     )
 
 
-def _pace(engine: Engine) -> tuple[float, float] | None:
+def _lateness(engine: Engine) -> Lateness | None:
     if not engine.first_state["simulated"]:
         return None
     told = pace(engine)
-    return told.scheduled, told.lost
+    return Lateness(told.scheduled, told.lost)
 
 
-def _late(engine: Engine, began: tuple[float, float] | None) -> float:
-    now = _pace(engine)
-    if began is None or now is None:
-        return 0.0
-    return (now[1] - began[1]) / (now[0] - began[0])
+def _late(engine: Engine, began: Lateness | None) -> float:
+    now = _lateness(engine)
+    return 0.0 if began is None or now is None else late(began, now)
 
 
 def show(pairs: Sequence[Pair], found: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from outrider.controller.tune.memory import read_estimates
-from tests.cluster import annotations
-from tests.cluster.kubectl import Object, get, has_condition, patch
+from tests.cluster.annotations import override as override_table
+from tests.cluster.kubectl import Object, get, patch
 from tests.cluster.models import model
 
 NAME = "pair"
@@ -22,23 +20,6 @@ def look() -> Object | None:
     return model(NAME)
 
 
-def speculation(seen: Object | None) -> Mapping[str, object]:
-    """What status says of speculation; empty before it says anything."""
-    found: Mapping[str, object] = ((seen or {}).get("status") or {}).get("speculation") or {}
-    return found
-
-
-def in_force(table: str, *, replicas: int) -> Callable[[Object | None], bool]:
-    """Whether so many pods confirmed this table, and none did not."""
-
-    def holds(seen: Object | None) -> bool:
-        found = speculation(seen)
-        applied = (found.get("table"), found.get("appliedReplicas"))
-        return applied == (table, replicas) and has_condition(seen, "ActuationConverged", "True")
-
-    return holds
-
-
 def tune(mode: str) -> None:
     """The user edits the mode."""
     patch("specmodel", NAME, {"spec": {"speculation": {"tuning": {"mode": mode}}}})
@@ -46,7 +27,7 @@ def tune(mode: str) -> None:
 
 def override(table: str, *, seconds: float = 600) -> None:
     """The user sets the table by annotation."""
-    annotations.override(NAME, table, seconds=seconds)
+    override_table(NAME, table, seconds=seconds)
 
 
 def evidence() -> dict[tuple[str, int], float]:

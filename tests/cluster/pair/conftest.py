@@ -1,4 +1,4 @@
-"""One model with two replicas for the whole folder: two engines take a minute and more to start."""
+"""One model with two replicas for the whole folder: starting two engines takes a while."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pytest_asyncio
 
 from tests.cluster.annotations import take_back
 from tests.cluster.kubectl import has_condition, kubectl, wait_for
-from tests.cluster.models import deploying, read_example
-from tests.cluster.pair import NAME, STATIC, TICKS, in_force, look, tune
+from tests.cluster.models import deploying, in_force, read_twin
+from tests.cluster.pair import NAME, STATIC, TICKS, look, tune
 from tests.cluster.sending import Sender, sending_to
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def pair() -> AsyncIterator[Sender]:
     """Two engines behind one Service, and a client."""
-    manifest = read_example()
+    manifest = read_twin()
     manifest["spec"]["replicas"] = 2
-    manifest["spec"]["resources"]["requests"]["cpu"] = "100m"
     manifest["spec"]["speculation"] |= {"tuning": {"mode": "Off"}, "schedule": STATIC}
     with deploying() as deploy:
         deploy(manifest, NAME)
-        async with sending_to(NAME) as sender:
+        async with sending_to(manifest) as sender:
             wait_for("both serve", look, in_force("3:0,*:5", replicas=2), seconds=400)
+            await sender.reached()
             yield sender
 
 

@@ -9,7 +9,7 @@ from tests.cluster.kept_connections import LIBRARIES
 from tests.cluster.pair import NAME
 from tests.cluster.sending import Sender
 
-pytestmark = pytest.mark.asyncio(loop_scope="package")
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
 
 GRACE = 90.0
 """The pod's own: one that uses it up was killed."""

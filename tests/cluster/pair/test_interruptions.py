@@ -11,15 +11,21 @@ import pytest
 
 from tests.cluster.engines import Page, page, read_page, ready_pods, signal_engine_core, state
 from tests.cluster.kubectl import Object, has_condition, kubectl, wait_for
+from tests.cluster.models import in_force, speculation
 from tests.cluster.operator_pod import kill_operator
-from tests.cluster.pair import NAME, TICK, TICKS, evidence, in_force, look, override, speculation, tune
+from tests.cluster.pair import NAME, TICK, TICKS, evidence, look, override, tune
 from tests.cluster.sending import Sender
 
-pytestmark = pytest.mark.asyncio(loop_scope="package")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="package"),
+    pytest.mark.engine("twin", "starts"),
+    pytest.mark.alone("restarts"),
+]
 
 LOOKS = 2.0
 """Between two looks, and for kubectl itself."""
-AWAY = 120.0
+AWAY = 75.0
+"""Longer than a lease."""
 LONG = 150.0
 """On a machine where a slice takes seconds and not a second."""
 LEASE = 60.0
@@ -85,7 +91,7 @@ async def test_an_operator_that_dies_in_a_probe_leaves_no_step_and_learns_nothin
         assert (sent.failed, sent.errors) == (0, ())
 
 
-async def test_without_prometheus_for_two_minutes_the_table_stays_and_requests_are_answered(
+async def test_without_prometheus_for_longer_than_a_lease_the_table_stays_and_requests_are_answered(
     pair: Sender,
 ) -> None:
     tune("Auto")

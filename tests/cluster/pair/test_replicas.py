@@ -10,10 +10,11 @@ import pytest
 
 from tests.cluster.engines import name_of, page, pods_of, read_page, ready_pods, signal_engine_core
 from tests.cluster.kubectl import Object, condition, has_condition, kubectl, wait_for
-from tests.cluster.pair import NAME, TICK, TICKS, in_force, look, override, speculation
+from tests.cluster.models import in_force, speculation
+from tests.cluster.pair import NAME, TICK, TICKS, look, override
 from tests.cluster.sending import Sender
 
-pytestmark = pytest.mark.asyncio(loop_scope="package")
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
 
 LOOKS = 2.0
 """Between two looks, and for kubectl itself."""

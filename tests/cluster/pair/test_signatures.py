@@ -6,10 +6,11 @@ import pytest
 
 from tests.cluster.engines import SCHEDULE, STATE, ask, ready_pods, signing_key, state
 from tests.cluster.kubectl import Object, get, kubectl, wait_for
-from tests.cluster.pair import NAME, TICKS, in_force, look, override
+from tests.cluster.models import in_force
+from tests.cluster.pair import NAME, TICKS, look, override
 from tests.cluster.sending import Sender
 
-pytestmark = pytest.mark.asyncio(loop_scope="package")
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
 
 LOCK_OUT = {"term": 2**53 - 1, "epoch": 0, "leaseSeconds": 3600, "schedule": [{"numSpeculativeTokens": 0}]}
 KEY_REACHES_PODS = 150.0

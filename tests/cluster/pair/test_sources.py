@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
+from examples.kit.cluster import PROMETHEUS
+from examples.kit.proxy import api_proxy
 from outrider.telemetry import names
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Window
 from tests.cluster.engines import page, ready_pods
 from tests.cluster.pair import NAME
 from tests.cluster.sending import Sender
 
-pytestmark = pytest.mark.asyncio(loop_scope="package")
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
 
 LOOKBACK = 60.0
 
@@ -32,10 +29,8 @@ LOOKBACK = 60.0
 async def test_prometheus_and_the_pods_themselves_give_equal_windows(pair: Sender) -> None:
     pods = ready_pods(NAME)
     keys = [PodKey("default", pod) for pod in pods]
-    with api_proxy() as url:
-        prometheus = PrometheusSource(
-            PrometheusSettings(url=f"{url}/api/v1/namespaces/monitoring/services/prometheus:9090/proxy")
-        )
+    async with api_proxy(pair.cluster.place) as url:
+        prometheus = PrometheusSource(PrometheusSettings(url + PROMETHEUS))
         targets = [Target(key, f"{url}/api/v1/namespaces/default/pods/{key.pod}:8000/proxy") for key in keys]
         async with PodScrapeSource(lambda: targets) as direct:
             began = await at_rest(pods, prometheus, keys)
@@ -70,41 +65,16 @@ async def at_rest(pods: list[str], prometheus: PrometheusSource, keys: list[PodK
     return since
 
 
-def newest(series: PodSeries | None) -> float:
+def newest(series: PodMetrics | None) -> float:
     """Time of the newest sample, in unix seconds."""
-    samples = (series or {}).get(names.GENERATED_TOKENS, ())
+    if series is None or isinstance(series, Unreadable):
+        return 0.0
+    samples = series.get(names.GENERATED_TOKENS, ())
     return samples[-1].at if samples else 0.0
 
 
-def sums(key: PodKey, measured: Mapping[PodKey, PodSeries], *, since: float) -> Window:
+def sums(key: PodKey, measured: Mapping[PodKey, PodMetrics], *, since: float) -> Window:
     """Without its times, and without what depends on how often it was scraped."""
     window = build_window(key, measured.get(key), since=since, until=time.time(), max_age_seconds=LOOKBACK)
     assert isinstance(window, Window), window
     return replace(window, started_at=0, ended_at=0, batch_low=None, batch_high=None)
-
-
-@contextmanager
-def api_proxy() -> Iterator[str]:
-    """``kubectl proxy``: Services and pods by plain HTTP on loopback."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = int(listener.getsockname()[1])
-    process = subprocess.Popen(["kubectl", "proxy", f"--port={port}"], stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 20
-        while not answers(f"http://127.0.0.1:{port}/version"):
-            assert time.monotonic() < deadline, "kubectl proxy does not answer"
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def answers(url: str) -> bool:
-    """Whether somebody listens there."""
-    try:
-        urlopen(url, timeout=2).close()
-    except (URLError, OSError):
-        return False
-    return True

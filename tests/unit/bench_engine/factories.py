@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from examples.kit.loads import Load, Prompts
+from examples.kit.records import Count, SpeedupSample, StatusSample, Stretch
 from outrider.api.schedule import Schedule
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
 from tests.bench.engine.plan import ARMS, NONE, STATIC, Settings
 from tests.bench.engine.rates import Rate
-from tests.bench.engine.records import Count, Push, Slice, SpeedupSample, StatusSample, Stretch, UnitRecord
-from tests.bench.engine.trace import Load, Prompts, parse_trace
+from tests.bench.engine.records import Push, Slice, UnitRecord
+from tests.bench.engine.trace import parse_trace
 
 CANDIDATES = (0, 1, 3)
 
@@ -20,9 +22,10 @@ def settings(
     repeats: int = 2,
     rounds: int = 4,
     arms: tuple[str, ...] = ARMS,
+    texts: tuple[str, ...] = (),
 ) -> Settings:
     return Settings(
-        trace=parse_trace(trace, Prompts.CODE),
+        trace=parse_trace(trace, Prompts.CODE, texts),
         seed=seed,
         repeats=repeats,
         arms=arms,

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from examples.demo.cluster import DemoFailed, PodCount
-from examples.demo.measure import Second
-from examples.demo.prompts import Kind
+from examples.kit.cluster import PodCount, RunFailed
+from examples.kit.lateness import Lateness
+from examples.kit.loads import Load, Prompts
+from examples.kit.records import Count
 from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.telemetry.series import PodKey
 from outrider.tuning.policy import Policy
 from tests.bench.engine.drive import Bench
 from tests.bench.engine.plan import Engine, PlainBlock, PolicyTrace
-from tests.bench.engine.records import Push
+from tests.bench.engine.records import ProbeSample, Push
 from tests.unit.bench_engine.factories import CANDIDATES, FakeEngine, FakeSource, code, settings
 
 
@@ -54,7 +56,7 @@ class FakeModel:
     async def put(self, table: Schedule) -> Push:
         if self.failures:
             self.failures -= 1
-            raise DemoFailed("not confirmed")
+            raise RunFailed("not confirmed")
         self.log.append(f"put {table}")
         return await FakeEngine().put(table)
 
@@ -68,11 +70,33 @@ class FakeTraffic:
     url: str = ""
     max_tokens: int = 128
 
-    async def hold(self, streams: int, kinds: Sequence[Kind], seconds: float) -> AsyncGenerator[Second]:
+    async def hold(self, load: Load, seconds: float) -> AsyncGenerator[Count]:
         if self.max_tokens == 128:
-            self.log.append(f"{streams} of {','.join(kinds)} for {seconds:g} s")
+            self.log.append(f"{load.streams} of {load.prompts} for {seconds:g} s")
         for second in range(4):
-            yield Second(second + 1.0, 1.0, 100, 40, 0)
+            yield Count(time=second + 1.0, seconds=1.0, tokens=100, requests=40, failed=0)
+
+
+@dataclass
+class FakeStandIns:
+    """Lost time of each unit, relative; of its steps 10 s are known."""
+
+    late: list[float]
+    log: list[str]
+    began: bool = False
+
+    async def pace(self, pods: Sequence[PodKey]) -> dict[PodKey, Lateness]:
+        self.began = not self.began
+        if self.began:
+            return dict.fromkeys(pods, Lateness(0.0, 0.0))
+        return dict.fromkeys(pods, Lateness(10.0, 10.0 * self.late.pop(0)))
+
+    async def slow_down(self, pod: PodKey, factor: float) -> None:
+        self.log.append(f"slow {pod} {factor}")
+
+    @asynccontextmanager
+    async def watching_probes(self, pods: Sequence[PodKey]) -> AsyncIterator[list[ProbeSample]]:
+        yield [ProbeSample(time=1.0, pods=len(pods), probing=1)]
 
 
 @pytest.fixture
@@ -151,5 +175,52 @@ async def test_a_unit_that_fails_is_driven_once_more_on_a_fresh_engine(bench: Be
 
 async def test_a_unit_that_fails_again_ends_the_run(bench: Bench) -> None:
     bench.engines[Engine.SPECULATIVE].failures = 2  # type: ignore[attr-defined]
-    with pytest.raises(DemoFailed, match="not confirmed"):
+    with pytest.raises(RunFailed, match="not confirmed"):
         await bench.run_patiently(a_trace("ema"))
+
+
+async def test_a_unit_in_which_stand_ins_were_late_is_driven_again_on_the_same_engine(
+    bench: Bench, log: list[str]
+) -> None:
+    bench.stand_ins = FakeStandIns([0.03, 0.002], log)  # type: ignore[assignment]
+    found = await bench.run_patiently(PLAIN)
+    assert found.late == pytest.approx(0.002)
+    assert found.thrown_away == "stand-ins lost 3.0% of their time"
+    assert log.count("launch plain") == 1
+
+
+async def test_of_units_that_stay_late_the_least_late_one_is_kept(bench: Bench, log: list[str]) -> None:
+    bench.stand_ins = FakeStandIns([0.05, 0.02, 0.04], log)  # type: ignore[assignment]
+    assert (await bench.run_patiently(PLAIN)).late == pytest.approx(0.02)
+
+
+async def test_real_engines_are_never_late(bench: Bench) -> None:
+    assert (await bench.run_patiently(PLAIN)).late is None
+
+
+async def test_the_streams_of_a_load_are_those_of_one_pod(bench: Bench, log: list[str]) -> None:
+    bench.settings = replace(bench.settings, pods=4)
+    found = await bench.run(PLAIN)
+    assert "32 of code for 10 s" in log
+    assert found.stretches[0].streams == 8
+
+
+async def test_one_pod_of_a_fresh_engine_is_slowed_down(bench: Bench, log: list[str]) -> None:
+    bench.stand_ins = FakeStandIns([0.0, 0.0], log)  # type: ignore[assignment]
+    bench.settings = replace(bench.settings, slow_pod=1.5)
+    await bench.run(PLAIN)
+    await bench.run(PLAIN)
+    assert log[:2] == ["launch plain", "slow default/engine-a 1.5"]
+    assert log.count("slow default/engine-a 1.5") == 1
+
+
+async def test_a_stretch_is_called_after_what_its_streams_asked_for(bench: Bench) -> None:
+    load = Load(8, Prompts.CODE, "gsm8k", 2000)
+    found = await bench.run(PlainBlock(visit=0, load=load, counted_seconds=8.0))
+    assert found.stretches[0].load == load.name == "gsm8k@2000 x8"
+
+
+async def test_probes_of_stand_ins_are_watched_under_outrider_alone(bench: Bench, log: list[str]) -> None:
+    bench.stand_ins = FakeStandIns([0.0, 0.0], log)  # type: ignore[assignment]
+    assert (await bench.run(a_trace("outrider"))).probes != ()
+    assert (await bench.run(a_trace("ema"))).probes == ()

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from examples.kit.loads import Prompts
 from tests.bench.engine.figures import Analysis, ArmFigures, figures
 from tests.bench.engine.plan import NONE
 from tests.bench.engine.records import UnitRecord
-from tests.bench.engine.trace import Prompts, parse_trace
+from tests.bench.engine.trace import parse_trace
 from tests.unit.bench_engine.factories import a_block, a_run
 
 TRACE = parse_trace("1:40,8:40", Prompts.CODE)

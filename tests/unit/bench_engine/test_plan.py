@@ -5,15 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.bench.engine.plan import (
-    NONE,
-    Engine,
-    PlainBlock,
-    PolicyTrace,
-    StaticBlock,
-    seconds_left,
-    units,
-)
+from tests.bench.engine.plan import NONE, Engine, PlainBlock, PolicyTrace, StaticBlock, seconds_left, units
 from tests.unit.bench_engine.factories import settings
 
 

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from examples.kit.loads import Prompts
+from examples.kit.records import Count
 from tests.bench.engine.figures import Analysis
 from tests.bench.engine.picture import save, smoothed
 from tests.bench.engine.plan import ARMS, NONE
-from tests.bench.engine.records import Count, UnitRecord
+from tests.bench.engine.prediction import Prediction
+from tests.bench.engine.records import ProbeSample, UnitRecord
 from tests.bench.engine.result import Conditions, Goal, Result, result
-from tests.bench.engine.summary import summary
-from tests.bench.engine.trace import Prompts, parse_trace
+from tests.bench.engine.summary import HEADINGS, markdown, rows, summary
+from tests.bench.engine.trace import parse_trace
 from tests.unit.bench_engine.factories import a_block, a_run, a_status
 
 TRACE = parse_trace("1:40,8:40", Prompts.CODE)
@@ -42,7 +45,7 @@ def conditions() -> Conditions:
         outrider_version="0.1.0",
         node_cores=4,
         node_memory="16Gi",
-        machine="Linux",
+        client_machine="Linux",
         load_average=[1.0],
     )
 
@@ -128,6 +131,59 @@ def test_the_picture_and_the_tables_are_drawn_from_what_there_is(
     told = judged(found)
     assert save(Analysis(TRACE, found), told, tmp_path / "report.png").stat().st_size > 10_000
     assert [table.row_count for table in summary(told)][1] == 7
+
+
+def test_stand_ins_that_stayed_late_are_named() -> None:
+    first, *rest = [unit.model_copy(update={"late": 0.001}) for unit in units()]
+    found = judged([first.model_copy(update={"late": 0.02}), *rest])
+    assert found.late == (first.key,)
+    assert found.goals[-1].reached is False
+    assert found.goals[-1].note == f"the latest of all lost 2.00%; {first.key}"
+
+
+def test_stand_ins_that_kept_up_reach_their_goal() -> None:
+    found = judged([unit.model_copy(update={"late": 0.001}) for unit in units()])
+    assert (found.late, found.goals[-1].reached) == ((), True)
+
+
+def predicted(arm: str, rate: float, regret: float) -> Prediction:
+    return Prediction(arm=arm, tokens_per_second=rate, regret_whole=regret, regret_settled=regret)
+
+
+def told_beside(*predictions: Prediction) -> Result:
+    return result(Analysis(TRACE, units()), conditions(), predictions)
+
+
+def test_a_prediction_stands_beside_its_arm_and_is_marked_where_it_is_more_than_a_point_away() -> None:
+    found = told_beside(predicted("outrider", 298.0, 0.005), predicted("3", 250.0, 0.09))
+    own, other = (dict(zip(HEADINGS, row, strict=True)) for row in rows(found))
+    assert (own["arm"], own["tokens/s"], own["predicted"]) == ("outrider", "298 [298, 298]", "298 (+0.0 %)")
+    assert own["regret"].startswith("0.5 ")
+    assert (own["predicted regret"], own["reaction, s"]) == ("0.5", "12, at most 12")
+    assert (other["predicted"], other["predicted regret"]) == ("250 (+0.0 %)", "9.0!")
+
+
+def test_the_table_for_the_documentation_has_every_arm_and_every_goal() -> None:
+    lines = markdown(told_beside(predicted("outrider", 298.0, 0.005))).splitlines()
+    assert lines[0].startswith("| arm | tokens/s |")
+    assert lines[2].startswith("| outrider | 298 [298, 298] |")
+    assert len([line for line in lines if line.startswith("- ")]) == 7
+
+
+def test_time_in_probes_is_told_by_repeat_beside_the_prediction() -> None:
+    *others, own = units()
+    probes = tuple(ProbeSample(time=float(at), pods=4, probing=int(at <= 20)) for at in range(1, 81))
+    found = [*others, own.model_copy(update={"probes": probes})]
+    predictions = (predicted("outrider", 298.0, 0.0).model_copy(update={"probe_share": 0.05}),)
+    told = result(Analysis(TRACE, found), conditions(), predictions)
+    assert told.probe_shares == (20 / 320,)
+    assert markdown(told).endswith(
+        "- time in probes, in %: 6.2; predicted with another K than the table's: 5.0\n"
+    )
+
+
+def test_real_engines_have_no_prediction_beside() -> None:
+    assert (len(summary(judged(units()))), len(summary(told_beside(predicted("3", 250.0, 0.1))))) == (2, 3)
 
 
 def test_smoothing_takes_the_seconds_before() -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from examples.kit.loads import Prompts
+from examples.kit.records import StatusSample
 from tests.bench.engine.figures import Analysis
 from tests.bench.engine.plan import NONE
-from tests.bench.engine.records import StatusSample, UnitRecord
+from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.status import Reported, coverage, reactions
-from tests.bench.engine.trace import Prompts, parse_trace
+from tests.bench.engine.trace import parse_trace
 from tests.unit.bench_engine.factories import a_block, a_run, a_status
 
 TRACE = parse_trace("1:40,8:40", Prompts.CODE)

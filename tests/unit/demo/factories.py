@@ -1,34 +1,34 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from pathlib import Path
 
-from examples.demo.measure import Drafts, Observed, Second, Stretch
+from examples.demo.arms import Example
+from examples.demo.measure import Drafts
 from examples.demo.outcome import result
-from examples.demo.phases import TRACE, Arm, Durations, Phase, laps
-from examples.demo.prompts import Kind
-from examples.demo.result import Conditions, Result
+from examples.demo.phases import SIMULATED_TRACE, TRACE, Arm, Durations, laps
+from examples.demo.result import Conditions, LapStretch, Result
 from examples.demo.run import Log
-from outrider.api.status import DecisionRecord
-
-
-def a_second(
-    time: float, *, seconds: float = 1.0, tokens: int = 100, requests: int = 1, failed: int = 0
-) -> Second:
-    errors = ("boom",) * bool(failed)
-    return Second(time, seconds, tokens, requests, failed, errors)
+from examples.demo.stand_ins import SimulatedLap
+from examples.kit.loads import Prompts
+from examples.kit.records import DecisionSample, StatusSample
+from tests.unit.kit.factories import a_count
 
 
 def a_stretch(
     *, tokens: tuple[int, ...] = (100,) * 20, start: float = 0.0, streams: int = 1, arm: Arm = Arm.OUTRIDER
-) -> Stretch:
+) -> LapStretch:
     """One second for each entry of `tokens`."""
-    seconds = tuple(a_second(start + index, tokens=count) for index, count in enumerate(tokens, start=1))
-    return Stretch(arm=arm, lap=0, phase=Phase(Kind.CODE, streams), seconds=seconds)
+    counts = tuple(a_count(start + index, tokens=count) for index, count in enumerate(tokens, start=1))
+    return LapStretch(streams=streams, prompts=Prompts.CODE, counts=counts, arm=arm, lap=0)
 
 
-def observed(time: float, table: str | None) -> Observed:
-    return Observed(time=time, table=table, acceptance_rate=None)
+def a_status(time: float, table: str | None) -> StatusSample:
+    return StatusSample(time=time, table=table)
+
+
+def decided(time: float, to: str, reason: str) -> DecisionSample:
+    return DecisionSample(time=time, from_table="*:3", to_table=to, reason=reason)
 
 
 BATCH_RATES = {Arm.NO_DRAFTS: 100, Arm.LONGEST_DRAFTS: 150, Arm.OUTRIDER: 160}
@@ -39,24 +39,26 @@ def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
     """A whole run with steady rates in which K goes 3 -> 5 in every code phase and 3 -> 0 in every other."""
     log, time = Log(restarts=restarts), 1000.0
     for number, lap in enumerate(laps(Durations(outrider=30.0, static=6.0))):
-        for phase in TRACE:
+        for load in TRACE:
             counts = (BATCH_RATES[lap.arm],) * int(lap.phase_seconds)
-            stretch = replace(a_stretch(tokens=counts, start=time, arm=lap.arm), phase=phase, lap=number)
+            stretch = a_stretch(tokens=counts, start=time, streams=load.streams, arm=lap.arm)
+            stretch = stretch.model_copy(update={"prompts": load.prompts, "lap": number})
             log.stretches.append(stretch)
             if lap.arm is Arm.OUTRIDER:
-                chosen = "*:5" if phase.kind is Kind.CODE else "*:0"
-                log.observed += [observed(time + 1, "*:3"), observed(time + 11, chosen)]
-                log.decisions.append(
-                    DecisionRecord(
-                        time=datetime.fromtimestamp(time + 11, UTC), from_="*:3", to=chosen, reason="BetterK"
-                    )
-                )
+                chosen = "*:5" if load.prompts is Prompts.CODE else "*:0"
+                log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, chosen)]
+                log.decisions.append(decided(time + 11, chosen, "BetterK"))
                 log.drafts.append(Drafts(time=time + 5, accepted=80.0, drafted=100.0))
             time = stretch.end + 1.0
+    _fail_in_the_first(log, failed)
+    return log
+
+
+def _fail_in_the_first(log: Log, failed: int) -> None:
     if failed:
         first = log.stretches[0]
-        log.stretches[0] = replace(first, seconds=(*first.seconds[:-1], a_second(first.end, failed=failed)))
-    return log
+        counted = (*first.counts[:-1], a_count(first.end, failed=failed))
+        log.stretches[0] = first.model_copy(update={"counts": counted})
 
 
 def some_conditions() -> Conditions:
@@ -77,8 +79,29 @@ def some_conditions() -> Conditions:
         largest_k=5,
         candidates=[0, 1, 2, 3, 5],
         static_schedule="8:3,*:0",
+        computed="computed on this CPU",
     )
 
 
-def a_result(*, failed: int = 0, restarts: int = 0) -> Result:
-    return result(a_log(failed=failed, restarts=restarts), some_conditions(), total_seconds=700.0)
+STAND_IN = Example.read(Path("examples/twin-h100.yaml"))
+
+
+def a_simulated_lap(*, failed: int = 0, restarts: int = 0, late: float | None = 0.001) -> SimulatedLap:
+    """A lap on a stand-in in which K goes 3 -> 5 in every phase."""
+    log, time = Log(restarts=restarts), 5000.0
+    for load in SIMULATED_TRACE:
+        stretch = a_stretch(tokens=(900,) * 30, start=time, streams=load.streams)
+        log.stretches.append(stretch.model_copy(update={"prompts": load.prompts}))
+        log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, "*:5")]
+        log.decisions.append(decided(time + 11, "*:5", "BetterK"))
+        log.drafts.append(Drafts(time=time + 5, accepted=50.0, drafted=100.0))
+        time = stretch.end + 1.0
+    _fail_in_the_first(log, failed)
+    return SimulatedLap(STAND_IN, "h100_8b", late, log)
+
+
+def a_result(
+    *, failed: int = 0, restarts: int = 0, lap: SimulatedLap | None = None, notes: Sequence[str] = ()
+) -> Result:
+    log = a_log(failed=failed, restarts=restarts)
+    return result(log, some_conditions(), total_seconds=700.0, lap=lap, notes=notes)

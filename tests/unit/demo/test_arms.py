@@ -1,27 +1,13 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from examples.demo.arms import Example, converged, in_force
+from examples.demo.arms import Example
 from examples.demo.phases import Arm
-from outrider.api.conditions import Condition, ConditionStatus
-from outrider.api.status import AppliedRow, SpeculationState, SpeculationStatus, Status
 
 EXAMPLE = Example.read(Path("examples/tiny-draft-model.yaml"))
-
-
-def a_status(*, generation: int | None = 3, status: ConditionStatus = ConditionStatus.TRUE) -> Status:
-    condition = Condition(
-        type="ActuationConverged",
-        status=status,
-        reason="Converged",
-        observed_generation=generation,
-        last_transition_time=datetime(2026, 1, 1, tzinfo=UTC),
-    )
-    return Status(conditions=[condition])
 
 
 def test_the_example_starts_with_the_tuner_on() -> None:
@@ -48,23 +34,9 @@ def test_arms_differ_in_nothing_that_restarts_a_pod(arm: Arm) -> None:
     assert restarting(EXAMPLE.for_arm(arm)) == restarting(EXAMPLE.manifest)
 
 
-def test_a_confirmation_of_this_generation_counts() -> None:
-    assert converged(a_status(generation=3), generation=3)
+def test_the_example_wants_no_gpus() -> None:
+    assert not EXAMPLE.wants_gpus
 
 
-def test_a_confirmation_of_an_older_generation_does_not_count() -> None:
-    assert not converged(a_status(generation=2), generation=3)
-
-
-def test_a_pod_that_refused_is_not_converged() -> None:
-    assert not converged(a_status(status=ConditionStatus.FALSE), generation=3)
-
-
-def test_the_table_in_force_has_as_few_rows_as_possible() -> None:
-    rows = [
-        AppliedRow(max_batch_size=8, num_speculative_tokens=0),
-        AppliedRow(max_batch_size=16, num_speculative_tokens=0),
-        AppliedRow(num_speculative_tokens=0),
-    ]
-    status = Status(speculation=SpeculationStatus(state=SpeculationState.SOFT_OFF, schedule=rows))
-    assert in_force(status) == "*:0"
+def test_a_model_whose_resources_nobody_gave_wants_gpus() -> None:
+    assert Example.read(Path("examples/qwen3-8b-eagle3.yaml")).wants_gpus

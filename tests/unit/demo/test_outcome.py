@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from examples.demo.measure import Move
 from examples.demo.outcome import judge
-from tests.unit.demo.factories import a_result
+from examples.demo.phases import SIMULATED_TRACE
+from examples.demo.result import Move
+from tests.unit.demo.factories import a_result, a_simulated_lap
 
 
 def a_move(from_k: int, to_k: int) -> Move:
-    return Move(time=0.0, phase="code x1", streams=1, from_k=from_k, to_k=to_k, reason="BetterK")
+    return Move(seconds=0.0, phase="code x1", streams=1, from_k=from_k, to_k=to_k, reason="BetterK")
 
 
 BOTH_WAYS = [a_move(3, 5), a_move(3, 0)]
@@ -57,7 +58,49 @@ def test_failed_requests_of_any_lap_are_counted() -> None:
     assert (found.passed, found.requests.failed) == (False, 3)
 
 
-def test_samples_lie_on_one_rising_time_axis() -> None:
-    times = [sample.seconds for sample in a_result().samples]
+def test_all_that_was_counted_lies_on_one_rising_time_axis() -> None:
+    times = [count.time for stretch in a_result().stretches for count in stretch.counts]
     assert times == sorted(times)
-    assert times[0] == pytest.approx(1.0)
+
+
+def test_a_run_without_stand_ins_has_nothing_simulated() -> None:
+    assert a_result().simulated is None
+
+
+def test_the_simulated_lap_stands_by_itself() -> None:
+    found = a_result(lap=a_simulated_lap())
+    assert found.simulated is not None
+    assert [phase.phase for phase in found.simulated.phases] == [load.name for load in SIMULATED_TRACE]
+    assert found.phases == a_result().phases
+    assert found.stretches == a_result().stretches
+
+
+def test_a_simulated_phase_says_what_the_tuner_did() -> None:
+    found = a_result(lap=a_simulated_lap()).simulated
+    assert found is not None
+    first = found.phases[0]
+    assert first.outrider_second_half == pytest.approx(900)
+    assert (first.k_at_start, first.k_at_end) == (3, 5)
+    assert first.acceptance_rate == pytest.approx(0.5)
+
+
+def test_requests_that_failed_on_stand_ins_fail_the_run() -> None:
+    assert "3 requests to simulated engines failed: boom." in a_result(lap=a_simulated_lap(failed=3)).failures
+
+
+def test_a_stand_in_that_was_restarted_fails_the_run() -> None:
+    assert not a_result(lap=a_simulated_lap(restarts=1)).passed
+
+
+def test_a_stand_in_that_was_late_is_noted_and_fails_nothing() -> None:
+    found = a_result(lap=a_simulated_lap(late=0.013))
+    assert found.passed
+    assert "1.3% longer" in found.notes[0]
+
+
+def test_a_stand_in_that_kept_time_needs_no_note() -> None:
+    assert a_result(lap=a_simulated_lap(late=0.01)).notes == []
+
+
+def test_it_is_noted_when_nobody_knows_how_late_a_stand_in_was() -> None:
+    assert "not known" in a_result(lap=a_simulated_lap(late=None)).notes[0]

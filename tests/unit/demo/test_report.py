@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import pytest
+
 from examples.demo import report
-from examples.demo.picture import draw, smoothed
-from examples.demo.result import Sample
-from tests.unit.demo.factories import a_result
+from examples.demo.panels import OwnLap, smoothed
+from examples.demo.picture import draw
+from examples.demo.result import Result
+from examples.demo.summary import summary
+from tests.unit.demo.factories import a_result, a_simulated_lap, a_stretch
+from tests.unit.kit.factories import a_count
 
 
 def test_the_page_and_the_picture_are_written(tmp_path: Path) -> None:
@@ -31,13 +37,75 @@ def test_the_panels_share_one_time_axis() -> None:
     assert len({axis.get_xlim() for axis in panels}) == 1
 
 
+def test_a_smoothed_rate_is_one_of_the_counts_so_far() -> None:
+    counts = [a_count(time, tokens=tokens) for time, tokens in enumerate((10, 20, 30, 90), start=1)]
+    assert smoothed(counts) == pytest.approx([10, 15, 20, 140 / 3])
+
+
 def test_a_smoothed_rate_does_not_reach_into_the_phase_before() -> None:
-    low = Sample(seconds=1, covered_seconds=1, arm="outrider", lap=2, phase="code x1", streams=1, tokens=10)
-    high = low.model_copy(update={"seconds": 2.0, "phase": "code x8", "tokens": 90})
-    assert smoothed([low, low, high, high]) == [10, 10, 90, 90]
+    low, high = a_stretch(tokens=(10, 10)), a_stretch(tokens=(90, 90), start=2.0, streams=8)
+    assert OwnLap([low, high]).rates == [10, 10, 90, 90]
+
+
+def test_the_times_of_a_lap_begin_with_it() -> None:
+    lap = OwnLap([a_stretch(tokens=(1, 1), start=7.0), a_stretch(tokens=(1,), start=9.5, streams=8)])
+    assert (lap.times, lap.edges, lap.streams) == ([1.0, 2.0, 3.5], [0.0, 2.0, 3.5], [1, 1, 8])
+
+
+def test_a_run_without_acceptance_is_drawn_as_well() -> None:
+    assert draw(a_result().model_copy(update={"acceptance": []})).axes
 
 
 def test_the_result_is_written_as_json(tmp_path: Path) -> None:
     written = json.loads(a_result().write(tmp_path).read_text())
     assert written["passed"] is True
     assert len(written["phases"]) == 8
+
+
+SIMULATED = "Step times of an H100 (h100_8b), simulated: nothing is computed"
+
+
+def titles(result: Result) -> list[str]:
+    """Of every part of the picture."""
+    return [part.get_suptitle() for part in draw(result).subfigs]
+
+
+def test_both_parts_of_the_picture_are_labelled() -> None:
+    assert titles(a_result(lap=a_simulated_lap())) == ["Computed on this CPU", "", SIMULATED]
+
+
+def test_without_a_simulated_lap_nothing_in_the_picture_speaks_of_one() -> None:
+    assert titles(a_result()) == ["Computed on this CPU", ""]
+
+
+def test_every_panel_of_the_simulated_lap_says_so_in_its_title() -> None:
+    panels = draw(a_result(lap=a_simulated_lap())).subfigs[-1].axes
+    assert len(panels) == 3
+    assert all("simulated" in (panel.get_title(loc="left") + panel.get_title()).lower() for panel in panels)
+
+
+def test_the_page_labels_both_parts() -> None:
+    page = report.html(a_result(lap=a_simulated_lap()), b"")
+    assert "<h2>Tokens per second, computed on this CPU</h2>" in page
+    assert f"<h2>{SIMULATED}</h2>" in page
+
+
+def test_every_heading_over_simulated_figures_says_so() -> None:
+    page = report.html(a_result(lap=a_simulated_lap()), b"")
+    part = page.split('<section class="simulated">')[1].split("</section>")[0]
+    headings = re.findall(r"<h[23]>(.*)</h[23]>", part)
+    assert len(headings) == 4
+    assert all("simulated" in heading for heading in headings)
+
+
+def test_a_page_without_a_simulated_lap_does_not_speak_of_one() -> None:
+    assert "simulated" not in report.html(a_result(), b"").split("</style>")[1]
+
+
+def test_notes_are_on_the_page() -> None:
+    assert "changed hands once" in report.html(a_result(notes=["Its Lease changed hands once."]), b"")
+
+
+def test_the_summary_labels_both_parts() -> None:
+    told = [str(table.title) for table in summary(a_result(lap=a_simulated_lap()))]
+    assert told == ["Tokens per second, computed on this CPU", f"Tokens per second. {SIMULATED}"]

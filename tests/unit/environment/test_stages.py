@@ -5,6 +5,7 @@ import pytest
 from tests.environment.choice import Choice, Cluster, Setup
 from tests.environment.docker_engine import has_every_capability
 from tests.environment.place import Place, Shell, command_environment, locate
+from tests.environment.toolchain import models
 from tests.environment.up import STAGES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,3 +57,15 @@ def test_a_question_to_a_missing_program_has_an_empty_answer() -> None:
 )
 def test_a_missing_capability_is_seen(bounding: str, complete: bool) -> None:
     assert has_every_capability(f"CapEff:\t0\nCapBnd:\t{bounding}\n", "40\n") is complete
+
+
+def test_the_models_are_made_again_when_their_chat_template_changes(tmp_path: Path) -> None:
+    shipped = tmp_path / "examples" / "models" / "weights" / "target" / "tokenizer_config.json"
+    shipped.parent.mkdir(parents=True)
+    place = Place(tmp_path, tmp_path / "cache")
+    choice = Choice(Cluster.LOCAL, "kind-outrider", "a test says so")
+    stage = models(Setup(place, Shell({"PATH": "/nowhere"}), choice))
+    shipped.write_text('{"chat_template": "old"}')
+    before = stage.key()
+    shipped.write_text('{"chat_template": "new"}')
+    assert stage.key() != before

@@ -15,7 +15,7 @@ SEED = 7
 
 
 class Kind(StrEnum):
-    """What the streams ask for. The drafter knows code only."""
+    """Of which text. The drafter knows code only."""
 
     CODE = "code"
     PROSE = "prose"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from examples.demo.load import Load, run
+from examples.kit.load_client import Job, run
+from examples.kit.records import Count
 
 ANSWER_TOKENS = 6
 SHORT_SECONDS = 0.05
@@ -43,7 +45,7 @@ def streamed(events: Sequence[str], *, then_hang: bool = False) -> Answer:
 
 
 async def lines_of(response: Answer, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    load = Load(
+    job = Job(
         url="http://engine/v1",
         model="tiny",
         streams=2,
@@ -58,7 +60,7 @@ async def lines_of(response: Answer, capsys: pytest.CaptureFixture[str]) -> list
         return response()
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        await run(load, client)
+        await run(job, client)
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -73,6 +75,13 @@ async def test_tokens_are_counted_from_usage_and_not_from_chunks(capsys: pytest.
     assert total(lines, "tokens") >= finished * ANSWER_TOKENS
     assert total(lines, "tokens") <= (finished + 2) * ANSWER_TOKENS
     assert total(lines, "failed") == 0
+
+
+async def test_every_line_is_read_again_as_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = await lines_of(streamed([chunk(3)]), capsys)
+    counts = [Count.model_validate_json(json.dumps(line)) for line in lines]
+    assert sum(count.failed for count in counts) == total(lines, "failed") > 0
+    assert counts[0].errors == tuple(lines[0]["errors"])
 
 
 async def test_tokens_of_an_answer_that_is_cut_off_at_the_end_count(
@@ -106,25 +115,63 @@ async def test_an_unreachable_server_is_a_failure(capsys: pytest.CaptureFixture[
     async def refuse(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    load = Load("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a",))
+    job = Job("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a",))
     async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as client:
-        await run(load, client)
+        await run(job, client)
     assert json.loads(capsys.readouterr().out)["errors"] == ["ConnectError: refused (x1)"]
 
 
-async def test_two_kinds_of_prompts_are_sent_in_turn() -> None:
-    sent: list[str] = []
+async def test_a_failed_connection_is_told_with_its_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    async def refuse(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("all attempts failed") from OSError(errno.ECONNREFUSED, "Connection refused")
+
+    job = Job("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a",))
+    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as client:
+        await run(job, client)
+    (told,) = json.loads(capsys.readouterr().out)["errors"]
+    assert told == "ConnectError: all attempts failed: [Errno 111] Connection refused (x1)"
+
+
+async def bodies_of(prompts: tuple[str, ...], **options: Any) -> list[dict[str, Any]]:
+    """What one stream sends."""
+    sent: list[dict[str, Any]] = []
 
     async def answer(request: httpx.Request) -> httpx.Response:
-        sent.append(json.loads(request.content)["prompt"])
+        sent.append(json.loads(request.content))
         await asyncio.sleep(0)
         return streamed(WHOLE)()
 
-    load = Load(
-        "http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a", "b"), alternate=("1",)
-    )
+    job = Job("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, prompts, **options)
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        await run(load, client)
+        await run(job, client)
+    return sent
+
+
+async def test_two_kinds_of_prompts_are_sent_in_turn() -> None:
+    sent = [body["prompt"] for body in await bodies_of(("a", "b"), alternate=("1",))]
     assert len(sent) >= 2
     assert all(prompt.isalpha() for prompt in sent[::2])
     assert all(prompt.isdigit() for prompt in sent[1::2])
+
+
+async def test_a_prompt_is_sent_as_it_is_unless_more_is_asked_for() -> None:
+    sent = await bodies_of(("def f",))
+    assert {body["prompt"] for body in sent} == {"def f"}
+    assert all("vllm_xargs" not in body for body in sent)
+
+
+async def test_a_prompt_is_repeated_to_the_length_of_the_context() -> None:
+    assert (await bodies_of(("abc",), context=7))[0]["prompt"] == "abcabca"
+    assert (await bodies_of(("abc",), context=2))[0]["prompt"] == "abc"
+
+
+async def test_a_numbered_prompt_never_comes_twice_and_begins_as_the_others() -> None:
+    sent = [body["prompt"] for body in await bodies_of(("abc",), numbered=True)]
+    assert sent[:2] == ["abc\n# 000001\n", "abc\n# 000002\n"]
+    assert len(set(sent)) == len(sent)
+
+
+async def test_more_fields_are_in_every_body() -> None:
+    asked = {"vllm_xargs": {"twin_text": "gsm8k"}}
+    sent = await bodies_of(("abc",), body=asked)
+    assert all(body["vllm_xargs"] == asked["vllm_xargs"] and body["stream"] for body in sent)

@@ -18,8 +18,10 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from math import ceil
 from pathlib import Path
 
 import httpx
@@ -31,7 +33,7 @@ ERRORS_PER_LINE = 3
 
 
 @dataclass(frozen=True)
-class Load:
+class Job:
     """What to send where."""
 
     url: str  # OpenAI base, such as http://service/v1
@@ -43,6 +45,9 @@ class Load:
     prompts: tuple[str, ...]
     seed: int = 0
     alternate: tuple[str, ...] = ()  # taken in turn with `prompts`, where there are any
+    context: int = 0  # characters to which a shorter prompt is repeated
+    numbered: bool = False  # a prompt ends with the number of the request: no answer comes twice
+    body: Mapping[str, object] = field(default_factory=dict)  # fields of each request besides
 
 
 @dataclass
@@ -65,12 +70,12 @@ class RequestFailed(Exception):
     """The server answered, but not with a whole completion."""
 
 
-async def run(load: Load, client: httpx.AsyncClient, *, period_seconds: float = 1.0) -> None:
-    """Keep `load.streams` requests in flight for `load.seconds`; print one line per period."""
+async def run(job: Job, client: httpx.AsyncClient, *, period_seconds: float = 1.0) -> None:
+    """Keep `job.streams` requests in flight for `job.seconds`; print one line per period."""
     reporter = _Reporter()
-    prompts = _prompts(load)
-    streams = [asyncio.create_task(_stream(load, client, prompts, reporter)) for _ in range(load.streams)]
-    end = time.monotonic() + load.seconds
+    prompts = _prompts(job)
+    streams = [asyncio.create_task(_stream(job, client, prompts, reporter)) for _ in range(job.streams)]
+    end = time.monotonic() + job.seconds
     while (left := end - time.monotonic()) > 0:
         # A late line does not make the next one short: its rate would mean nothing.
         await asyncio.wait(streams, timeout=min(period_seconds, left), return_when=asyncio.FIRST_EXCEPTION)
@@ -94,31 +99,41 @@ class _Reporter:
         self._since, self.tally = now, Tally()
 
 
-async def _stream(load: Load, client: httpx.AsyncClient, prompts: Iterator[str], reporter: _Reporter) -> None:
+async def _stream(job: Job, client: httpx.AsyncClient, prompts: Iterator[str], reporter: _Reporter) -> None:
     while True:
         try:
-            await _complete(load, client, next(prompts), reporter)
+            await _complete(job, client, next(prompts), reporter)
         except (httpx.HTTPError, RequestFailed) as error:
             reporter.tally.failed += 1
-            reporter.tally.errors[f"{type(error).__name__}: {error}"[:200]] += 1
+            reporter.tally.errors[_told(error)[:200]] += 1
             await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)
         else:
             reporter.tally.requests += 1
 
 
-async def _complete(load: Load, client: httpx.AsyncClient, prompt: str, reporter: _Reporter) -> None:
+def _told(error: BaseException) -> str:
+    """With what lies at the bottom of it: a failed connection says only there whether it was refused."""
+    bottom = error
+    while bottom.__cause__ or bottom.__context__:
+        bottom = bottom.__cause__ or bottom.__context__ or bottom
+    text = f"{type(error).__name__}: {error}"
+    return text if bottom is error or str(bottom) in text else f"{text}: {bottom}"
+
+
+async def _complete(job: Job, client: httpx.AsyncClient, prompt: str, reporter: _Reporter) -> None:
     """One streamed completion; raises RequestFailed unless it arrives whole."""
     body = {
-        "model": load.model,
+        **job.body,
+        "model": job.model,
         "prompt": prompt,
-        "max_tokens": load.max_tokens,
-        "temperature": load.temperature,
+        "max_tokens": job.max_tokens,
+        "temperature": job.temperature,
         "ignore_eos": True,
         "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     }
     counted = 0
-    async with client.stream("POST", f"{load.url}/completions", json=body) as response:
+    async with client.stream("POST", f"{job.url}/completions", json=body) as response:
         if response.status_code != httpx.codes.OK:
             text = (await response.aread()).decode(errors="replace")
             raise RequestFailed(f"HTTP {response.status_code} {text}")
@@ -131,8 +146,8 @@ async def _complete(load: Load, client: httpx.AsyncClient, prompt: str, reporter
                 counted = total
         else:
             raise RequestFailed("the stream ended early")
-    if counted != load.max_tokens:
-        raise RequestFailed(f"{counted} of {load.max_tokens} tokens")
+    if counted != job.max_tokens:
+        raise RequestFailed(f"{counted} of {job.max_tokens} tokens")
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[str]:
@@ -150,11 +165,17 @@ def _completion_tokens(data: str) -> int | None:
     return None if usage is None else int(usage["completion_tokens"])
 
 
-def _prompts(load: Load) -> Iterator[str]:
-    pools = [_shuffled(pool, load.seed) for pool in (load.prompts, load.alternate) if pool]
-    while True:
+def _prompts(job: Job) -> Iterator[str]:
+    pools = [_shuffled(pool, job.seed) for pool in (job.prompts, job.alternate) if pool]
+    for number in count(1):
         for pool in pools:
-            yield next(pool)
+            prompt = _repeated(next(pool), job.context)
+            yield f"{prompt}\n# {number:06d}\n" if job.numbered else prompt
+
+
+def _repeated(prompt: str, length: int) -> str:
+    """A prompt that is long enough stays as it is."""
+    return (prompt * ceil(length / len(prompt)))[:length] if length > len(prompt) else prompt
 
 
 def _shuffled(prompts: tuple[str, ...], seed: int) -> Iterator[str]:
@@ -164,7 +185,7 @@ def _shuffled(prompts: tuple[str, ...], seed: int) -> Iterator[str]:
         yield from chooser.sample(prompts, len(prompts))
 
 
-def _load_from_command_line() -> Load:
+def _job_from_command_line() -> Job:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--model", required=True)
@@ -172,12 +193,15 @@ def _load_from_command_line() -> Load:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--prompts", type=Path, required=True, help="a JSON list of strings")
     parser.add_argument("--alternate", type=Path, help="another one, taken in turn with it")
+    parser.add_argument("--context", type=int, default=0, help="repeat shorter prompts to this length")
+    parser.add_argument("--numbered", action="store_true", help="end each prompt with the request's number")
+    parser.add_argument("--body", type=json.loads, default={}, help="a JSON object: more fields of requests")
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = vars(parser.parse_args())
     prompts = _read(arguments.pop("prompts"))
-    return Load(prompts=prompts, alternate=_read(arguments.pop("alternate")), **arguments)
+    return Job(prompts=prompts, alternate=_read(arguments.pop("alternate")), **arguments)
 
 
 def _read(path: Path | None) -> tuple[str, ...]:
@@ -185,10 +209,10 @@ def _read(path: Path | None) -> tuple[str, ...]:
 
 
 async def _main() -> None:
-    load = _load_from_command_line()
+    job = _job_from_command_line()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(timeout=httpx.Timeout(STALLED_SECONDS), limits=limits) as client:
-        await run(load, client)
+        await run(job, client)
 
 
 if __name__ == "__main__":

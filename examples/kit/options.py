@@ -12,5 +12,6 @@ Context = Annotated[str | None, typer.Option(envvar="KUBECONTEXT", help="Default
 Kubectl = Annotated[str, typer.Option(help="The kubectl to use.")]
 ClientImage = Annotated[str, typer.Option(help="Image with Python and httpx.")]
 
+EXAMPLE = Path("examples/tiny-draft-model.yaml")
 KUBECTL = "kubectl"
 CLIENT_IMAGE = "outrider/operator:dev"

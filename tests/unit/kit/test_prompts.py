@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from examples.demo.prompts import PROMPT_BYTES, PROMPTS, Kind, chosen, prompts
+from examples.kit.prompts import PROMPT_BYTES, PROMPTS, Kind, chosen, prompts
 from examples.models.text import Document
 
 

@@ -1,0 +1,103 @@
+"""What every picture of a lap shows over its time axis: throughput, concurrency, K."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+
+from examples.demo.phases import STREAMS
+from examples.demo.result import LapStretch, OwnPhase
+from examples.kit.records import Count, StatusSample
+from examples.kit.status import k_at
+from examples.kit.style import GREY, LINE, OUTRIDER
+
+SMOOTHED_COUNTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLap:
+    """Outrider's lap. Times are seconds since its start."""
+
+    stretches: Sequence[LapStretch]
+
+    def since_start(self, time: float) -> float:
+        """Of a time in unix seconds."""
+        return time - self.stretches[0].start
+
+    @property
+    def times(self) -> list[float]:
+        """When each count was taken."""
+        return [self.since_start(count.time) for stretch in self.stretches for count in stretch.counts]
+
+    @property
+    def rates(self) -> list[float]:
+        """Smoothed tokens per second at each count."""
+        return [rate for stretch in self.stretches for rate in smoothed(stretch.counts)]
+
+    @property
+    def streams(self) -> list[int]:
+        """Of each count."""
+        return [stretch.streams for stretch in self.stretches for _ in stretch.counts]
+
+    @property
+    def edges(self) -> list[float]:
+        """Where the phases meet, from 0 to the end."""
+        return [0.0, *(self.since_start(stretch.end) for stretch in self.stretches)]
+
+
+def smoothed(counts: Sequence[Count]) -> list[float]:
+    """Tokens per second over each count and its predecessors in the same phase, SMOOTHED_COUNTS in all."""
+    rates = []
+    for index in range(len(counts)):
+        recent = counts[max(0, index - SMOOTHED_COUNTS + 1) : index + 1]
+        rates.append(sum(one.tokens for one in recent) / sum(one.seconds for one in recent))
+    return rates
+
+
+def draw_rates(axis: Axes, lap: OwnLap, phases: Iterable[OwnPhase]) -> None:
+    """Tokens per second, with the name of each phase above it."""
+    label = f"Outrider, mean of {SMOOTHED_COUNTS} s"
+    axis.step(lap.times, lap.rates, color=OUTRIDER, linewidth=1.2, label=label)
+    for (left, right), phase in zip(pairwise(lap.edges), phases, strict=True):
+        place = ((left + right) / 2, 1.02)
+        text = f"{phase.prompts}, {phase.streams}"
+        axis.text(*place, text, transform=axis.get_xaxis_transform(), ha="center", color=GREY)
+    axis.set_ylim(0, max(lap.rates) * 1.3)
+    axis.set_ylabel("tokens/s")
+
+
+def draw_concurrency(axis: Axes, lap: OwnLap) -> None:
+    """Streams over time."""
+    axis.fill_between(lap.times, lap.streams, step="pre", color=GREY, alpha=0.35, linewidth=0)
+    axis.set_yscale("log", base=2)
+    axis.set_yticks(sorted(STREAMS), [str(count) for count in sorted(STREAMS)])
+    axis.set_ylim(0.7, 1.5 * max(lap.streams))
+    axis.set_ylabel("streams")
+
+
+def draw_draft_length(
+    axis: Axes, lap: OwnLap, statuses: Iterable[StatusSample], candidates: Sequence[int]
+) -> None:
+    """K in force at the load of each moment, as the status told it."""
+    points = []
+    for status in statuses:
+        stretch = next((one for one in lap.stretches if status.time <= one.end), None)
+        time = lap.since_start(status.time)
+        if status.table and stretch is not None and time >= 0:
+            points.append((time, k_at(status.table, stretch.streams)))
+    times, lengths = [time for time, _ in points], [k for _, k in points]
+    axis.step(times, lengths, where="post", color=OUTRIDER, linewidth=1.6)
+    axis.set_yticks(candidates)
+    axis.set_ylim(-0.4, max(candidates) + 0.4)
+    axis.set_ylabel("K")
+
+
+def share_time(axes: Iterable[Axes], lap: OwnLap) -> None:
+    """A line where phases meet, and the whole lap, no more."""
+    for axis in axes:
+        for edge in lap.edges[1:-1]:
+            axis.axvline(edge, color=LINE, linewidth=0.8, zorder=0)
+        axis.set_xlim(lap.edges[0], lap.edges[-1])

@@ -1,0 +1,1 @@
+"""What every run on a cluster needs: its cluster, load, counts, the model's status, the look of a picture."""

@@ -1,0 +1,271 @@
+"""What the simulator says that a run on stand-ins finds: the same arms, loads, texts, ticks and scrapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, pairwise
+from math import hypot
+
+import numpy as np
+
+from examples.kit.loads import RAMP_SECONDS, Load
+from examples.kit.prompts import PROMPT_BYTES
+from examples.kit.records import Record
+from outrider.simulate.engines.event_fleet import Plant
+from outrider.simulate.engines.step_time import StepTime, Timing
+from outrider.simulate.figures import Curve
+from outrider.simulate.replay import replay
+from outrider.simulate.rivals.contenders import STATIC as STATIC_K
+from outrider.simulate.rivals.contenders import Brief, make
+from outrider.simulate.scenarios import EventScenario
+from outrider.simulate.traffic.requests import ALIKE, Trace, Traffic
+from outrider.tuning.policy import Policy
+from outrider_twin import load, step_time
+from outrider_twin.settings import Settings as TwinSettings
+from tests.bench.engine.figures import ArmFigures, Interval
+from tests.bench.engine.plan import NONE, Settings
+from tests.bench.engine.rates import SETTLED_SECONDS
+from tests.bench.engine.trace import Phase
+
+SEEDS = 3
+MOST_APART = 0.01
+"""Measured and predicted figures that are further apart are marked."""
+NUMBER_BYTES = 10
+"""Of a prompt's end, which tells it from all others."""
+CACHE_BLOCK = 16
+AWAY_SECONDS, AWAY_STEPS = 0.010, 1.0
+"""Until a client's next request arrives, measured on stand-ins by seats that were empty at steps of 7.5 to
+37 ms. With asynchronous scheduling the step after the one that ends a request is planned already."""
+WINDOW_STEPS = 500
+"""Of a window of 10 s, roughly: over so many is the white noise of a step averaged."""
+
+
+class Prediction(Record):
+    """One arm over the whole trace; means over phases, as in `ArmFigures`."""
+
+    arm: str
+    tokens_per_second: float
+    regret_whole: float
+    regret_settled: float | None
+    probe_share: float = 0.0
+    """Time with another K than the table's, of all pods. A probe also has slices with the table's own."""
+
+
+class Apart(Record):
+    """How far what was measured lies above the prediction. tokens_per_second: relative; regrets: as they are.
+
+    None where one of both is missing.
+    """
+
+    tokens_per_second: float
+    regret_whole: float | None
+    regret_settled: float | None
+
+    def mark(self, figure: str) -> str:
+        """An exclamation mark where one of both is wrong by more than a point."""
+        found: float | None = getattr(self, figure)
+        return "!" if found is not None and abs(found) > MOST_APART else ""
+
+
+def apart(measured: ArmFigures, predicted: Prediction) -> Apart:
+    """Of one arm."""
+
+    def over(own: Interval | None, other: float | None) -> float | None:
+        return None if own is None or other is None else own.value - other
+
+    whole, settled = measured.regret_whole, measured.regret_settled
+    return Apart(
+        tokens_per_second=measured.tokens_per_second.value / predicted.tokens_per_second - 1,
+        regret_whole=over(whole, predicted.regret_whole),
+        regret_settled=over(settled, predicted.regret_settled),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableSteps:
+    """Step times of a stand-in that lives on measured throughputs; see `Timing`."""
+
+    steps: load.Timing
+    plain: load.Timing
+    per_token: float
+    idle_tax: float = 0.0
+
+    def seconds(self, batch: float, k: int, kv_tokens: float, prompt_tokens: float = 0.0) -> float:
+        """See `Timing`."""
+        requests, prompt = max(1, round(batch)), round(prompt_tokens)
+        tokens = requests * (1 + k) + prompt
+        return self.steps.seconds(
+            load.Load(
+                k=k,
+                decoding=requests,
+                requests=requests,
+                tokens=tokens,
+                prompt_tokens=prompt,
+                kv_tokens=round(kv_tokens),
+            )
+        )
+
+    def growth(self, k: int) -> float:  # noqa: ARG002
+        """Throughputs know no context."""
+        return 0.0
+
+    def without_drafter(self) -> TableSteps:
+        """See `Timing`."""
+        return replace(self, steps=self.plain)
+
+
+def steps_of(settings: TwinSettings) -> Timing:
+    """The stand-in's own step times, for the simulator."""
+    description = settings.description()
+    timing, plain = (description.timing(drafter=drafter) for drafter in (True, False))
+    if isinstance(timing, step_time.StepTime):
+        return StepTime(**asdict(timing))
+    assert description.throughput is not None
+    return TableSteps(timing, plain, description.throughput.prompt_token_seconds)
+
+
+def scenario(settings: Settings, twin: TwinSettings, largest_batch: int, seed: int) -> EventScenario:
+    """The run for the simulator. Streams are even over the pods, and every pod's steps are as its table says.
+
+    Clients need `AWAY_SECONDS` and `AWAY_STEPS` between two requests.
+    """
+    curves = twin.description().curves()
+    slowness = [twin.time_factor] * settings.pods
+    slowness[0] *= settings.slow_pod
+    plant = Plant(
+        steps_of(twin),
+        slowness=tuple(slowness),
+        noise=hypot(twin.noise.drift, twin.noise.white / WINDOW_STEPS**0.5),
+        scrape_interval=settings.scrape_seconds,
+    )
+    limits = replace(plant.limits, max_num_seqs=largest_batch, kv_cache_tokens=twin.description().kv_tokens)
+    chances = {name: curve.chances for name, curve in curves.items()}
+    named = dict(twin.shares())
+    usual = _mixed(chances, named)
+    phases = tuple(
+        _traffic(phase, chances.get(phase.load.text, usual), settings.max_tokens) for phase in settings.trace
+    )
+    return EventScenario(
+        name="stand-ins",
+        plant=replace(plant, limits=limits),
+        trace=Trace(phases, pods=settings.pods, seed=seed),
+        candidates=settings.candidates,
+        interval=settings.tick_seconds,
+    )
+
+
+def _traffic(phase: Phase, acceptance: tuple[float, ...], max_tokens: int) -> Traffic:
+    known = max(PROMPT_BYTES, phase.load.context)
+    return Traffic(
+        seconds=phase.seconds,
+        acceptance=acceptance,
+        streams=phase.load.streams,
+        prompt=known + NUMBER_BYTES,
+        output=max_tokens,
+        label=phase.load.name,
+        length_spread=0.0,
+        exponents=ALIKE,
+        cached=known // CACHE_BLOCK * CACHE_BLOCK,
+        away_seconds=AWAY_SECONDS,
+        away_steps=AWAY_STEPS,
+        anew=True,
+    )
+
+
+def _mixed(chances: Mapping[str, tuple[float, ...]], shares: Mapping[str, float]) -> tuple[float, ...]:
+    """Chances of each position over texts of all classes, by how many drafts get there."""
+    known = {name: tuple(accumulate(chances[name], lambda a, b: a * b)) for name in shares}
+    whole = sum(shares.values())
+    positions = min(map(len, known.values()))
+    survival = [
+        sum(share * known[name][position] for name, share in shares.items()) / whole
+        for position in range(positions)
+    ]
+    return tuple(after / before if before > 0 else 0.0 for before, after in pairwise((1.0, *survival)))
+
+
+def predict(
+    settings: Settings, twin: TwinSettings, law: Policy, arms: Iterable[str], *, seeds: int = SEEDS
+) -> list[Prediction]:
+    """Of these arms; means over some seeds. The clairvoyant holds the best K of each load."""
+    runs = [scenario(settings, twin, law.max_num_seqs, seed) for seed in range(seeds)]
+    found = {arm: _mean([_rates(one, law, arm) for one in runs]) for arm in arms}
+    static = [
+        found.get(arm) or _mean([_rates(one, law, arm) for one in runs])
+        for arm in map(str, settings.candidates)
+    ]
+    best = _best(settings.trace, [one.whole for one in static])
+    seconds = [phase.seconds for phase in settings.trace]
+    return [
+        Prediction(
+            arm=arm,
+            tokens_per_second=float(np.average(one.whole, weights=seconds)),
+            regret_whole=_regret(one.whole, best) or 0.0,
+            regret_settled=_regret(one.settled, best),
+            probe_share=one.probe_share,
+        )
+        for arm, one in found.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Tokens per second of each phase. settled: None where it is too short."""
+
+    whole: Sequence[float]
+    settled: Sequence[float | None]
+    probe_share: float
+
+
+def _rates(run: EventScenario, law: Policy, arm: str) -> _Rates:
+    """Of one arm under one seed."""
+    held = run.without_drafter() if arm == NONE else run
+    known = replace(law, candidates=held.candidates)
+    name = f"{STATIC_K}{arm}" if arm.isdecimal() else f"{STATIC_K}0" if arm == NONE else arm
+    rng = np.random.default_rng((run.seed, 4))
+    first_tick = float(rng.uniform(0.2, 1.0)) * run.interval
+    fleet, horizon = held.fleet(law.bins, rng), run.starts[-1]
+    tuner = make(name, Brief(known, oracle={}))
+    done = replay(fleet, tuner, horizon=horizon, interval=run.interval, first_tick=first_tick)
+    curve, ends = Curve.of(done.spans), list(pairwise(run.starts))
+    return _Rates(
+        whole=[_rate(curve, begin + RAMP_SECONDS, end) for begin, end in ends],
+        settled=[
+            _rate(curve, begin + SETTLED_SECONDS, end) if end - begin > SETTLED_SECONDS else None
+            for begin, end in ends
+        ],
+        probe_share=sum(one.seconds for one in done.spans if one.off_table) / (horizon * run.trace.pods),
+    )
+
+
+def _rate(curve: Curve, begin: float, end: float) -> float:
+    first, last = np.interp([begin, end], curve.times, curve.tokens)
+    return float(last - first) / (end - begin)
+
+
+def _mean(rates: Sequence[_Rates]) -> _Rates:
+    return _Rates(
+        whole=[float(np.mean(one)) for one in zip(*(rate.whole for rate in rates), strict=True)],
+        settled=[_known_mean(one) for one in zip(*(rate.settled for rate in rates), strict=True)],
+        probe_share=float(np.mean([one.probe_share for one in rates])),
+    )
+
+
+def _known_mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _best(trace: Sequence[Phase], static: Sequence[Sequence[float]]) -> list[float]:
+    """The clairvoyant's tokens per second in each phase: a K's mean over all phases of a load."""
+    means: dict[Load, float] = {}
+    for one in {phase.load for phase in trace}:
+        places = [place for place, phase in enumerate(trace) if phase.load == one]
+        means[one] = max(float(np.mean([rates[place] for place in places])) for rates in static)
+    return [means[phase.load] for phase in trace]
+
+
+def _regret(rates: Sequence[float | None], best: Sequence[float]) -> float | None:
+    pairs = zip(rates, best, strict=True)
+    return _known_mean([None if rate is None else 1 - rate / other for rate, other in pairs])

@@ -1,0 +1,87 @@
+"""Stand-ins for GPUs in place of the engine: which, under which name, with which K. Pure."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import hypot
+from typing import Any
+
+from outrider.api.resource import SpeculativeModel
+from outrider.cluster.resources import JsonObject
+from outrider.simulate.rivals.tuners import hand_table
+from outrider_twin.description import DEFAULT_TEXT, load_shipped
+from outrider_twin.settings import VARIABLE, Settings
+
+REAL = "real"
+TWIN = "twin:"
+"""Before the name of a stand-in."""
+TEXT_NOISE = 0.02
+"""Relative standard error of 4 s of a few streams: which drafts are accepted is drawn."""
+TRACES: Mapping[str, tuple[str, str]] = {
+    "h100_8b": (
+        "8:60:instructcoder,32:60:sharegpt,16:60:gsm8k@2000,4:60:cnn",
+        "8:34:instructcoder,32:36:sharegpt,16:34:gsm8k@2000",
+    ),
+    "a40_7b": ("4:60,32:60,8:60,24:60", "4:34,32:36,8:34"),
+    "gb10_30b_moe": ("2:60,16:60,4:60,8:60", "2:34,16:36,8:34"),
+}
+"""The whole trace and the quick one, by stand-in: the best K or the gain changes between its loads."""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The manifest of one, and what its engines are told."""
+
+    name: str
+    manifest: JsonObject
+    settings: Settings
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Classes of text that a request can name."""
+        return tuple(name for name in self.settings.description().curves() if name != DEFAULT_TEXT)
+
+    @property
+    def single_noise(self) -> float:
+        """Relative standard error of what was measured once."""
+        return hypot(self.settings.noise.drift, TEXT_NOISE)
+
+
+def stand_in(example: JsonObject, name: str) -> StandIn:
+    """One of the shipped engines in the example of a stand-in; noise and the like stay the example's.
+
+    Raises:
+        ValueError: no such engine, or the example's container is told nothing.
+    """
+    engine = load_shipped(name)
+    manifest: dict[str, Any] = copy.deepcopy(dict(example))
+    variable = _variable(manifest)
+    told = json.loads(variable["value"]) | {"engine": name}
+    if engine.throughput is not None:
+        # Its throughputs tell the tax themselves, and nothing about a K that was not measured.
+        told.pop("idle_tax", None)
+        _allow_only(manifest, engine.throughput.num_speculative_tokens)
+    variable["value"] = json.dumps(told)
+    manifest["spec"]["model"]["servedName"] = f"simulated-{name.replace('_', '-')}"
+    return StandIn(name, manifest, Settings.model_validate(told))
+
+
+def _variable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    containers = manifest["spec"].get("podTemplate", {}).get("spec", {}).get("containers", ())
+    for container in containers:
+        for variable in container.get("env", ()):
+            if variable["name"] == VARIABLE:
+                found: dict[str, Any] = variable
+                return found
+    raise ValueError(f"the example sets no {VARIABLE}")
+
+
+def _allow_only(manifest: Mapping[str, Any], candidates: tuple[int, ...]) -> None:
+    speculation = manifest["spec"]["speculation"]
+    speculation["numSpeculativeTokens"] = max(candidates)
+    speculation["candidates"] = list(candidates)
+    speculation["schedule"] = hand_table(candidates).to_wire()
+    SpeculativeModel.model_validate(manifest)

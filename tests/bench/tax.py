@@ -1,0 +1,150 @@
+"""``python -m tests.bench.tax``: what the canary says of K=0's tax, beside the tax that a stand-in was given.
+
+Wants the local cluster. Each run deploys two stand-ins with nothing learnt, holds a load until the canary
+has come and gone, and reads what the operator stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from math import exp
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from outrider.controller.store import state_config_map
+from tests.bench.engine.stand_in import stand_in
+from tests.cluster.kubectl import condition, get, has_condition, wait_for
+from tests.cluster.models import TWIN, deploying, model, read_example
+from tests.cluster.sending import Sender, sending_to
+
+NAME = "taxed"
+START_SECONDS = 300.0
+CANARY_SECONDS = 1200.0
+"""A canary has to start, and stays 15 minutes at most."""
+STRETCH_SECONDS = 60.0
+"""Connections are new in each, and share themselves out over the pods anew."""
+OUTPUT = Path("out/bench/tax.json")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One run. Taxes are relative: by so much longer takes a step with K=0 beside a drafter.
+
+    deviation: standard error that the operator gives its figure.
+    seconds: from the start of the load until the canary was gone.
+    """
+
+    engine: str
+    given: float
+    streams: int
+    said: float
+    deviation: float
+    measured: bool
+    seconds: float
+    failed: int
+
+
+def main(
+    engine: Annotated[str, typer.Option(help="A stand-in with step times.")] = "h100_8b",
+    tax: Annotated[list[float] | None, typer.Option(min=0.0, help="Given to the stand-in.")] = None,
+    streams: Annotated[int, typer.Option(min=1, help="Of both pods together.")] = 16,
+    repeats: Annotated[int, typer.Option(min=1, help="Of each tax.")] = 2,
+    output: Annotated[Path, typer.Option(help="The result.")] = OUTPUT,
+) -> None:
+    """Is the canary's figure right?"""
+    began, runs = datetime.now(UTC), list[Found]()
+    for _ in range(repeats):
+        for given in tax or [0.03, 0.10]:
+            runs.append(asyncio.run(_run(engine, given, streams)))
+            print(runs[-1], flush=True)
+            _write(output, began, runs)
+    raise typer.Exit(0 if all(found.measured for found in runs) else 1)
+
+
+async def _run(engine: str, given: float, streams: int) -> Found:
+    manifest = _manifest(engine, given)
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        async with sending_to(manifest) as sender:
+            wait_for(
+                "both serve",
+                _look,
+                lambda seen: (
+                    has_condition(seen, "Ready", "True") and (seen or {})["status"].get("readyReplicas") == 2
+                ),
+                seconds=START_SECONDS,
+            )
+            await sender.reached()
+            since = time.monotonic()
+            failed = await _until_it_was_here(sender, streams)
+            tax = _tax()
+    return Found(
+        engine,
+        given,
+        streams,
+        said=exp(tax["mean"]) - 1,
+        deviation=tax["variance"] ** 0.5,
+        measured=tax["measured_at"] is not None,
+        seconds=time.monotonic() - since,
+        failed=failed,
+    )
+
+
+def _manifest(engine: str, given: float) -> dict[str, Any]:
+    found: dict[str, Any] = stand_in(read_example(TWIN), engine).manifest
+    found["spec"]["replicas"] = 2
+    found["spec"]["resources"]["requests"]["cpu"] = "50m"
+    found["spec"]["speculation"]["tuning"] = {"mode": "Auto", "canary": "Allow"}
+    (container,) = found["spec"]["podTemplate"]["spec"]["containers"]
+    variable = next(one for one in container["env"] if one["name"] == "OUTRIDER_TWIN")
+    variable["value"] = json.dumps(json.loads(variable["value"]) | {"idle_tax": given})
+    return found
+
+
+async def _until_it_was_here(sender: Sender, streams: int) -> int:
+    """Failed requests."""
+    failed, seen = 0, False
+    deadline = time.monotonic() + CANARY_SECONDS
+    while time.monotonic() < deadline:
+        running = (condition(_look(), "LaunchSuits") or {}).get("reason") == "CanaryRunning"
+        if seen and not running:
+            break
+        seen = seen or running
+        failed += (await sender.send(streams, STRETCH_SECONDS)).failed
+    return failed
+
+
+def _tax() -> dict[str, Any]:
+    stored = get("configmap", state_config_map(NAME))
+    (text,) = (stored or {})["data"].values()
+    found: dict[str, Any] = json.loads(text)["state"]["state"]["tax"]
+    return found
+
+
+def _look() -> dict[str, Any] | None:
+    return model(NAME)
+
+
+def _write(output: Path, began: datetime, runs: list[Found]) -> None:
+    """After every run, so that one that is broken off keeps what it saw."""
+    found = {
+        "command": shlex.join(["python", "-m", "tests.bench.tax", *sys.argv[1:]]),
+        "date": began.isoformat(timespec="seconds"),
+        "machine": {"cores": os.cpu_count()},
+        "runs": [asdict(one) for one in runs],
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

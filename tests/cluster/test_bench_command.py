@@ -1,0 +1,76 @@
+"""``outrider bench`` on a stand-in: what it measures, and that it leaves nothing behind.
+
+Where GuideLLM is installed (``uv tool install guidellm==0.8.*``) it drives the load. Else a small program
+does that writes reports of the same form: what is tested is the way of tables, not GuideLLM.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.kubectl import Object, has_condition, wait_for
+from tests.cluster.models import deploying, in_force, model, read_twin
+from tests.cluster.outrider_cli import guidellm, has_no_override, outrider, program
+
+pytestmark = [pytest.mark.engine("twin", "starts")]
+
+NAME = "bench-command"
+TABLE = "*:2"
+SCHEDULE = [{"numSpeculativeTokens": 2}]
+LOAD = ("--streams", "4", "--rounds", "3", "--seconds", "5", "--k", "3")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tuned() -> Iterator[None]:
+    """One model for the whole module."""
+    manifest = read_twin()
+    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": SCHEDULE}
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        wait_for("the table is in force", look, in_force(TABLE), seconds=300)
+        yield
+
+
+def look() -> Object | None:
+    """The model as it stands."""
+    return model(NAME)
+
+
+def test_every_arm_gets_a_gain_with_an_interval_and_nothing_is_left() -> None:
+    words = ("bench", NAME, "-n", "default", "--guidellm", guidellm(), *LOAD)
+    ended = outrider(*words, seconds=600)
+    print(ended.err, ended.out, sep="\n")
+    assert ended.code == 0, ended.err
+    held = next(line for line in ended.out.splitlines() if line.startswith("K=3"))
+    gain = float(held.split("[")[1].split("]")[1].split()[0])
+    assert gain > 0
+    assert has_no_override(look())
+
+
+def test_a_bench_whose_terminal_closes_takes_its_override_back() -> None:
+    command = [program(), "bench", NAME, "-n", "default", "--guidellm", guidellm(), *LOAD]
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        # Under nohup it would outlive its terminal, as it should.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    ) as running:
+        wait_for("it overrules the tuner", look, lambda seen: not has_no_override(seen), seconds=240)
+        running.send_signal(signal.SIGHUP)
+        _, complaint = running.communicate(timeout=60)
+    assert running.returncode == 2
+    assert complaint.splitlines()[-1] == "outrider bench: stopped"
+    assert has_no_override(look())
+    wait_for("tuning goes on", look, lambda seen: has_condition(seen, "TuningActive", "True"), seconds=60)
+
+
+def test_a_k_that_the_engines_lack_is_one_line() -> None:
+    ended = outrider("bench", NAME, "-n", "default", "--guidellm", "true", "--k", "99")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("outrider bench: --k 99 is not one that the engines were launched with: ")

@@ -1,0 +1,121 @@
+"""Dashboard and alerts against the real Prometheus: under load every panel has data, and no alert fires."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from charts.dashboard import ROWS
+from charts.grafana import Query
+from tests.cluster.kubectl import Object, has_condition, kubectl, wait_for
+from tests.cluster.models import deploying, model, read_twin
+from tests.cluster.operator_pod import without_operator
+from tests.cluster.sending import Sender, sending_to
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "tuned")]
+
+NAME = "seen"
+NO_DRAFTS = [{"numSpeculativeTokens": 0}]
+SECONDS = 180.0
+PROMETHEUS = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query?query="
+ALERTS = Path(__file__).resolve().parents[2] / "charts" / "outrider" / "files" / "alerts.yaml"
+QUERIES = [(panel.title, query) for row in ROWS for panel in row.panels for query in panel.queries]
+
+
+def ask(expression: str) -> list[dict[str, Any]]:
+    """The series that Prometheus answers with at this moment."""
+    answer = json.loads(kubectl("get", "--raw", PROMETHEUS + quote(expression, safe="")))
+    assert answer["status"] == "success", answer
+    found: list[dict[str, Any]] = answer["data"]["result"]
+    return found
+
+
+def filled(query: Query) -> str:
+    """As Grafana sends it for this model."""
+    text = query.expression.replace("$__rate_interval", "30s").replace("$model_namespace", "default")
+    return re.sub(r"\$model\b", NAME, text)
+
+
+def alerts() -> dict[str, str]:
+    """Expressions by the name of the alert."""
+    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    return {rule["alert"]: rule["expr"] for rule in group["rules"]}
+
+
+def empty() -> list[str]:
+    """Queries without data, by the title of their panel."""
+    return [f"{title}: {filled(query)}" for title, query in QUERIES if not ask(filled(query))]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sender() -> AsyncIterator[Sender]:
+    """A model whose table begins without drafts, so that the tuner has something to do, and its client."""
+    manifest = read_twin()
+    manifest["spec"]["speculation"]["schedule"] = NO_DRAFTS
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        async with sending_to(manifest) as sender:
+            ready = "Ready"
+            wait_for(ready, lambda: model(NAME), lambda seen: has_condition(seen, ready, "True"), seconds=180)
+            yield sender
+
+
+async def test_every_query_of_the_dashboard_has_data_under_load(sender: Sender) -> None:
+    without: list[str] = ["not asked yet"]
+
+    def all_have_data() -> bool:
+        without[:] = empty()
+        return not without
+
+    sent = await sender.send_until(all_have_data, 8, SECONDS)
+
+    assert without == []
+    assert (sent.failed, sent.errors) == (0, ())
+
+
+async def test_no_alert_is_about_a_model_that_is_well(sender: Sender) -> None:
+    await sender.send(streams=8, seconds=20)
+
+    about = {name: ask(expression) for name, expression in alerts().items()}
+
+    labels = [series["metric"] for found in about.values() for series in found]
+    assert [each for each in labels if NAME in (each.get("model"), each.get("outrider_dev_model"))] == []
+    assert about["OutriderLeaderAbsent"] == []
+
+
+@pytest.mark.engine("none", "its image is missing")
+async def test_a_model_that_needs_a_person_is_seen_and_goes_with_the_model() -> None:
+    expression = alerts()["OutriderModelDegraded"]
+
+    def degraded() -> Object | None:
+        found = [series for series in ask(expression) if series["metric"]["model"] == "lost"]
+        return {"status": found} if found else None
+
+    manifest = read_twin()
+    manifest["spec"]["engine"]["image"] = "outrider/there-is-none:dev"
+    with deploying() as deploy:
+        deploy(manifest, "lost")
+        wait_for("the alert sees it", degraded, lambda seen: seen is not None, seconds=120)
+    # The expression looks back two minutes, so that a change of leaders does not end an alert.
+    wait_for("it is over", degraded, lambda seen: seen is None, seconds=180)
+
+
+@pytest.mark.alone("the operator goes")
+async def test_a_missing_leader_is_seen() -> None:
+    expression = alerts()["OutriderLeaderAbsent"]
+
+    def absent() -> Object | None:
+        found = ask(expression)
+        return {"status": found} if found else None
+
+    with without_operator():
+        wait_for("the alert sees it", absent, lambda seen: seen is not None, seconds=60)
+    wait_for("it is over", absent, lambda seen: seen is None, seconds=60)

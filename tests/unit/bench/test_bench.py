@@ -1,0 +1,221 @@
+"""Arms, GuideLLM's words, and how sure a bench is."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm, arms_of, interleaved
+from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
+from outrider.bench.prompts import BUILT_IN, lines
+from outrider.bench.result import Result, Setting, json_of, text_of
+from outrider.bench.sweep import Cell, Sweep, proposed
+from outrider.bench.sweep import json_of as sweep_as_json
+from outrider.bench.sweep import text_of as sweep_as_text
+from outrider.bench.verdict import Interval, Verdict, against_best, mean, ratio, verdict
+from outrider.simulate.engines.tables_file import parse_tables
+
+REPORT = (Path(__file__).parent / "guidellm_0_8_1.json").read_text()
+LOAD = Load("http://127.0.0.1:1", "m", 8, 20.0, 128)
+SETTING = Setting("prod", "qwen3", 8, 20.0, 2, 128, 0)
+RATES = st.lists(st.floats(1.0, 1e5), min_size=2, max_size=40)
+
+
+def a_result(**rates: list[float]) -> Result:
+    """Slices by K; as_it_is for the first arm."""
+    arms = {Arm(None if name == "as_it_is" else int(name[1:])): found for name, found in rates.items()}
+    return Result(
+        SETTING, {arm: [Slice(rate, 20.0, 5.0, 9, 0) for rate in found] for arm, found in arms.items()}
+    )
+
+
+def test_no_drafts_are_measured_once_whatever_was_asked_for() -> None:
+    assert arms_of((3, 0, 3)) == (AS_IT_IS, NO_DRAFTS, Arm(3))
+
+
+@given(st.integers(0, 1000), st.integers(1, 9))
+def test_every_round_has_every_arm_once(seed: int, rounds: int) -> None:
+    arms = arms_of((1, 3, 5))
+    order = list(interleaved(arms, rounds=rounds, seed=seed))
+    assert [number for number, _ in order] == [number for number in range(rounds) for _ in arms]
+    assert Counter(arm for _, arm in order) == Counter(dict.fromkeys(arms, rounds))
+
+
+def test_the_order_differs_between_rounds_and_comes_again_with_its_seed() -> None:
+    arms = arms_of((1, 3, 5))
+    order = list(interleaved(arms, rounds=9, seed=1))
+    assert order == list(interleaved(arms, rounds=9, seed=1))
+    firsts = [arm for number, arm in order][:: len(arms)]
+    assert len(set(firsts)) > 1
+
+
+def test_guidellm_is_asked_for_one_closed_load() -> None:
+    words = arguments(LOAD, prompts="p.jsonl", output="o.json")
+    assert words[0] == "run"
+    given_to = dict(zip(words[1::2], words[2::2], strict=False))
+    assert given_to["--profile"] == "kind=concurrent,streams=8"
+    assert given_to["--constraint"] == "kind=max_duration,seconds=20"
+    backend = (
+        "kind=openai_http,request_format=/v1/completions,target=http://127.0.0.1:1,model=m,max_tokens=128"
+    )
+    assert given_to["--backend"] == backend
+
+
+def test_tokens_of_answers_that_were_cut_off_count() -> None:
+    found = read(REPORT)
+    assert found.tokens_per_second == pytest.approx(218.0)
+    assert found.first_token_ms == pytest.approx(111.55, abs=0.01)
+    assert found.between_tokens_ms == pytest.approx(14.59, abs=0.01)
+    assert (found.finished, found.failed) == (32, 0)
+
+
+def test_a_slice_in_which_no_answer_was_finished_has_no_latencies() -> None:
+    report = json.loads(REPORT)
+    report["benchmarks"][0]["metrics"]["request_totals"]["successful"] = 0
+    found = read(json.dumps(report))
+    assert (found.first_token_ms, found.between_tokens_ms) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"benchmarks": []}', REPORT.replace("218.", "NaN or 218.")]
+)
+def test_a_report_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableResult):
+        read(text)
+
+
+@given(RATES)
+def test_an_arm_is_worth_exactly_itself(rates: list[float]) -> None:
+    assert ratio(rates, rates) == Interval(1.0, 1.0, 1.0)
+
+
+@given(RATES, st.floats(0.1, 10))
+def test_drift_that_both_arms_share_does_not_matter(rates: list[float], factor: float) -> None:
+    found = ratio([factor * rate for rate in rates], rates)
+    assert found.low == pytest.approx(factor)
+    assert found.high == pytest.approx(factor)
+
+
+def test_ninety_five_of_a_hundred_intervals_hold_the_truth() -> None:
+    chooser = random.Random(5)
+    held = 0
+    for _ in range(2000):
+        under = [math.exp(chooser.gauss(0, 0.05)) for _ in range(4)]
+        over = [1.2 * math.exp(chooser.gauss(0, 0.05)) for _ in range(4)]
+        found = ratio(over, under)
+        held += found.low <= 1.2 <= found.high
+    assert 0.935 < held / 2000 < 0.965
+
+
+def test_two_rounds_say_little() -> None:
+    found = mean([99.0, 101.0])
+    assert (found.low, found.high) == (pytest.approx(100 - 12.71), pytest.approx(100 + 12.71))
+
+
+@pytest.mark.parametrize(
+    ("gain", "told"),
+    [
+        (Interval(1.2, 1.1, 1.3), Verdict.PAYS),
+        (Interval(0.8, 0.7, 0.9), Verdict.COSTS),
+        (Interval(1.1, 0.9, 1.3), Verdict.UNSURE),
+    ],
+)
+def test_a_verdict_needs_an_interval_without_one(gain: Interval, told: Verdict) -> None:
+    assert verdict(gain) is told
+
+
+def test_the_best_held_k_is_compared_with_what_the_tuner_does() -> None:
+    result = a_result(as_it_is=[110.0, 110.0], k0=[100.0, 100.0], k3=[121.0, 121.0])
+    found = against_best(result.rates)
+    assert found is not None
+    assert found[0] == Arm(3)
+    assert found[1].value == pytest.approx(110 / 121)
+
+
+def test_people_read_gain_interval_and_verdict_in_eighty_columns() -> None:
+    result = a_result(as_it_is=[130.0, 131.0], k0=[100.0, 100.5], k3=[12345.0, 12500.0])
+    told = list(text_of(result))
+    assert max(map(len, told)) <= 80
+    assert told[0] == "prod/qwen3, 8 streams, 2 rounds of 20 s, 95 % in brackets"
+    assert any(line.startswith("Verdict: speculation pays: +30.2 % [") for line in told)
+    assert any(line.startswith("Against K=3, the best held here: -98.9 % [") for line in told)
+
+
+def test_failed_requests_are_told() -> None:
+    result = a_result(as_it_is=[1.0, 1.0], k0=[1.0, 1.0])
+    broken = replace(result, slices={**result.slices, NO_DRAFTS: [Slice(1.0, None, None, 0, 7)] * 2})
+    assert "14 requests failed" in text_of(broken)
+
+
+def test_json_has_every_slice_and_no_figure_without_its_interval() -> None:
+    told = json_of(a_result(as_it_is=[130.0, 131.0], k0=[100.0, 100.5]))
+    assert told["verdict"] == "Pays"
+    arms = told["arms"]
+    assert isinstance(arms, list)
+    first = arms[0]
+    assert isinstance(first, dict)
+    assert set(first["overK0"]) == {"value", "low", "high"}  # type: ignore[arg-type]
+    assert len(first["slices"]) == 2  # type: ignore[arg-type]
+
+
+def test_no_prompt_comes_twice_so_the_prefix_cache_answers_none() -> None:
+    written = [json.loads(line)["prompt"] for line in islice(lines(BUILT_IN), 100)]
+    assert len(set(written)) == 100
+
+
+def test_two_slices_share_no_prompt() -> None:
+    first, second = (set(lines(BUILT_IN, of_slice=number)) for number in (0, 1))
+    assert not first & second
+
+
+def a_sweep(*rows: tuple[float, ...], ks: tuple[int, ...] = (0, 1, 3)) -> Sweep:
+    """A row per number of streams (1, 4, 16), with a noise of a tenth of a percent."""
+    noise = {0: (1.0, 1.001, 0.999), 1: (1.001, 0.999, 1.0), 3: (0.999, 1.0, 1.001)}
+    rates = {
+        Cell(streams, k): [rate * factor for factor in noise[k]]
+        for streams, row in zip((1, 4, 16), rows, strict=True)
+        for k, rate in zip(ks, row, strict=True)
+    }
+    return Sweep("prod", "qwen3", 10.0, rates)
+
+
+def test_the_proposal_has_the_best_k_up_to_each_number_of_streams() -> None:
+    sweep = a_sweep((100, 150, 180), (400, 450, 440), (900, 800, 600))
+    assert str(proposed(sweep)) == "1:3,4:1,*:0"
+
+
+def test_of_two_k_that_are_alike_the_smaller_one_is_proposed() -> None:
+    assert a_sweep((100, 150, 150.1), (1, 1, 1), (1, 1, 1)).best(1) == 1
+
+
+def test_a_sweep_of_many_k_fits_eighty_columns() -> None:
+    rates = {Cell(streams, k): [12345.0, 12400.0] for streams in (1, 4096) for k in range(8)}
+    told = list(sweep_as_text(Sweep("prod", "qwen3", 10.0, rates)))
+    assert max(map(len, told)) <= 80
+    assert [line.split() for line in told if line.startswith("streams")] == [
+        ["streams", "K=0", "K=1", "K=2", "K=3", "K=4"],
+        ["streams", "K=5", "K=6", "K=7"],
+    ]
+
+
+def test_a_sweep_is_a_table_that_simulate_reads() -> None:
+    sweep = a_sweep((100, 150, 180), (400, 450, 440), (900, 800, 600))
+    (table,) = parse_tables(json.dumps(sweep_as_json(sweep)), "sweep").values()
+    assert (table.batch_sizes, table.candidates, table.ignored) == ((1, 4, 16), (0, 1, 3), ())
+    assert table.rows[1] == pytest.approx((400, 450, 440))
+
+
+@given(st.integers(0, 100), st.integers(1, 5))
+def test_every_round_of_a_sweep_has_every_cell_once(seed: int, rounds: int) -> None:
+    cells = [Cell(streams, k) for streams in (1, 4) for k in (0, 3)]
+    order = list(interleaved(cells, rounds=rounds, seed=seed))
+    assert Counter(cell for _, cell in order) == Counter(dict.fromkeys(cells, rounds))

@@ -1,0 +1,85 @@
+"""Which stand-in a run is measured on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from examples.kit.loads import Prompts
+from outrider.api.resource import SpeculativeModel
+from outrider.cluster.resources import JsonObject
+from outrider_twin.description import shipped
+from outrider_twin.refusal import MARK
+from outrider_twin.settings import VARIABLE, parse_settings
+from tests.bench.engine.engines import plain_manifest, speculative_manifest
+from tests.bench.engine.stand_in import TRACES, stand_in
+from tests.bench.engine.trace import parse_trace
+
+
+@pytest.fixture
+def example() -> JsonObject:
+    found: JsonObject = yaml.safe_load(Path("examples/twin-h100.yaml").read_text())
+    return found
+
+
+def told(manifest: JsonObject) -> Any:
+    (container,) = manifest["spec"]["podTemplate"]["spec"]["containers"]
+    return next(one["value"] for one in container["env"] if one["name"] == VARIABLE)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_engine_makes_a_model_that_the_operator_and_the_engine_take(
+    example: JsonObject, name: str
+) -> None:
+    manifest = stand_in(example, name).manifest
+    for one in (speculative_manifest(manifest, pods=4), plain_manifest(manifest, pods=4)):
+        spec = SpeculativeModel.model_validate(one).spec
+        assert spec.replicas == 4
+        assert MARK in (spec.model.served_name or "")
+        assert parse_settings(told(one)).description()
+
+
+def test_the_noise_of_the_example_stays(example: JsonObject) -> None:
+    assert (
+        json.loads(told(stand_in(example, "a40_7b").manifest))["noise"] == json.loads(told(example))["noise"]
+    )
+
+
+def test_a_formula_keeps_the_tax_of_the_example_and_a_throughput_has_its_own(example: JsonObject) -> None:
+    assert stand_in(example, "h100_8b").settings.description().idle_tax == 0.03
+    assert stand_in(example, "a40_7b").settings.description().idle_tax == 0.0
+
+
+def test_only_a_k_that_was_measured_is_a_candidate(example: JsonObject) -> None:
+    manifest = stand_in(example, "gb10_30b_moe").manifest
+    assert SpeculativeModel.model_validate(manifest).spec.candidates() == (0, 4)
+
+
+def test_the_example_itself_stays_as_it_is(example: JsonObject) -> None:
+    before = yaml.safe_dump(example)
+    stand_in(example, "gb10_30b_moe")
+    assert yaml.safe_dump(example) == before
+
+
+def test_an_engine_that_there_is_not_is_refused(example: JsonObject) -> None:
+    with pytest.raises(ValueError, match="b200"):
+        stand_in(example, "b200")
+
+
+def test_an_example_of_a_real_engine_is_refused() -> None:
+    with pytest.raises(ValueError, match=VARIABLE):
+        stand_in(yaml.safe_load(Path("examples/tiny-draft-model.yaml").read_text()), "h100_8b")
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_engine_has_traces_of_its_own_texts(example: JsonObject, name: str) -> None:
+    for text in TRACES[name]:
+        assert len(parse_trace(text, Prompts.CODE, stand_in(example, name).texts)) >= 3
+
+
+def test_what_was_measured_once_is_as_sure_as_the_noise_allows(example: JsonObject) -> None:
+    assert stand_in(example, "h100_8b").single_noise == pytest.approx(0.0224, abs=1e-4)

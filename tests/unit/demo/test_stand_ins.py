@@ -1,0 +1,170 @@
+"""The lap on a stand-in: nothing simulated is taken for real, and nothing simulated stays behind."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from rich.console import Console
+
+from examples.demo.arms import Example
+from examples.demo.phases import SIMULATED_TRACE, Arm, Durations
+from examples.demo.run import run
+from examples.demo.stand_ins import EXAMPLE, SimulatedLap, lap, late, missing_image
+from examples.demo.table import Screen
+from examples.kit import cluster as kit
+from examples.kit.cluster import Cluster, PodCount, RunFailed
+from examples.kit.loads import Load
+from examples.kit.options import EXAMPLE as REAL
+from examples.kit.prompts import PROMPTS
+from examples.kit.records import Count
+from examples.kit.status import simulated
+from examples.kit.traffic import Traffic
+from outrider.api.status import Status
+from tests.unit.kit.factories import a_count
+
+TWIN, TINY = Example.read(EXAMPLE), Example.read(REAL)
+
+
+def status(*, stand_in_for: str | None = None, **conditions: str) -> Status:
+    """Of conditions by their type, each True and with its reason."""
+    at = "2026-01-01T00:00:00Z"
+    told = [
+        {"type": kind, "status": "True", "reason": reason, "message": "words", "lastTransitionTime": at}
+        for kind, reason in conditions.items()
+    ]
+    speculation = {"state": "Active", "simulated": stand_in_for, "table": "*:0"}
+    return Status.model_validate({"conditions": told, "speculation": speculation})
+
+
+SERVING = status(Ready="EnginesReady", ActuationConverged="Converged")
+SIMULATED = status(Ready="EnginesReady", ActuationConverged="Converged", stand_in_for="h100_8b")
+NO_IMAGE = status(Degraded="ImagePullFailed")
+
+
+@dataclass(frozen=True)
+class FakeCluster(Cluster):
+    """Its models have one status for ever. there: the names of those that exist."""
+
+    told: Status = field(default_factory=Status)
+    there: set[str] = field(default_factory=lambda: {TINY.name})
+
+    async def apply(self, manifest: Mapping[str, Any]) -> None:
+        self.there.add(manifest["metadata"]["name"])
+
+    async def apply_model(self, manifest: Mapping[str, Any]) -> int:
+        await self.apply(manifest)
+        return 0
+
+    async def get_raw(self, path: str) -> dict[str, Any]:
+        raise RunFailed(f"nobody answers {path}")
+
+    async def delete_model(self, name: str) -> None:
+        self.there.discard(name)
+
+    async def status(self, name: str) -> Status:
+        assert name in self.there
+        return self.told
+
+    async def engine_pods(self, name: str) -> PodCount:  # noqa: ARG002
+        return PodCount({})
+
+
+def a_cluster(told: Status) -> FakeCluster:
+    return FakeCluster(MagicMock(), MagicMock(), "default", told=told)
+
+
+class FakeTraffic(Traffic):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def hold(self, load: Load, seconds: float) -> AsyncGenerator[Count]:  # noqa: ARG002
+        yield a_count(time.time(), requests=2 * PROMPTS)
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kit, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr("examples.demo.stand_ins.READY_SECONDS", 0.05)
+
+
+def traffic(cluster: FakeCluster) -> Traffic:
+    return FakeTraffic(cluster, "client", "http://tiny", "tiny", 8, 0.0)
+
+
+def screen() -> Screen:
+    return Screen(Console(quiet=True))
+
+
+async def attempt(cluster: FakeCluster) -> SimulatedLap:
+    return await lap(cluster, TINY, TWIN, traffic(cluster), 1.0, screen())
+
+
+async def test_the_lap_holds_every_load_and_knows_what_was_simulated() -> None:
+    found = await attempt(a_cluster(SIMULATED))
+    assert [stretch.load for stretch in found.log.stretches] == [load.name for load in SIMULATED_TRACE]
+    assert found.engine == "h100_8b"
+
+
+async def test_simulated_engines_do_not_drive_the_laps_of_real_ones() -> None:
+    cluster = a_cluster(SIMULATED)
+    with pytest.raises(RunFailed, match=r"the engines of tiny are simulated \(h100_8b\)"):
+        await run(cluster, TINY, traffic(cluster), Durations(), screen(), 1.0)
+
+
+def test_rows_say_where_their_figures_come_from() -> None:
+    console = Console(record=True, width=200, force_terminal=False, file=io.StringIO())
+    Screen(console, engine="simulated").show(Arm.OUTRIDER, SIMULATED_TRACE[0], 1.0, None)
+    assert "Outrider  simulated  mixed  1 streams" in console.export_text()
+
+
+async def test_a_missing_image_is_told() -> None:
+    with pytest.raises(RunFailed, match="the image of twin-h100 is missing: words"):
+        await attempt(a_cluster(NO_IMAGE))
+
+
+async def test_engines_that_do_not_say_that_they_are_simulated_are_not_driven() -> None:
+    with pytest.raises(RunFailed, match="did not serve and say that it is simulated"):
+        await attempt(a_cluster(SERVING))
+
+
+@pytest.mark.parametrize("told", [NO_IMAGE, SERVING, SIMULATED], ids=["no image", "not simulated", "well"])
+async def test_the_real_model_is_back_whatever_happened(told: Status) -> None:
+    cluster = a_cluster(told)
+    with suppress(RunFailed):
+        await attempt(cluster)
+    assert cluster.there == {TINY.name}
+
+
+def test_only_an_image_that_cannot_be_pulled_is_missing() -> None:
+    assert missing_image(NO_IMAGE) == "words"
+    assert missing_image(status(Degraded="EngineCrashing")) is None
+    assert missing_image(SERVING) is None
+
+
+def test_engines_that_compute_are_not_simulated() -> None:
+    assert simulated(SERVING) is None
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "lost", "share"),
+    [
+        ([(0.0, 10.0), (60.0, 60.0)], [(0.0, 4.0), (60.0, 4.5)], 0.01),
+        ([(0.0, 10.0), (60.0, 60.0)], [(0.0, 4.0), (60.0, 4.0)], 0.0),
+        ([(0.0, 10.0)], [(0.0, 4.0)], None),
+        ([(0.0, 10.0), (60.0, 10.0)], [(0.0, 4.0), (60.0, 4.0)], None),
+        ([(0.0, 10.0), (60.0, 60.0)], [(0.0, 4.0), (60.0, 0.0)], None),
+    ],
+    ids=["late", "in time", "one sample", "no step", "began anew"],
+)
+def test_lateness_is_what_was_lost_during_the_lap(
+    scheduled: list[tuple[float, float]], lost: list[tuple[float, float]], share: float | None
+) -> None:
+    assert late(scheduled, lost) == share

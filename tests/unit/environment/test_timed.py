@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.environment import timed
+from tests.environment.timed import Part, read_budget, run, table
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def a_clock(*moments: float) -> Callable[[], float]:
+    """One that tells these moments, one after the other."""
+    told = iter(moments)
+    return lambda: next(told)
+
+
+def exits(**statuses: int) -> Callable[[str], int]:
+    """Parts that end with these statuses."""
+    return lambda name: statuses[name]
+
+
+def rows(text: str) -> dict[str, str]:
+    """The rest of each line of a table, by its first word."""
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in text.splitlines()}
+
+
+def test_each_part_has_its_own_seconds() -> None:
+    ran = run(["check", "unit"], exits(check=0, unit=0), a_clock(0.0, 60.0, 61.0, 91.0))
+    assert ran == [Part("check", 60.0, 0), Part("unit", 30.0, 0)]
+
+
+def test_nothing_runs_after_a_part_that_failed() -> None:
+    ran = run(["check", "unit", "cluster"], exits(check=0, unit=2), a_clock(0.0, 1.0, 1.0, 2.0))
+    assert [(part.name, part.status) for part in ran] == [("check", 0), ("unit", 2)]
+
+
+def test_the_table_has_minutes_beside_the_budget() -> None:
+    told = rows(table([Part("unit", 90.0, 0), Part("check", 30.0, 0)], {"unit": 1.5, "check": 1.0}))
+    assert (told["unit"], told["check"], told["together"]) == ("1.5 1.5", "0.5 1.0", "2.0 2.5")
+
+
+def test_a_part_above_its_budget_is_named() -> None:
+    told = rows(table([Part("unit", 91.0, 0), Part("check", 30.0, 0)], {"unit": 1.5, "check": 1.0}))
+    assert "over budget" in told["unit"]
+    assert "over budget" not in told["check"]
+
+
+def test_a_part_that_failed_is_named() -> None:
+    assert "failed" in rows(table([Part("unit", 60.0, 1)], {"unit": 1.5}))["unit"]
+
+
+def test_a_part_without_a_budget_is_told_all_the_same() -> None:
+    told = rows(table([Part("unit", 60.0, 0)], {}))
+    assert (told["unit"], told["together"]) == ("1.0 -", "1.0 -")
+
+
+@pytest.fixture
+def makefile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in which `bad` fails and `killed` ends by a signal, and which allows no part any time."""
+    (tmp_path / "Makefile").write_text("good:\n\t@true\nbad:\n\t@false\nkilled:\n\t@kill -TERM $$PPID\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.outrider.test-minutes]\ngood = 0\nbad = 0\n")
+    monkeypatch.setattr(timed, "ROOT", tmp_path)
+    return tmp_path / "Makefile"
+
+
+@pytest.mark.usefixtures("makefile")
+def test_a_budget_that_is_exceeded_fails_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert timed.main(["good"]) == 0
+    assert "over budget" in rows(capsys.readouterr().out.strip())["good"]
+
+
+@pytest.mark.usefixtures("makefile")
+def test_a_part_that_fails_fails_the_whole_and_what_ran_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert timed.main(["good", "bad", "good"]) != 0
+    assert list(rows(capsys.readouterr().out.strip())) == ["part", "good", "bad", "together"]
+
+
+@pytest.mark.usefixtures("makefile")
+def test_a_part_that_is_killed_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert timed.main(["killed", "good"]) == 128 + signal.SIGTERM
+    assert "failed" in rows(capsys.readouterr().out.strip())["killed"]
+
+
+def test_every_part_of_make_test_is_a_target_with_a_budget() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    (parts,) = re.findall(r"timed\.py (.+)$", makefile, re.MULTILINE)
+    budget = read_budget((ROOT / "pyproject.toml").read_text())
+    assert parts.split() == list(budget)
+    assert targets.issuperset(budget)
