@@ -7,28 +7,36 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check cluster generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-contract test-cluster unit check cluster generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: cluster ## Set everything up and watch a model being retuned live
-	$(RUN) python -m examples.demo
+demo: cluster ## Set everything up and watch a model being retuned live. ARGS="--no-twin" and the like
+	$(RUN) python -m examples.demo $(ARGS)
 
-test: cluster check unit ## Set everything up and run every check and every test
-	$(RUN) pytest tests/contract --numprocesses 2 --dist loadfile
-	$(RUN) pytest tests/cluster
+test: ## Set everything up and run every check and every test; ends with the minutes of each part
+	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-contract test-cluster
+
+test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
+	@$(UP) --until models
+	$(RUN) pytest tests/contract --numprocesses 2 --dist loadfile $(ARGS)
+
+test-cluster: ## The tests of a cluster that `make cluster` brought up
+	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
+	$(RUN) pytest tests/cluster -m alone
 
 unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
 	$(RUN) pytest tests/unit --numprocesses auto $(ARGS)
 
-check: ## Style, types and import rules; needs no cluster
+check: ## Style, types, import rules and the chart; needs no cluster
 	@$(UP) --until workspace
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) lint-imports
+	@if command -v helm > /dev/null; then helm lint --strict charts/outrider; else echo "helm is not built: chart not linted"; fi
 
 cluster: ## Build what is missing and bring the cluster up, with Prometheus and the operator
 	@$(UP)
@@ -40,12 +48,17 @@ generate: ## Write the CRD and the reference pages again, from the code
 	$(RUN) python -m outrider.api.reference --write docs/reference/
 	$(RUN) python -m outrider.plan.reference --write docs/reference/
 	$(RUN) python -m outrider.cli.settings_reference --write docs/reference/
+	$(RUN) python -m outrider.sizing.reference --write docs/reference/
 	$(RUN) python -m engine_image.contract.reference --write docs/reference/
+	$(RUN) python -m charts.dashboard --write charts/outrider/dashboards/
+	$(RUN) python -m charts.readme --write charts/outrider/
 
 golden: ## Write the golden manifests and traces again; read the diff
 	@$(UP) --until workspace
 	$(RUN) python -m tests.unit.plan.golden --write
 	$(RUN) python -m tests.unit.tuning.golden --write
+	$(RUN) python -m tests.unit.cli.plan_golden --write
+	$(RUN) python -m tests.unit.cli.render_golden --write
 
 mutants: ## Change the safety files in small ways; do tests notice? Result in out/mutants. ARGS="--only law"
 	@$(UP) --until workspace
@@ -57,12 +70,16 @@ bench-tuning: ## The tuning law against published tables and moving traffic; no 
 	@$(UP) --until workspace
 	$(RUN) python -m tests.bench.tuning
 
-bench-engine: cluster ## Outrider against every rule on real vLLM; wants a quiet machine. ARGS="--quick" and the like
+bench-engine: cluster ## Outrider against every rule on real vLLM; wants a quiet machine. ARGS="--engine twin:h100_8b" for a stand-in
 	$(RUN) python -m tests.bench.engine $(ARGS)
 
 bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; wants a quiet machine
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.engine.control
+
+bench-idle: ## What K=0 costs beside a draft model, against no drafter; wants a quiet machine. ARGS="--pairs 12"
+	@$(UP) --until models
+	$(RUN) python -m tests.bench.k0 $(ARGS)
 
 bench-twin: ## Does the stand-in replay the engine that its table was measured on? Wants a quiet machine. ARGS="--seconds 10"
 	@$(UP) --until models
