@@ -27,6 +27,7 @@ _PLUGIN_VARIABLES: Mapping[str, str] = {
 K0_VARIABLE = "OUTRIDER_K0"
 
 SWEEP_VARIABLE = "OUTRIDER_SWEEP"
+
 POD_UID_VARIABLE = "OUTRIDER_POD_UID"
 """Requests are signed for one pod, by its UID, which no other pod ever has."""
 
@@ -40,12 +41,14 @@ OWNED_VARIABLES = frozenset(
         "VLLM_PLUGINS",
         RUNNER_VARIABLE,
         K0_VARIABLE,
+        SWEEP_VARIABLE,
         POD_UID_VARIABLE,
         CANDIDATES_VARIABLE,
         *_PLUGIN_VARIABLES,
     }
 )
-"""Another value would take the engine out of Outrider's control, or let it crash on a pushed table."""
+"""Another value would take the engine out of Outrider's control, let it crash on a pushed table, or do other
+than the model's own fields say."""
 
 
 def environment(spec: Spec, *, stock: bool) -> dict[str, str]:
