@@ -70,8 +70,8 @@ class ClusterClient:
         """Close all connections."""
         await self._api.close()  # type: ignore[no-untyped-call]
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject | None:
-        """The object, or None when there is none."""
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> JsonObject | None:
+        """The object, or None when there is none. namespace: None for a kind without namespaces."""
         try:
             return await self._request("get", resource.path(namespace, name))
         except NotFound:
@@ -124,13 +124,6 @@ class ClusterClient:
         """
         proxied = f"{SERVICES.path(namespace, service, 'proxy')}/{path.lstrip('/')}"
         return await self._request("get", proxied, query_params=list(query.items()))
-
-    async def get_of_cluster(self, resource: Resource, name: str) -> JsonObject | None:
-        """An object of a kind without namespaces, or None when there is none."""
-        try:
-            return await self._request("get", resource.path(None, name))
-        except NotFound:
-            return None
 
     async def annotate(
         self, resource: Resource, namespace: str, name: str, annotations: Mapping[str, str | None]

@@ -75,7 +75,7 @@ async def look_at(there: Access) -> Evidence:
     operators = await _seen(_operators(cluster))
     first = operators[0] if isinstance(operators, tuple) and operators else None
     return Evidence(
-        crd=await _seen(cluster.get_of_cluster(DEFINITIONS, f"{MODELS.plural}.{MODELS.group}")),
+        crd=await _seen(cluster.get(DEFINITIONS, None, f"{MODELS.plural}.{MODELS.group}")),
         operators=operators,
         reigns=await _seen(_reigns(cluster)),
         missing_of_caller=await _seen(_missing(cluster, OF_THE_CALLER, there.namespace, account=None)),
