@@ -7,7 +7,7 @@ token changes is for `test_equality`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle
@@ -29,12 +29,17 @@ pytestmark = pytest.mark.contract
 STREAMS = 8
 SKIPPED = "outrider:drafter_steps_skipped_total"
 CAUGHT_UP = "outrider:drafter_tokens_caught_up_total"
+SCHEDULED = "outrider:scheduled_requests_total"
 FAILURES = "outrider:hook_failures_total"
 PREEMPTIONS = "vllm:num_preemptions_total"
 
-NEARLY = 0.04
-"""Shares of accepted drafts of the same texts, asked together, differ by 0.01 from run to run; without
-catching up they fall by 0.1."""
+GAP_STEPS = 150
+"""Half of the tokens of each request. So the gap is at the same tokens in every run."""
+TRIES = 20
+NEARLY = 0.08
+"""Accepted tokens per draft, of about two and a half. They are the same from run to run, but for a draft or
+two, which are 0.007 each. Without catching up they fall by 0.13 where the drafter's cache was empty, and by
+0.8 where other requests left something in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,38 +128,59 @@ def test_no_token_changes_where_the_drafter_is_left_out(
 def test_after_a_gap_drafts_are_accepted_as_if_there_had_been_none(
     skipping: Witnessed, following: Engine, term: int
 ) -> None:
-    told = {
-        name: after_a_gap(engine, term) for name, engine in (("skip", skipping.engine), ("sync", following))
-    }
-    print({name: accepted(counted) for name, counted in told.items()})
-    assert told["sync"].total(SKIPPED) == 0
-    # Not quite so many where a stream began some steps after the first.
-    assert told["skip"].total(CAUGHT_UP) == pytest.approx(STREAMS * told["skip"].total(SKIPPED), rel=0.2)
-    assert told["skip"].total(SKIPPED) > 0
-    for position, share in accepted(told["sync"]).items():
-        assert accepted(told["skip"])[position] == pytest.approx(share, abs=NEARLY)
+    """Against the same gap with a drafter that follows. To catch up can only lose, so more is no fault."""
+    counted = after_a_gap(skipping.engine, term)
+    expected = accepted_per_step(after_a_gap(following, term))
+    found = accepted_per_step(counted)
+    print(f"accepted per step: {found:.4f}, where the drafter followed {expected:.4f}")
+    assert counted.total(SKIPPED) > GAP_STEPS / 2
+    assert found > expected - NEARLY
+
+
+def test_what_was_missed_in_a_gap_is_read_once(skipping: Witnessed, term: int) -> None:
+    """In a step without the drafter each request misses one token; steps with prompts are not without it."""
+    counted = after_a_gap(skipping.engine, term)
+    decoded, steps = counted.total(SCHEDULED, k="0"), counted.total("outrider:steps_total", k="0")
+    with_drafter = steps - counted.total(SKIPPED)
+    assert decoded - STREAMS * with_drafter <= counted.total(CAUGHT_UP) <= decoded
 
 
 def after_a_gap(engine: Engine, term: int) -> Samples:
-    """What was counted of requests that decode half of their tokens with K=0 and the rest with K=3."""
-    push(engine, term, 1, 0)
+    """What was counted of requests that come together, decode with K=0 for the gap, and then with K=3.
+
+    Then all of them have the gap at the same tokens in every run. Where one came a step later it is tried
+    again: its drafts begin elsewhere, and that alone moves their number by some percent.
+    """
+    push(engine, term, 1, 3)
+    for attempt in range(TRIES):
+        counted = a_gap(engine, term, f"gap {attempt}")
+        if counted.total(SCHEDULED, k="0") == STREAMS * GAP_STEPS:
+            return counted
+    raise AssertionError("the requests never came together")
+
+
+def a_gap(engine: Engine, term: int, name: str) -> Samples:
     before = scrape(engine)
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run_streams, engine, streams=STREAMS, requests=1, max_tokens=300, name="gap")
-        wait_until(
-            lambda: (scrape(engine) - before).total("outrider:emitted_tokens_total") >= STREAMS * 150,
-            "half of the tokens did not come",
-            seconds=300,
-        )
-        push(engine, term, 2, 3)
-        return settled(engine, before=before, tokens=running.result())
+    probe = {
+        "term": term,
+        "epoch": 1,
+        "id": name,
+        "minBatchSize": 1,
+        "slices": [{"numSpeculativeTokens": 0, "steps": GAP_STEPS}],
+        "deadlineSeconds": 600,
+    }
+    prompts = [f"def gap{stream}(argv):\n    return " for stream in range(STREAMS)]
+    with engine.client() as client:
+        client.post("/outrider/v1/probe", json=probe).raise_for_status()
+        body = completion_body(2 * GAP_STEPS, "") | {"prompt": prompts}
+        client.post("/v1/completions", json=body).raise_for_status()
+    return settled(engine, before=before, tokens=STREAMS * 2 * GAP_STEPS)
 
 
-def accepted(counted: Samples) -> Mapping[str, float]:
-    """Share of accepted drafts by position."""
-    drafts = counted.by("outrider:draft_tokens_total", "position")
-    hits = counted.by("outrider:accepted_tokens_total", "position")
-    return {position: hits.get(position, 0.0) / tokens for position, tokens in drafts.items()}
+def accepted_per_step(counted: Samples) -> float:
+    """Accepted tokens per draft, over all positions."""
+    drafts = counted.total("outrider:draft_tokens_total", position="0")
+    return counted.total("outrider:accepted_tokens_total") / drafts
 
 
 def test_a_request_that_continues_an_answer_has_its_drafter_read_what_it_missed_there(
