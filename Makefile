@@ -7,7 +7,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-contract test-cluster unit check cluster generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-contract test-cluster unit check cluster docs generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ check: ## Style, types, import rules and the chart; needs no cluster
 
 cluster: ## Build what is missing and bring the cluster up, with Prometheus and the operator
 	@$(UP)
+
+docs: ## Write the site of docs/ to out/site, with every link checked; open out/site/index.html
+	@$(UP) --until workspace
+	NO_MKDOCS_2_WARNING=1 $(RUN) --group docs mkdocs build --strict
 
 generate: ## Write the CRD and the reference pages again, from the code
 	@$(UP) --until workspace

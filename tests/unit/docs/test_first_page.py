@@ -1,0 +1,68 @@
+"""What the first page tells to type leads to a model that is admitted and planned, without an edit."""
+
+from __future__ import annotations
+
+import re
+
+import outrider
+from outrider.cli.manifest_file import checked, raw_models
+from outrider.controller.settings import Settings
+from outrider.plan import PlanSettings, plan
+from tests.unit.docs.pages import blocks, text_of
+from tests.unit.docs.shell import commands
+from tests.unit.plan.factories import KEYS
+
+PAGE = "docs/README.md"
+WORDS = [words for block in blocks(PAGE) for words in commands(block)]
+
+
+def values() -> dict[str, str]:
+    """What `helm install` is given."""
+    (helm,) = (words for words in WORDS if words[0] == "helm")
+    given = (helm[index + 1] for index, word in enumerate(helm) if word == "--set")
+    return dict(each.split("=", 1) for each in given)
+
+
+def built() -> set[str]:
+    """Tags that the build commands give."""
+    return {words[words.index("--tag") + 1] for words in WORDS if "--tag" in words}
+
+
+def engine_images() -> dict[str, str]:
+    prefix = "engineImages."
+    return {
+        key.removeprefix(prefix).replace("\\.", "."): image
+        for key, image in values().items()
+        if key.startswith(prefix)
+    }
+
+
+def test_the_chart_is_given_the_images_that_were_built() -> None:
+    operator = f"{values()['image.repository']}:{values()['image.tag']}"
+    assert built() == {operator, *engine_images().values()}
+
+
+def test_what_was_built_is_pushed() -> None:
+    assert {words[-1] for words in WORDS if words[:2] == ["docker", "push"]} == built()
+
+
+def test_the_example_is_admitted_and_planned_with_these_values() -> None:
+    (applied,) = (words[-1] for words in WORDS if words[:2] == ["kubectl", "apply"])
+    (raw,) = raw_models(text_of(applied), applied)
+    images = Settings(engine_images=engine_images()).engine_images
+    planned = plan(checked(raw, applied), settings=PlanSettings(engine_images=images), keys=KEYS)
+    assert planned.problems == ()
+    (deployment,) = (child for child in planned.children if child["kind"] == "Deployment")
+    assert next(iter(images.values())) in str(deployment)
+
+
+def test_requests_name_the_model_as_it_is_served() -> None:
+    (raw,) = raw_models(text_of("examples/qwen3-8b-eagle3.yaml"), "example")
+    served = checked(raw, "example").spec.model.served_name
+    asked = re.findall(r'"model": "([^"]+)"', text_of(PAGE))
+    assert len(asked) == 3
+    assert set(asked) == {served}
+
+
+def test_the_version_is_that_of_the_repository() -> None:
+    assert values()["image.tag"] == outrider.__version__
