@@ -18,8 +18,12 @@ class ExitCode(IntEnum):
     """It was not done: bad input, no cluster, no right, no such model. One line says what to do."""
 
 
-def cannot(command: str, error: Exception) -> typer.Exit:
-    """Ends a command that cannot do what it was asked for. error: its message says what to do."""
-    line = " ".join(str(error).split())
-    typer.echo(f"outrider {command}: {line}", err=True)
+def cannot(command: str, why: Exception | str) -> typer.Exit:
+    """Ends a command that cannot do what it was asked for. why: says what to do, in one plain line."""
+    say(command, str(why))
     return typer.Exit(ExitCode.CANNOT)
+
+
+def say(command: str, complaint: str) -> None:
+    """One line on standard error, however many the complaint has."""
+    typer.echo(f"outrider {command}: {' '.join(complaint.split())}", err=True)

@@ -1,37 +1,55 @@
-"""``outrider explain``: why a model's table is what it is, out of the cluster."""
+"""``outrider explain``: why a model's table is what it is, or what it was, out of the cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.cli.completion import model_names
+from outrider.cli.common_options import AsJson, Name, Namespace
 from outrider.cli.exit_codes import cannot
+from outrider.cli.history import NotATime, json_of, lines_of, moment, past
+
+if TYPE_CHECKING:
+    from outrider.api.resource import SpeculativeModel
 
 
 def explain(
-    name: Annotated[str, typer.Argument(help="Name of the SpeculativeModel.", autocompletion=model_names)],
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: that of the context.")
+    name: Name,
+    namespace: Namespace = None,
+    at: Annotated[
+        str | None, typer.Option(help="What ruled then: 2026-01-01T12:00:00Z, or 10m for ten minutes ago.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show why a model's table is what it is: conditions, last decisions, estimates per batch size."""
     # The Kubernetes client takes a second to import, and most commands do without it.
+    from outrider.cli import explanation
     from outrider.cli.cluster_access import CannotRead
     from outrider.cli.consoles import console_of_now
-    from outrider.cli.explanation import explanation, json_of
     from outrider.cli.model_reader import read_from_cluster
 
+    now = datetime.now(UTC)
     try:
+        then = None if at is None else moment(at, now=now)
         model, estimates = asyncio.run(read_from_cluster(namespace, name))
-    except CannotRead as error:
+    except (CannotRead, NotATime) as error:
         raise cannot("explain", error) from error
-    if as_json:
-        typer.echo(json.dumps(json_of(model, estimates), indent=2, allow_nan=False))
+    if then is not None:
+        _tell_past(model, then, as_json=as_json)
+    elif as_json:
+        typer.echo(json.dumps(explanation.json_of(model, estimates), indent=2, allow_nan=False))
     else:
-        console_of_now().print(explanation(model, estimates, now=datetime.now(UTC)))
+        console_of_now().print(explanation.explanation(model, estimates, now=now))
+
+
+def _tell_past(model: SpeculativeModel, then: datetime, *, as_json: bool) -> None:
+    found = past(model.status.decisions, then)
+    if as_json:
+        typer.echo(json.dumps(json_of(found), indent=2))
+        return
+    for line in lines_of(found, f"{model.metadata.namespace}/{model.metadata.name}"):
+        typer.echo(line)

@@ -10,6 +10,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from outrider.api.methods import Method
+from outrider.cli.common_options import AsJson
+from outrider.cli.exit_codes import ExitCode, cannot, say
 from outrider.cli.plan_parts import CannotPlan, Options
 from outrider.cli.plan_question import asked
 from outrider.cli.plan_text import json_of, text_of_forecast, verdict_of
@@ -61,7 +63,7 @@ def plan(
     ] = None,
     table: Annotated[str | None, typer.Option(help="Which of them.")] = None,
     manifest: Annotated[bool, typer.Option("--manifest", help="Print nothing but the manifest.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Before a launch: memory, speed, money, and a manifest to start with. Needs no cluster.
 
@@ -118,12 +120,12 @@ def plan(
     elif manifest and text is not None:
         typer.echo(text, nl=False)
     elif manifest:
-        typer.echo(f"Error: {_no_manifest(answer)}", err=True)
-        raise typer.Exit(1 if answer.memory.verdict is Verdict.TOO_LARGE else 2)
+        say("plan", _no_manifest(answer))
+        raise typer.Exit(ExitCode.NOT_WELL if answer.memory.verdict is Verdict.TOO_LARGE else ExitCode.CANNOT)
     else:
         typer.echo(text_of_forecast(wanted.question, answer, text))
     if answer.memory.verdict is Verdict.TOO_LARGE:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.NOT_WELL)
 
 
 def _no_manifest(answer: Forecast) -> str:
@@ -142,6 +144,4 @@ def _one_of(choices: type[ChoiceT], option: str, text: str | None) -> ChoiceT | 
 
 
 def _refused(complaint: str) -> typer.Exit:
-    """One plain line."""
-    typer.echo(f"Error: {' '.join(complaint.split())}", err=True)
-    return typer.Exit(2)
+    return cannot("plan", complaint)

@@ -12,6 +12,7 @@ import yaml
 from pydantic import JsonValue
 
 from outrider.api.resource import KIND, SpeculativeModel
+from outrider.cli.exit_codes import cannot
 from outrider.cli.manifest_file import ManifestRefused, checked, raw_models
 from outrider.plan import ControlKeys, Manifest, PlanSettings, plan
 
@@ -42,8 +43,7 @@ def render(
     try:
         texts = [text_of(model) for model in _models(_read(file), str(file), namespace)]
     except (CannotRender, ManifestRefused) as error:
-        typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(2) from error
+        raise cannot("render", error) from error
     typer.echo("---\n".join(texts), nl=False)
 
 

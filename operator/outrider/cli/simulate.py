@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from outrider.api.text import whole_number
+from outrider.cli.exit_codes import cannot
+from outrider.cli.simulate_picture import picture
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.simulate.figures import Figures
@@ -43,6 +45,7 @@ def simulate(
             help="Give the law a map of step times; relative standard error of a cell. Default: none."
         ),
     ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture here, as SVG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every phase.")] = False,
 ) -> None:
     """Replay the tuning law, or another policy, against measured throughputs. Needs no cluster."""
@@ -56,6 +59,8 @@ def simulate(
     ):
         if not least <= value < float("inf"):
             raise _refused(f"{option} is {value:g}, must be at least {least:g}")
+    if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
+        raise _refused(f"--plot is {plot}, must be a file .svg in a folder that is there")
     if seed < 0:
         raise _refused(f"--seed is {seed}, must not be negative")
     setting = Setting(
@@ -71,14 +76,15 @@ def simulate(
         typer.echo(f"Note: {note}", err=True)
     pairs = [(table, tuner) for table in chosen for tuner in policies]
     with typer.progressbar(pairs, label="replaying", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        results = [(table, tuner, run_table(table, tuner, setting)[1]) for table, tuner in bar]
+        runs = [(table, tuner, *run_table(table, tuner, setting)) for table, tuner in bar]
+    if plot is not None:
+        plot.write_text(picture(runs, dwell=dwell), encoding="utf-8")
+    results = [(table, tuner, found) for table, tuner, _, found in runs]
     typer.echo(_json(setting, results) if as_json else _text(results))
 
 
 def _refused(complaint: str) -> typer.Exit:
-    """One plain line, so that a cell's name is never broken by a frame."""
-    typer.echo(f"Error: {complaint}", err=True)
-    return typer.Exit(2)
+    return cannot("simulate", complaint)
 
 
 def _whole(option: str, index: int, text: str) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.common_options import Namespace
 from outrider.cli.completion import model_names
 from outrider.cli.exit_codes import ExitCode, cannot
 
@@ -15,9 +16,7 @@ def status(
     name: Annotated[
         str | None, typer.Argument(help="One SpeculativeModel. Default: all.", autocompletion=model_names)
     ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: that of the context.")
-    ] = None,
+    namespace: Namespace = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")] = False,
     as_json: Annotated[

@@ -85,7 +85,7 @@ def test_what_admission_refuses_is_refused_in_one_line(case: AdmissionCase, tmp_
     assert result.exit_code == 2
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
-    assert line.startswith("Error: ")
+    assert line.startswith("outrider render: ")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_what_the_planner_cannot_carry_out_is_told_with_its_reason() -> None:
     result = render(str(golden.FOLDER / "unsupported" / "in.yaml"))
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: old: Unsupported: vLLM 0.34.0")
+    assert result.stderr.startswith("outrider render: old: Unsupported: vLLM 0.34.0")
 
 
 def test_the_examples_can_be_rendered() -> None:

@@ -11,7 +11,7 @@ import typer
 from outrider.bench import result
 from outrider.bench import sweep as sweeps
 from outrider.bench.verdict import FEWEST_ROUNDS, Verdict
-from outrider.cli.bench.options import (
+from outrider.cli.common_options import (
     MOST_STREAMS,
     GuideLlm,
     MaxTokens,

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.common_options import AsJson
 from outrider.cli.doctor.findings import Finding, Level
 from outrider.cli.exit_codes import ExitCode, cannot
 
@@ -23,7 +24,7 @@ def doctor(
             "--namespace", "-n", help="Where your rights are looked at. Default: that of the context."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look at the cluster: CRD, operator, rights, Prometheus, plugin, GPUs, clocks. Changes nothing."""
     # The Kubernetes client takes a second to import, and most commands do without it.

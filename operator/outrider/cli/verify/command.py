@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from outrider.cli.completion import model_names
+from outrider.cli.common_options import Name, Namespace, Prompts, Url
 from outrider.cli.exit_codes import ExitCode, cannot
 from outrider.cli.prompts_file import PromptsRefused, prompts_of
 from outrider.cli.stopping import Stopped, run_until_stopped
@@ -17,16 +16,12 @@ from outrider.verify.result import Verdict, json_of, text_of
 
 
 def verify(
-    name: Annotated[str, typer.Argument(help="Name of the SpeculativeModel.", autocompletion=model_names)],
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: that of the context.")
-    ] = None,
+    name: Name,
+    namespace: Namespace = None,
     k: Annotated[
         int | None, typer.Option("--k", min=1, help="Compare this K. Default: the largest candidate.")
     ] = None,
-    prompts: Annotated[
-        Path | None, typer.Option(help="A prompt per line, as text or as JSON with the key prompt.")
-    ] = None,
+    prompts: Prompts = None,
     tokens: Annotated[int, typer.Option(min=1, max=4096, help="Of a greedy answer.")] = 64,
     samples: Annotated[
         int, typer.Option(min=0, max=100_000, help="Sampled answers on each side; 0: none.")
@@ -34,9 +29,7 @@ def verify(
     tie: Annotated[
         float, typer.Option(min=0, max=10, help="Nats between two tokens that rounding may turn round.")
     ] = TIE,
-    url: Annotated[
-        str | None, typer.Option(help="Where the model answers. Default: a port is forwarded to one pod.")
-    ] = None,
+    url: Url = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every prompt.")] = False,
 ) -> None:
     """Check that speculation is lossless: greedy answers and sampled ones, with drafts and without.

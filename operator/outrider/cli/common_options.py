@@ -1,4 +1,4 @@
-"""Options that ``outrider bench`` and ``outrider sweep`` share."""
+"""Options and arguments that several commands share, each written down once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ Name = Annotated[str, typer.Argument(help="Name of the SpeculativeModel.", autoc
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: that of the context.")
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
 Seconds = Annotated[float, typer.Option(min=2, max=3600, help="Of a slice.")]
 Prompts = Annotated[
     Path | None, typer.Option(help="A prompt per line, as text or as JSON with the key prompt.")

@@ -1,0 +1,1 @@
+"""Pictures for pages and files, as SVG. Pure."""
