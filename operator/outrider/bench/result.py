@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
-from outrider.bench.verdict import Interval, Verdict, against_best, gains, mean, verdict
+from outrider.bench.verdict import Interval, Verdict, against_best, gains, geometric, mean, verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Setting:
     rounds: int
     max_tokens: int
     seed: int
+    price_per_hour: float | None = None  # dollars of all that answered
+    simulated: str | None = None  # what engines stand in for that compute nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,14 @@ class Result:
         return sum(each.failed for found in self.slices.values() for each in found)
 
 
-_WORDS = {
+def dollars(rates: Mapping[Arm, Sequence[float]], price_per_hour: float) -> dict[Arm, Interval]:
+    """Per million output tokens, by arm. price_per_hour: of all that answered, always as busy as then."""
+    return {
+        arm: geometric([price_per_hour / 3600 / rate * 1e6 for rate in found]) for arm, found in rates.items()
+    }
+
+
+WORDS = {
     Verdict.PAYS: "speculation pays",
     Verdict.COSTS: "speculation costs more than it brings",
     Verdict.UNSURE: "not told apart from K=0; more --rounds or longer --seconds tell more",
@@ -57,19 +66,25 @@ def text_of(result: Result) -> Iterator[str]:
         f"{setting.namespace}/{setting.name}, {setting.streams} streams, "
         f"{setting.rounds} rounds of {setting.seconds:g} s, 95 % in brackets"
     )
+    if setting.simulated is not None:
+        yield f"simulated: engines compute nothing and sleep the step times of {setting.simulated}"
     yield f"{'arm':<9} {'tokens/s':>20}  {'over K=0':>19}  {'first':>8}  {'next':>8}"
     found = gains(rates)
     for arm, values in rates.items():
         gain = found.get(arm)
-        cells = (_told(mean(values), 0), "" if gain is None else _told(gain, 2))
+        cells = (told(mean(values), 0), "" if gain is None else told(gain, 2))
         yield f"{arm.name:<9} {cells[0]:>20}  {cells[1]:>19}  {_waits(result.slices[arm])}"
     yield "first, next: ms to the first token, and between two tokens"
     gain = found[AS_IT_IS]
-    yield f"Verdict: {_WORDS[verdict(gain)]}: {_percent(gain)} over K=0"
+    yield f"Verdict: {WORDS[verdict(gain)]}: {percent(gain)} over K=0"
     best = against_best(rates)
     if best is not None:
         arm, compared = best
-        yield f"Against {arm.name}, the best held here: {_percent(compared)}"
+        yield f"Against {arm.name}, the best held here: {percent(compared)}"
+    if setting.price_per_hour is not None:
+        costs = dollars(rates, setting.price_per_hour)
+        for arm, cost in costs.items():
+            yield f"$ per million tokens, {arm.name}: {told(cost, 2)}"
     if result.failed:
         yield f"{result.failed} requests failed"
 
@@ -78,6 +93,8 @@ def json_of(result: Result) -> dict[str, JsonValue]:
     """The same with every slice. Rates in tokens per second, gains as ratios."""
     rates, setting = result.rates, result.setting
     found, best = gains(rates), against_best(rates)
+    price = setting.price_per_hour
+    costs = None if price is None else dollars(rates, price)
     arms: list[JsonValue] = []
     for arm, slices in result.slices.items():
         entry: dict[str, JsonValue] = {
@@ -85,6 +102,7 @@ def json_of(result: Result) -> dict[str, JsonValue]:
             "k": arm.k,
             "tokensPerSecond": asdict(mean(rates[arm])),
             "overK0": None if arm == NO_DRAFTS else asdict(found[arm]),
+            "dollarsPerMillionTokens": None if costs is None else asdict(costs[arm]),
             "slices": [asdict(each) for each in slices],
         }
         arms.append(entry)
@@ -97,11 +115,13 @@ def json_of(result: Result) -> dict[str, JsonValue]:
     }
 
 
-def _told(found: Interval, digits: int) -> str:
+def told(found: Interval, digits: int) -> str:
+    """With its interval, such as 12.3 [11.9, 12.7]."""
     return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
-def _percent(found: Interval) -> str:
+def percent(found: Interval) -> str:
+    """A ratio as a change in percent, with its interval."""
     value, low, high = (100 * (part - 1) for part in (found.value, found.low, found.high))
     return f"{value:+.1f} % [{low:+.1f}, {high:+.1f}]"
 

@@ -44,8 +44,12 @@ def mean(values: Sequence[float]) -> Interval:
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
     """Of two arms, in their geometric mean. Values of one round stand at the same place; all above 0."""
-    logs = [math.log(above / below) for above, below in zip(over, under, strict=True)]
-    found = mean(logs)
+    return geometric([above / below for above, below in zip(over, under, strict=True)])
+
+
+def geometric(values: Sequence[float]) -> Interval:
+    """Geometric mean of values above 0, for what is compared by ratios; its interval stays above 0."""
+    found = mean([math.log(value) for value in values])
     return Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
 
 

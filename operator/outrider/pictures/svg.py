@@ -16,8 +16,8 @@ WIDTH = 720
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 30, 34
 _HEIGHT = 190
 """Of a panel of lines, its title and the labels of its axis included."""
-_ROW, _LABELS, _FIGURES = 30, 110, 190
-"""Of bars: height of a row, width of the names on the left and of the figures on the right."""
+_BARS_WIDTH, _ROW, _LABELS, _FIGURES = 560, 30, 84, 170
+"""Of bars: width, height of a row, width of the names on the left and of the figures on the right."""
 _STYLE = "font:13px system-ui,sans-serif"
 _DARK = "@media (prefers-color-scheme:dark){svg{background:#16181d;color:#dde1e7}}"
 
@@ -73,7 +73,7 @@ def lines_chart(panels: Sequence[Panel], *, axis: str, told: str) -> str:
 def bars_chart(bars: Sequence[Bar], *, told: str, mark: float | None = None) -> str:
     """One bar per row from 0, with its interval. mark: a value to compare with, as a line."""
     most = max([*(bar.high for bar in bars), mark or 0.0]) or 1.0
-    room = WIDTH - _LABELS - _FIGURES
+    room = _BARS_WIDTH - _LABELS - _FIGURES
 
     def place(value: float) -> float:
         return _LABELS + room * min(1.0, max(0.0, value) / most)
@@ -89,11 +89,11 @@ def bars_chart(bars: Sequence[Bar], *, told: str, mark: float | None = None) -> 
         low, high = place(bar.low), place(bar.high)
         parts.append(_stroke(f"M{low:.1f} {middle:.1f}H{high:.1f}", width=1.5))
         parts += [_stroke(f"M{at:.1f} {middle - 5:.1f}v10", width=1.5) for at in (low, high)]
-        parts.append(_text(WIDTH - _FIGURES + 12, middle + 4, bar.told))
+        parts.append(_text(_BARS_WIDTH - _FIGURES + 12, middle + 4, bar.told))
     height = _ROW * len(bars) + 6
     if mark is not None:
         parts.append(_stroke(f"M{place(mark):.1f} 2V{height - 2}", width=1, dashed=True))
-    return _svg(parts, height, told)
+    return _svg(parts, height, told, width=_BARS_WIDTH)
 
 
 def standalone(chart: str) -> str:
@@ -170,8 +170,8 @@ def _stroke(
     return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{more}/>'
 
 
-def _svg(parts: Sequence[str], height: float, told: str) -> str:
+def _svg(parts: Sequence[str], height: float, told: str, *, width: int = WIDTH) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" role="img" '
         f'style="{_STYLE};max-width:100%"><title>{escape(told)}</title>{"".join(parts)}</svg>'
     )

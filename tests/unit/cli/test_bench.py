@@ -272,3 +272,19 @@ def test_streams_that_are_no_numbers_are_refused(tmp_path: Path, streams: str) -
     result = swept(Tuned(), tmp_path, *words)
     assert result.exit_code == 2
     assert "write numbers from 1 to 4096 such as 1,4,16" in result.output
+
+
+def test_the_page_is_written_beside_what_is_printed(tmp_path: Path, guidellm: str) -> None:
+    file = tmp_path / "report.html"
+    result = benched(
+        Tuned(), tmp_path, "--guidellm", guidellm, "--report", str(file), "--price-per-hour", "2.4"
+    )
+    assert result.exit_code == 0
+    assert "default/m" in file.read_text()
+    assert "$ per million tokens, K=0: " in result.stdout
+
+
+def test_a_folder_that_is_missing_is_told_before_any_load(tmp_path: Path) -> None:
+    result = benched(Tuned(), tmp_path, "--guidellm", "true", "--report", str(tmp_path / "none" / "r.html"))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("outrider bench: --report: there is no folder ")

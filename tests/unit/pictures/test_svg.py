@@ -31,7 +31,7 @@ def test_each_bar_has_its_interval_and_its_words() -> None:
 def test_an_interval_that_leaves_the_picture_ends_at_its_edge() -> None:
     chart = bars_chart([Bar("a", 1.0, -5.0, 2.0, "1")], told="x")
     lows = [float(x) for x in re.findall(r"M([\d.]+) ", chart)]
-    assert min(lows) >= 110.0
+    assert min(lows) >= 84.0
 
 
 def test_higher_values_lie_higher_and_later_ones_to_the_right() -> None:

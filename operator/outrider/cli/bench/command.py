@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from outrider.bench import result
 from outrider.bench import sweep as sweeps
+from outrider.bench.report import page_of
 from outrider.bench.verdict import FEWEST_ROUNDS, Verdict
 from outrider.cli.common_options import (
     MOST_STREAMS,
@@ -48,6 +50,10 @@ def bench(
     guidellm: GuideLlm = "guidellm",
     seed: Seed = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the JSON here, too.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page with pictures here, as HTML.")] = None,
+    price_per_hour: Annotated[
+        float | None, typer.Option(min=0.001, max=1e6, help="Dollars of all GPUs that answer.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every slice.")] = False,
 ) -> None:
     """Measure what speculation is worth: as it is, K=0 and held K in turn, by GuideLLM.
@@ -60,13 +66,17 @@ def bench(
     from outrider.cli.cluster_access import CannotRead
 
     try:
-        _see_folder(output)
+        _see_folder("--output", output)
+        _see_folder("--report", report)
         job = Job(namespace, name, tuple(k or ()), seconds, max_tokens, prompts_of(prompts), url, guidellm)
-        found = run_until_stopped(drive(job, _tell, streams=streams, rounds=rounds, seed=seed))
+        driven = drive(job, _tell, streams=streams, rounds=rounds, seed=seed, price_per_hour=price_per_hour)
+        found = run_until_stopped(driven)
     except (CannotRead, Stopped, Refused, PromptsRefused) as error:
         raise cannot("bench", error) from error
     told = result.json_of(found)
     _put(told, output)
+    if report is not None:
+        report.write_text(page_of(found, when=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), encoding="utf-8")
     typer.echo(json.dumps(told, indent=2, allow_nan=False) if as_json else "\n".join(result.text_of(found)))
     if told["verdict"] == Verdict.COSTS:
         raise typer.Exit(ExitCode.NOT_WELL)
@@ -100,7 +110,7 @@ def sweep(
     from outrider.cli.cluster_access import CannotRead
 
     try:
-        _see_folder(output)
+        _see_folder("--output", output)
         numbers = _streams(streams)
         job = Job(
             namespace,
@@ -134,10 +144,10 @@ def _streams(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _see_folder(output: Path | None) -> None:
+def _see_folder(option: str, file: Path | None) -> None:
     """Before minutes are spent on what cannot be written then."""
-    if output is not None and not output.parent.is_dir():
-        raise Refused(f"--output: there is no folder {output.parent}")
+    if file is not None and not file.parent.is_dir():
+        raise Refused(f"{option}: there is no folder {file.parent}")
 
 
 def _put(told: dict[str, JsonValue], output: Path | None) -> None:

@@ -10,15 +10,27 @@ from outrider.bench.sweep import Cell, Sweep
 from outrider.cli.bench.runner import Job, Tell, benching
 
 
-async def bench(job: Job, tell: Tell, *, streams: int, rounds: int, seed: int) -> Result:
-    """Every arm once per round, after one slice that does not count.
+async def bench(
+    job: Job, tell: Tell, *, streams: int, rounds: int, seed: int, price_per_hour: float | None
+) -> Result:
+    """Every arm once per round, after one slice that does not count. price_per_hour: dollars, if known.
 
     Raises:
         CannotRead: bad input, or something that a person has to see to; the message says what.
     """
     async with benching(job, tell) as live:
         arms = arms_of(job.ks or live.candidates[-1:])
-        setting = Setting(live.namespace, job.name, streams, job.seconds, rounds, job.max_tokens, seed)
+        setting = Setting(
+            live.namespace,
+            job.name,
+            streams,
+            job.seconds,
+            rounds,
+            job.max_tokens,
+            seed,
+            price_per_hour,
+            live.simulated,
+        )
         slices: dict[Arm, list[Slice]] = {arm: [] for arm in arms}
         tell("warming up")
         await live.slice(None, streams=streams)

@@ -57,8 +57,10 @@ class Bench:
         url: str,
         served_name: str,
         candidates: tuple[int, ...],
+        simulated: str | None,
     ) -> None:
         self.namespace = namespace
+        self.simulated = simulated
         self.candidates = candidates
         self._job = job
         self._program = program
@@ -125,6 +127,7 @@ async def benching(job: Job, tell: Tell) -> AsyncIterator[Bench]:
     program = _program_of(job.guidellm)
     async with access(job.namespace) as there:
         model, candidates = await held_model(there, job.name, job.ks)
+        speculation = model.status.speculation
         with TemporaryDirectory(prefix="outrider-bench-") as folder:
             async with (
                 url_of(there.namespace, job.name, job.url) as url,
@@ -139,6 +142,7 @@ async def benching(job: Job, tell: Tell) -> AsyncIterator[Bench]:
                     url=url,
                     served_name=model.spec.model.served_name or job.name,
                     candidates=candidates,
+                    simulated=None if speculation is None else speculation.simulated,
                 )
 
 

@@ -1,0 +1,189 @@
+"""The outcome of a bench as one page: figures, intervals, pictures, and what they do not say.
+
+The page is one file that loads nothing, light or dark as its reader has it, and fits a narrow window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+
+from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
+from outrider.bench.guidellm import Slice
+from outrider.bench.result import WORDS, Result, dollars, percent, told
+from outrider.bench.verdict import FEWEST_ROUNDS, Interval, Verdict, against_best, gains, mean, verdict
+from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1c2026;--faint:#5b6470;--page:#fff;--card:#f3f5f7;--edge:#d5dae0}
+@media (prefers-color-scheme:dark){:root{--ink:#dde1e7;--faint:#9aa4b0;--page:#16181d;--card:#21252c;
+--edge:#3a404a}}
+body{margin:0 auto;padding:1.5rem 1rem 3rem;max-width:46rem;background:var(--page);color:var(--ink);
+font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{margin:.4rem 0}
+.faint{color:var(--faint)}.verdict{font-size:1.15rem;padding:.8rem 1rem;background:var(--card);
+border-left:5px solid var(--mark);border-radius:4px;margin:1rem 0}
+.simulated{padding:.6rem 1rem;border:2px dashed #e69f00;border-radius:4px;margin:1rem 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem}
+.card{background:var(--card);border-radius:4px;padding:.7rem 1rem}.card b{display:block;font-size:1.35rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;min-width:100%}
+th,td{padding:.3rem .6rem;border-bottom:1px solid var(--edge);text-align:right;white-space:nowrap}
+th:first-child,td:first-child{text-align:left}svg{display:block;width:100%;min-width:27rem}
+"""
+_MARKS = {Verdict.PAYS: "#009e73", Verdict.COSTS: "#d55e00", Verdict.UNSURE: "#9aa4b0"}
+
+Read = Callable[[Slice], float | None]
+
+
+def page_of(result: Result, *, when: str) -> str:
+    """The page. when: date and time of the end, as a reader should see it."""
+    setting = result.setting
+    name = f"{setting.namespace}/{setting.name}"
+    body = "\n".join(_parts(result, name, when))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(name)}: what speculation buys</title><style>{_STYLE}</style></head>\n"
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _parts(result: Result, name: str, when: str) -> Iterator[str]:
+    setting, found = result.setting, gains(result.rates)
+    yield f"<h1>What speculation buys: {escape(name)}</h1>"
+    yield (
+        f'<p class="faint">{escape(when)}. {setting.streams} streams, {setting.rounds} rounds of '
+        f"{setting.seconds:g} s per arm, answers of up to {setting.max_tokens} tokens, by GuideLLM. "
+        "Brackets and whiskers are 95 % intervals.</p>"
+    )
+    if setting.simulated is not None:
+        yield (
+            f'<p class="simulated"><b>Simulated.</b> The engines compute nothing and sleep the step times of '
+            f"{escape(setting.simulated)}: this says how the loop works, and nothing of a GPU.</p>"
+        )
+    gain = found[AS_IT_IS]
+    yield (
+        f'<p class="verdict" style="--mark:{_MARKS[verdict(gain)]}">As it is, {WORDS[verdict(gain)]}: '
+        f"<b>{percent(gain)}</b> tokens per second over K=0.</p>"
+    )
+    yield f'<div class="cards">{"".join(_cards(result))}</div>'
+    yield "<h2>Tokens per second</h2>"
+    yield _bars(result, lambda each: each.tokens_per_second, "tokens/s")
+    yield "<h2>Milliseconds between two tokens</h2>"
+    yield _bars(result, lambda each: each.between_tokens_ms, "ms")
+    yield "<h2>Milliseconds to the first token</h2>"
+    yield _bars(result, lambda each: each.first_token_ms, "ms")
+    if setting.price_per_hour is not None:
+        yield "<h2>Dollars per million tokens</h2>"
+        costs = dollars(result.rates, setting.price_per_hour)
+        yield _wide(bars_chart(list(_of(costs, 2)), told="Dollars per million output tokens by arm"))
+    yield "<h2>Was the machine steady?</h2>"
+    yield _rounds(result)
+    yield "<h2>All figures</h2>"
+    yield _table(result)
+    yield "<h2>How to read it</h2>"
+    yield from _notes(result)
+
+
+def _cards(result: Result) -> Iterator[str]:
+    rates, setting = result.rates, result.setting
+    yield _card("tokens per second", mean(rates[AS_IT_IS]), mean(rates[NO_DRAFTS]), 0)
+    waits = {arm: _mean(result.slices[arm], lambda each: each.between_tokens_ms) for arm in result.slices}
+    with_drafts, without = waits[AS_IT_IS], waits[NO_DRAFTS]
+    if with_drafts is not None and without is not None:
+        yield _card("ms between two tokens", with_drafts, without, 1)
+    if setting.price_per_hour is not None:
+        costs = dollars(rates, setting.price_per_hour)
+        yield _card("$ per million tokens", costs[AS_IT_IS], costs[NO_DRAFTS], 2)
+
+
+def _card(what: str, found: Interval, without: Interval, digits: int) -> str:
+    return (
+        f'<div class="card"><span class="faint">{what}</span><b>{found.value:.{digits}f}</b>'
+        f"[{found.low:.{digits}f}, {found.high:.{digits}f}]<br>"
+        f'<span class="faint">K=0: {told(without, digits)}</span></div>'
+    )
+
+
+def _bars(result: Result, read: Read, unit: str) -> str:
+    found = {arm: _mean(slices, read) for arm, slices in result.slices.items()}
+    known = {arm: each for arm, each in found.items() if each is not None}
+    if not known:
+        return '<p class="faint">No answer was finished within a slice, so nobody measured it.</p>'
+    return _wide(bars_chart(list(_of(known, 1 if unit == "ms" else 0)), told=f"{unit} by arm"))
+
+
+def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
+    for arm, each in found.items():
+        yield Bar(arm.name, each.value, each.low, each.high, told(each, digits))
+
+
+def _mean(slices: Sequence[Slice], read: Read) -> Interval | None:
+    values = [value for value in map(read, slices) if value is not None]
+    return mean(values) if len(values) >= FEWEST_ROUNDS else None
+
+
+def _rounds(result: Result) -> str:
+    lines = [
+        Line(arm.name, [(float(number), rate) for number, rate in enumerate(rates, 1)])
+        for arm, rates in result.rates.items()
+    ]
+    chart = lines_chart([Panel("tokens per second by round", lines)], axis="round", told="Drift of all arms")
+    return _wide(chart) + (
+        '<p class="faint">Arms of one round ran within minutes of one another, in mixed order. Lines that '
+        "rise and fall together are drift, which the comparison takes out.</p>"
+    )
+
+
+def _table(result: Result) -> str:
+    found, price = gains(result.rates), result.setting.price_per_hour
+    costs = None if price is None else dollars(result.rates, price)
+    heads = ["arm", "tokens/s", "over K=0", "ms to first token", "ms between tokens", "requests", "failed"]
+    rows = []
+    for arm, slices in result.slices.items():
+        gain = found.get(arm)
+        cells = [
+            arm.name,
+            told(mean(result.rates[arm]), 0),
+            "" if gain is None else told(gain, 2),
+            _cell(_mean(slices, lambda each: each.first_token_ms)),
+            _cell(_mean(slices, lambda each: each.between_tokens_ms)),
+            str(sum(each.finished for each in slices)),
+            str(sum(each.failed for each in slices)),
+        ]
+        rows.append([*cells, *([] if costs is None else [told(costs[arm], 2)])])
+    head = "".join(f"<th>{each}</th>" for each in [*heads, *([] if costs is None else ["$ per million"])])
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return _wide(f"<table><tr>{head}</tr>{body}</table>")
+
+
+def _cell(found: Interval | None) -> str:
+    return "-" if found is None else told(found, 1)
+
+
+def _notes(result: Result) -> Iterator[str]:
+    best = against_best(result.rates)
+    if best is not None:
+        arm, compared = best
+        yield (
+            f"<p>Against {escape(arm.name)}, the best that was held: {percent(compared)}. The best of "
+            "several was also the luckiest, so this leans against what is as it is.</p>"
+        )
+    yield (
+        "<p>K=0 keeps the drafter loaded and drafts nothing. That is not a launch without a drafter, which "
+        "may be some percent faster.</p>"
+        "<p>Intervals are Student's, over rounds; gains are ratios of slices of the same round. They hold "
+        "the noise of this run, not other prompts, other loads or another day.</p>"
+    )
+    if result.setting.price_per_hour is not None:
+        yield (
+            f"<p>Money is ${result.setting.price_per_hour:g} an hour, over the tokens of a replica that is "
+            "always as busy as here. An idle GPU costs the same and yields none.</p>"
+        )
+    if result.failed:
+        yield f"<p>{result.failed} requests failed; figures are of the others.</p>"
+
+
+def _wide(part: str) -> str:
+    """What is wider than a narrow window scrolls by itself."""
+    return f'<div class="wide">{part}</div>'

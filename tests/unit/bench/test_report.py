@@ -1,0 +1,107 @@
+"""The page of a bench: whole, by itself, with an interval at every figure, and honest about what it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from outrider.bench.arms import AS_IT_IS, NO_DRAFTS
+from outrider.bench.guidellm import Slice
+from outrider.bench.report import page_of
+from outrider.bench.result import Result, dollars, json_of, text_of
+from tests.unit.bench.test_bench import a_result
+
+FOUND = a_result(as_it_is=[120.0, 130.0], k0=[100.0, 101.0], k3=[125.0, 126.0])
+VOID = {"meta", "br"}
+
+
+def with_setting(result: Result, **changes: object) -> Result:
+    return Result(replace(result.setting, **changes), result.slices)  # type: ignore[arg-type]
+
+
+def page(result: Result = FOUND) -> str:
+    return page_of(result, when="2026-01-01 12:00 UTC")
+
+
+class Tags(HTMLParser):
+    """Fails where a tag is left open or closed twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        """Closed by itself."""
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_every_tag_is_closed() -> None:
+    tags = Tags()
+    tags.feed(page(with_setting(FOUND, price_per_hour=2.4, simulated="h100_8b")))
+    assert tags.open == []
+
+
+def test_the_page_loads_nothing() -> None:
+    text = page().replace("http://www.w3.org/2000/svg", "")
+    assert re.findall(r"https?:|src=|@import|url\(|<script|<link", text) == []
+
+
+def test_the_page_is_dark_where_its_reader_is_and_fits_a_narrow_window() -> None:
+    assert "prefers-color-scheme:dark" in page()
+    assert 'name="viewport"' in page()
+
+
+def test_the_verdict_comes_with_its_interval() -> None:
+    (verdict,) = re.findall(r'class="verdict"[^>]*>(.*?)</p>', page())
+    assert re.search(r"<b>\+\d+\.\d % \[[+-]\d+\.\d, \+\d+\.\d\]</b> tokens per second over K=0", verdict)
+
+
+def test_every_arm_has_a_row_with_its_intervals() -> None:
+    rows = re.findall(r"<tr>(<td>.*?)</tr>", page())
+    assert [re.findall(r"<td>(.*?)</td>", row)[0] for row in rows] == ["as it is", "K=0", "K=3"]
+    assert all(row.count("[") >= 3 for row in rows)
+
+
+def test_money_is_there_only_with_a_price() -> None:
+    assert "$" not in page()
+    assert "$ per million tokens" in page(with_setting(FOUND, price_per_hour=2.4))
+
+
+def test_a_million_tokens_cost_what_the_hours_do_in_which_they_come() -> None:
+    cost = dollars({AS_IT_IS: [1000.0, 1000.0]}, 3.6)[AS_IT_IS]
+    assert (cost.value, cost.low, cost.high) == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_costs_stay_above_nothing_however_wide_the_interval() -> None:
+    assert dollars({NO_DRAFTS: [1.0, 1000.0]}, 3.6)[NO_DRAFTS].low > 0
+
+
+def test_text_and_json_have_the_costs_too() -> None:
+    priced = with_setting(FOUND, price_per_hour=2.4)
+    assert sum(line.startswith("$ per million tokens") for line in text_of(priced)) == 3
+    assert "dollarsPerMillionTokens" in str(json_of(priced)["arms"])
+
+
+def test_engines_that_compute_nothing_are_told_of_before_any_figure() -> None:
+    told = with_setting(FOUND, simulated="h100_8b")
+    assert page(told).index("Simulated.") < page(told).index('class="verdict"')
+    assert list(text_of(told))[1].startswith("simulated: engines compute nothing")
+    assert "Simulated." not in page()
+
+
+def test_where_no_answer_was_finished_the_page_says_so() -> None:
+    slices = {arm: [Slice(100.0 + i, None, None, 0, 0) for i in range(2)] for arm in FOUND.slices}
+    assert page(Result(FOUND.setting, slices)).count("nobody measured it") == 2
+
+
+def test_names_of_others_are_no_markup() -> None:
+    assert "<script>" not in page(with_setting(FOUND, name="<script>"))
