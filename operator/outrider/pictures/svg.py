@@ -116,10 +116,10 @@ def _panel(panel: Panel, names: Sequence[str], across: tuple[float, float], *, t
         _, y = place(first, tick).split()
         yield _stroke(f"M{_LEFT} {y}H{WIDTH - _RIGHT}", width=0.5, faint=True)
         yield _text(_LEFT - 8, float(y) + 4, f"{tick:g}", anchor="end")
-    for tick in _ticks(width):
-        if tick <= width:
-            x, _ = place(first + tick, 0).split()
-            yield _text(float(x), floor + 18, f"{first + tick:g}", anchor="middle")
+    for tick in _ticks(last):
+        if first <= tick <= last:
+            x, _ = place(tick, 0).split()
+            yield _text(float(x), floor + 18, f"{tick:g}", anchor="middle")
     for line in panel.lines:
         colour = COLOURS[names.index(line.name) % len(COLOURS)]
         yield _stroke(_path(line, place), width=1.8, colour=colour, dashed=line.dashed)

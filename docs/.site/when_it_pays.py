@@ -1,0 +1,64 @@
+"""The picture of docs/guide/when-it-pays.md, out of the formula of `outrider plan` and a measured table.
+
+``python docs/.site/when_it_pays.py --write`` writes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from outrider.api.methods import Method
+from outrider.pictures.svg import Line, Panel, lines_chart, standalone
+from outrider.simulate.engines.tables_file import read_tables, select
+from outrider.sizing.drafters import eagle_head
+from outrider.sizing.gpus import gpu_named
+from outrider.sizing.models import known_model
+from outrider.sizing.speed import FormulaSpeeds, MeasuredSpeeds, Speeds, speedup
+
+ROOT = Path(__file__).resolve().parents[2]
+PICTURE = ROOT / "docs" / "images" / "when-it-pays.svg"
+MODEL, GPU, CONTEXT = "Llama-3.1-8B-Instruct", "H100", 1000.0
+GOOD, POOR = 0.8, 0.5
+KS = (1, 2, 3, 5)
+STREAMS = range(1, 65)
+MEASURED, MEASURED_KS = "a40_7b", (1, 2, 3)
+
+
+def formula(acceptance: float) -> FormulaSpeeds:
+    """Of the model on the GPU, with an EAGLE-3 head that is right this often at every position."""
+    known, gpu = known_model(MODEL), gpu_named(GPU)
+    assert known is not None
+    assert gpu is not None
+    head = eagle_head(Method.EAGLE3, known.architecture)
+    return FormulaSpeeds(known.architecture, head, gpu, 1, CONTEXT, (acceptance,))
+
+
+def measured() -> MeasuredSpeeds:
+    """An A40, where arithmetic is the limit early."""
+    (table,) = select(read_tables(ROOT / "examples" / "tables" / "visible_tables.json"), MEASURED)
+    return MeasuredSpeeds(table)
+
+
+def picture() -> str:
+    """Speedup over a launch without a drafter, by streams: two texts by formula, one engine as measured."""
+    panels = [
+        _panel(f"H100, 8B, by formula: {GOOD:.0%} of drafted tokens accepted", formula(GOOD), KS, 64),
+        _panel(f"the same, {POOR:.0%} accepted", formula(POOR), KS, 64),
+        _panel("A40, 7B, measured (1 to 32 streams)", measured(), MEASURED_KS, 32),
+    ]
+    told = "Speedup over no drafter falls as streams rise, and with text that is hard to draft"
+    return standalone(lines_chart(panels, axis="requests at once", told=told))
+
+
+def _panel(title: str, speeds: Speeds, ks: tuple[int, ...], most: int) -> Panel:
+    batches = [batch for batch in STREAMS if batch <= most]
+    lines = [Line(f"K={k}", [(float(b), speedup(speeds, b, k)) for b in batches]) for k in ks]
+    even = Line("no drafter", [(float(STREAMS[0]), 1.0), (float(STREAMS[-1]), 1.0)], dashed=True)
+    return Panel(title, [*lines, even])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("nothing to do; pass --write")
+    PICTURE.write_text(picture(), encoding="utf-8")
