@@ -69,6 +69,24 @@ def test_without_a_cluster_it_is_one_line_and_exit_code_2(name: str, tmp_path: P
     assert (result.exit_code, result.output) == (2, told)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("plan", ("--model", "Qwen3-8B", "--gpu", "none")),
+        ("plan", ("--model", "Qwen3-8B", "--gpu", "H100", "--streams", "0")),
+        ("render", ("no/such/file.yaml",)),
+        ("simulate", ("--tables", "no/such/file.json")),
+        ("simulate", ("--tables", "x", "--load", "many")),
+        ("explain", ("m", "--at", "noon")),
+    ],
+)
+def test_bad_input_is_one_line_that_begins_alike_everywhere(name: str, words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [name, *words])
+    assert (result.exit_code, result.stdout) == (ExitCode.CANNOT, "")
+    assert result.stderr.startswith(f"outrider {name}: ")
+    assert result.stderr.count("\n") == 1
+
+
 def completed(tmp_path: Path, cluster: Kubernetes, typed: str) -> list[str]:
     """What a shell would offer."""
     with serving(cluster, tmp_path) as environment:

@@ -1,0 +1,64 @@
+"""``operator/build.py``: what goes into the operator's image, and what it is built by."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("operator_build", ROOT / "operator" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Commands in their order; each does nothing and is fine."""
+    found: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        found.append(list(command))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return found
+
+
+def test_wheels_are_those_of_the_lock_by_their_hashes(build: ModuleType, ran: list[list[str]]) -> None:
+    build.main(["--tag", "operator:x"])
+    _, export, download, _ = ran
+    assert "--frozen" in export
+    assert "--require-hashes" in download
+    assert download[download.index("--requirement") + 1] == export[export.index("--output-file") + 1]
+
+
+def test_the_image_gets_its_name_and_another_base(build: ModuleType, ran: list[list[str]]) -> None:
+    build.main(["--tag", "operator:x", "--base", "python@sha256:1", "--python", "3.12"])
+    assert ran[-1][:6] == ["docker", "build", "--build-arg", "BASE=python@sha256:1", "--tag", "operator:x"]
+    assert ran[2][ran[2].index("--python-version") + 1] == "3.12"
+
+
+def test_the_python_of_the_wheels_is_that_of_the_dockerfile(build: ModuleType, ran: list[list[str]]) -> None:
+    build.main(["--tag", "operator:x"])
+    wanted = ran[2][ran[2].index("--python-version") + 1]
+    assert f"python:{wanted}-slim" in (ROOT / "operator" / "Dockerfile").read_text()
+
+
+def test_what_fails_before_docker_ends_it(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], **_: Any) -> None:
+        raise subprocess.CalledProcessError(3, command)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert build.main(["--tag", "operator:x"]) == 3
