@@ -19,7 +19,10 @@ _HEIGHT = 190
 _BARS_WIDTH, _ROW, _LABELS, _FIGURES = 560, 30, 84, 170
 """Of bars: width, height of a row, width of the names on the left and of the figures on the right."""
 _STYLE = "font:13px system-ui,sans-serif"
-_DARK = "@media (prefers-color-scheme:dark){svg{background:#16181d;color:#dde1e7}}"
+_OWN = (
+    "svg{background:#fff;color:#1c2026}"
+    "@media (prefers-color-scheme:dark){svg{background:#16181d;color:#dde1e7}}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def bars_chart(bars: Sequence[Bar], *, told: str, mark: float | None = None) -> 
 
 def standalone(chart: str) -> str:
     """A chart as a file of its own, light or dark as its reader has it."""
-    return chart.replace("<title>", f"<style>{_DARK}</style><title>", 1)
+    return chart.replace("<title>", f"<style>{_OWN}</style><title>", 1)
 
 
 def _panel(panel: Panel, names: Sequence[str], across: tuple[float, float], *, top: float) -> Iterator[str]:
