@@ -79,6 +79,8 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
         yield _wide(bars_chart(list(_of(costs, 2)), told="Dollars per million output tokens by arm"))
     yield "<h2>Was the machine steady?</h2>"
     yield _rounds(result)
+    yield "<h2>What the tuner did meanwhile</h2>"
+    yield _decisions(result)
     yield "<h2>All figures</h2>"
     yield _table(result)
     yield "<h2>How to read it</h2>"
@@ -155,6 +157,17 @@ def _table(result: Result) -> str:
     head = "".join(f"<th>{each}</th>" for each in [*heads, *([] if costs is None else ["$ per million"])])
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return _wide(f"<table><tr>{head}</tr>{body}</table>")
+
+
+def _decisions(result: Result) -> str:
+    if not result.decisions:
+        return '<p class="faint">Its table stayed as it was. While a K is held it decides nothing.</p>'
+    items = "".join(
+        f"<li>{each.time:%H:%M:%S} UTC: {escape(each.from_)} \u2192 {escape(each.to)}<br>"
+        f'<span class="faint">{escape(each.reason)}: {escape(each.message)}</span></li>'
+        for each in reversed(result.decisions)
+    )
+    return f'<ul>{items}</ul><p class="faint">The last five at most: status keeps no more.</p>'
 
 
 def _cell(found: Interval | None) -> str:

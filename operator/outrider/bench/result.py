@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import JsonValue
 
+from outrider.api.status import DecisionRecord
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
 from outrider.bench.verdict import Interval, Verdict, against_best, gains, geometric, mean, verdict
@@ -33,6 +34,7 @@ class Result:
 
     setting: Setting
     slices: Mapping[Arm, Sequence[Slice]]
+    decisions: Sequence[DecisionRecord] = ()  # of the tuner meanwhile, newest first
 
     @property
     def rates(self) -> dict[Arm, list[float]]:
@@ -111,6 +113,9 @@ def json_of(result: Result) -> dict[str, JsonValue]:
         "arms": arms,
         "verdict": verdict(found[AS_IT_IS]),
         "bestHeld": None if best is None else {"arm": best[0].name, "asItIsOverIt": asdict(best[1])},
+        "decisions": [
+            each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in result.decisions
+        ],
         "failed": result.failed,
     }
 

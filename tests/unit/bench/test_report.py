@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from outrider.api.status import DecisionRecord
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS
 from outrider.bench.guidellm import Slice
 from outrider.bench.report import page_of
@@ -19,7 +20,7 @@ VOID = {"meta", "br"}
 
 
 def with_setting(result: Result, **changes: object) -> Result:
-    return Result(replace(result.setting, **changes), result.slices)  # type: ignore[arg-type]
+    return replace(result, setting=replace(result.setting, **changes))  # type: ignore[arg-type]
 
 
 def page(result: Result = FOUND) -> str:
@@ -96,6 +97,16 @@ def test_engines_that_compute_nothing_are_told_of_before_any_figure() -> None:
     assert page(told).index("Simulated.") < page(told).index('class="verdict"')
     assert list(text_of(told))[1].startswith("simulated: engines compute nothing")
     assert "Simulated." not in page()
+
+
+def test_what_the_tuner_did_is_told_in_its_order_and_in_its_words() -> None:
+    made = [
+        {"time": f"2026-01-01T12:0{minute}:00Z", "from": "*:1", "to": f"*:{minute}", "reason": "BetterK"}
+        for minute in (3, 2)
+    ]
+    text = page(replace(FOUND, decisions=[DecisionRecord.model_validate(each) for each in made]))
+    assert text.index("12:02:00 UTC: *:1 → *:2") < text.index("12:03:00 UTC: *:1 → *:3")
+    assert "stayed as it was" in page()
 
 
 def test_where_no_answer_was_finished_the_page_says_so() -> None:

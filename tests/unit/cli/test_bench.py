@@ -47,6 +47,7 @@ class Tuned(Kubernetes):
         self.model = a_raw_model("m", speculation=speculation, status=a_status("*:3", "Tuning"))
         self.objects[PATH] = self.model
         self.tables: list[str | None] = []
+        self.decisions: list[Body] = []
         self.refuses = False
         self.after_each_override: Callable[[], None] = lambda: None
 
@@ -66,7 +67,7 @@ class Tuned(Kubernetes):
             table = self.annotations.get(OVERRIDE)
             self.tables.append(table)
             reason = "AnnotationRefused" if self.refuses else "Overridden" if table else "Tuning"
-            self.model["status"] = a_status(table or "*:3", reason)
+            self.model["status"] = a_status(table or "*:3", reason) | {"decisions": self.decisions}
             if table:
                 self.after_each_override()
         return answered
@@ -282,6 +283,16 @@ def test_the_page_is_written_beside_what_is_printed(tmp_path: Path, guidellm: st
     assert result.exit_code == 0
     assert "default/m" in file.read_text()
     assert "$ per million tokens, K=0: " in result.stdout
+
+
+def test_decisions_of_the_tuner_meanwhile_are_told_and_older_ones_are_not(
+    tmp_path: Path, guidellm: str
+) -> None:
+    cluster = Tuned()
+    times = ("2126-01-01T12:00:00Z", "2026-01-01T12:00:00Z")
+    cluster.decisions = [{"time": time, "from": "*:3", "to": "*:1", "reason": "BetterK"} for time in times]
+    told = json.loads(benched(cluster, tmp_path, "--guidellm", guidellm, "--json").stdout)
+    assert [each["time"] for each in told["decisions"]] == ["2126-01-01T12:00:00Z"]
 
 
 def test_a_folder_that_is_missing_is_told_before_any_load(tmp_path: Path) -> None:

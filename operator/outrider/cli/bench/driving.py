@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from outrider.api.schedule import Schedule
 from outrider.bench.arms import Arm, arms_of, interleaved
 from outrider.bench.guidellm import Slice
@@ -19,6 +21,7 @@ async def bench(
         CannotRead: bad input, or something that a person has to see to; the message says what.
     """
     async with benching(job, tell) as live:
+        began = datetime.now(UTC).replace(microsecond=0)
         arms = arms_of(job.ks or live.candidates[-1:])
         setting = Setting(
             live.namespace,
@@ -38,7 +41,8 @@ async def bench(
             found = await live.slice(arm.table, streams=streams)
             slices[arm].append(found)
             tell(f"round {number + 1} of {rounds}: {arm.name} {found.tokens_per_second:.0f} tokens/s")
-    return Result(setting, slices)
+        decisions = await live.decisions(began)
+    return Result(setting, slices, decisions)
 
 
 async def sweep(job: Job, tell: Tell, *, streams: tuple[int, ...], rounds: int, seed: int) -> Sweep:

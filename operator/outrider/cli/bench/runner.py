@@ -8,17 +8,21 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from outrider.api.schedule import Schedule
+from outrider.api.status import DecisionRecord
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import lines
 from outrider.cli.cluster_access import CannotRead, access
 from outrider.cli.forwarding import url_of
 from outrider.cli.held_model import held_model
 from outrider.cli.holding import Hold, holding
+from outrider.cli.model_reader import read_model
 from outrider.cli.subprocesses import running
+from outrider.cluster.client import ClusterClient
 
 _START_SECONDS = 180.0
 """That GuideLLM may take to start, on a machine that is busy."""
@@ -50,6 +54,7 @@ class Bench:
         self,
         job: Job,
         program: tuple[str, ...],
+        cluster: ClusterClient,
         hold: Hold,
         folder: Path,
         *,
@@ -64,11 +69,21 @@ class Bench:
         self.candidates = candidates
         self._job = job
         self._program = program
+        self._cluster = cluster
         self._hold = hold
         self._folder = folder
         self._url = url
         self._served_name = served_name
         self._slices = 0
+
+    async def decisions(self, since: datetime) -> list[DecisionRecord]:
+        """Those of the tuner since then that status still keeps, newest first.
+
+        Raises:
+            CannotRead: the model is gone, or the API server does not answer.
+        """
+        model, _ = await read_model(self._cluster, self.namespace, self._job.name)
+        return [each for each in model.status.decisions if each.time >= since]
 
     async def slice(self, table: Schedule | None, *, streams: int) -> Slice:
         """One slice with this table; None: whatever is in force.
@@ -136,6 +151,7 @@ async def benching(job: Job, tell: Tell) -> AsyncIterator[Bench]:
                 yield Bench(
                     job,
                     program,
+                    there.cluster,
                     hold,
                     Path(folder),
                     namespace=there.namespace,
