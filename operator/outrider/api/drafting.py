@@ -22,7 +22,8 @@ class DrafterSource(ApiModel):
     """The weights that make draft tokens."""
 
     uri: Uri
-    """Where the drafter lies: hf://org/name, pvc://claim/path or file:///path."""
+    """Where the drafter lies: hf://org/name, oci://registry/image:tag#folder, pvc://claim/path or
+    file:///path."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """Commit, tag or branch of an hf:// drafter. Pin a commit in production."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] | None = None

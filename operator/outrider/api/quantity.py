@@ -71,16 +71,26 @@ Quantity = Annotated[
 """A Kubernetes resource quantity: ``1``, ``500m``, ``64Gi``."""
 
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_HOST = "[a-z0-9][a-z0-9.-]*(:[0-9]+)?"
+_TAG = ":[A-Za-z0-9_][A-Za-z0-9._-]*"
+_DIGEST = "@sha256:[a-f0-9]{64}"
 _PLACES = text_rules(
     TextRule(
-        "(hf|pvc|file)://.*",
-        "write hf://organisation/name for a model of the Hugging Face hub, pvc://claim/path for one in a "
-        "PersistentVolumeClaim, or file:///path for one in the image; s3:// and oci:// are not available yet",
+        "(hf|oci|pvc|file)://.*",
+        "write hf://organisation/name for a model of the Hugging Face hub, oci://registry/image:tag for "
+        "one in an image of its own, pvc://claim/path for one in a PersistentVolumeClaim, or file:///path "
+        "for one in the engine's image; s3:// is not available yet",
     ),
     TextRule(
         f"hf://{_PART}/{_PART}",
         "hf:// takes an organisation and a name, such as hf://Qwen/Qwen3-8B; a commit belongs into revision",
         when="hf://",
+    ),
+    TextRule(
+        f"oci://{_HOST}(/[a-z0-9][a-z0-9._-]*)+({_TAG}({_DIGEST})?|{_DIGEST})(#{_PART}(/{_PART})*)?",
+        "oci:// takes an image with its registry and a tag or digest, and after # the folder in it, such as "
+        "oci://ghcr.io/organisation/qwen3-8b:1#models",
+        when="oci://",
     ),
     TextRule(
         "pvc://[a-z0-9][a-z0-9.-]*(/[A-Za-z0-9._/-]*)?",
@@ -95,7 +105,7 @@ _PLACES = text_rules(
 )
 
 Uri = Annotated[str, Field(max_length=512), *_PLACES]
-"""Where a model lies: ``hf://org/name``, ``pvc://claim/path`` or ``file:///path``."""
+"""Where a model lies: ``hf://org/name``, ``oci://registry/image:tag#folder``, ``pvc://claim/path`` or ``file:///path``."""
 
 Version = Annotated[
     str,
@@ -168,11 +178,17 @@ class Scheme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A parsed `Uri`. ``path``: ``org/name`` for hf, the path inside the claim for pvc, absolute for file."""
+    """A parsed `Uri`.
+
+    ``path``: ``org/name`` for hf, inside the image for oci, inside the claim for pvc, absolute for file.
+    """
 
     scheme: Scheme
     path: str
     claim: str | None = None
+    """Of pvc."""
+    image: str | None = None
+    """Of oci: the reference by which it is pulled."""
 
 
 def parse_uri(uri: str) -> Location:
@@ -181,4 +197,7 @@ def parse_uri(uri: str) -> Location:
     if scheme == Scheme.PVC:
         claim, _, path = rest.partition("/")
         return Location(Scheme.PVC, path.strip("/"), claim)
+    if scheme == Scheme.OCI:
+        image, _, folder = rest.partition("#")
+        return Location(Scheme.OCI, folder, image=image)
     return Location(Scheme(scheme), rest)

@@ -71,6 +71,8 @@ class DegradedReason(StrEnum):
     """The object was stored past admission and cannot be read."""
     UNSUPPORTED = "Unsupported"
     """This engine version cannot run this method or option; the message says why."""
+    CLUSTER_TOO_OLD = "ClusterTooOld"
+    """This release of Kubernetes lacks what the spec asks for, or has it turned off."""
     NAME_TAKEN = "NameTaken"
     """A child's name belongs to an object that Outrider does not own."""
     APPLY_REFUSED = "ApplyRefused"

@@ -33,7 +33,8 @@ class Model(ApiModel):
     """The model that is served."""
 
     uri: Uri
-    """Where the model lies: hf://org/name, pvc://claim/path or file:///path."""
+    """Where the model lies: hf://org/name, oci://registry/image:tag#folder, pvc://claim/path or
+    file:///path."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """Commit, tag or branch of an hf:// model. Pin a commit in production."""
     served_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None

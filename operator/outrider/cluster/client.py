@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,13 @@ class ClusterClient:
         """
         proxied = f"{SERVICES.path(namespace, service, 'proxy')}/{path.lstrip('/')}"
         return await self._request("get", proxied, query_params=list(query.items()))
+
+    async def version(self) -> tuple[int, int] | None:
+        """Major and minor number of the API server's release; None where it tells none."""
+        answer = await self._request("get", "/version")
+        numbers = (re.match("[0-9]{1,4}", str(answer.get(part, ""))) for part in ("major", "minor"))
+        major, minor = (None if number is None else int(number[0]) for number in numbers)
+        return None if major is None or minor is None else (major, minor)
 
     async def annotate(
         self, resource: Resource, namespace: str, name: str, annotations: Mapping[str, str | None]

@@ -7,6 +7,8 @@ from outrider.api.spec import Spec
 
 MODELS_FOLDER = "/models"
 """Claims of pvc:// URIs are mounted below this folder, each under its name."""
+IMAGES_FOLDER = "/images"
+"""Images of oci:// URIs likewise."""
 
 
 def path_in_pod(uri: str) -> str:
@@ -14,6 +16,8 @@ def path_in_pod(uri: str) -> str:
     location = parse_uri(uri)
     if location.scheme is Scheme.PVC:
         return f"{MODELS_FOLDER}/{location.claim}/{location.path}".rstrip("/")
+    if location.image is not None:
+        return f"{image_folder(location.image)}/{location.path}".rstrip("/")
     return location.path
 
 
@@ -21,6 +25,17 @@ def claims(spec: Spec) -> tuple[str, ...]:
     """The PersistentVolumeClaims that hold model and drafter, each once."""
     locations = [parse_uri(uri) for uri in _uris(spec)]
     return tuple(dict.fromkeys(location.claim for location in locations if location.claim is not None))
+
+
+def images(spec: Spec) -> tuple[str, ...]:
+    """The images that hold model and drafter, each once."""
+    locations = [parse_uri(uri) for uri in _uris(spec)]
+    return tuple(dict.fromkeys(location.image for location in locations if location.image is not None))
+
+
+def image_folder(image: str) -> str:
+    """Where an image's files are mounted. Kubernetes takes no colon in a path."""
+    return f"{IMAGES_FOLDER}/{image.replace(':', '@')}"
 
 
 def uses_hub(spec: Spec) -> bool:

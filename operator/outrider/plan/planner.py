@@ -14,6 +14,7 @@ from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.engine_launch import Role, engine_launch
+from outrider.plan.image_volumes import KubernetesVersion, too_old
 from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
 from outrider.plan.runtimes import runtime_of
@@ -56,15 +57,17 @@ def plan(
     keys: ControlKeys,
     order: LaunchOrder = _OWN_ORDER,
     serving: Serving = _NOTHING_SERVES,
+    kubernetes: KubernetesVersion | None = None,
 ) -> Plan:
     """The children of ``model``. Pure: equal arguments give equal plans.
 
     ``keys``: of the engines' control API; the private one goes into the model's Secret and nowhere else.
     ``order``: what the tuner wants of the launch; what the spec does not allow is ignored.
     ``serving``: what takes traffic now; only a canary depends on it.
+    ``kubernetes``: of the cluster; None where nobody asked, which passes for new enough.
     """
     image = _image(model, settings)
-    problems = _problems(model, image=image)
+    problems = _problems(model, image=image, kubernetes=kubernetes)
     if problems or image is None:
         return Plan((), "", problems)
     order = LaunchLimits.of(model.spec).effective(order)
@@ -118,12 +121,17 @@ def _template(
     return pod_template(model, engine_launch(model.spec, launch, role), image=image, settings=settings)
 
 
-def _problems(model: SpeculativeModel, *, image: str | None) -> tuple[Problem, ...]:
+def _problems(
+    model: SpeculativeModel, *, image: str | None, kubernetes: KubernetesVersion | None
+) -> tuple[Problem, ...]:
     engine = model.spec.engine
     problems: list[Problem] = []
     reason = runtime_of(model.spec).unsupported_reason(model.spec)
     if reason is not None:
         problems.append((DegradedReason.UNSUPPORTED, reason))
+    old = too_old(model.spec, kubernetes)
+    if old is not None:
+        problems.append((DegradedReason.CLUSTER_TOO_OLD, old))
     if image is None:
         message = f"the operator has no image for {engine.runtime} {engine.version}; set spec.engine.image"
         problems.append((DegradedReason.UNSUPPORTED, message))

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from outrider.api.launch import ANNOTATION
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import SecretKey, Spec
-from outrider.plan.artifacts import MODELS_FOLDER, claims
+from outrider.plan.artifacts import MODELS_FOLDER, claims, image_folder, images
 from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.names import (
     CANARY,
@@ -180,6 +180,10 @@ def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
         {"name": f"models-{index}", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
         for index, claim in enumerate(claims(launch.spec))
     ]
+    weights += [
+        {"name": f"images-{index}", "image": {"reference": image}}
+        for index, image in enumerate(images(launch.spec))
+    ]
     return (fixed if launch.stock else plugin + fixed) + weights
 
 
@@ -193,5 +197,9 @@ def _volume_mounts(launch: EngineLaunch) -> list[JsonValue]:
     weights: list[JsonValue] = [
         {"name": f"models-{index}", "mountPath": f"{MODELS_FOLDER}/{claim}", "readOnly": True}
         for index, claim in enumerate(claims(launch.spec))
+    ]
+    weights += [
+        {"name": f"images-{index}", "mountPath": image_folder(image), "readOnly": True}
+        for index, image in enumerate(images(launch.spec))
     ]
     return (fixed if launch.stock else plugin + fixed) + weights

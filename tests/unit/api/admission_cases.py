@@ -94,8 +94,21 @@ MODELS = (
     _spec("no word on speculation", "spec.speculation", speculation=None),
     _spec("a path without scheme", "spec.model.uri", model={"uri": "/models/x"}),
     _spec("an unknown scheme", "spec.model.uri", model={"uri": "gs://bucket/x"}),
-    _spec("a bucket", "s3:// and oci:// are not available yet", model={"uri": "s3://bucket/x"}),
-    _spec("an artifact", "s3:// and oci:// are not available yet", model={"uri": "oci://registry/x:1"}),
+    _spec("a bucket", "s3:// is not available yet", model={"uri": "s3://bucket/x"}),
+    _spec("an image", model={"uri": "oci://ghcr.io/organisation/qwen3-8b:1"}),
+    _spec("a folder in an image", model={"uri": "oci://registry:5000/qwen3-8b:1#models/8b"}),
+    _spec("an image by digest", model={"uri": f"oci://ghcr.io/a/b@sha256:{'0' * 64}"}),
+    _spec("an image by tag and digest", model={"uri": f"oci://ghcr.io/a/b:1@sha256:{'0' * 64}#models"}),
+    _spec(
+        "an image without tag", "with its registry and a tag or digest", model={"uri": "oci://ghcr.io/a/b"}
+    ),
+    _spec("an image without registry", "oci:// takes an image", model={"uri": "oci://qwen3-8b:1"}),
+    _spec("a way out of an image", "oci:// takes an image", model={"uri": "oci://ghcr.io/a/b:1#../etc"}),
+    _spec(
+        "a revision of an image",
+        "spec.model.revision applies to hf:// only",
+        model={"uri": "oci://ghcr.io/a/b:1", "revision": "main"},
+    ),
     _spec(
         "the address of a web page",
         "write hf://organisation/name for a model of the Hugging Face hub",
@@ -167,7 +180,7 @@ METHODS = (
     _speculation(
         "a drafter for ngram", "spec.speculation.drafter is not used by this method", method="ngram"
     ),
-    _speculation("a drafter in a bucket", "s3:// and oci:// are not", drafter={"uri": "s3://b/d"}),
+    _speculation("a drafter in a bucket", "s3:// is not available", drafter={"uri": "s3://b/d"}),
     _speculation(
         "a bare name of a drafter", "write hf://organisation/name", drafter={"uri": "yuhuili/EAGLE"}
     ),

@@ -101,6 +101,8 @@ def test_an_overlay_that_is_nested_without_end_is_refused_by_its_field(levels: i
         ("hf://Qwen/Qwen3-8B", Location(Scheme.HF, "Qwen/Qwen3-8B")),
         ("pvc://models/a/b/", Location(Scheme.PVC, "a/b", "models")),
         ("pvc://models", Location(Scheme.PVC, "", "models")),
+        ("oci://h:5000/a/b:1#c/d", Location(Scheme.OCI, "c/d", image="h:5000/a/b:1")),
+        ("oci://ghcr.io/a/b:1", Location(Scheme.OCI, "", image="ghcr.io/a/b:1")),
         ("file:///srv/models/a", Location(Scheme.FILE, "/srv/models/a")),
     ],
 )

@@ -175,3 +175,19 @@ async def test_what_the_api_server_may_hold_is_read_however_deep_it_is_nested() 
             found = await cluster.get(SERVICES, "default", "m")
             assert found is not None
             assert list(found) == ["spec"]
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ({"major": "1", "minor": "36"}, (1, 36)),
+        ({"major": "1", "minor": "33+"}, (1, 33)),
+        ({"major": "", "minor": ""}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+async def test_tells_the_release_of_the_api_server(told: dict[str, str], version: object) -> None:
+    async with a_cluster(answer(told)) as (cluster, server):
+        assert await cluster.version() == version
+    assert server.asked == ["GET /version"]

@@ -14,7 +14,7 @@ class QuietCluster:
     """Stands in for `ClusterClient`.
 
     fails: raised by every apply of a child. meanwhile: metadata that somebody sets before the next status
-    is written. status: what was written last, by model.
+    is written. status: what was written last, by model. kubernetes: the release of the API server.
     """
 
     def __init__(self, *models: Json) -> None:
@@ -24,10 +24,14 @@ class QuietCluster:
         self.events: list[Json] = []
         self.fails: Exception | None = None
         self.meanwhile: Json = {}
+        self.kubernetes: tuple[int, int] | None = (1, 36)
         self._version = 1_000
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self.objects.get(resource.path(namespace, name))
+
+    async def version(self) -> tuple[int, int] | None:
+        return self.kubernetes
 
     async def apply(self, manifest: Json, *, manager: str) -> Json:
         if self.fails is not None:

@@ -219,3 +219,26 @@ async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_o
         "Degraded": "NotTuned",
     }
     assert place.trouble == "OverflowError: date value out of range"
+
+
+IN_AN_IMAGE = {"uri": "oci://ghcr.io/organisation/qwen3-8b:1"}
+
+
+async def test_a_cluster_without_image_volumes_is_told_of_before_any_pod_is_made() -> None:
+    place = Place(a_raw_model(model=IN_AN_IMAGE))
+    place.cluster.kubernetes = (1, 30)
+    await place.passes()
+
+    assert place.conditions["Degraded"] == "ClusterTooOld"
+    assert DEPLOYMENTS.path("default", "m") not in place.cluster.objects
+
+
+async def test_a_refusal_where_the_gate_of_image_volumes_may_be_off_names_the_gate() -> None:
+    place = Place(a_raw_model(model=IN_AN_IMAGE))
+    place.cluster.kubernetes = (1, 34)
+    place.cluster.fails = from_status(422, "must specify a volume type", retry_after=None)
+    await place.passes()
+
+    assert place.conditions["Degraded"] == "ClusterTooOld"
+    assert "turn on its feature gate ImageVolume" in place.trouble
+    assert place.trouble.endswith("must specify a volume type")

@@ -91,6 +91,12 @@ async def refused() -> Found:
     return await after(place)
 
 
+async def without_image_volumes() -> Found:
+    place = Place(a_raw_model(model={"uri": "oci://ghcr.io/a/b:1"}))
+    place.cluster.kubernetes = (1, 30)
+    return await after(place)
+
+
 async def taken() -> Found:
     place = Place()
     metadata = {"name": "m", "namespace": "default", "uid": "u", "resourceVersion": "1"}
@@ -134,6 +140,7 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.DEADLINE_EXCEEDED, lambda: of(a_workload(a_pod(), stuck=True))),
     (DegradedReason.INVALID_SPEC, lambda: after(Place(a_raw_model(replicas="three")))),
     (DegradedReason.UNSUPPORTED, lambda: after(Place(a_raw_model(engine={"version": "0.31.0"})))),
+    (DegradedReason.CLUSTER_TOO_OLD, without_image_volumes),
     (DegradedReason.NAME_TAKEN, taken),
     (DegradedReason.APPLY_REFUSED, refused),
     (DegradedReason.RECONCILE_FAILED, failing_thrice),

@@ -27,6 +27,8 @@ from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.watch import Answers
 from outrider.plan import ControlKeys, Plan, PlanSettings, Role, Serving, plan, revision
+from outrider.plan.artifacts import images
+from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class Reconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         overtaken: Callable[[Key], None] = lambda _: None,
     ) -> None:
+        self._cluster = cluster
         self._store = store
         self._contest = contest
         self._settings = settings
@@ -106,11 +109,13 @@ class Reconciler:
         if stored.model is None:
             return self._blocked(key, Trouble(DegradedReason.INVALID_SPEC, stored.problem or "unreadable"))
         owner = _owner(key, stored)
+        kubernetes: KubernetesVersion | None = None
         try:
             signing_key = await self._children.signing_key(owner)
             keys = ControlKeys(private=signing_key.private_pem, public=signing_key.public_pem)
             order, trouble = self._order(owner)
-            wanted = self._plan(key, stored.model, keys, order)
+            kubernetes = await self._kubernetes(stored.model)
+            wanted = self._plan(key, stored.model, keys, order, kubernetes)
             if wanted.problems:
                 return self._blocked(key, Trouble(*wanted.problems[0]))
             try:
@@ -121,20 +126,33 @@ class Reconciler:
                 # The replicas do not depend on the canary; where it is their own name that is taken,
                 # this fails again.
                 trouble = Trouble(DegradedReason.NAME_TAKEN, f"No canary: {error.message}")
-                wanted = self._plan(key, stored.model, keys, replace(order, canary=False))
+                wanted = self._plan(key, stored.model, keys, replace(order, canary=False), kubernetes)
                 await self._children.apply(owner, wanted.children)
             await self._children.prune(owner, wanted.children)
         except NameTaken as error:
             return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
         except Refused as error:
-            return self._blocked(key, Trouble(DegradedReason.APPLY_REFUSED, error.message), 60.0)
+            return self._blocked(key, _refusal(stored.model, kubernetes, error), 60.0)
         self._store.keys[key] = signing_key
         trouble = trouble or self._not_tuned(stored)
         return self._progress(key, stored.model, wanted, besides=trouble)
 
-    def _plan(self, key: Key, model: SpeculativeModel, keys: ControlKeys, order: LaunchOrder) -> Plan:
+    def _plan(
+        self,
+        key: Key,
+        model: SpeculativeModel,
+        keys: ControlKeys,
+        order: LaunchOrder,
+        kubernetes: KubernetesVersion | None = None,
+    ) -> Plan:
         serving = self._serving(key, model)
-        return plan(model, settings=self._settings, keys=keys, order=order, serving=serving)
+        return plan(
+            model, settings=self._settings, keys=keys, order=order, serving=serving, kubernetes=kubernetes
+        )
+
+    async def _kubernetes(self, model: SpeculativeModel) -> KubernetesVersion | None:
+        """Asked for the models that depend on it: a control plane is upgraded under a running operator."""
+        return await self._cluster.version() if images(model.spec) else None
 
     def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
         try:
@@ -198,6 +216,13 @@ class Reconciler:
         cache = self._store.children[DEPLOYMENTS]
         stored = (cache.get(Key(key.namespace, name)) for name in names)
         return tuple(Deployment.model_validate(entry.raw) for entry in stored if entry is not None)
+
+
+def _refusal(model: SpeculativeModel, kubernetes: KubernetesVersion | None, error: Refused) -> Trouble:
+    off = turned_off(model.spec, kubernetes, error.message)
+    if off is not None:
+        return Trouble(DegradedReason.CLUSTER_TOO_OLD, off)
+    return Trouble(DegradedReason.APPLY_REFUSED, error.message)
 
 
 def _owner(key: Key, stored: StoredModel) -> Owner:
