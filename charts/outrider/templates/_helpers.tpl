@@ -53,6 +53,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
+# To delete: a download of weights, when they are there.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, create, patch, delete]
+# Only by name, and never deleted by the operator: a claim goes with its model.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, create, patch]
 # Never deleted by the operator: they go with their model, by garbage collection.
 - apiGroups: [""]
   resources: [services, configmaps, serviceaccounts]

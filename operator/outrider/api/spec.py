@@ -16,6 +16,7 @@ from outrider.api.methods import Method
 from outrider.api.quantity import MOST_PODS, Duration, IntOrPercent, Quantity, Uri, Version
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Speculation, TuningMode
+from outrider.api.weights import Cache
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
@@ -137,17 +138,6 @@ class Rollout(ApiModel):
     )
     def _a_rollout_can_move(self) -> bool:
         return not (self.max_surge in (0, "0%") and self.max_unavailable in (0, "0%"))
-
-
-class Cache(ApiModel):
-    """A volume that keeps downloaded weights. Not available yet: leave `cache` out."""
-
-    claim: Name | None = None
-    """An existing PersistentVolumeClaim."""
-    size: Quantity | None = None
-    """Size of a claim that is made for this model."""
-    storage_class: Name | None = None
-    """Storage class of that claim."""
 
 
 class TemplateMetadata(ApiModel):
@@ -273,13 +263,20 @@ class Spec(ApiModel):
     rollout: Annotated[Rollout, _stored_default(Rollout)] = Field(default_factory=Rollout)
     """How pods are replaced."""
     cache: Cache | None = None
-    """A volume that keeps downloaded weights. Not available yet."""
+    """A volume that keeps downloaded weights. Default: each pod downloads hf:// weights for itself."""
     pod_template: PodTemplate | None = None
     """An overlay on the pod."""
 
-    @rule("!has(self.cache)", "spec.cache is not available yet; leave it out", field=".cache")
-    def _has_no_cache(self) -> bool:
-        return self.cache is None
+    @rule(
+        "!has(self.cache) || self.model.uri.startsWith('hf://') || "
+        "(has(self.speculation.drafter) && self.speculation.drafter.uri.startsWith('hf://'))",
+        "spec.cache keeps what is downloaded from hf://, and neither model nor drafter is; leave it out",
+        field=".cache",
+    )
+    def _cache_is_used(self) -> bool:
+        drafter = self.speculation.drafter
+        uris = (self.model.uri, drafter.uri if drafter else "")
+        return self.cache is None or any(uri.startswith("hf://") for uri in uris)
 
     @rule(
         "!has(self.model.secretRef) || self.model.uri.startsWith('hf://') || "

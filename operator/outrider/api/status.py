@@ -9,6 +9,7 @@ from pydantic import Field, PlainSerializer, WithJsonSchema
 
 from outrider.api.conditions import Condition, StatusModel, Timestamp, room_for
 from outrider.api.schedule import MAX_ROWS
+from outrider.api.weights import WeightsStatus
 
 
 def _decimal(digits: int) -> tuple[PlainSerializer, WithJsonSchema]:
@@ -157,6 +158,8 @@ class Status(StatusModel):
         ),
     ] = Field(default_factory=list)
     """Statements about the model."""
+    weights: WeightsStatus | None = None
+    """The weights of `spec.cache`: how far the download is, and what it brought."""
     speculation: SpeculationStatus | None = None
     """Speculation as the engines report it."""
     decisions: Annotated[

@@ -39,6 +39,8 @@ SERVICES = Resource("", "v1", "Service", "services")
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 SECRETS = Resource("", "v1", "Secret", "secrets")
+JOBS = Resource("batch", "v1", "Job", "jobs")
+CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews")
@@ -48,12 +50,12 @@ OWN_ACCESS_REVIEWS = Resource(
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
 NODES = Resource("", "v1", "Node", "nodes")
 
-WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)
+WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, JOBS)
 """Kinds of children that are watched by label. Secrets are not: that needs the right to list them."""
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (MODELS, PODS, SECRETS, EVENTS, *WATCHED_CHILDREN)
+    for resource in (MODELS, PODS, SECRETS, CLAIMS, EVENTS, *WATCHED_CHILDREN)
 }
 
 

@@ -11,7 +11,7 @@ from outrider.cluster.errors import Conflict
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
 from outrider.cluster.prune import unwanted
-from outrider.cluster.resources import DEPLOYMENTS, SECRETS, JsonObject, resource_of
+from outrider.cluster.resources import DEPLOYMENTS, JOBS, SECRETS, JsonObject, Resource, resource_of
 from outrider.controller.store import Key, Store, StoredChild
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import PRIVATE_KEY, control_secret
@@ -47,15 +47,24 @@ class Children:
         for manifest, stored in zip(wanted, live, strict=True):
             await self._apply_one(stamped(manifest), stored)
 
-    async def prune(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
-        """Delete the model's own Deployments that the plan does not name any more.
+    async def prune(
+        self, owner: Owner, wanted: Sequence[JsonObject], *, kinds: Sequence[Resource] = (DEPLOYMENTS, JOBS)
+    ) -> None:
+        """Delete the model's own Deployments and Jobs that the plan does not name any more.
 
         The other children are the same for every spec, and the operator has no right to delete them.
         """
-        stored = self._store.children[DEPLOYMENTS].of_model(Key(owner.namespace, owner.name))
-        for child in unwanted([entry.child for entry in stored], wanted, owner):
-            metadata = child.metadata
-            await self._cluster.delete(DEPLOYMENTS, owner.namespace, metadata.name, uid=metadata.uid)
+        for kind in kinds:
+            stored = self._store.children[kind].of_model(Key(owner.namespace, owner.name))
+            for child in unwanted([entry.child for entry in stored], wanted, owner):
+                metadata = child.metadata
+                await self._cluster.delete(kind, owner.namespace, metadata.name, uid=metadata.uid)
+
+    async def forget_done_job(self, model: Key, name: str) -> None:
+        """Delete a Job that ended and whose pod is gone with its result; the next pass makes another."""
+        stored = self._store.children[JOBS].get(Key(model.namespace, name))
+        if stored is not None and (stored.raw.get("status") or {}).get("succeeded"):
+            await self._cluster.delete(JOBS, model.namespace, name, uid=stored.metadata.uid)
 
     async def _live(self, owner: Owner, manifest: JsonObject) -> StoredChild | None:
         resource, name = resource_of(manifest), str(manifest["metadata"]["name"])

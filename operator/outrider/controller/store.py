@@ -17,7 +17,7 @@ from outrider.api.text import shortened
 from outrider.cluster.objects import Child, Metadata, Pod
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.engine.signing import SigningKey
-from outrider.plan.names import MODEL_LABEL
+from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,8 @@ def model_of(metadata: Metadata) -> Key:
     controller = next((ref for ref in metadata.owner_references if ref.controller), None)
     if controller is not None and controller.kind == MODELS.kind:
         return Key(metadata.namespace, controller.name)
-    return Key(metadata.namespace, metadata.labels.get(MODEL_LABEL, metadata.name))
+    labels = metadata.labels
+    return Key(metadata.namespace, labels.get(MODEL_LABEL) or labels.get(WEIGHTS_LABEL) or metadata.name)
 
 
 class Cache(Generic[EntryT]):
@@ -252,7 +253,14 @@ class Store:
         return self.pods if resource == PODS else self.children[resource]
 
     def pods_of(self, model: Key) -> tuple[Pod, ...]:
-        """All pods of a model, by name."""
+        """All engine pods of a model, by name."""
+        return tuple(pod for pod in self._pods(model) if WEIGHTS_LABEL not in pod.metadata.labels)
+
+    def downloads_of(self, model: Key) -> tuple[Pod, ...]:
+        """All pods that download weights of a model, by name."""
+        return tuple(pod for pod in self._pods(model) if WEIGHTS_LABEL in pod.metadata.labels)
+
+    def _pods(self, model: Key) -> tuple[Pod, ...]:
         return tuple(stored.pod for stored in self.pods.of_model(model))
 
 

@@ -33,29 +33,29 @@ Manifest = dict[str, object]
 
 def service_account(model: SpeculativeModel) -> Manifest:
     """The pods' identity; it has no rights and no mounted token."""
-    head = _head(model, "v1", "ServiceAccount", model.metadata.name)
-    return {**head, "automountServiceAccountToken": False}
+    own = head(model, "v1", "ServiceAccount", model.metadata.name)
+    return {**own, "automountServiceAccountToken": False}
 
 
 def config_map(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
     """What engines read: the static table when they start, the public key at each request."""
-    head = _head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
+    own = head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
     table = json.dumps(model.spec.static_schedule().to_wire(), separators=(",", ":"))
-    return {**head, "data": {SCHEDULE_FILE: table, PUBLIC_KEY_FILE: keys.public}}
+    return {**own, "data": {SCHEDULE_FILE: table, PUBLIC_KEY_FILE: keys.public}}
 
 
 def secret(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
     """The private key with which requests to the engines' control API are signed."""
-    head = _head(model, "v1", "Secret", control_secret(model.metadata.name))
+    own = head(model, "v1", "Secret", control_secret(model.metadata.name))
     private = base64.b64encode(keys.private.encode()).decode()
-    return {**head, "type": "Opaque", "data": {PRIVATE_KEY: private}}
+    return {**own, "type": "Opaque", "data": {PRIVATE_KEY: private}}
 
 
 def service(model: SpeculativeModel) -> Manifest:
     """Where clients send requests."""
-    head = _head(model, "v1", "Service", model.metadata.name)
+    own = head(model, "v1", "Service", model.metadata.name)
     port = {"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
-    return {**head, "spec": {"selector": selector(model.metadata.name), "ports": [port]}}
+    return {**own, "spec": {"selector": selector(model.metadata.name), "ports": [port]}}
 
 
 def deployment(model: SpeculativeModel, *, template: Json, revision: str, replicas: int) -> Manifest:
@@ -86,9 +86,9 @@ def _deployment(
     replicas: int,
 ) -> Manifest:
     rollout = model.spec.rollout
-    head = _head(model, "apps/v1", "Deployment", name)
+    own = head(model, "apps/v1", "Deployment", name)
     return {
-        **head,
+        **own,
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": match_labels},
@@ -123,7 +123,8 @@ def owner_reference(name: str, uid: str) -> Json:
     }
 
 
-def _head(model: SpeculativeModel, api_version: str, kind: str, name: str) -> Manifest:
+def head(model: SpeculativeModel, api_version: str, kind: str, name: str) -> Manifest:
+    """A child without what it is for: its kind, name, labels and owner."""
     return {
         "apiVersion": api_version,
         "kind": kind,

@@ -23,6 +23,12 @@ PRIVATE_KEY = "private-key"
 HOME = "/home/outrider"
 
 
+WEIGHTS_LABEL = f"{GROUP}/weights-of"
+"""On the pods of downloads, in place of `MODEL_LABEL`, by which the Service finds engines."""
+PROGRESS_PORT = 8090
+"""Where a download says how far it is."""
+
+
 def labels(model: str) -> dict[str, str]:
     """Labels of every child of ``model`` and of its pods."""
     return {
@@ -46,6 +52,26 @@ def schedule_config_map(model: str) -> str:
 def canary_deployment(model: str) -> str:
     """Name of the Deployment with the replica that runs without speculation."""
     return f"{model}-canary"
+
+
+def weights_claim(model: str) -> str:
+    """Name of the claim that is made for a model's weights."""
+    return f"{model}-weights"
+
+
+def download_job(model: str, digest: str) -> str:
+    """Name of the Job that downloads weights. digest: at most seven characters, of what it does."""
+    return f"{model}-dl-{digest}"
+
+
+def download_labels(model: str) -> dict[str, str]:
+    """Labels of the pods of downloads."""
+    return {
+        WEIGHTS_LABEL: model,
+        "app.kubernetes.io/name": "outrider-weights",
+        "app.kubernetes.io/instance": model,
+        "app.kubernetes.io/managed-by": "outrider",
+    }
 
 
 def control_secret(model: str) -> str:

@@ -19,6 +19,10 @@ from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
 from outrider.plan.runtimes import runtime_of
 from outrider.plan.settings import PlanSettings
+from outrider.plan.weights.fit import mismatch
+from outrider.plan.weights.job import claim as download_claim
+from outrider.plan.weights.job import job as download_job
+from outrider.plan.weights.needs import Needs, brought, from_the_volume, needs_of
 
 Problem = tuple[DegradedReason, str]
 
@@ -39,6 +43,8 @@ class Plan:
     """Why the spec cannot be carried out."""
     canary_revision: str | None = None
     """The same of the canary; None without one."""
+    download: Needs | None = None
+    """Weights that are to be brought first, by a Job among the children; Deployments stay as they are."""
 
     @property
     def revisions(self) -> frozenset[str]:
@@ -70,6 +76,10 @@ def plan(
     problems = _problems(model, image=image, kubernetes=kubernetes)
     if problems or image is None:
         return Plan((), "", problems)
+    needs = needs_of(model)
+    if needs is not None and not brought(needs, model.status.weights):
+        return _download(model, needs, settings=settings, keys=keys, image=image)
+    model = _with_weights(model)
     order = LaunchLimits.of(model.spec).effective(order)
     stage = canary_stage(model.spec, order, serving)
     try:
@@ -82,11 +92,7 @@ def plan(
     own_revision = _hash(template)
     replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
     manifests = (
-        children.service_account(model),
-        # The Secret first: a public key whose private one was not stored would serve nobody.
-        children.secret(model, keys=keys),
-        children.config_map(model, keys=keys),
-        children.service(model),
+        *_beside_pods(model, keys),
         children.deployment(model, template=template, revision=own_revision, replicas=replicas),
     )
     if canary is None:
@@ -102,12 +108,55 @@ def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: P
     A pod that has it belongs to the present spec, whatever the tuner orders today.
     """
     image = _image(model, settings)
-    if image is None:
+    needs = needs_of(model)
+    if image is None or (needs is not None and not brought(needs, model.status.weights)):
         return None
+    model = _with_weights(model)
     try:
         return _hash(_template(model, launch, role, image=image, settings=settings))
     except ValueError:
         return None
+
+
+def _download(
+    model: SpeculativeModel, needs: Needs, *, settings: PlanSettings, keys: ControlKeys, image: str
+) -> Plan:
+    """What there is before the engines of this spec can start."""
+    spec = from_the_volume(model.spec, needs, None)
+    mounted = model.model_copy(update={"spec": spec})
+    runtime = runtime_of(spec)
+    launch = engine_launch(spec, Launch(), Role.REPLICA)
+    if launch.stock:
+        # Any image of the engine will do for its pods, and only the operator's own has the program.
+        image = runtime.image(spec.engine.version, settings.engine_images) or image
+    try:
+        template = pod_template(mounted, launch, image=image, settings=settings)
+        variables = runtime.container(launch, served_name=model.metadata.name).environment.keys()
+    except ValueError as error:
+        return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
+    job = download_job(model, needs, template=template, image=image, variables=variables)
+    return Plan((*_beside_pods(model, keys), job), "", download=needs)
+
+
+def _beside_pods(model: SpeculativeModel, keys: ControlKeys) -> tuple[Manifest, ...]:
+    claim = download_claim(model)
+    return (
+        children.service_account(model),
+        # The Secret first: a public key whose private one was not stored would serve nobody.
+        children.secret(model, keys=keys),
+        children.config_map(model, keys=keys),
+        children.service(model),
+        *(() if claim is None else (claim,)),
+    )
+
+
+def _with_weights(model: SpeculativeModel) -> SpeculativeModel:
+    """With downloaded weights in their claim; those of other places stay where they are."""
+    needs = needs_of(model)
+    if needs is None:
+        return model
+    spec = from_the_volume(model.spec, needs, model.status.weights)
+    return model.model_copy(update={"spec": spec})
 
 
 def _image(model: SpeculativeModel, settings: PlanSettings) -> str | None:
@@ -129,6 +178,11 @@ def _problems(
     reason = runtime_of(model.spec).unsupported_reason(model.spec)
     if reason is not None:
         problems.append((DegradedReason.UNSUPPORTED, reason))
+    needs, weights = needs_of(model), model.status.weights
+    if needs is not None and weights is not None and brought(needs, weights):
+        unfit = mismatch(model.spec.speculation, weights)
+        if unfit is not None:
+            problems.append((DegradedReason.DRAFTER_MISMATCH, unfit))
     old = too_old(model.spec, kubernetes)
     if old is not None:
         problems.append((DegradedReason.CLUSTER_TOO_OLD, old))

@@ -149,7 +149,12 @@ SAID = {
         {"a b": 8},
         "spec.engine.args: 'a b' is no flag: letters, digits, '-', '_' and '.', such as max-num-seqs",
     ),
-    "a rule of the whole": (("spec", "cache"), {}, "spec.cache is not available yet; leave it out"),
+    "a rule of a part": (
+        ("spec", "cache"),
+        {},
+        "spec.cache: give claim, for a PersistentVolumeClaim that exists, or size, for one that is made; one "
+        "of the two",
+    ),
 }
 
 

@@ -24,7 +24,7 @@ FIELDS_OF_THE_DESIGN = {
     "resources": {"limits", "requests"},
     "replicas": set(),
     "rollout": {"maxSurge", "maxUnavailable", "progressDeadline"},
-    "cache": {"claim", "size", "storageClass"},
+    "cache": {"claim", "size", "storageClass", "accessMode"},
     "podTemplate": {"metadata", "spec"},
 }
 TUNING_FIELDS = {

@@ -174,7 +174,10 @@ def test_may_do_what_the_operator_does_and_nothing_else() -> None:
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch"}),
         ("", "configmaps"): frozenset({"get", "list", "watch", "create", "patch"}),
         ("", "serviceaccounts"): frozenset({"get", "list", "watch", "create", "patch"}),
+        # A download of weights is deleted when they are there.
+        ("batch", "jobs"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         # By name only: what is of no concern is not read.
+        ("", "persistentvolumeclaims"): frozenset({"get", "create", "patch"}),
         ("", "secrets"): frozenset({"get", "create", "patch"}),
         ("", "pods"): frozenset({"list", "watch"}),
         ("events.k8s.io", "events"): frozenset({"create"}),

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from outrider.cluster.installation import Claim
-from outrider.cluster.resources import DEPLOYMENTS, LEASES, MODELS, PODS
+from outrider.cluster.resources import DEPLOYMENTS, JOBS, LEASES, MODELS, PODS, Resource
 from outrider.controller import leader, neighbours, process, work_queue
 from outrider.controller.settings import Settings
 from outrider.controller.watch import ClusterWatch
@@ -62,6 +62,7 @@ WITHOUT: dict[Right, str] = {
         for group, resource in (
             ("outrider.dev", "speculativemodels"),
             ("apps", "deployments"),
+            ("batch", "jobs"),
             ("", "services"),
             ("", "configmaps"),
             ("", "serviceaccounts"),
@@ -76,6 +77,8 @@ WITHOUT: dict[Right, str] = {
             *all_of("", "configmaps", "get", "create", "patch"),
             *all_of("", "serviceaccounts", "get", "create", "patch"),
             *all_of("", "secrets", "get", "create", "patch"),
+            *all_of("batch", "jobs", "get", "create", "patch", "delete"),
+            *all_of("", "persistentvolumeclaims", "get", "create", "patch"),
         ),
         "Degraded",
     ),
@@ -96,6 +99,7 @@ ELSEWHERE = {
         for group, resource in (
             ("outrider.dev", "speculativemodels"),
             ("apps", "deployments"),
+            ("batch", "jobs"),
             ("", "services"),
             ("", "configmaps"),
             ("", "serviceaccounts"),
@@ -138,19 +142,19 @@ async def _forever(*_: object, **__: object) -> None:
     await asyncio.Event().wait()
 
 
-def a_canary_of_yesterday() -> dict[str, Any]:
-    """A Deployment of the model that its plan names no more."""
-    owner = {"apiVersion": "outrider.dev/v1alpha1", "kind": "SpeculativeModel", "name": "m", "uid": "uid-m"}
+def of_yesterday(resource: Resource, name: str, *, model: str) -> dict[str, Any]:
+    """A child of a model that its plan names no more."""
+    kind = {"apiVersion": MODELS.api_version, "kind": MODELS.kind}
     return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
         "metadata": {
-            "name": "m-canary",
+            "name": name,
             "namespace": "default",
-            "uid": "uid-of-the-canary",
+            "uid": f"uid-of-{name}",
             "resourceVersion": "1",
-            "labels": labels("m"),
-            "ownerReferences": [{**owner, "controller": True}],
+            "labels": labels(model),
+            "ownerReferences": [{**kind, "name": model, "uid": f"uid-{model}", "controller": True}],
         },
         "spec": {},
     }
@@ -163,7 +167,9 @@ async def an_operator(right: Right | None) -> AsyncIterator[ClusterServer]:
         was_ready = {"conditions": [a_condition("Ready", reason="Serving")]}
         server.add(MODELS, a_raw_model(status=was_ready))
         server.add(PODS, a_raw_pod())
-        server.add(DEPLOYMENTS, a_canary_of_yesterday())
+        server.add(DEPLOYMENTS, of_yesterday(DEPLOYMENTS, "m-canary", model="m"))
+        server.add(MODELS, a_raw_model("w", uid="uid-w", model={"uri": "hf://a/b"}, cache={"size": "1Gi"}))
+        server.add(JOBS, of_yesterday(JOBS, "w-dl-0", model="w"))
         other = Claim(frozenset({"elsewhere"}), "outrider")
         server.add(LEASES, a_raw_lease("b", annotations=other.annotations()))
         if right is not None:
@@ -179,8 +185,8 @@ async def an_operator(right: Right | None) -> AsyncIterator[ClusterServer]:
 
 
 def said(server: ClusterServer, log: pytest.LogCaptureFixture) -> list[str]:
-    """Lines of the log, and conditions of the model."""
-    conditions = server.conditions("m").items()
+    """Lines of the log, and conditions of the models."""
+    conditions = [item for model in ("m", "w") for item in server.conditions(model).items()]
     return [*log.messages, *(f"{kind}: {condition['message']}" for kind, condition in conditions)]
 
 

@@ -227,3 +227,11 @@ def test_a_blocked_model_says_why_in_every_condition() -> None:
         "Degraded=True",
     }
     assert all("Service m exists" in statement.message for statement in statements)
+
+
+def test_a_runtime_that_cannot_mount_images_is_told_of_in_place_of_its_own_words() -> None:
+    words = 'failed to generate container spec: failed to mkdir "": mkdir : no such file or directory'
+    trouble = find_trouble(a_workload(a_pod(waiting=("CreateContainerError", words))), NOW)
+    assert trouble is not None
+    assert trouble.reason is DegradedReason.CLUSTER_TOO_OLD
+    assert "containerd 2.1" in trouble.message

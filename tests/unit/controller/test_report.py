@@ -39,6 +39,7 @@ def a_report(statements: tuple[Statement, ...] = SERVING) -> Report:
         updated_replicas=1,
         selector="outrider.dev/model=m",
         url="http://m.default.svc",
+        weights=None,
         look_again_seconds=None,
     )
 

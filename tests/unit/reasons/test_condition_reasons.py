@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -51,6 +52,7 @@ from outrider.telemetry.windows import build_window
 from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.factories import NOW, a_launch_order, a_pod, a_raw_model, a_workload
+from tests.unit.controller.test_downloads import TARGET, begun
 from tests.unit.controller.test_readiness import NO_ACCOUNT, NO_KEY, NOT_FOUND, stuck_setup, unscheduled
 from tests.unit.controller.test_reconciler import Place
 from tests.unit.reasons.tuner_scenes import MODEL, a_launch, an_outcome, reasons, told
@@ -94,6 +96,20 @@ async def refused() -> Found:
 async def without_image_volumes() -> Found:
     place = Place(a_raw_model(model={"uri": "oci://ghcr.io/a/b:1"}))
     place.cluster.kubernetes = (1, 30)
+    return await after(place)
+
+
+async def downloading(reason: DegradedReason | None = None) -> Found:
+    place = await begun()
+    words = json.dumps({"reason": reason, "message": "why"})
+    await place.downloads(**({} if reason is None else {"ended": (1, words), "restarts": 1}))
+    return stored(place)
+
+
+async def unfit_drafter() -> Found:
+    speculation = {"method": "eagle3", "numSpeculativeTokens": 3, "drafter": {"uri": "hf://org/drafter"}}
+    place = await begun(speculation=speculation)
+    await place.downloads(done={"model": TARGET, "drafter": {**TARGET, "hiddenSize": 1}})
     return await after(place)
 
 
@@ -141,6 +157,13 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.INVALID_SPEC, lambda: after(Place(a_raw_model(replicas="three")))),
     (DegradedReason.UNSUPPORTED, lambda: after(Place(a_raw_model(engine={"version": "0.31.0"})))),
     (DegradedReason.CLUSTER_TOO_OLD, without_image_volumes),
+    (ProgressingReason.DOWNLOADING, downloading),
+    (DegradedReason.WEIGHTS_NOT_FOUND, lambda: downloading(DegradedReason.WEIGHTS_NOT_FOUND)),
+    (DegradedReason.WEIGHTS_REFUSED, lambda: downloading(DegradedReason.WEIGHTS_REFUSED)),
+    (DegradedReason.VOLUME_FULL, lambda: downloading(DegradedReason.VOLUME_FULL)),
+    (DegradedReason.CHECKSUM_MISMATCH, lambda: downloading(DegradedReason.CHECKSUM_MISMATCH)),
+    (DegradedReason.DOWNLOAD_FAILED, lambda: downloading(DegradedReason.DOWNLOAD_FAILED)),
+    (DegradedReason.DRAFTER_MISMATCH, unfit_drafter),
     (DegradedReason.NAME_TAKEN, taken),
     (DegradedReason.APPLY_REFUSED, refused),
     (DegradedReason.RECONCILE_FAILED, failing_thrice),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,6 +24,8 @@ USAGE_ERROR = 2
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATE_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _LONGEST_DETAIL = 400
+_NOWHERE = 'failed to mkdir ""'
+"""containerd 1.6, seen; the API server and the kubelet take image volumes for granted from 1.35."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,16 @@ def judge(
     trouble = above or find_trouble(workload, now) or besides
     degraded = () if trouble is None else (_degraded(trouble),)
     return (_ready(workload), _progressing(workload), *degraded)
+
+
+def downloading(workload: Workload, progress: str, trouble: Trouble | None) -> tuple[Statement, ...]:
+    """The conditions of a model whose weights are on their way; its older pods, if any, still serve."""
+    degraded = () if trouble is None else (_degraded(trouble),)
+    return (
+        _ready(workload),
+        Statement(ConditionStatus.TRUE, ProgressingReason.DOWNLOADING, progress),
+        *degraded,
+    )
 
 
 def blocked(trouble: Trouble) -> tuple[Statement, ...]:
@@ -195,6 +207,13 @@ def _image_pull_failed(pod: Pod, _: datetime) -> str | None:
     return _waits_for(pod, _PULL_FAILURES)
 
 
+def _runtime_too_old(pod: Pod, now: datetime) -> str | None:
+    """Of a runtime that does not know image volumes, which takes them for a mount from nowhere."""
+    if _NOWHERE not in (_container_not_created(pod, now) or ""):
+        return None
+    return "the node's container runtime cannot mount images; oci:// needs containerd 2.1 or CRI-O 1.33"
+
+
 def _container_not_created(pod: Pod, _: datetime) -> str | None:
     return _waits_for(pod, _CREATE_FAILURES)
 
@@ -265,12 +284,27 @@ def _in_a_pod(reason: DegradedReason, look: Callable[[Pod, datetime], str | None
     return check
 
 
+_BEFORE_IT_RUNS: Mapping[DegradedReason, Callable[[Pod, datetime], str | None]] = {
+    DegradedReason.CLUSTER_TOO_OLD: _runtime_too_old,
+    DegradedReason.IMAGE_PULL_FAILED: _image_pull_failed,
+    DegradedReason.CONTAINER_NOT_CREATED: _container_not_created,
+    DegradedReason.UNSCHEDULABLE: _unschedulable,
+    DegradedReason.VOLUME_NOT_READY: _volume_not_ready,
+}
+
+
+def pod_trouble(pod: Pod, now: datetime) -> Trouble | None:
+    """What keeps a pod from running, whatever it is for."""
+    for reason, look in _BEFORE_IT_RUNS.items():
+        message = look(pod, now)
+        if message is not None:
+            return Trouble(reason, shortened(f"pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
+    return None
+
+
 _CHECKS: Sequence[_Check] = (
     _in_a_pod(DegradedReason.MODEL_NOT_FOUND, _model_not_found),
-    _in_a_pod(DegradedReason.IMAGE_PULL_FAILED, _image_pull_failed),
-    _in_a_pod(DegradedReason.CONTAINER_NOT_CREATED, _container_not_created),
-    _in_a_pod(DegradedReason.UNSCHEDULABLE, _unschedulable),
-    _in_a_pod(DegradedReason.VOLUME_NOT_READY, _volume_not_ready),
+    *(_in_a_pod(reason, look) for reason, look in _BEFORE_IT_RUNS.items()),
     _in_a_pod(DegradedReason.ENGINE_CRASHING, _engine_crashing),
     _pods_not_created,
     _not_within_the_deadline,

@@ -9,31 +9,38 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import httpx
+
 from outrider.api.conditions import Statement
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
+from outrider.api.weights import WeightsStatus
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
 from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.ownership import Owner
-from outrider.cluster.resources import DEPLOYMENTS
+from outrider.cluster.resources import DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
-from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, judge
+from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of
+from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, downloading, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.watch import Answers
-from outrider.plan import ControlKeys, Plan, PlanSettings, Role, Serving, plan, revision
+from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.artifacts import images
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
+from outrider.plan.weights.needs import Needs, needs_of
+from outrider.transport import pod_http
 
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = 30.0
+_DOWNLOAD_LOOK_SECONDS = 5.0
 _TOLD_FROM = 3
 """A failure that passes is not worth a condition."""
 _FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
@@ -48,6 +55,7 @@ class Reconciler:
     contest: what to say in the status of a namespace's models about other operators.
     now: wall clock, for conditions.
     overtaken: see `Answers`.
+    http: asks downloads how far they are; by default `pod_http`.
     """
 
     def __init__(
@@ -59,6 +67,7 @@ class Reconciler:
         contest: Callable[[str], tuple[Statement, ...]] = lambda _: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         overtaken: Callable[[Key], None] = lambda _: None,
+        http: httpx.AsyncClient | None = None,
     ) -> None:
         self._cluster = cluster
         self._store = store
@@ -67,6 +76,7 @@ class Reconciler:
         self._now = now
         self._children = Children(cluster, store)
         self._fleet = StoreFleet(store)
+        self._http = http or pod_http()
         self._failures: Counter[Key] = Counter()
         self._reporter = StatusReporter(cluster, Answers(store, overtaken), EventWriter(cluster))
 
@@ -128,7 +138,11 @@ class Reconciler:
                 trouble = Trouble(DegradedReason.NAME_TAKEN, f"No canary: {error.message}")
                 wanted = self._plan(key, stored.model, keys, replace(order, canary=False), kubernetes)
                 await self._children.apply(owner, wanted.children)
-            await self._children.prune(owner, wanted.children)
+            kinds = (DEPLOYMENTS, JOBS) if wanted.download is None else (JOBS,)
+            await self._children.prune(owner, wanted.children, kinds=kinds)
+            if wanted.download is not None:
+                self._store.keys[key] = signing_key
+                return await self._downloading(key, stored.model, wanted, wanted.download)
         except NameTaken as error:
             return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
         except Refused as error:
@@ -194,9 +208,34 @@ class Reconciler:
             of_spec=_of_spec(model, _staying(pods), self._settings),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
+        weights = model.status.weights if needs_of(model) is not None else None
         waiting = workload.current_ready < workload.wanted or besides is not None
         wanted_pods = model.spec.replicas
-        return _report(key, workload, statements, wanted_pods, _LOOK_AGAIN_SECONDS if waiting else None)
+        look_again = _LOOK_AGAIN_SECONDS if waiting else None
+        return _report(key, workload, statements, wanted_pods, look_again, weights)
+
+    async def _downloading(self, key: Key, model: SpeculativeModel, wanted: Plan, needs: Needs) -> Report:
+        """Engines of this spec start with the pass after the one that finds the weights."""
+        job = wanted.child("Job")
+        assert job is not None
+        name = _name_of(job)
+        pods = _of_job(_staying(self._store.downloads_of(key)), name)
+        weights = finished(needs, pods)
+        if weights is None and not pods:
+            await self._children.forget_done_job(key, name)
+        trouble = None if weights is not None else trouble_of(pods, self._now())
+        progress = "all weights are there" if weights is not None else await progress_of(pods, self._http)
+        workload = Workload(
+            wanted=model.spec.replicas,
+            deployments=(),
+            pods=self._store.pods_of(key),
+            current=(),
+            of_spec=(),
+        )
+        told = weights or WeightsStatus(wanted=needs.digest, progress=progress)
+        statements = downloading(workload, progress, trouble)
+        seconds = _DOWNLOAD_LOOK_SECONDS if weights is None else 0.0
+        return _report(key, workload, statements, model.spec.replicas, seconds, told)
 
     def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
         ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
@@ -209,7 +248,8 @@ class Reconciler:
         workload = Workload(wanted=0, deployments=(), pods=self._store.pods_of(key), current=(), of_spec=())
         stored = self._store.models.get(key)
         wanted = stored.model.spec.replicas if stored is not None and stored.model is not None else None
-        return _report(key, workload, blocked(trouble), wanted, look_again_seconds)
+        weights = stored.status.weights if stored is not None else None
+        return _report(key, workload, blocked(trouble), wanted, look_again_seconds, weights)
 
     def _deployments(self, key: Key, wanted: Plan) -> tuple[Deployment, ...]:
         names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
@@ -227,6 +267,20 @@ def _refusal(model: SpeculativeModel, kubernetes: KubernetesVersion | None, erro
 
 def _owner(key: Key, stored: StoredModel) -> Owner:
     return Owner(key.namespace, key.name, stored.metadata.uid)
+
+
+def _name_of(manifest: Manifest) -> str:
+    metadata = manifest["metadata"]
+    assert isinstance(metadata, dict)
+    return str(metadata["name"])
+
+
+def _of_job(pods: Sequence[Pod], name: str) -> tuple[Pod, ...]:
+    return tuple(
+        pod
+        for pod in pods
+        if any(ref.kind == JOBS.kind and ref.name == name for ref in pod.metadata.owner_references)
+    )
 
 
 def _revision(pod: Pod) -> str | None:
@@ -263,6 +317,7 @@ def _report(
     statements: tuple[Statement, ...],
     wanted: int | None,
     look_again_seconds: float | None,
+    weights: WeightsStatus | None,
 ) -> Report:
     return Report(
         statements=statements,
@@ -272,5 +327,6 @@ def _report(
         updated_replicas=len(workload.current),
         selector=f"{MODEL_LABEL}={key.name}",
         url=f"http://{key.name}.{key.namespace}.svc",
+        weights=weights,
         look_again_seconds=look_again_seconds,
     )

@@ -10,6 +10,7 @@ from typing import Any
 from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
 from outrider.api.reasons import ConditionType, EventReason, ReadyReason
 from outrider.api.status import Status
+from outrider.api.weights import WeightsStatus
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import MANAGER, Owner
@@ -34,6 +35,7 @@ _OWN_FIELDS = (
     "updatedReplicas",
     "selector",
     "url",
+    "weights",
 )
 _WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
 
@@ -49,6 +51,7 @@ class Report:
     updated_replicas: int
     selector: str
     url: str
+    weights: WeightsStatus | None
     look_again_seconds: float | None
 
 
@@ -92,6 +95,7 @@ def status_part(report: Report, before: Status, *, generation: int, now: datetim
         updated_replicas=report.updated_replicas,
         selector=report.selector,
         url=report.url,
+        weights=report.weights,
         conditions=list(
             conditions_of(report.statements, before=before.conditions, generation=generation, now=now)
         ),

@@ -1,0 +1,91 @@
+"""``python -m outrider_weights``: what ``OUTRIDER_WEIGHTS`` asks for, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from outrider_weights import hub
+from outrider_weights.description import describe
+from outrider_weights.failure import DownloadError, Reason, explained
+from outrider_weights.progress import Progress, served
+from outrider_weights.wanted import Artifact, Wanted, read
+
+PORT_VARIABLE = "OUTRIDER_WEIGHTS_PORT"
+TERMINATION_LOG_VARIABLE = "OUTRIDER_TERMINATION_LOG"
+
+log = logging.getLogger("outrider_weights")
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Exit code: 0 when all weights are there, 1 to be started again."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    end = Path(environment.get(TERMINATION_LOG_VARIABLE, "/dev/termination-log"))
+    try:
+        told = bring(_asked(environment), port=int(environment.get(PORT_VARIABLE, "0")))
+    except DownloadError as error:
+        log.error("%s: %s", error.reason, error.message)
+        end.write_text(json.dumps({"reason": error.reason, "message": error.message}), encoding="utf-8")
+        return 1
+    end.write_text(json.dumps({"weights": told}), encoding="utf-8")
+    return 0
+
+
+def _asked(environment: Mapping[str, str]) -> Wanted:
+    try:
+        return read(environment)
+    except (KeyError, TypeError, ValueError) as error:
+        message = "image and operator are of different versions: use the image of this operator's release"
+        raise DownloadError(Reason.FAILED, message) from error
+
+
+def bring(wanted: Wanted, *, port: int) -> dict[str, dict[str, object]]:
+    """Resolve, download and check all artifacts, and describe each by its role.
+
+    Raises:
+        DownloadError: not all of it is there.
+    """
+    snapshots = [_resolved(artifact) for artifact in wanted.artifacts]
+    distinct = list({snapshot.path: snapshot for snapshot in snapshots}.values())
+    for snapshot in distinct:
+        hub.sweep(snapshot, wanted.folder, shared=wanted.shared)
+    hub.check_space(distinct, wanted.folder)
+    total = sum(snapshot.size for snapshot in distinct)
+
+    def look() -> Progress:
+        return Progress(sum(hub.on_disk(snapshot, wanted.folder) for snapshot in distinct), total)
+
+    with served(look, port):
+        for snapshot in distinct:
+            _fetch(snapshot, wanted.folder)
+    return {snapshot.artifact.role: _told(snapshot, wanted.folder) for snapshot in snapshots}
+
+
+def _resolved(artifact: Artifact) -> hub.Snapshot:
+    try:
+        return hub.resolve(artifact)
+    except Exception as error:  # whatever it is, its cause has to reach the status
+        raise explained(error, f"hf://{artifact.repository}") from error
+
+
+def _fetch(snapshot: hub.Snapshot, volume: Path) -> None:
+    name = f"hf://{snapshot.artifact.repository}"
+    log.info("%s at %s: %.1f GB", name, snapshot.commit, snapshot.size / 1e9)
+    try:
+        hub.download(snapshot, volume)
+        hub.verify(snapshot, volume)
+    except Exception as error:  # likewise
+        raise explained(error, name) from error
+
+
+def _told(snapshot: hub.Snapshot, volume: Path) -> dict[str, object]:
+    sizes = describe(volume / snapshot.path)
+    return {"path": snapshot.path, "revision": snapshot.commit, "bytes": snapshot.size, **sizes}
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

@@ -1,0 +1,86 @@
+"""The volume of a model's weights, and what is known of the weights on it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from outrider.api.base import ApiModel, rule
+from outrider.api.conditions import StatusModel, room_for
+from outrider.api.quantity import Quantity
+
+ClaimName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class AccessMode(StrEnum):
+    """Which nodes may mount a claim, in Kubernetes' words."""
+
+    READ_WRITE_ONCE = "ReadWriteOnce"
+    READ_WRITE_MANY = "ReadWriteMany"
+
+
+class Cache(ApiModel):
+    """A volume onto which one Job downloads the hf:// weights of model and drafter; all pods mount it."""
+
+    claim: ClaimName | None = None
+    """An existing PersistentVolumeClaim. Models may share it."""
+    size: Quantity | None = None
+    """Size of a claim that is made for this model, and goes with it."""
+    storage_class: ClaimName | None = None
+    """Storage class of that claim. Default: the cluster's."""
+    access_mode: AccessMode | None = None
+    """Which nodes may mount that claim. Default: ReadWriteOnce, with which all pods run on one node."""
+
+    @rule(
+        "has(self.claim) != has(self.size)",
+        "spec.cache: give claim, for a PersistentVolumeClaim that exists, or size, for one that is made; one "
+        "of the two",
+    )
+    def _one_claim(self) -> bool:
+        return (self.claim is None) != (self.size is None)
+
+    @rule(
+        "!has(self.claim) || !(has(self.storageClass) || has(self.accessMode))",
+        "spec.cache: storageClass and accessMode are of a claim that is made; leave them out beside claim",
+    )
+    def _an_existing_claim_is_as_it_is(self) -> bool:
+        return self.claim is None or (self.storage_class is None and self.access_mode is None)
+
+
+Word = Annotated[str, room_for(512), Field(max_length=512)]
+
+
+class ArtifactStatus(StatusModel):
+    """Weights that were downloaded."""
+
+    uri: Word
+    """Where they come from."""
+    revision: Word
+    """The commit that the wanted revision named when they were downloaded."""
+    path: Word
+    """Where they lie on the volume."""
+    size: Word
+    """How large they are, such as 16.1 GB."""
+    vocabulary_size: Annotated[int, Field(ge=1)] | None = None
+    """Of their config.json, as all that follows; absent where it is not told."""
+    hidden_size: Annotated[int, Field(ge=1)] | None = None
+    """Width of a layer."""
+    layers: Annotated[int, Field(ge=1)] | None = None
+    """Number of layers."""
+    target_hidden_size: Annotated[int, Field(ge=1)] | None = None
+    """Of a drafter that says for which width of its target it was made."""
+
+
+class WeightsStatus(StatusModel):
+    """The weights of `spec.cache`."""
+
+    wanted: Word
+    """Digest of what was asked for; what is told belongs to no other wish."""
+    progress: Word | None = None
+    """How far the download is, such as Downloading 12.3 of 16.1 GB; absent before and after it."""
+    model: ArtifactStatus | None = None
+    """The model's, once all is there."""
+    drafter: ArtifactStatus | None = None
+    """The drafter's, likewise."""

@@ -1,0 +1,130 @@
+"""How far the download of a model's weights is, and how it ended: from its pods to the status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from outrider.api.conditions import StatusModel
+from outrider.api.reasons import DegradedReason
+from outrider.api.weights import ArtifactStatus, WeightsStatus
+from outrider.cluster.objects import Pod, Terminated, launch_failure
+from outrider.controller.reconcile.readiness import Trouble, pod_trouble
+from outrider.plan.names import PROGRESS_PORT
+from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
+from outrider.transport import AnswerRefused, ask_pod
+
+_ANSWER_SECONDS = 2.0
+_MOST_BYTES = 4096
+_KILLS = 2
+"""Ends without a word after which somebody should look; one is a node that goes away."""
+
+_REASONS = frozenset(
+    {
+        DegradedReason.WEIGHTS_NOT_FOUND,
+        DegradedReason.WEIGHTS_REFUSED,
+        DegradedReason.VOLUME_FULL,
+        DegradedReason.CHECKSUM_MISMATCH,
+        DegradedReason.DOWNLOAD_FAILED,
+    }
+)
+
+
+class _Artifact(StatusModel):
+    path: str
+    revision: str
+    size_bytes: int = Field(alias="bytes", ge=0)
+    vocabulary_size: int | None = None
+    hidden_size: int | None = None
+    layers: int | None = None
+    target_hidden_size: int | None = None
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    weights: dict[str, _Artifact]
+
+
+class _Progress(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    done: int = Field(ge=0)
+    total: int = Field(ge=0)
+
+
+def finished(needs: Needs, pods: Sequence[Pod]) -> WeightsStatus | None:
+    """What a download that ended well brought; None where none did."""
+    ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses)
+    return next((read for end in ends if end is not None and (read := _result(needs, end))), None)
+
+
+def _result(needs: Needs, end: Terminated) -> WeightsStatus | None:
+    if end.exit_code != 0:
+        return None
+    try:
+        told = _Result.model_validate_json(end.message).weights
+    except ValidationError:
+        return None
+    uris = {artifact.role: artifact.uri for artifact in needs.artifacts}
+    if told.keys() != uris.keys():
+        return None
+    there = {role: _status(uris[role], artifact) for role, artifact in told.items()}
+    return WeightsStatus(wanted=needs.digest, model=there.get(MODEL), drafter=there.get(DRAFTER))
+
+
+def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
+    return ArtifactStatus(
+        uri=uri,
+        revision=artifact.revision,
+        path=artifact.path,
+        size=f"{artifact.size_bytes / 1e9:.1f} GB",
+        vocabulary_size=artifact.vocabulary_size,
+        hidden_size=artifact.hidden_size,
+        layers=artifact.layers,
+        target_hidden_size=artifact.target_hidden_size,
+    )
+
+
+def trouble_of(pods: Sequence[Pod], now: datetime) -> Trouble | None:
+    """Why a download does not get on, with what to do; None while it does."""
+    return next((trouble for pod in pods if (trouble := _ended_badly(pod) or pod_trouble(pod, now))), None)
+
+
+def _ended_badly(pod: Pod) -> Trouble | None:
+    for status in pod.status.container_statuses:
+        end = status.last_end
+        if end is None or end.exit_code == 0:
+            continue
+        failure = launch_failure(end)
+        if failure is not None and failure[0] in _REASONS:
+            return Trouble(DegradedReason(failure[0]), failure[1])
+        if status.restart_count >= _KILLS:
+            cause = f" ({end.reason})" if end.reason not in ("", "Error") else ""
+            told = f"ended {status.restart_count} times, last with exit code {end.exit_code}{cause}"
+            return Trouble(
+                DegradedReason.DOWNLOAD_FAILED, f"the download {told}; it goes on with what it lacks"
+            )
+    return None
+
+
+async def progress_of(pods: Sequence[Pod], http: httpx.AsyncClient) -> str:
+    """What the download says of itself, in words."""
+    for pod in pods:
+        if pod.ready and pod.status.ip:
+            host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
+            told = await _asked(f"http://{host}:{PROGRESS_PORT}/progress", http)
+            if told is not None:
+                return f"Downloading {told.done / 1e9:.1f} of {told.total / 1e9:.1f} GB"
+    return "Downloading"
+
+
+async def _asked(url: str, http: httpx.AsyncClient) -> _Progress | None:
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            answer = await ask_pod(http, "GET", url, most_bytes=_MOST_BYTES)
+            return _Progress.model_validate_json(answer.content)
+    except (httpx.HTTPError, AnswerRefused, ValidationError, TimeoutError):
+        return None

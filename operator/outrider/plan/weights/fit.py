@@ -1,0 +1,50 @@
+"""Whether a drafter fits its target, by what both say of themselves. Pure.
+
+Only what vLLM is certain to refuse or to compute wrongly: sizes that are not told are not held against it.
+"""
+
+from __future__ import annotations
+
+from outrider.api.methods import Method
+from outrider.api.speculation import Speculation
+from outrider.api.weights import ArtifactStatus, WeightsStatus
+
+_OWN_VOCABULARY = "use_heterogeneous_vocab"
+"""The key of ``speculation.config`` with which vLLM takes a draft model of another vocabulary."""
+
+_READ_HIDDEN_STATES = (Method.EAGLE, Method.EAGLE3)
+"""Their first layer multiplies the target's hidden states, so the width is built into the weights."""
+
+
+def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
+    """Why the drafter cannot draft for this target, with both numbers; None where it may."""
+    target, drafter = weights.model, weights.drafter
+    if target is None or drafter is None:
+        return None
+    if speculation.method is Method.DRAFT_MODEL and not speculation.config.get(_OWN_VOCABULARY):
+        return _other_vocabulary(target, drafter)
+    if speculation.method in _READ_HIDDEN_STATES:
+        return _other_width(target, drafter)
+    return None
+
+
+def _other_vocabulary(target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
+    """vLLM: ``SpeculativeConfig.verify_equal_vocab_size_if_draft_model``."""
+    sizes = (target.vocabulary_size, drafter.vocabulary_size)
+    if None in sizes or sizes[0] == sizes[1]:
+        return None
+    return (
+        f"{target.uri} has a vocabulary of {sizes[0]} tokens and {drafter.uri} one of {sizes[1]}: "
+        "take a drafter of the same family"
+    )
+
+
+def _other_width(target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
+    """vLLM: ``target_hidden_size`` in ``llama_eagle3``, the drafter's own width where it says nothing."""
+    made_for = drafter.target_hidden_size or drafter.hidden_size
+    if made_for is None or target.hidden_size is None or made_for == target.hidden_size:
+        return None
+    return (
+        f"{drafter.uri} was made for a target with a hidden size of {made_for}, and {target.uri} has "
+        f"{target.hidden_size}: take the drafter of this very model"
+    )

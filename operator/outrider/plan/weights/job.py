@@ -1,0 +1,147 @@
+"""The claim and the Job of a download. The Job's pod is the engine's with another program in it.
+
+So it gets what a team has set for its pods: nodes, tolerations, pull secrets, proxies, mirrors, certificates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+
+from pydantic import JsonValue
+
+from outrider.api.resource import SpeculativeModel
+from outrider.api.weights import AccessMode
+from outrider.plan.artifacts import MODELS_FOLDER
+from outrider.plan.children import Manifest, head
+from outrider.plan.names import CONTAINER, PROGRESS_PORT, download_job, download_labels, weights_claim
+from outrider.plan.overlay import Json
+from outrider.plan.weights.needs import Needs
+
+_MODULE = "outrider_weights"
+_ENDLESS = 2_147_483_647
+"""It goes on with what is missing, ever more rarely, so nobody has to start it again after a remedy."""
+_REQUESTS: Json = {"cpu": "100m", "memory": "512Mi"}
+
+_POD_PARTS_OF_ENGINES = (
+    "containers",
+    "initContainers",
+    "terminationGracePeriodSeconds",
+    "topologySpreadConstraints",
+    "resourceClaims",
+)
+_CONTAINER_PARTS = ("env", "envFrom", "imagePullPolicy", "securityContext", "volumeMounts")
+
+
+def claim(model: SpeculativeModel) -> Manifest | None:
+    """The claim that is made for a model; None where it brings its own."""
+    cache = model.spec.cache
+    if cache is None or cache.size is None:
+        return None
+    spec: Json = {
+        "accessModes": [(cache.access_mode or AccessMode.READ_WRITE_ONCE).value],
+        "resources": {"requests": {"storage": str(cache.size)}},
+    }
+    if cache.storage_class is not None:
+        spec["storageClassName"] = cache.storage_class
+    return {**head(model, "v1", "PersistentVolumeClaim", weights_claim(model.metadata.name)), "spec": spec}
+
+
+def job(
+    model: SpeculativeModel, needs: Needs, *, template: Json, image: str, variables: Collection[str]
+) -> Manifest:
+    """The Job that brings ``needs``.
+
+    template: of the engine's pods, overlay applied, with the claim mounted. image: has the program.
+    variables: of the engine's environment that only the engine reads.
+    """
+    name = model.metadata.name
+    spec: Json = {
+        "backoffLimit": _ENDLESS,
+        "template": {
+            "metadata": {"labels": dict(download_labels(name))},
+            "spec": _pod(model, needs, _object(template["spec"]), image=image, variables=variables),
+        },
+    }
+    # A Job's template cannot change, so another one gets another name.
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:7]
+    return {**head(model, "batch/v1", "Job", download_job(name, digest)), "spec": spec}
+
+
+def _pod(
+    model: SpeculativeModel, needs: Needs, engines: Json, *, image: str, variables: Collection[str]
+) -> Json:
+    containers = _objects(engines["containers"])
+    engine = next(container for container in containers if container.get("name") == CONTAINER)
+    kept = {key: value for key, value in engines.items() if key not in _POD_PARTS_OF_ENGINES}
+    security = _object(engines["securityContext"])
+    owner: Json = {"fsGroupChangePolicy": "OnRootMismatch"}
+    if "runAsGroup" in security:
+        owner["fsGroup"] = security["runAsGroup"]
+    return {
+        **kept,
+        "restartPolicy": "OnFailure",
+        "securityContext": {**owner, **security},
+        "containers": [_container(model, needs, engine, image=image, variables=variables)],
+        "volumes": [_writable_volume(volume, needs.claim) for volume in _objects(engines["volumes"])],
+    }
+
+
+def _container(
+    model: SpeculativeModel, needs: Needs, engine: Json, *, image: str, variables: Collection[str]
+) -> Json:
+    kept = {part: engine[part] for part in _CONTAINER_PARTS if part in engine}
+    folder = f"{MODELS_FOLDER}/{needs.claim}"
+    inherited = [entry for entry in _objects(engine.get("env")) if entry.get("name") not in variables]
+    return {
+        **kept,
+        "name": "download",
+        "image": image,
+        "command": ["python3", "-m", _MODULE],
+        "env": [*inherited, *_environment(model, needs, folder)],
+        "ports": [{"name": "progress", "containerPort": PROGRESS_PORT}],
+        "resources": {"requests": _REQUESTS},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [_writable_mount(mount, folder) for mount in _objects(engine.get("volumeMounts"))],
+    }
+
+
+def _environment(model: SpeculativeModel, needs: Needs, folder: str) -> list[Json]:
+    wanted = {
+        "folder": folder,
+        "shared": needs.shared,
+        "artifacts": [artifact.to_wire() for artifact in needs.artifacts],
+    }
+    variables: list[Json] = [
+        {"name": "OUTRIDER_WEIGHTS", "value": json.dumps(wanted, separators=(",", ":"))},
+        {"name": "OUTRIDER_WEIGHTS_PORT", "value": str(PROGRESS_PORT)},
+        {"name": "HF_HUB_DISABLE_TELEMETRY", "value": "1"},
+    ]
+    secret = model.spec.model.secret_ref
+    if secret is not None:
+        key: Json = {"name": secret.name, "key": secret.key}
+        variables.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": key}})
+    return variables
+
+
+def _writable_volume(volume: Json, name: str) -> Json:
+    source = _object(volume.get("persistentVolumeClaim", {}))
+    if source.get("claimName") != name:
+        return volume
+    return {**volume, "persistentVolumeClaim": {"claimName": name}}
+
+
+def _writable_mount(mount: Json, folder: str) -> Json:
+    if mount.get("mountPath") != folder:
+        return mount
+    return {key: value for key, value in mount.items() if key != "readOnly"}
+
+
+def _object(value: JsonValue) -> Json:
+    assert isinstance(value, dict)
+    return value
+
+
+def _objects(value: JsonValue) -> list[Json]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

@@ -1,0 +1,94 @@
+"""Which weights of a model are to be downloaded, and what its engines load once they are there. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from outrider.api.quantity import Scheme, parse_uri
+from outrider.api.resource import SpeculativeModel
+from outrider.api.spec import Model, Spec
+from outrider.api.weights import ArtifactStatus, WeightsStatus
+from outrider.plan.names import weights_claim
+from outrider.plan.overlay import Json
+
+MODEL = "model"
+DRAFTER = "drafter"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Weights on the hub."""
+
+    role: str
+    uri: str
+    revision: str | None
+
+    def to_wire(self) -> Json:
+        """As the download program reads it."""
+        told: Json = {"role": self.role, "repository": parse_uri(self.uri).path}
+        return told if self.revision is None else {**told, "revision": self.revision}
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one Job brings."""
+
+    claim: str
+    """The PersistentVolumeClaim that gets it."""
+    shared: bool
+    """The claim was there before, and others may use it."""
+    artifacts: tuple[Artifact, ...]
+
+    @property
+    def digest(self) -> str:
+        """Changes with every wish that another download has to fulfil."""
+        told = json.dumps([self.claim, [artifact.to_wire() for artifact in self.artifacts]], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:10]
+
+
+def needs_of(model: SpeculativeModel) -> Needs | None:
+    """What ``spec.cache`` asks for; None where nothing is to be downloaded onto a volume."""
+    spec = model.spec
+    if spec.cache is None:
+        return None
+    drafter = spec.speculation.drafter
+    wanted = [Artifact(MODEL, spec.model.uri, spec.model.revision)]
+    if drafter is not None:
+        wanted.append(Artifact(DRAFTER, drafter.uri, drafter.revision))
+    artifacts = tuple(artifact for artifact in wanted if parse_uri(artifact.uri).scheme is Scheme.HF)
+    claim = spec.cache.claim or weights_claim(model.metadata.name)
+    return Needs(claim, spec.cache.claim is not None, artifacts)
+
+
+def brought(needs: Needs, weights: WeightsStatus | None) -> bool:
+    """Whether all that is wanted is on the volume."""
+    if weights is None or weights.wanted != needs.digest:
+        return False
+    there = {MODEL: weights.model, DRAFTER: weights.drafter}
+    return all(there[artifact.role] is not None for artifact in needs.artifacts)
+
+
+def from_the_volume(spec: Spec, needs: Needs, weights: WeightsStatus | None) -> Spec:
+    """``spec`` as engines carry it out: downloaded weights lie in a claim, and need no hub and no token.
+
+    weights: None where only the mounts matter.
+    """
+    roles = {artifact.role for artifact in needs.artifacts}
+    model, drafter = spec.model, spec.speculation.drafter
+    if MODEL in roles:
+        model = model.model_copy(update=_in_claim(needs, None if weights is None else weights.model))
+    if DRAFTER in roles and drafter is not None:
+        drafter = drafter.model_copy(update=_in_claim(needs, None if weights is None else weights.drafter))
+    speculation = spec.speculation.model_copy(update={"drafter": drafter})
+    return spec.model_copy(update={"model": _without_token(model), "speculation": speculation})
+
+
+def _in_claim(needs: Needs, artifact: ArtifactStatus | None) -> dict[str, str | None]:
+    path = "" if artifact is None else artifact.path
+    return {"uri": f"pvc://{needs.claim}/{path}", "revision": None}
+
+
+def _without_token(model: Model) -> Model:
+    return model.model_copy(update={"secret_ref": None})

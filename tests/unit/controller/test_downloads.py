@@ -1,0 +1,229 @@
+"""From the pods of a download to the status of its model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from outrider.cluster.objects import Pod
+from outrider.cluster.resources import CLAIMS, DEPLOYMENTS, JOBS
+from outrider.controller.reconcile.downloads import progress_of
+from outrider.plan.names import download_labels
+from outrider.transport import pod_http
+from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod
+from tests.unit.controller.test_reconciler import KEY, Place
+
+COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
+TARGET = {
+    "path": f"hub/models--org--target/snapshots/{COMMIT}",
+    "revision": COMMIT,
+    "bytes": 16_100_000_000,
+    "hiddenSize": 4096,
+}
+HUB = {"uri": "hf://org/target"}
+NO_SECRET = 'secret "hf-token" not found'
+
+
+def a_download(
+    job: str, *, done: dict[str, Any] | None = None, version: int = 1, **what: Any
+) -> dict[str, Any]:
+    """A pod of a Job. done: what it brought; None while it is at it."""
+    raw = a_raw_pod(f"{job}-x", version=version, **what)
+    raw["metadata"]["labels"] = download_labels("m")
+    raw["metadata"]["ownerReferences"] = [{"kind": "Job", "name": job, "uid": "uid-job", "controller": True}]
+    if done is not None:
+        end = {"terminated": {"exitCode": 0, "reason": "Completed", "message": json.dumps({"weights": done})}}
+        raw["status"]["containerStatuses"][0]["state"] = end
+    return raw
+
+
+class CachedPlace(Place):
+    """One model with a cache."""
+
+    def __init__(self, **spec: Any) -> None:
+        super().__init__(a_raw_model(**{"model": HUB, "cache": {"size": "20Gi"}, **spec}))
+
+    @property
+    def job(self) -> str:
+        (name,) = (raw["metadata"]["name"] for raw in self.cluster.objects.values() if raw["kind"] == "Job")
+        return str(name)
+
+    @property
+    def weights(self) -> Any:
+        return self.cluster.status["m"]["weights"]
+
+    async def downloads(self, **what: Any) -> None:
+        self.store.pods.put(a_download(self.job, **what))
+        await self.passes()
+
+    def has(self, resource: Any, name: str) -> bool:
+        return resource.path("default", name) in self.cluster.objects
+
+
+async def begun(**spec: Any) -> CachedPlace:
+    place = CachedPlace(**spec)
+    await place.passes()
+    return place
+
+
+async def test_a_download_is_told_of_while_no_pod_serves() -> None:
+    place = await begun()
+    assert place.conditions == {"Ready": "RollingOut", "Progressing": "Downloading"}
+    assert place.weights["progress"] == "Downloading"
+    assert place.has(CLAIMS, "m-weights")
+    assert not place.has(DEPLOYMENTS, "m")
+
+
+async def test_a_download_is_looked_at_every_few_seconds() -> None:
+    place = CachedPlace()
+    assert await place.reconciler.reconcile(KEY) == 5.0
+
+
+async def test_engines_start_with_what_was_downloaded_and_the_job_goes() -> None:
+    place = await begun()
+    await place.downloads(done={"model": TARGET})
+    assert place.weights["model"]["revision"] == COMMIT
+    assert place.weights["model"]["size"] == "16.1 GB"
+    assert place.weights["model"]["hiddenSize"] == 4096
+    await place.passes()
+
+    assert place.has(DEPLOYMENTS, "m")
+    assert not [raw for raw in place.cluster.objects.values() if raw["kind"] == "Job"]
+    assert place.has(CLAIMS, "m-weights")
+
+
+async def test_the_commit_stays_in_the_status() -> None:
+    place = await begun()
+    await place.downloads(done={"model": TARGET})
+    await place.passes(3)
+    assert place.weights["model"]["revision"] == COMMIT
+
+
+async def test_the_pod_of_a_download_counts_as_no_replica() -> None:
+    place = await begun()
+    await place.downloads(ready=True)
+    assert place.cluster.status["m"]["replicas"] == 0
+
+
+async def test_older_pods_go_on_while_another_revision_is_downloaded() -> None:
+    place = await begun()
+    await place.downloads(done={"model": TARGET})
+    await place.passes()
+    spec = {"model": {**HUB, "revision": "v2"}, "cache": {"size": "20Gi"}}
+    status = place.cluster.status["m"]
+    place.store.models.put(a_raw_model(version=5_000, generation=2, status=status, **spec))
+    await place.passes()
+
+    assert place.has(DEPLOYMENTS, "m")
+    assert place.conditions["Progressing"] == "Downloading"
+
+
+async def test_a_result_of_another_wish_starts_no_engine() -> None:
+    place = await begun()
+    await place.downloads(done={"drafter": TARGET})
+    assert place.conditions["Progressing"] == "Downloading"
+    assert "model" not in place.weights
+
+
+async def test_a_job_whose_result_is_lost_is_made_again() -> None:
+    place = await begun()
+    name = place.job
+    raw = place.cluster.objects[JOBS.path("default", name)]
+    metadata = {**raw["metadata"], "resourceVersion": "9000"}
+    place.store.children[JOBS].put({**raw, "metadata": metadata, "status": {"succeeded": 1}})
+    await place.passes()
+    assert not place.has(JOBS, name)
+
+
+FAILURES = {
+    "WeightsNotFound": "hf://org/target: no such revision",
+    "WeightsRefused": "the hub refuses hf://org/target: set spec.model.secretRef",
+    "VolumeFull": "16.1 GB are missing and the volume has 3.2 GB free",
+    "ChecksumMismatch": "model.safetensors is not what the hub has",
+    "DownloadFailed": "hf://org/target: ConnectError",
+}
+
+
+@pytest.mark.parametrize("reason", FAILURES)
+async def test_a_download_that_ended_says_why_also_while_it_tries_again(reason: str) -> None:
+    place = await begun()
+    words = json.dumps({"reason": reason, "message": FAILURES[reason]})
+    await place.downloads(ended=(1, words), restarts=1, ready=True)
+    assert place.conditions["Degraded"] == reason
+    assert place.trouble == FAILURES[reason]
+
+
+async def test_one_kill_needs_nobody() -> None:
+    place = await begun()
+    await place.downloads(ended=(137, ""), restarts=1, ready=True)
+    assert "Degraded" not in place.conditions
+
+
+async def test_a_download_that_is_killed_again_and_again_is_told_of() -> None:
+    place = await begun()
+    await place.downloads(ended=(137, ""), restarts=2)
+    assert place.conditions["Degraded"] == "DownloadFailed"
+    assert "exit code 137" in place.trouble
+
+
+async def test_a_missing_secret_is_told_at_once() -> None:
+    place = await begun(model={**HUB, "secretRef": {"name": "hf-token"}})
+    await place.downloads(waiting=("CreateContainerConfigError", NO_SECRET))
+    assert place.conditions["Degraded"] == "ContainerNotCreated"
+    assert NO_SECRET in place.trouble
+
+
+async def test_a_claim_that_there_is_not_is_told() -> None:
+    place = await begun(cache={"claim": "none"})
+    missing = 'persistentvolumeclaim "none" not found'
+    await place.downloads(
+        conditions=(a_condition("PodScheduled", "False", reason="Unschedulable", message=missing),)
+    )
+    assert place.conditions["Degraded"] == "VolumeNotReady"
+
+
+async def test_a_drafter_that_does_not_fit_starts_no_engine() -> None:
+    speculation = {"method": "eagle3", "numSpeculativeTokens": 3, "drafter": {"uri": "hf://org/drafter"}}
+    place = await begun(speculation=speculation)
+    await place.downloads(done={"model": TARGET, "drafter": {**TARGET, "hiddenSize": 2048}})
+    await place.passes()
+
+    assert place.conditions["Degraded"] == "DrafterMismatch"
+    assert "4096" in place.trouble
+    assert "2048" in place.trouble
+    assert not place.has(DEPLOYMENTS, "m")
+
+
+async def test_everything_that_is_made_goes_with_the_model() -> None:
+    place = await begun()
+    made = [raw for raw in place.cluster.objects.values() if raw["kind"] in ("Job", "PersistentVolumeClaim")]
+    assert [raw["metadata"]["ownerReferences"][0]["uid"] for raw in made] == ["uid-m", "uid-m"]
+
+
+def a_running_pod(**what: Any) -> Pod:
+    return Pod.model_validate(a_download("m-dl-1", **{"ready": True, **what}))
+
+
+def answering(body: bytes, status: int = 200) -> httpx.AsyncClient:
+    return pod_http(httpx.MockTransport(lambda _: httpx.Response(status, stream=httpx.ByteStream(body))))
+
+
+async def test_progress_is_told_in_gigabytes() -> None:
+    http = answering(b'{"done": 12340000000, "total": 16100000000}')
+    assert await progress_of([a_running_pod()], http) == "Downloading 12.3 of 16.1 GB"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"no", 200), (b'{"done": -1, "total": 1}', 200), (b"", 404), (b"x" * 5000, 200)],
+    ids=["no JSON", "no sizes", "no page", "far too much"],
+)
+async def test_a_pod_that_tells_nothing_usable_is_downloading_all_the_same(body: bytes, status: int) -> None:
+    assert await progress_of([a_running_pod()], answering(body, status)) == "Downloading"
+
+
+async def test_a_pod_without_an_address_is_not_asked() -> None:
+    assert await progress_of([a_running_pod(ip="")], answering(b"", 500)) == "Downloading"

@@ -1,0 +1,72 @@
+"""The parts of the download program that need no hub."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.api.reasons import DegradedReason
+from outrider_weights import hub
+from outrider_weights.description import describe
+from outrider_weights.failure import DownloadError, Reason, explained
+from outrider_weights.hub import File, Snapshot
+from outrider_weights.wanted import Artifact
+
+SNAPSHOT = Snapshot(
+    Artifact("model", "org/target", None), "c" * 40, (File("model.safetensors", 1000, "b", "d" * 64),)
+)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_is_one_of_the_operators(reason: Reason) -> None:
+    assert DegradedReason(reason.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "sizes"),
+    [
+        ({"vocab_size": 8, "hidden_size": 4, "num_hidden_layers": 1}, (8, 4, 1)),
+        ({"text_config": {"vocab_size": 8, "hidden_size": 4, "num_hidden_layers": 1}}, (8, 4, 1)),
+        ({"transformer_layer_config": {"vocab_size": 8}, "hidden_size": 4}, (8, 4, None)),
+        ({"vocab_size": True, "hidden_size": "4", "num_hidden_layers": 0}, (None, None, None)),
+        ([], (None, None, None)),
+    ],
+    ids=["plain", "more than text", "Speculators", "no sizes", "no object"],
+)
+def test_sizes_are_read_from_the_forms_that_there_are(tmp_path: Path, config: Any, sizes: Any) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    told = describe(tmp_path)
+    assert (told.get("vocabularySize"), told.get("hiddenSize"), told.get("layers")) == sizes
+
+
+def test_weights_without_a_config_are_not_described(tmp_path: Path) -> None:
+    assert describe(tmp_path) == {}
+
+
+def test_what_does_not_fit_is_told_before_the_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(2000, 1500, 500))
+    with pytest.raises(DownloadError) as refused:
+        hub.check_space([SNAPSHOT], tmp_path)
+    assert refused.value.reason is Reason.VOLUME_FULL
+
+
+def test_a_volume_that_fills_up_is_told_as_full() -> None:
+    error = explained(OSError(errno.ENOSPC, "No space left on device"), "hf://org/target")
+    assert error.reason is Reason.VOLUME_FULL
+
+
+def test_pieces_on_a_shared_volume_may_be_somebody_elses(tmp_path: Path) -> None:
+    piece = tmp_path / SNAPSHOT.home / "blobs" / f"{'d' * 64}.1234.incomplete"
+    piece.parent.mkdir(parents=True)
+    piece.touch()
+    hub.sweep(SNAPSHOT, tmp_path, shared=True)
+    assert piece.exists()
+    hub.sweep(SNAPSHOT, tmp_path, shared=False)
+    assert not piece.exists()
