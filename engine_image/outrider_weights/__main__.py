@@ -23,7 +23,8 @@ log = logging.getLogger("outrider_weights")
 
 def main(environment: Mapping[str, str]) -> int:
     """Exit code: 0 when all weights are there, 1 to be started again."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    log.setLevel(logging.INFO)
     end = Path(environment.get(TERMINATION_LOG_VARIABLE, "/dev/termination-log"))
     try:
         told = bring(_asked(environment), port=int(environment.get(PORT_VARIABLE, "0")))

@@ -183,7 +183,14 @@ def project_images(setup: Setup) -> Stage:
     place = setup.place
     operator = [place.root / "operator" / name for name in ("outrider", "pyproject.toml", "Dockerfile")]
     operator += [place.root / "uv.lock"]
-    parts = ("outrider_engine", "pyproject.toml", "README.md", "Dockerfile.cpu", "build.py")
+    parts = (
+        "outrider_engine",
+        "outrider_weights",
+        "pyproject.toml",
+        "README.md",
+        "Dockerfile.cpu",
+        "build.py",
+    )
     engine = [place.root / "engine_image" / name for name in parts]
     twin = [place.root / "engine_image" / name for name in ("twin", "Dockerfile.twin")]
 

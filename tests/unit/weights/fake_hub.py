@@ -35,7 +35,7 @@ class Hub:
 
 
 @contextmanager
-def a_hub(hub: Hub) -> Iterator[Hub]:
+def a_hub(hub: Hub, *, address: str = "127.0.0.1") -> Iterator[Hub]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -98,9 +98,9 @@ def a_hub(hub: Hub) -> Iterator[Hub]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((address, 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    hub.url = f"http://{address}:{server.server_address[1]}"
     try:
         yield hub
     finally:

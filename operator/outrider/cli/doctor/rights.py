@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from outrider.cli.doctor.evidence import Right
 from outrider.cluster.resources import (
+    CLAIMS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,
+    JOBS,
     MODELS,
     PODS,
     SECRETS,
@@ -22,9 +24,9 @@ OF_THE_OPERATOR = tuple(
         (MODELS.group, MODELS.plural, ("list", "watch")),
         (MODELS.group, f"{MODELS.plural}/status", ("patch",)),
         (MODELS.group, f"{MODELS.plural}/finalizers", ("update",)),
-        (DEPLOYMENTS.group, DEPLOYMENTS.plural, (*_CHILD, "delete")),
+        *((kind.group, kind.plural, (*_CHILD, "delete")) for kind in (DEPLOYMENTS, JOBS)),
         *((kind.group, kind.plural, _CHILD) for kind in (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)),
-        (SECRETS.group, SECRETS.plural, ("get", "create", "patch")),
+        *((kind.group, kind.plural, ("get", "create", "patch")) for kind in (SECRETS, CLAIMS)),
         (PODS.group, PODS.plural, ("list", "watch")),
         (EVENTS.group, EVENTS.plural, ("create",)),
     )
