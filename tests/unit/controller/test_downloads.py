@@ -13,7 +13,7 @@ from outrider.cluster.resources import CLAIMS, DEPLOYMENTS, JOBS
 from outrider.controller.reconcile.downloads import progress_of
 from outrider.plan.names import download_labels
 from outrider.transport import pod_http
-from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod
+from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod, ago
 from tests.unit.controller.test_reconciler import KEY, Place
 
 COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
@@ -136,6 +136,16 @@ async def test_a_job_whose_result_is_lost_is_made_again() -> None:
     place.store.children[JOBS].put({**raw, "metadata": metadata, "status": {"succeeded": 1}})
     await place.passes()
     assert not place.has(JOBS, name)
+
+
+@pytest.mark.parametrize(("age", "told"), [(10, False), (120, True)])
+async def test_a_job_that_gets_no_pod_is_told_of_after_a_while(age: float, told: bool) -> None:
+    place = await begun()
+    raw = place.cluster.objects[JOBS.path("default", place.job)]
+    metadata = {**raw["metadata"], "resourceVersion": "9000", "creationTimestamp": ago(age)}
+    place.store.children[JOBS].put({**raw, "metadata": metadata})
+    await place.passes()
+    assert (place.conditions.get("Degraded") == "PodsNotCreated") is told
 
 
 FAILURES = {

@@ -13,7 +13,8 @@ from outrider.api.conditions import StatusModel
 from outrider.api.reasons import DegradedReason
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.cluster.objects import Pod, Terminated, launch_failure
-from outrider.controller.reconcile.readiness import Trouble, pod_trouble
+from outrider.cluster.resources import JsonObject
+from outrider.controller.reconcile.readiness import SETUP_PATIENCE, Trouble, pod_trouble
 from outrider.plan.names import PROGRESS_PORT
 from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
 from outrider.transport import AnswerRefused, ask_pod
@@ -91,6 +92,16 @@ def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
 def trouble_of(pods: Sequence[Pod], now: datetime) -> Trouble | None:
     """Why a download does not get on, with what to do; None while it does."""
     return next((trouble for pod in pods if (trouble := _ended_badly(pod) or pod_trouble(pod, now))), None)
+
+
+def without_a_pod(job: JsonObject | None, now: datetime) -> Trouble | None:
+    """Where the API server refuses the Job's pod, which it tells in an Event only."""
+    began = None if job is None else job["metadata"].get("creationTimestamp")
+    if job is None or began is None or now - datetime.fromisoformat(began) < SETUP_PATIENCE:
+        return None
+    name = job["metadata"]["name"]
+    message = f"the Job {name} has no pod: kubectl describe job {name} says why, such as a quota"
+    return Trouble(DegradedReason.PODS_NOT_CREATED, message)
 
 
 def _ended_badly(pod: Pod) -> Trouble | None:

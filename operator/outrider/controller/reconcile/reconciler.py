@@ -24,7 +24,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
-from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of
+from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of, without_a_pod
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, downloading, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.store import Key, Store, StoredModel
@@ -223,7 +223,12 @@ class Reconciler:
         weights = finished(needs, pods)
         if weights is None and not pods:
             await self._children.forget_done_job(key, name)
-        trouble = None if weights is not None else trouble_of(pods, self._now())
+        made = self._store.children[JOBS].get(Key(key.namespace, name))
+        trouble = None
+        if weights is None and pods:
+            trouble = trouble_of(pods, self._now())
+        elif weights is None:
+            trouble = without_a_pod(made.raw if made is not None else None, self._now())
         progress = "all weights are there" if weights is not None else await progress_of(pods, self._http)
         workload = Workload(
             wanted=model.spec.replicas,
