@@ -73,9 +73,10 @@ def decide(
     view = None
     if readings.bin is not None:
         believed = beliefs(learnt, readings, policy, now, step_times=step_times)
-        learnt = keep_ledger(learnt, readings, believed, policy)
         interval = _interval(state, now)
         view = View(learnt, policy, now, interval, readings.bin, believed, readings, windows, bare)
+        learnt = keep_ledger(learnt, readings, believed, policy, compared=view.compares)
+        view = view.with_state(learnt)
 
     veto = guardrails.first_veto(guardrails.SIGHT, guardrails.Sight(ordered, readings))
     if view is None or veto is not None:

@@ -176,6 +176,8 @@ class Relaunch:
     """A canary runs this long, at most."""
     canary_deviation: float = 0.02
     """... and ends earlier when the tax is known this well."""
+    canary_share: float = 0.25
+    """Share of one pod's time in which K=0 is looked at while a canary waits to be compared."""
 
 
 _Part = TypeVar("_Part", Estimation, Choice, Exploration, Safety, Relaunch)
@@ -251,7 +253,9 @@ class Policy:
 
     def observing(self) -> Policy:
         """The same without any trial, for mode Observe."""
-        return self.changed(calibration_seconds=0.0, recalibration_seconds=0.0, probe_share=0.0)
+        return self.changed(
+            calibration_seconds=0.0, recalibration_seconds=0.0, probe_share=0.0, canary_share=0.0
+        )
 
     def relaunching(self) -> Policy:
         """For engines whose table changes with a restart only: no trials, but K are chosen unmeasured."""

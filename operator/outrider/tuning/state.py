@@ -12,7 +12,7 @@ from pydantic import Field
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.surface import MOST_KNOWN, Known
-from outrider.tuning.estimate.tax import Tax
+from outrider.tuning.estimate.tax import Comparison, Tax
 from outrider.tuning.limits import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
 from outrider.tuning.policy import Estimation, Exploration, Policy, Safety
 
@@ -150,6 +150,7 @@ class TunerState:
     at: UnixSeconds | None = None  # of the last tick
     ticks: Whole = 0
     probe_credit: Seconds = 0.0
+    comparison_credit: Seconds = 0.0  # of slices of K=0 for a launch without drafter
     queued_since: UnixSeconds | None = None  # requests waited at every tick from then on
     loss: Seconds = 0.0  # expected cost of recent slices against no speculation
     log_noise: Log = 0.0  # log of the noise found over the policy's
@@ -160,6 +161,7 @@ class TunerState:
     first_drafted: Count = 0.0
     collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
     tax: Tax | None = None  # of K=0; None until a launch without drafter was measured
+    comparison: Comparison | None = None  # of such a launch, while one runs
 
     @classmethod
     def start(cls, static: Schedule, policy: Policy) -> TunerState:

@@ -50,13 +50,6 @@ def test_a_slice_that_costs_more_than_it_can_teach_is_not_run() -> None:
     assert next_slice(close, (0, 1), TERMS) is not None
 
 
-def test_the_smallest_k_is_looked_at_where_something_is_compared_with_it() -> None:
-    belief = a_belief(60, 100, error=0.05)
-    wanted = replace(TERMS, floor_wanted=True)
-    assert plan(belief, 1, (0, 1), TERMS, seconds=5.0, loss=100.0).ks == ()
-    assert plan(belief, 1, (0, 1), wanted, seconds=5.0, loss=100.0).ks == (0,) * 5
-
-
 def test_slices_fit_into_their_time() -> None:
     assert len(ks(a_belief(100, 100, 100), seconds=3.5)) <= 3
 

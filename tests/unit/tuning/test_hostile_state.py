@@ -60,6 +60,7 @@ def cells(count: int) -> list[object]:
         a_wire(ticks=10**4000),
         a_wire(tax={"mean": 1e300, "variance": 0.01}),
         a_wire(tax={"mean": 0.05, "variance": -1.0}),
+        a_wire(comparison={"before": {"mean": 0.05, "variance": 0.01}, "cells": [CELL] * 33}),
         a_wire(profile={"tried": [1.0] * 33, "accepted": [1.0] * 33}),
         a_wire(profile={"tried": [1.0], "accepted": [1.0, 1.0]}),
         a_wire(profile={"tried": [1.0], "accepted": [1000.0]}),
@@ -73,7 +74,7 @@ def cells(count: int) -> list[object]:
             }
         ),
     ],
-    ids=range(25),
+    ids=range(26),
 )
 def test_a_state_beyond_what_the_law_writes_is_refused(data: object) -> None:
     with pytest.raises(StateError):

@@ -40,4 +40,4 @@ def test_a_name_that_is_no_number_is_refused(name: str) -> None:
 def test_mode_observe_tries_nothing() -> None:
     quiet = Policy((0, 3), 8).observing()
     assert (quiet.exploration.calibration_seconds, quiet.exploration.recalibration_seconds) == (0.0, 0.0)
-    assert quiet.exploration.probe_share == 0.0
+    assert (quiet.exploration.probe_share, quiet.relaunch.canary_share) == (0.0, 0.0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from math import log1p
 
+import numpy as np
 import pytest
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision, Reference
-from outrider.tuning.estimate.tax import Sample, Tax
+from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
@@ -38,14 +39,29 @@ def bare(at: float, *, batch: float = 16.0, tax: float = TAX) -> Window:
 
 
 def with_canary(state: TunerState, *, ticks: int, at: float, batch: float = 16.0) -> Decision:
-    engine, decision = Engine(batch), None
+    return beside_canary(Engine(batch), state, ticks=ticks, at=at, batch=batch)[-1]
+
+
+def beside_canary(
+    engine: Engine, state: TunerState, *, ticks: int, at: float, batch: float, tax: float = TAX
+) -> list[Decision]:
+    """batch: of the canary, whose steps are those of the same engine without a drafter."""
+    decisions: list[Decision] = []
     for i in range(1, ticks + 1):
         now = at + 5.0 * i
-        seen = [engine.window(decision, state, seconds=5.0, at=now)]
-        decision = decide(seen, state, policy=POLICY, now=now, without_drafter=[bare(now, batch=batch)])
-        state = decision.state
-    assert decision is not None
-    return decision
+        seen = [engine.window(decisions[-1] if decisions else None, state, seconds=5.0, at=now)]
+        goodput = Engine(batch, table=engine.table).goodput(0) * (1 + tax)
+        cell = a_cell(batch=batch, k=0, goodput=goodput, seconds=5.0)
+        canary = an_exact_window(cell, at=now, pod="default/canary", batch=batch)
+        decisions.append(decide(seen, state, policy=POLICY, now=now, without_drafter=[canary]))
+        state = decisions[-1].state
+    return decisions
+
+
+def looks(decisions: list[Decision]) -> float:
+    """Seconds of slices at K=0."""
+    probes = [d.probe for d in decisions if d.probe is not None]
+    return sum(s.seconds for p in probes for s in p.slices if s.num_speculative_tokens == 0)
 
 
 def learnt(batch: float = 16.0) -> TunerState:
@@ -96,10 +112,90 @@ def test_the_step_times_of_a_canary_stay_out_of_the_surface_of_the_others() -> N
     assert beside.bins == alone.bins
 
 
+ALIKE = {batch: (100.0 * batch, *(150.0 * batch + k for k in (0, 1, 2, 1))) for batch in (1, 8, 64)}
+"""Drafting pays, and every K > 0 as much as the others: whatever is tried tells nothing for certain."""
+
+
+def test_while_a_canary_waits_k_0_is_looked_at_though_other_k_are_worth_more() -> None:
+    engine = Engine(8.0, table=ALIKE)
+    state = run(a_start(), engine, ticks=60)[-1].state
+    tax = beside_canary(engine, state, ticks=36, at=300.0, batch=8.0)[-1].state.tax
+    assert tax is not None
+    assert tax.deviation <= POLICY.relaunch.canary_deviation
+    assert tax.mean == pytest.approx(log1p(TAX), abs=0.01)
+
+
+@pytest.mark.parametrize("batch", [6.0, 11.0])
+def test_a_canary_with_another_load_tells_less_but_nothing_wrong(batch: float) -> None:
+    """What one more request in a step costs is known from K > 0 only."""
+    engine, state = Engine(8.0, table=ALIKE), a_start()
+    for at, load in enumerate((4.0, 16.0, 8.0)):
+        state = run(state, Engine(load, table=ALIKE), ticks=20, at=100.0 * at)[-1].state
+    tax = beside_canary(engine, state, ticks=60, at=300.0, batch=batch)[-1].state.tax
+    assert tax is not None
+    assert POLICY.relaunch.canary_deviation < tax.deviation < POLICY.estimation.k0_tax_deviation
+    assert tax.mean == pytest.approx(log1p(TAX), abs=2 * tax.deviation)
+
+
+def test_k_0_is_looked_at_for_its_share_of_one_pod_until_the_tax_is_known_and_no_longer() -> None:
+    engine = Engine(8.0, table=ALIKE)
+    state = run(a_start(), engine, ticks=60)[-1].state
+    told = beside_canary(engine, state, ticks=60, at=300.0, batch=8.0)
+    limit = POLICY.relaunch.canary_deviation
+    known = next(i for i, d in enumerate(told) if d.state.tax is not None and d.state.tax.deviation <= limit)
+    own = POLICY.exploration.probe_share + POLICY.relaunch.canary_share
+    assert 0.0 < looks(told[:known]) <= own * 5.0 * known + POLICY.exploration.probe_burst_seconds
+    assert looks(told[known + 1 :]) == 0.0
+
+
+def test_looks_for_a_canary_are_no_losses_of_tuning() -> None:
+    engine = Engine(8.0, table=ALIKE)
+    state = run(a_start(), engine, ticks=60)[-1].state
+    beside = beside_canary(engine, state, ticks=12, at=300.0, batch=8.0)
+    assert looks(beside) >= 10.0
+    lost = beside[-1].state.ledger.gain - state.ledger.gain
+    assert lost == pytest.approx(0.0, abs=0.002)
+
+
+def test_where_tables_are_not_carried_out_nothing_is_looked_at_for_a_canary() -> None:
+    engine, state = Engine(8.0, table=ALIKE), a_start()
+    for i in range(1, 20):
+        seen = [engine.window(None, state, seconds=5.0, at=5.0 * i)]
+        table = Schedule.constant(3)
+        told = decide(
+            seen,
+            state,
+            policy=POLICY,
+            now=5.0 * i,
+            in_force=table,
+            without_drafter=[bare(5.0 * i, batch=8.0)],
+        )
+        assert told.probe is None
+        state = told.state
+
+
+def test_a_canary_that_is_gone_leaves_its_figure_only() -> None:
+    state = with_canary(learnt(), ticks=30, at=300.0).state
+    assert state.comparison is not None
+    later = run(state, Engine(16.0), ticks=1, at=1500.0)[-1].state
+    assert later.comparison is None
+    assert later.tax == state.tax
+
+
 def test_without_knowledge_of_k_0_a_canary_tells_nothing() -> None:
-    """Many comparisons with the same wrong guess would only repeat its error."""
+    """Many comparisons with the same wrong guess only repeat its error."""
     prior = Tax.prior(POLICY.estimation)
-    assert prior.after([Sample(0.3, believed=0.04, noise=0.001)] * 50, 10.0, POLICY.estimation) == prior
+    errors = np.full((50, 50), 0.04) + np.eye(50) * 0.001
+    found = prior.after(np.full(50, 0.3), errors, 10.0)
+    assert found.deviation > 0.9 * prior.deviation
+    assert not found.measured(POLICY.estimation)
+
+
+def test_comparisons_at_places_that_are_known_apart_tell_more_than_one() -> None:
+    prior = Tax.prior(POLICY.estimation)
+    one, four = (prior.after(np.full(n, 0.1), np.eye(n) * 0.02**2, 10.0) for n in (1, 4))
+    assert four.deviation == pytest.approx(one.deviation / 2, rel=0.05)
+    assert four.mean == pytest.approx(0.1, abs=0.002)
 
 
 def test_a_tax_is_forgotten() -> None:

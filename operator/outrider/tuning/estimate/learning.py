@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from math import exp, sqrt
 
+import numpy as np
+
 from outrider.tuning.estimate.belief import Belief, residuals
-from outrider.tuning.estimate.blend import trust_in
+from outrider.tuning.estimate.blend import blend, trust_in
 from outrider.tuning.estimate.step_time_map import StepTimeMap
-from outrider.tuning.estimate.surface import MOST_KNOWN, Known
-from outrider.tuning.estimate.tax import Sample, Tax
+from outrider.tuning.estimate.surface import MOST_KNOWN, Known, noise_variances
+from outrider.tuning.estimate.tax import Comparison, Tax
 from outrider.tuning.observe.readings import Reading, Readings
 from outrider.tuning.policy import Estimation, Policy
 from outrider.tuning.state import BinState, Drift, Pace, TunerState
@@ -50,19 +52,28 @@ def learn(
 
 
 def keep_ledger(
-    state: TunerState, readings: Readings, beliefs: Mapping[int, Belief], policy: Policy
+    state: TunerState,
+    readings: Readings,
+    beliefs: Mapping[int, Belief],
+    policy: Policy,
+    *,
+    compared: bool = False,
 ) -> TunerState:
-    """Book what the K that ran were worth against the static table, by what is believed of both."""
-    total = sum(r.seconds for r in readings.rows)
+    """Book what the K that ran were worth against the static table, by what is believed of both.
+
+    compared: K=0 is looked at for a launch without drafter, which is no choice of the tuning's.
+    """
+    rows = [r for r in readings.rows if not (compared and r.k == 0 < state.schedule.k_at(_whole(r)))]
+    total = sum(r.seconds for r in rows)
     if total <= 0:
         return state
     gain = k0 = 0.0
-    for row in readings.rows:
+    for row in rows:
         belief, share = beliefs[row.bin], row.seconds / total
         given = policy.allowed(state.static.k_at(row.batch_size))
         gain += share * belief.gain(row.k, given)[0]
         k0 += share * (row.k == 0)
-    pods = len({r.pod for r in readings.rows})
+    pods = len({r.pod for r in rows})
     return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, safety=policy.safety))
 
 
@@ -74,17 +85,33 @@ def learn_tax(
     *,
     step_times: StepTimeMap | None = None,
 ) -> TunerState:
-    """Compare K=0 beside a drafter, as it is believed, with `rows` of launches without one."""
+    """Compare K=0 beside a drafter, as it is believed, with `rows` of launches without one.
+
+    All that was measured of these is compared anew with what is believed by now, since that gets better as
+    long as K=0 is looked at. What is no surer than before changes nothing.
+    """
+    comparison = state.comparison
+    if comparison is not None and not rows and comparison.over(now):
+        return replace(state, comparison=None)
+    if not rows:
+        return state
+    tax = (state.tax or Tax.prior(estimation)).at(now, estimation)
+    if comparison is None or comparison.over(now):
+        comparison = Comparison(tax)
+    comparison = comparison.plus([Known.of(row, pace=0.0) for row in rows], now, estimation)
+    state = replace(state, comparison=comparison)
+    noise, cells = state.noise(estimation), comparison.cells
+    told = blend(state.known, step_times, cells, estimation, noise=noise, now=now)
     between_pods = sum(p.mean**2 for p in state.pods.values()) / max(len(state.pods), 1)
-    samples = [
-        Sample(-residual, known + between_pods, noise)
-        for residual, known, noise in residuals(state, rows, estimation, now, step_times=step_times)
-    ]
-    return (
-        replace(state, tax=(state.tax or Tax.prior(estimation)).after(samples, now, estimation))
-        if samples
-        else state
-    )
+    errors = told.covariance + between_pods
+    errors += np.diag(noise_variances(cells, estimation, noise=noise, now=now))
+    found = comparison.before.after(told.means - [cell.log_step for cell in cells], errors, now)
+    surer = found.measured(estimation) and found.variance < tax.variance
+    return replace(state, tax=found) if surer else state
+
+
+def _whole(row: Reading) -> int:
+    return max(1, round(row.batch_size))
 
 
 def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:

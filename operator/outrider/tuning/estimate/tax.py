@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import log1p, sqrt
+from typing import Annotated
 
+import numpy as np
+from pydantic import Field
+
+from outrider.tuning.estimate.features import Array
+from outrider.tuning.estimate.surface import Known
 from outrider.tuning.limits import Log, UnixSeconds, Variance
 from outrider.tuning.policy import Estimation
 
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One comparison: K=0 beside a drafter, as it is believed, with a step of a launch without one."""
-
-    value: float  # log of the step times' ratio
-    believed: float  # variance of what is believed; neighbouring samples share it
-    noise: float  # variance of the step time that was measured
+_MOST_CELLS = 32
+"""Batch bins and context octaves of launches without drafter that are remembered; the most measured ones."""
+_PAUSE_SECONDS = 900.0
+"""A launch without drafter that was not heard of for so long is another one when it comes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +47,38 @@ class Tax:
         prior = estimation.k0_tax_deviation**2
         return Tax(self.mean, prior + (min(self.variance, prior) - prior) * left, self.measured_at)
 
-    def after(self, samples: Iterable[Sample], now: float, estimation: Estimation) -> Tax:
-        """With one tick's comparisons (Kalman).
+    def after(self, differences: Array, errors: Array, now: float) -> Tax:
+        """With comparisons at several places (generalised least squares).
 
-        It never gets surer than what is believed of K=0, since that error is in every sample; where
-        that is hardly better known than the tax itself, many samples would only repeat the error.
+        differences: [n], of the log step time with K=0 beside a drafter, as it is believed, over the one
+            that was measured without. errors: [n, n], their covariance: they share the error of the belief.
         """
-        found = self.at(now, estimation)
-        for sample in samples:
-            if sample.believed > 0.5 * estimation.k0_tax_deviation**2:
-                continue
-            gain = found.variance / max(found.variance + sample.believed + sample.noise, 1e-12)
-            least = min(found.variance, sample.believed)
-            found = Tax(
-                found.mean + gain * (sample.value - found.mean),
-                max((1 - gain) * found.variance, least),
-                now,
-            )
-        return found
+        weights = np.linalg.solve(errors, np.ones(len(differences)))
+        precision = 1 / max(self.variance, 1e-12) + float(weights.sum())
+        total = self.mean / max(self.variance, 1e-12) + float(weights @ differences)
+        return Tax(total / precision, 1 / precision, now)
 
     def measured(self, estimation: Estimation) -> bool:
         """Whether it is known clearly better than the prior."""
         limit = estimation.tax_measured_share * estimation.k0_tax_deviation
         return self.measured_at is not None and self.deviation < limit
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A launch without drafter beside others, from its first measurement on."""
+
+    before: Tax  # as it was believed when this began
+    cells: Annotated[tuple[Known, ...], Field(max_length=_MOST_CELLS)] = ()  # measured without a drafter
+
+    def over(self, now: float) -> bool:
+        """Whether nothing was measured for long."""
+        return all(now - cell.at > _PAUSE_SECONDS for cell in self.cells)
+
+    def plus(self, more: Sequence[Known], now: float, estimation: Estimation) -> Comparison:
+        """With what was measured since."""
+        cells = {cell.key: cell for cell in self.cells}
+        for cell in more:
+            cells[cell.key] = cells[cell.key].plus(cell, estimation) if cell.key in cells else cell
+        heaviest = sorted(cells.values(), key=lambda cell: (-cell.seconds_at(now, estimation), cell.key[0]))
+        return replace(self, cells=tuple(heaviest[:_MOST_CELLS]))

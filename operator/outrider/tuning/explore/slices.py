@@ -31,7 +31,6 @@ class Terms:
     untouched_loss: float  # seconds; a loss budget of at least this much has hardly been used
     safe_loss: float  # relative; the K in force must not lose more against the smallest K
     safe_sigmas: float  # how sure that has to be
-    floor_wanted: bool = False  # something is compared with the smallest K, so it is looked at in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def plan(
     floor, ks, left, lost = min(among, default=0), list[int](), seconds, 0.0
     while left >= terms.seconds:
         k = next_slice(by_then, among, terms)
-        if k is None and (terms.floor_wanted or _doubtful(by_then, incumbent, floor, terms)):
+        if k is None and _doubtful(by_then, incumbent, floor, terms):
             k = floor
         if k is None:
             return Plan(tuple(ks), lost, saturated=True)

@@ -9,6 +9,7 @@ from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Kind, Probe, Slice, Wish
 from outrider.tuning.explore import slices
+from outrider.tuning.explore.comparing import looks
 from outrider.tuning.state import Trial, TunerState
 from outrider.tuning.view import View
 
@@ -25,11 +26,16 @@ def attempt(view: View) -> Wish:
     if veto is not None:
         return view.hold(veto.reason, veto.sentence)
     length = _slice_seconds(view)
-    planned = _plan(view, length)
+    room = _room(view, length)
+    compared = looks(view, length, room)
+    view = view.with_state(compared.state)
+    planned = _plan(view, length, room - compared.count * length)
+    ks = compared.ks + planned.ks
     if not planned.ks:
-        return _nothing(view, credit_left=_credit(view) >= length, saturated=planned.saturated)
-    ks = planned.ks
-    state = _paid(view, len(ks) * length, planned.loss)
+        settled = _nothing(view, credit_left=_credit(view) >= length, saturated=planned.saturated)
+        if not ks or settled.kind is Kind.EXPLOIT:
+            return replace(settled, probe=_probe(view, ks, length) if ks and view.readings.exact else None)
+    state = _paid(view, len(planned.ks) * length, planned.loss)
     k, calibrating = view.bin_state.k, view.bin_state.settled_at is None
     reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
     words = f"trying K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {view.rate(k)}"
@@ -57,8 +63,17 @@ def _credit(view: View) -> float:
     return bin_state.credit if bin_state.settled_at is None else view.state.probe_credit
 
 
-def _plan(view: View, length: float) -> slices.Plan:
-    policy, exact, pods = view.policy, view.readings.exact, _sharing_pods(view)
+def _room(view: View, length: float) -> float:
+    """Seconds that slices may take until the next tick.
+
+    A trial through the table is one slice, as long as the tick. With ticks shorter than a slice one slice
+    runs beyond the next, or nothing would ever be tried.
+    """
+    return max(_SHARE * view.interval, length) if view.readings.exact else length
+
+
+def _plan(view: View, length: float, room: float) -> slices.Plan:
+    policy, pods = view.policy, _sharing_pods(view)
     safety = policy.safety
     budget = safety.loss_budget * safety.loss_seconds * pods
     terms = slices.Terms(
@@ -69,11 +84,8 @@ def _plan(view: View, length: float) -> slices.Plan:
         untouched_loss=0.9 * budget,
         safe_loss=safety.safe_loss,
         safe_sigmas=safety.safe_sigmas,
-        floor_wanted=view.compares,
     )
-    # A trial through the table is one slice, as long as the tick. With ticks shorter than a slice one slice
-    # runs beyond the next, or nothing would ever be tried.
-    seconds = min(_credit(view), max(_SHARE * view.interval, length) if exact else length)
+    seconds = min(_credit(view), room)
     loss = budget - view.state.loss * pods
     among = choice.usable(view.belief, policy)
     return slices.plan(view.belief, view.bin_state.k, among, terms, seconds=seconds, loss=loss)
