@@ -72,10 +72,10 @@ def main(
 
 
 async def _run(engine: str, given: float, streams: int) -> Found:
-    manifest = _manifest(engine, given)
+    asked = manifest(engine, given)
     with deploying() as deploy:
-        deploy(manifest, NAME)
-        async with sending_to(manifest) as sender:
+        deploy(asked, NAME)
+        async with sending_to(asked) as sender:
             wait_for(
                 "both serve",
                 _look,
@@ -100,7 +100,8 @@ async def _run(engine: str, given: float, streams: int) -> Found:
     )
 
 
-def _manifest(engine: str, given: float) -> dict[str, Any]:
+def manifest(engine: str, given: float) -> dict[str, Any]:
+    """Two stand-ins of which one may be a canary. given: their tax."""
     found: dict[str, Any] = stand_in(read_example(TWIN), engine).manifest
     found["spec"]["replicas"] = 2
     found["spec"]["resources"]["requests"]["cpu"] = "50m"
