@@ -148,6 +148,12 @@ def test_k_0_is_looked_at_for_its_share_of_one_pod_until_the_tax_is_known_and_no
     assert looks(told[known + 1 :]) == 0.0
 
 
+def test_where_k_0_is_in_force_no_slice_of_it_is_needed() -> None:
+    beside = beside_canary(Engine(16.0), learnt(16.0), ticks=10, at=300.0, batch=16.0)
+    assert beside[-1].schedule.k_at(16) == 0
+    assert looks(beside) == 0.0
+
+
 def test_looks_for_a_canary_are_no_losses_of_tuning() -> None:
     engine = Engine(8.0, table=ALIKE)
     state = run(a_start(), engine, ticks=60)[-1].state
