@@ -146,8 +146,8 @@ async def _without_drafter(load: Load) -> bool:
 
 
 async def _better_table(load: Load) -> bool:
-    await load.hold(MANY, 2)
     first = _launches()
+    await load.hold(MANY, 1)
     return await load.until(MANY, lambda launches: len(launches) == 1 and launches != first)
 
 
