@@ -305,6 +305,8 @@ class DecisionReason(StrEnum):
     """Exploit: a larger K is likely better, but not beyond noise; the batch size is not settled."""
     SMALLER_K = "SmallerK"
     """Exploit: a smaller K is no slower as far as is known; the batch size is not settled."""
+    LESS_KNOWN = "LessKnown"
+    """Explore: of K that are equal as far as is known, the one that is less known takes the table."""
     WITHIN_LIMIT = "WithinLimit"
     """Exploit: the K before breaks the latency limit."""
     CALIBRATED = "Calibrated"

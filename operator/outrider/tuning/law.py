@@ -22,6 +22,7 @@ from outrider.tuning.estimate.learning import keep_ledger, learn, learn_tax
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.explore.trials import blind, ended, measuring
 from outrider.tuning.explore.trying import attempt
+from outrider.tuning.explore.turns import turn
 from outrider.tuning.idle import launched_without
 from outrider.tuning.observe.readings import read
 from outrider.tuning.observe.window import Observation, Window
@@ -94,6 +95,8 @@ def _wish(view: View) -> Wish:
     trial = view.state.trial
     view = view.with_state(replace(view.state, trial=None))
     chosen = change(view)
+    if chosen.reason is DecisionReason.SETTLED:
+        chosen = turn(view) or chosen
     view = view.with_state(chosen.state)
     tried = attempt(view)
     if chosen.kind is not Kind.HOLD:

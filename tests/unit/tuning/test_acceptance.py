@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import exp, log
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,19 +31,19 @@ def learnt(*, k: int = 5, acceptance: float = 0.8, ticks: int = 3) -> Profile:
 
 
 def test_tokens_per_step_follow_the_rates_of_the_positions() -> None:
-    means, _ = learnt(acceptance=0.8).tokens_per_step(CANDIDATES)
+    means = learnt(acceptance=0.8).tokens(CANDIDATES).log_mean
     expected = [1 + sum(0.8**j for j in range(1, k + 1)) for k in CANDIDATES]
     assert [exp(m) for m in means] == pytest.approx(expected, rel=0.01)
 
 
 def test_k_0_gains_exactly_one_token() -> None:
-    means, covariance = Profile().tokens_per_step(CANDIDATES)
-    assert means[0] == 0.0
-    assert covariance[0, 0] == 0.0
+    tokens = Profile().tokens(CANDIDATES)
+    assert tokens.log_mean[0] == 0.0
+    assert tokens.covariance[0, 0] == 0.0
 
 
 def test_positions_that_were_never_drafted_are_unsure() -> None:
-    _, covariance = learnt(k=1).tokens_per_step(CANDIDATES)
+    covariance = learnt(k=1).tokens(CANDIDATES).covariance
     assert covariance[-1, -1] > 20 * covariance[1, 1]
 
 
@@ -61,7 +62,7 @@ def test_without_drafts_nothing_is_forgotten() -> None:
 def test_other_text_is_noticed_in_one_tick() -> None:
     profile = learnt(acceptance=0.9).after(readings(k=5, acceptance=0.4), 10.0, POLICY.estimation)
     assert profile.shifted
-    means, _ = profile.tokens_per_step((1,))
+    means = profile.tokens((1,)).log_mean
     assert means[0] == pytest.approx(log(1.4), abs=0.02)
 
 
@@ -69,6 +70,31 @@ def test_other_text_lowers_the_guess_of_deeper_positions_too() -> None:
     before = learnt(k=5, acceptance=0.9)
     after = before.after(readings(k=1, acceptance=0.45), 10.0, POLICY.estimation)
     assert after.rates(3)[0][2] < before.rates(3)[0][2] - 0.2
+
+
+def test_positions_that_nobody_drafts_follow_the_first_without_any_shift() -> None:
+    profile = learnt(k=5, acceptance=0.9)
+    before = profile.rates(5)[0][4]
+    for acceptance in (0.86, 0.82, 0.78, 0.74, 0.7, 0.66, 0.62, 0.58):
+        profile = profile.after(readings(k=1, acceptance=acceptance), 20.0, POLICY.estimation)
+        assert not profile.shifted
+    assert profile.rates(5)[0][4] < before - 0.15
+
+
+def test_text_that_is_harder_at_first_is_as_much_harder_further_on() -> None:
+    """Acceptance of 0.9 that fell to 0.9 squared at the first position: 0.8 falls to 0.8 squared."""
+    text = Profile(tried=(1000.0, 900.0), accepted=(900.0, 720.0))
+    harder = text.after(readings(k=1, acceptance=0.81), 1000.0, POLICY.estimation)
+    assert harder.accepted[1] / harder.tried[1] == pytest.approx(0.64, abs=0.01)
+
+
+def test_one_slice_tells_the_acceptance_of_every_position_that_it_drafts() -> None:
+    tokens = learnt(k=1).tokens(CANDIDATES)
+    told = tokens.after(tokens.learnt(3, np.array([500.0]))[0]).covariance
+    unsure = tokens.covariance
+    known, unknown = CANDIDATES.index(3), CANDIDATES.index(5)
+    assert told[known, known] < 0.1 * unsure[known, known]
+    assert told[unknown, unknown] > 5 * told[known, known]
 
 
 def test_the_same_text_is_no_shift() -> None:
@@ -81,5 +107,5 @@ def test_more_draft_tokens_never_mean_fewer_tokens_per_step(history: list[tuple[
     profile = Profile()
     for k, acceptance in history:
         profile = profile.after(readings(k=k, acceptance=acceptance), 5.0, POLICY.estimation)
-    means, _ = profile.tokens_per_step(CANDIDATES)
+    means = profile.tokens(CANDIDATES).log_mean
     assert all(a <= b + 1e-12 for a, b in pairwise(means))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.explore.slices import Terms, next_slice, plan
 
@@ -82,3 +83,17 @@ def test_no_speculation_is_looked_at_while_it_may_be_better() -> None:
 
 def test_slices_share_their_time_between_equals() -> None:
     assert set(ks(a_belief(100, 100, 100, error=0.05))) == {1, 2}
+
+
+def of_acceptance(error: float) -> Belief:
+    """K = 0, 1, 3, as good as each other; the step times are known, and of acceptance no more than a guess."""
+    tokens = Profile((4.0,) * 3, (4.0 * (1 - error),) * 3).tokens((0, 1, 3))
+    return Belief(
+        (0, 1, 3), 8.0, np.zeros(3), tokens.covariance + np.eye(3) * 1e-6, np.full(3, -4.0), tokens=tokens
+    )
+
+
+def test_acceptance_is_learnt_from_fewer_slices_than_step_times() -> None:
+    belief = of_acceptance(0.4)
+    of_steps = replace(belief, tokens=None)
+    assert 2 * len(ks(belief, incumbent=1, seconds=40)) < len(ks(of_steps, incumbent=1, seconds=40))

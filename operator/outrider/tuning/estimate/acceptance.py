@@ -11,15 +11,15 @@ at every position, of which this is the sum before it is closed, with a rate for
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import log, sqrt
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from outrider.api.drafting import MAX_K
+from outrider.tuning.estimate.features import Array
 from outrider.tuning.limits import Count
 from outrider.tuning.observe.readings import Reading
 from outrider.tuning.policy import Estimation
@@ -27,6 +27,33 @@ from outrider.tuning.policy import Estimation
 _PRIOR_RATE = 0.6
 _PRIOR_COUNT = 4.0
 """A position that nobody drafted is taken to accept like the one before, with the weight of a few drafts."""
+_GUESS_COUNT = 20.0
+"""Drafts that the guess weighs how other text fares where it was not drafted: it is off by a tenth or so."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """log E[tokens per request-step] of each candidate, and how sure that is, position by position."""
+
+    log_mean: Array  # [candidates]
+    slopes: Array  # [candidates, positions]: of `log_mean` by the acceptance of each position
+    variances: Array  # [positions]: of that acceptance
+    precision: Array  # [positions]: by which one draft that is long enough adds to 1 / variance
+
+    @property
+    def covariance(self) -> Array:
+        """Of `log_mean`."""
+        return (self.slopes * self.variances) @ self.slopes.T
+
+    def learnt(self, k: int, drafts: Array) -> Array:
+        """[n, positions]: what so many drafts of K tokens will take from `variances`. drafts: [n]."""
+        depth = np.arange(len(self.variances)) < k
+        added = np.where(depth, drafts[:, None] * self.precision, 0.0)
+        return self.variances * (1.0 - 1.0 / (1.0 + self.variances * added))
+
+    def after(self, learnt: Array) -> Tokens:
+        """Surer by that, with the same means. learnt: [positions]."""
+        return replace(self, variances=self.variances - learnt)
 
 
 _PerPosition = Annotated[tuple[Count, ...], Field(max_length=MAX_K)]
@@ -40,7 +67,7 @@ class Profile:
     accepted: _PerPosition = ()
     shifted: bool = False  # the newest readings tell of other text than before
 
-    def rates(self, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def rates(self, length: int) -> tuple[Array, Array]:
         """Acceptance of each position, given that the one before was accepted, and its variance."""
         rates, variances = np.empty(length), np.empty(length)
         before = _PRIOR_RATE
@@ -52,8 +79,8 @@ class Profile:
             variances[position] = before * (1 - before) / (tried + _PRIOR_COUNT)
         return rates, variances
 
-    def tokens_per_step(self, candidates: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """log E[tokens per request-step] of each K, and its covariance."""
+    def tokens(self, candidates: tuple[int, ...]) -> Tokens:
+        """Tokens per request-step of each K."""
         rates, variances = self.rates(max(candidates, default=0))
         survival = np.cumprod(rates)
         means = np.array([1.0 + survival[:k].sum() for k in candidates])
@@ -61,28 +88,39 @@ class Profile:
         for row, k in enumerate(candidates):
             tails = np.cumsum(survival[:k][::-1])[::-1]
             slopes[row, :k] = tails / rates[:k] / means[row]
-        return np.log(means), (slopes * variances) @ slopes.T
+        reached = np.concatenate(([1.0], survival[:-1]))[: len(rates)]
+        return Tokens(np.log(means), slopes, variances, reached / (rates * (1 - rates)))
 
     def after(self, readings: Iterable[Reading], seconds: float, estimation: Estimation) -> Profile:
         """With one tick's drafts; `seconds` since the tick before."""
         tried, accepted = _counts(readings)
         if not tried or tried[0] <= 0:
             return Profile(self.tried, self.accepted)
-        old = (
-            self._moved(tried, accepted)
-            if (moved := self._tells_of_a_shift(tried, accepted, estimation))
-            else self
-        )
-        keep = 0.5 ** (max(0.0, seconds) / estimation.acceptance_half_life_seconds)
-        length = max(len(tried), len(old.tried))
-        rows = [(*old._counts(j), *_at(tried, accepted, j)) for j in range(length)]
-        # A position that is not drafted now keeps what is known of it.
-        kept = [(keep if new > 0 else 1.0) for _, _, new, _ in rows]
-        return Profile(
-            tuple(o * w + n for (o, _, n, _), w in zip(rows, kept, strict=True)),
-            tuple(h * w + a for (_, h, _, a), w in zip(rows, kept, strict=True)),
-            shifted=moved,
-        )
+        moved = self._tells_of_a_shift(tried, accepted, estimation)
+        keep = 0.0 if moved else 0.5 ** (max(0.0, seconds) / estimation.acceptance_half_life_seconds)
+        first = _sum(self._kept(0, keep), (tried[0], accepted[0]))
+        power = _power(self._counts(0), (tried[0], accepted[0]) if moved else first)
+        rows = [first]
+        for position in range(1, max(len(tried), len(self.tried))):
+            new = _at(tried, accepted, position)
+            follows = moved or new[0] <= 0
+            old = self._guess(position, power, keep) if follows else self._kept(position, keep)
+            rows.append(_sum(old, new))
+        return Profile(tuple(t for t, _ in rows), tuple(a for _, a in rows), shifted=moved)
+
+    def _kept(self, position: int, keep: float) -> tuple[float, float]:
+        """What is left of the counts of a position that is drafted now."""
+        tried, hits = self._counts(position)
+        return tried * keep, hits * keep
+
+    def _guess(self, position: int, power: float, keep: float) -> tuple[float, float]:
+        """What is left of those of one that is not: text that is harder at first is taken to be so further on.
+
+        Nothing is forgotten without drafts; of other text they are but a guess.
+        """
+        tried, hits = self._counts(position)
+        left = tried if keep > 0 else min(tried, _GUESS_COUNT)
+        return left, left * _rate((tried, hits)) ** power
 
     def _counts(self, position: int) -> tuple[float, float]:
         return _at(self.tried, self.accepted, position)
@@ -97,17 +135,6 @@ class Profile:
         pooled = (hits + accepted[0]) / (known + tried[0])
         error = sqrt(pooled * (1 - pooled) * (1 / known + 1 / tried[0]) + estimation.acceptance_noise**2)
         return abs(now - before) > 3.0 * error
-
-    def _moved(self, tried: tuple[float, ...], accepted: tuple[float, ...]) -> Profile:
-        """What is left of it after a shift: deeper positions are guessed to move like the first."""
-        known, hits = self._counts(0)
-        ratio = (accepted[0] / tried[0]) / max(hits / known, 1e-3)
-        weights = [min(1.0, _PRIOR_COUNT / max(count, 1e-9)) for count in self.tried]
-        counts = tuple(count * w for count, w in zip(self.tried, weights, strict=True))
-        guesses = (
-            min(count, a * w * ratio) for count, a, w in zip(counts, self.accepted, weights, strict=True)
-        )
-        return Profile(counts, tuple(guesses))
 
 
 def _counts(readings: Iterable[Reading]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -125,3 +152,21 @@ def _counts(readings: Iterable[Reading]) -> tuple[tuple[float, ...], tuple[float
 
 def _at(tried: tuple[float, ...], accepted: tuple[float, ...], position: int) -> tuple[float, float]:
     return (tried[position], accepted[position]) if position < len(tried) else (0.0, 0.0)
+
+
+def _sum(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    return a[0] + b[0], a[1] + b[1]
+
+
+_LEAST_RATE, _MOST_RATE = 0.02, 0.98
+"""Between which acceptance is compared by logarithms."""
+
+
+def _rate(counts: tuple[float, float]) -> float:
+    tried, hits = counts
+    return min(max(hits / tried, _LEAST_RATE), _MOST_RATE) if tried > 0 else _PRIOR_RATE
+
+
+def _power(before: tuple[float, float], now: tuple[float, float]) -> float:
+    """By which acceptance of the first position moved: `now` is `before` to this power."""
+    return log(_rate(now)) / log(_rate(before)) if before[0] > 0 else 1.0

@@ -17,6 +17,7 @@ from math import exp, log, log2, sqrt
 
 import numpy as np
 
+from outrider.tuning.estimate.acceptance import Tokens
 from outrider.tuning.estimate.blend import blend
 from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.step_time_map import StepTimeMap
@@ -42,6 +43,7 @@ class Belief:
     covariance: Array  # [candidates, candidates]
     log_step: Array  # [candidates]
     mapped: frozenset[int] = frozenset()  # K that a map measured which is believed
+    tokens: Tokens | None = None  # what acceptance brings to goodput and covariance; None: known exactly
 
     def goodput(self, k: int) -> float:
         """Tokens per second of engine time."""
@@ -64,11 +66,35 @@ class Belief:
             max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0)
         )
 
-    def after_measuring(self, k: int, variance: float) -> Belief:
-        """What will be known once `k` was measured with this variance of its log goodput; means stay."""
+    def learnt(self, k: int, variances: Array, seconds: Array) -> Array:
+        """[n, candidates, candidates]: what measuring `k` takes from the covariance.
+
+        A step time is noisy, while acceptance of every position of the drafts is counted.
+        variances: [n], of the log step time; seconds: [n], of engine time.
+        """
         row = self.candidates.index(k)
-        known = self.covariance[row]
-        return replace(self, covariance=self.covariance - np.outer(known, known) / (known[row] + variance))
+        known = self._of_steps[row]
+        found: Array = np.outer(known, known) / (known[row] + variances)[:, None, None]
+        if self.tokens is not None:
+            drafts = self.batch_size * seconds / self.step_seconds(k)
+            less = self.tokens.learnt(k, drafts)
+            found = found + (self.tokens.slopes * less[:, None, :]) @ self.tokens.slopes.T
+        return found
+
+    def after_measuring(self, k: int, variance: float, seconds: float) -> Belief:
+        """What will be known once `k` was measured for so long; means stay. variance: of the log step time."""
+        spent = np.array([seconds])
+        learnt = self.learnt(k, np.array([variance]), spent)[0]
+        tokens = self.tokens
+        if tokens is not None:
+            drafts = self.batch_size * spent / self.step_seconds(k)
+            tokens = tokens.after(tokens.learnt(k, drafts)[0])
+        return replace(self, covariance=self.covariance - learnt, tokens=tokens)
+
+    @property
+    def _of_steps(self) -> Array:
+        """The part of the covariance that step times bring."""
+        return self.covariance if self.tokens is None else self.covariance - self.tokens.covariance
 
     def best(self, among: Iterable[int]) -> int:
         """The K with the highest mean; of equals the smallest. At least one."""
@@ -104,17 +130,19 @@ def beliefs(
     points = [Point(k, log2(batch), context) for batch in batches for k in candidates]
     told = blend(state.known, step_times, points, estimation, noise=state.noise(estimation), now=now)
     mapped = step_times.ks if step_times is not None and told.trust > _BELIEVED else frozenset[int]()
-    log_tokens, tokens_covariance = state.profile.tokens_per_step(candidates)
+    tokens = state.profile.tokens(candidates)
+    tokens_covariance = tokens.covariance
     found = {}
     for index, batch in enumerate(batches):
         part = slice(index * len(candidates), (index + 1) * len(candidates))
         found[index] = Belief(
             candidates,
             batch,
-            log(batch) + log_tokens - told.means[part],
+            log(batch) + tokens.log_mean - told.means[part],
             told.covariance[part, part] + tokens_covariance,
             told.means[part],
             mapped,
+            tokens,
         )
     return found
 

@@ -11,7 +11,7 @@ import numpy as np
 from outrider.tuning.estimate.belief import Belief, residuals
 from outrider.tuning.estimate.blend import blend, trust_in
 from outrider.tuning.estimate.step_time_map import StepTimeMap
-from outrider.tuning.estimate.surface import MOST_KNOWN, Known, noise_variances
+from outrider.tuning.estimate.surface import MOST_KNOWN, Known, noise_variance, noise_variances
 from outrider.tuning.estimate.tax import Comparison, Tax
 from outrider.tuning.observe.readings import Reading, Readings
 from outrider.tuning.policy import Estimation, Policy
@@ -22,6 +22,18 @@ _DOUBT = 0.8
 
 _SURPRISE = 0.15
 """Standard error of a log step time above which a reading surprises nobody."""
+
+_ROUGHLY_KNOWN = 0.5
+"""The same above which nobody can say how long a step should take."""
+
+_TOO_NOISY = 0.25
+"""Standard deviation of a log step time beyond which a reading is left out: its noise is not normal any more."""
+
+_PROMPTS_MISFIT = 0.125
+"""Log step time, over the log of the tokens with prompts by those without, that the linear model misses."""
+
+_Residual = tuple[float, float, float]
+"""See `residuals`."""
 
 
 def learn(
@@ -39,9 +51,12 @@ def learn(
         return state
     state = _visit(state, readings, policy)
     found = residuals(state, readings.rows, policy.estimation, now, step_times=step_times)
-    state = _compare(state, readings, found, policy, now)
+    noise = state.noise(policy.estimation)
+    weighed = [_weighed(r, f, noise) for r, f in zip(readings.rows, found, strict=True)]
+    told = [(r, f) for r, f in zip(weighed, found, strict=True) if r is not None]
+    state = _compare(state, told, policy, now)
     before = state
-    state = replace(state, known=_remember(state, readings.rows, policy.estimation, now))
+    state = replace(state, known=_remember(state, [r for r, _ in told], policy.estimation, now))
     if (
         step_times is not None
         and step_times.compares
@@ -139,22 +154,30 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
     return state
 
 
-def _compare(
-    state: TunerState,
-    readings: Readings,
-    found: Sequence[tuple[float, float, float]],
-    policy: Policy,
-    now: float,
-) -> TunerState:
-    """Against what was known: a pod that is slower, noise that is larger, engines that changed.
+def _weighed(row: Reading, found: _Residual, noise: float) -> Reading | None:
+    """What counts of a reading; None where its step time is too noisy to tell anything.
 
-    found: of each reading; see `residuals`.
+    A few steps that took ten times as long as they should look like a long measurement, so a reading weighs no
+    more than the time that its steps should have taken. And the more prompts it has, the less it tells of steps
+    without.
     """
-    heard = {r.pod for r in readings.rows}
+    residual, known, _ = found
+    share = exp(-max(0.0, residual)) if known < _ROUGHLY_KNOWN**2 else 1.0
+    own = noise_variance(noise, share * row.seconds)
+    if own > _TOO_NOISY**2:
+        return None
+    return row.part(share * own / (own + (_PROMPTS_MISFIT * row.log_prompts) ** 2))
+
+
+def _compare(
+    state: TunerState, told: Sequence[tuple[Reading, _Residual]], policy: Policy, now: float
+) -> TunerState:
+    """Against what was known: a pod that is slower, noise that is larger, engines that changed."""
+    heard = {r.pod for r, _ in told}
     paces = _without_the_gone(state.pods, heard)
     score = weight = 0.0
     several = len(heard) > 1
-    for row, (residual, known, noise) in zip(readings.rows, found, strict=True):
+    for row, (residual, known, noise) in told:
         if several or paces:
             paces[row.pod] = paces.get(row.pod, Pace()).after(residual, known + noise)
             residual -= paces[row.pod].mean
@@ -195,7 +218,7 @@ def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:
 
 
 def _remember(
-    state: TunerState, rows: tuple[Reading, ...], estimation: Estimation, now: float
+    state: TunerState, rows: Sequence[Reading], estimation: Estimation, now: float
 ) -> tuple[Known, ...]:
     known = {k.key: k for k in state.known}
     for row in rows:

@@ -135,8 +135,9 @@ _REFERENCE_CONTEXT = 10.0
 """log2 of 1,024 tokens, the context at which the linear model has its level."""
 _CONTEXT_OCTAVES = 3.0
 """Contexts this many octaves apart are nearly half as alike as equal ones. Batch sizes: see the policy."""
-_LOCAL_BATCH_OCTAVES, _LOCAL_CONTEXT_OCTAVES = 0.5, 1.0
-"""The same for what one K at one batch size does not share with its neighbours."""
+_LOCAL_BATCH_OCTAVES = 0.5
+"""Batch sizes, for what one K at one batch size does not share with its neighbours. It comes from how the
+tokens of a step fill the engine's kernels, so it is as alike over contexts as the rest."""
 _LEAST_SECONDS = 1e-6
 _JITTER = 1e-9
 """Variance that keeps the equations solvable where two cells lie at one place."""
@@ -234,15 +235,15 @@ def covariance(a: Rows, b: Rows, estimation: Estimation) -> Array:
     batch = (a.at.batch[:, None] - b.at.batch[None, :]) ** 2
     context = (a.at.context[:, None] - b.at.context[None, :]) ** 2
     same = a.at.k[:, None] == b.at.k[None, :]
-    near = _alike(batch, context, estimation.batch_octaves, _CONTEXT_OCTAVES)
-    local = _alike(batch, context, _LOCAL_BATCH_OCTAVES, _LOCAL_CONTEXT_OCTAVES)
+    near = _alike(batch, context, estimation.batch_octaves)
+    local = _alike(batch, context, _LOCAL_BATCH_OCTAVES)
     residual: Array = (a.features * DEVIATIONS**2) @ b.features.T
     residual += near * (estimation.level_deviation**2 + estimation.bend_deviation**2 * same)
     residual += (local * estimation.cell_deviation**2 + estimation.depth_deviation**2) * same
     return residual
 
 
-def _alike(batch: Array, context: Array, batch_octaves: float, context_octaves: float) -> Array:
+def _alike(batch: Array, context: Array, batch_octaves: float) -> Array:
     """How much places share, 0..1, by their squared distances in octaves."""
-    alike: Array = np.exp(batch * (-0.5 / batch_octaves**2) - context * (0.5 / context_octaves**2))
+    alike: Array = np.exp(batch * (-0.5 / batch_octaves**2) - context * (0.5 / _CONTEXT_OCTAVES**2))
     return alike

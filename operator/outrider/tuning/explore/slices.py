@@ -1,23 +1,29 @@
 """Which K is worth a slice of time: the knowledge gradient.
 
-Source: Frazier, Powell and Dayanik 2009, for correlated normal beliefs; several slices at once are
-weighed, since a single one may be too noisy to change a mind (Frazier and Powell 2010).
+Source: Frazier, Powell and Dayanik 2009, for correlated normal beliefs, of which the best rival alone is
+weighed against the best K; several slices at once are weighed, since a single one may be too noisy to
+change a mind (Frazier and Powell 2010). What a slice tells is two things: a step time, which is noisy, and
+the acceptance of every position that it drafts, which is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import erfc, pi, sqrt
 
 import numpy as np
 
 from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.surface import noise_variance
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(11)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _REPEATS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 """Numbers of slices that are weighed together."""
+_LEAST_GAIN = 0.3
+"""Of what is made in a slice's time: what brings less is not tried, though a look at an equal costs nothing."""
+_LEAST_VARIANCE = 1e-20
+_erfc = np.vectorize(erfc, otypes=[float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +50,33 @@ class Plan:
 
 def next_slice(belief: Belief, among: Collection[int], terms: Terms) -> int | None:
     """The K whose measurement is worth most over its cost; None when none is worth it."""
-    rows = [belief.candidates.index(k) for k in sorted(among)]
-    means, inner = belief.log_goodput[rows], belief.covariance[np.ix_(rows, rows)]
+    worth = worth_of_measuring(belief, among, terms)
+    k = max(worth, key=lambda k: (worth[k], -k))
+    return k if worth[k] > _LEAST_GAIN else None
+
+
+def worth_of_measuring(belief: Belief, among: Collection[int], terms: Terms) -> Mapping[int, float]:
+    """What one of a few slices of each K brings, less its cost; in seconds of the best K per second of it."""
+    ks = sorted(among)
+    rows = [belief.candidates.index(k) for k in ks]
+    best = rows[ks.index(belief.best(ks))]
+    gaps = belief.log_goodput[best] - belief.log_goodput[rows]
     spent = _REPEATS * terms.seconds
-    variances = np.diag(inner)[:, None] + noise_variance(terms.noise, spent)[None, :]
-    changes = inner[:, :, None] / np.sqrt(variances)[:, None, :]  # [measured, moved, repeats]
-    outcomes = means[None, :, None, None] + changes[..., None] * _NODES
-    value = (outcomes.max(axis=1) @ _WEIGHTS) - means.max()  # [measured, repeats]
-    cost = (means.max() - means)[:, None] * spent
-    net = (value * terms.horizon - cost) / spent
-    row, repeats = np.unravel_index(int(net.argmax()), net.shape)
-    return sorted(among)[int(row)] if net[row, repeats] > 0 else None
+    worth = {}
+    for k, gap in zip(ks, gaps, strict=True):
+        moves = belief.learnt(k, noise_variance(terms.noise, spent), spent)
+        apart = moves[:, rows, rows] + moves[:, best, best][:, None] - 2 * moves[:, rows, best]
+        value = _gain_of_choice(gaps, np.sqrt(np.maximum(apart, _LEAST_VARIANCE))).max(axis=1)
+        worth[k] = float((value * terms.horizon / spent).max() - gap)
+    return worth
+
+
+def _gain_of_choice(gaps: Array, deviations: Array) -> Array:
+    """E[max(0, x)] of a normal x of mean -gap: what it brings to choose once more after x was told."""
+    z = gaps / deviations
+    tail = 0.5 * _erfc(z / sqrt(2.0))
+    gain: Array = deviations * np.exp(-0.5 * z * z) / sqrt(2.0 * pi) - gaps * tail
+    return gain
 
 
 def plan(
@@ -80,7 +102,7 @@ def plan(
                 break
             ks.append(k)
             lost += expected
-        by_then = by_then.after_measuring(k, variance)
+        by_then = by_then.after_measuring(k, variance, terms.seconds)
         left -= terms.seconds
     return Plan(tuple(ks), lost, saturated=False)
 

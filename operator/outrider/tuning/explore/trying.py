@@ -72,23 +72,32 @@ def _room(view: View, length: float) -> float:
     return max(_SHARE * view.interval, length) if view.readings.exact else length
 
 
-def _plan(view: View, length: float, room: float) -> slices.Plan:
+def terms(view: View, seconds: float) -> slices.Terms:
+    """Under which a slice of so many seconds is worth it."""
     policy, pods = view.policy, _sharing_pods(view)
     safety = policy.safety
-    budget = safety.loss_budget * safety.loss_seconds * pods
-    terms = slices.Terms(
-        seconds=length,
+    return slices.Terms(
+        seconds=seconds,
         horizon=policy.exploration.horizon_seconds * pods,
         noise=view.state.noise(policy.estimation),
         loss_sigmas=safety.loss_sigmas,
-        untouched_loss=0.9 * budget,
+        untouched_loss=0.9 * _budget(view),
         safe_loss=safety.safe_loss,
         safe_sigmas=safety.safe_sigmas,
     )
+
+
+def _budget(view: View) -> float:
+    """Seconds of the smallest K's goodput that slices may cost in `loss_seconds`."""
+    safety = view.policy.safety
+    return safety.loss_budget * safety.loss_seconds * _sharing_pods(view)
+
+
+def _plan(view: View, length: float, room: float) -> slices.Plan:
     seconds = min(_credit(view), room)
-    loss = budget - view.state.loss * pods
-    among = choice.usable(view.belief, policy)
-    return slices.plan(view.belief, view.bin_state.k, among, terms, seconds=seconds, loss=loss)
+    loss = _budget(view) - view.state.loss * _sharing_pods(view)
+    among = choice.usable(view.belief, view.policy)
+    return slices.plan(view.belief, view.bin_state.k, among, terms(view, length), seconds=seconds, loss=loss)
 
 
 def _paid(view: View, seconds: float, loss: float) -> TunerState:

@@ -50,6 +50,21 @@ class Reading:
             accepted=tuple(map(add, self.accepted, other.accepted)),
         )
 
+    def part(self, share: float) -> Reading:
+        """So much of it, with the same means. share: 0..1."""
+        context = self.context_tokens
+        return replace(
+            self,
+            steps=self.steps * share,
+            seconds=self.seconds * share,
+            requests=self.requests * share,
+            tokens=self.tokens * share,
+            prefill_tokens=self.prefill_tokens * share,
+            context_tokens=None if context is None else context * share,
+            drafted=tuple(count * share for count in self.drafted),
+            accepted=tuple(count * share for count in self.accepted),
+        )
+
     @property
     def plausible(self) -> bool:
         """Whether an engine can have done it; the law takes logarithms of it."""

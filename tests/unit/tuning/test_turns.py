@@ -1,0 +1,66 @@
+"""Of K that are equal as far as is known, the less known one takes the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from outrider.api.reasons import DecisionReason
+from outrider.api.schedule import Schedule
+from outrider.tuning.decision import Kind
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.explore.turns import turn
+from outrider.tuning.observe.readings import read
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import BinState
+from outrider.tuning.view import View
+from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window
+from tests.unit.tuning.test_surface import a_known
+
+NOW = 1000.0
+SETTLED = BinState(k=2, decided=True, visited=True, settled_at=0.0)
+
+
+def a_view(
+    *, rival: float = 1.0, error: float = 0.03, bin_state: BinState = SETTLED, policy: Policy | None = None
+) -> View:
+    """K=2 rules and is known to 0.5 %; K=3 has `rival` of its goodput; all others are hopeless."""
+    policy = policy or a_policy()
+    goodput = np.log(np.array([0.5, 0.5, 1.0, rival, 0.5]))
+    covariance = np.diag([0.005, 0.005, 0.005, error, 0.005]) ** 2
+    belief = Belief(CANDIDATES, 8.0, goodput, covariance, np.full(5, -4.0), frozenset(CANDIDATES))
+    index = policy.bin_of(8.0)
+    state = replace(a_start(), known=(a_known(batch=8.0, k=2),)).with_bin(index, bin_state)
+    windows = (a_window(k=2),)
+    readings = read(windows, Schedule.constant(2), policy)
+    return View(state, policy, NOW, 5.0, index, {index: belief}, readings, windows)
+
+
+def test_the_less_known_of_two_equals_takes_the_table() -> None:
+    view = a_view()
+    wish = turn(view)
+    assert wish is not None
+    assert (wish.kind, wish.reason) == (Kind.EXPLORE, DecisionReason.LESS_KNOWN)
+    assert wish.state.bins[view.bin].k == 3
+    assert "equal as far as is known" in wish.sentence
+
+
+def test_what_is_worse_as_far_as_is_known_gets_no_turn() -> None:
+    assert turn(a_view(rival=0.97)) is None
+
+
+def test_equals_that_are_as_well_known_as_each_other_do_not_take_turns() -> None:
+    assert turn(a_view(error=0.005)) is None
+
+
+def test_a_turn_lasts_until_the_rest_is_over() -> None:
+    assert turn(a_view(bin_state=replace(SETTLED, settled_at=NOW - 5.0))) is None
+
+
+def test_a_bin_that_is_not_settled_is_left_to_slices() -> None:
+    assert turn(a_view(bin_state=replace(SETTLED, settled_at=None))) is None
+
+
+def test_who_only_observes_gives_no_turns() -> None:
+    assert turn(a_view(policy=a_policy().observing())) is None
