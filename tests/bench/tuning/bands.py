@@ -22,8 +22,7 @@ from outrider.simulate.maps import MapErrors
 from outrider.simulate.scenario_runs import run_scenario, scenario_map
 from outrider.simulate.scenarios import EventScenario
 from outrider.simulate.traffic.requests import Trace, Traffic
-from outrider.tuning import law
-from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.belief import Belief, beliefs
 from outrider.tuning.policy import Policy
 from tests.bench.tuning.families import ENGINES, MAP_ERROR
 from tests.bench.tuning.moving import CODE, KINDS, PROSE, engines, scenario
@@ -44,14 +43,14 @@ def alternating(engine: str, streams: int, each: float, seed: int) -> EventScena
 @contextmanager
 def _told_at_once(policy: Policy) -> Iterator[None]:
     believed: dict[int, Belief] = {}
-    find, block = law.beliefs, EnginePod._block
+    block = EnginePod._block
 
     def remember(*args: object, **more: object) -> Mapping[int, Belief]:
-        believed.update(find(*args, **more))  # type: ignore[arg-type]
+        believed.update(beliefs(*args, **more))  # type: ignore[arg-type]
         return believed
 
     def goodput(pod: EnginePod, belief: Belief, k: int) -> float:
-        tokens = sum(map(mul, pod._counts, pod._acceptances.rates(k, pod.now)))
+        tokens = float(sum(map(mul, pod._counts, pod._acceptances.rates(k, pod.now))))
         return tokens / belief.step_seconds(k)
 
     def best(pod: EnginePod, table: Callable[[int], int]) -> Callable[[int], int]:
@@ -66,7 +65,7 @@ def _told_at_once(policy: Policy) -> Iterator[None]:
     def told(pod: EnginePod, until: float, table: Callable[[int], int]) -> None:
         block(pod, until, best(pod, table))
 
-    with patch.object(law, "beliefs", remember), patch.object(EnginePod, "_block", told):
+    with patch("outrider.tuning.law.beliefs", remember), patch.object(EnginePod, "_block", told):
         yield
 
 

@@ -86,7 +86,7 @@ def test_slices_share_their_time_between_equals() -> None:
 
 
 def of_acceptance(error: float) -> Belief:
-    """K = 0, 1, 3, as good as each other; the step times are known, and of acceptance no more than a guess."""
+    """K = 0, 1, 3, as good as each other; step times are known, acceptance is no more than a guess."""
     tokens = Profile((4.0,) * 3, (4.0 * (1 - error),) * 3).tokens((0, 1, 3))
     return Belief(
         (0, 1, 3), 8.0, np.zeros(3), tokens.covariance + np.eye(3) * 1e-6, np.full(3, -4.0), tokens=tokens

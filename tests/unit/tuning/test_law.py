@@ -24,12 +24,14 @@ from tests.unit.tuning.factories import (
     CODE,
     Engine,
     a_cell,
+    a_map,
     a_policy,
     a_start,
     a_window,
     an_exact_window,
     run,
     true_goodput,
+    true_step,
 )
 
 POLICY = a_policy()
@@ -487,3 +489,21 @@ def test_a_queue_that_lasts_does_not_keep_the_best_k_away_for_ever() -> None:
     early = [d for d in decisions if d.state.at is not None and d.state.at < POLICY.safety.queue_seconds]
     assert all(d.probe is None for d in early)
     assert decisions[-1].schedule.k_at(32) == 1
+
+
+def test_a_handful_of_steps_that_took_far_too_long_spoil_no_map() -> None:
+    """Three steps of a larger batch, each twenty times as long as it should be, look like seconds of work."""
+    before = run(a_start(), Engine(8.0), ticks=12, step_times=a_map())[-1].state
+    step = true_step(16.0, 2)
+    hiccup = replace(
+        a_cell(batch=16.0, k=2),
+        steps=3.0,
+        requests=48.0,
+        emitted_tokens=60.0,
+        context_tokens=48.0 * 500.0,
+        step_seconds=60.0 * step,
+    )
+    window = an_exact_window(a_cell(batch=8.0, k=3), hiccup, at=65.0, batch=8.0)
+    after = decide([window], before, policy=a_policy(), now=65.0, step_times=a_map()).state
+    assert {k.key for k in after.known} == {k.key for k in before.known}
+    assert after.noise(a_policy().estimation) == pytest.approx(before.noise(a_policy().estimation), rel=0.05)

@@ -86,3 +86,13 @@ def test_estimates_of_every_visited_bin_are_reported_and_of_no_other() -> None:
     assert set(decision.estimates) == {"1", "7-12"}
     assert decision.estimates["1"].settled
     assert not decision.estimates["7-12"].settled
+
+
+def test_the_speedup_has_the_time_in_which_prompts_are_read_in_it() -> None:
+    """Every second of writing comes with one of reading, which no drafter shortens."""
+    writing = run(a_start(), Engine(1.0), ticks=24)[-1]
+    reading = run(writing.state, Engine(1.0, prompts=4.0), ticks=1, at=120.0)[0]
+    assert reading.num_speculative_tokens == 3
+    assert writing.speedup is not None
+    assert reading.speedup is not None
+    assert reading.speedup.ratio == pytest.approx((writing.speedup.ratio + 1.0) / 2.0, rel=0.1)

@@ -114,7 +114,7 @@ class Profile:
         return tried * keep, hits * keep
 
     def _guess(self, position: int, power: float, keep: float) -> tuple[float, float]:
-        """What is left of those of one that is not: text that is harder at first is taken to be so further on.
+        """The same of one that is not: text that is harder at first is taken to be so further on.
 
         Nothing is forgotten without drafts; of other text they are but a guess.
         """

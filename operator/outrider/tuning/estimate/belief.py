@@ -82,7 +82,10 @@ class Belief:
         return found
 
     def after_measuring(self, k: int, variance: float, seconds: float) -> Belief:
-        """What will be known once `k` was measured for so long; means stay. variance: of the log step time."""
+        """What will be known once `k` was measured for so long; means stay.
+
+        variance: of the log step time; seconds: of engine time.
+        """
         spent = np.array([seconds])
         learnt = self.learnt(k, np.array([variance]), spent)[0]
         tokens = self.tokens

@@ -27,7 +27,7 @@ _ROUGHLY_KNOWN = 0.5
 """The same above which nobody can say how long a step should take."""
 
 _TOO_NOISY = 0.25
-"""Standard deviation of a log step time beyond which a reading is left out: its noise is not normal any more."""
+"""Standard deviation of a log step time beyond which its noise is not normal; such a reading is left out."""
 
 _PROMPTS_MISFIT = 0.125
 """Log step time, over the log of the tokens with prompts by those without, that the linear model misses."""
@@ -51,8 +51,7 @@ def learn(
         return state
     state = _visit(state, readings, policy)
     found = residuals(state, readings.rows, policy.estimation, now, step_times=step_times)
-    noise = state.noise(policy.estimation)
-    weighed = [_weighed(r, f, noise) for r, f in zip(readings.rows, found, strict=True)]
+    weighed = [_weighed(r, f, state, policy.estimation) for r, f in zip(readings.rows, found, strict=True)]
     told = [(r, f) for r, f in zip(weighed, found, strict=True) if r is not None]
     state = _compare(state, told, policy, now)
     before = state
@@ -154,16 +153,17 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
     return state
 
 
-def _weighed(row: Reading, found: _Residual, noise: float) -> Reading | None:
+def _weighed(row: Reading, found: _Residual, state: TunerState, estimation: Estimation) -> Reading | None:
     """What counts of a reading; None where its step time is too noisy to tell anything.
 
-    A few steps that took ten times as long as they should look like a long measurement, so a reading weighs no
-    more than the time that its steps should have taken. And the more prompts it has, the less it tells of steps
-    without.
+    A few steps that took ten times as long as they should look like a long measurement, so a reading weighs
+    no more than the time that its steps should have taken. And the more prompts it has, the less it tells of
+    steps without.
     """
     residual, known, _ = found
-    share = exp(-max(0.0, residual)) if known < _ROUGHLY_KNOWN**2 else 1.0
-    own = noise_variance(noise, share * row.seconds)
+    pace = state.pods[row.pod].mean if row.pod in state.pods else 0.0
+    share = exp(-max(0.0, residual - pace)) if known < _ROUGHLY_KNOWN**2 else 1.0
+    own = noise_variance(state.noise(estimation), share * row.seconds)
     if own > _TOO_NOISY**2:
         return None
     return row.part(share * own / (own + (_PROMPTS_MISFIT * row.log_prompts) ** 2))

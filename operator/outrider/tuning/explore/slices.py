@@ -20,8 +20,9 @@ from outrider.tuning.estimate.surface import noise_variance
 
 _REPEATS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 """Numbers of slices that are weighed together."""
-_LEAST_GAIN = 0.3
-"""Of what is made in a slice's time: what brings less is not tried, though a look at an equal costs nothing."""
+_LEAST_GAIN = 0.1
+"""Of what is made in a slice's time. What brings less is not tried: a look at an equal costs nothing, and
+would never end."""
 _LEAST_VARIANCE = 1e-20
 _erfc = np.vectorize(erfc, otypes=[float])
 

@@ -17,7 +17,7 @@ from outrider.tuning.view import View
 
 def turn(view: View) -> Wish | None:
     """Another K for a settled bin; None where the one in force is as well worth running."""
-    bin_state, belief, policy = view.bin_state, view.belief, view.policy
+    bin_state, belief = view.bin_state, view.belief
     if bin_state.settled_at is None:
         return None
     k = _next(view)
