@@ -87,7 +87,7 @@ def cases(seed: int) -> Iterator[tuple[str, EventScenario]]:
         slow = replace(found, plant=replace(found.plant, scrape_interval=30.0), interval=30.0)
         yield "moving, scrapes of 30 s", replace(slow, name=f"{found.name}, slow")
     for engine in ENGINES:
-        for streams in (1, 2, 4):
+        for streams in (1, 4):
             for each in (20.0, 60.0):
                 yield f"code and prose, {each:g} s each", alternating(engine, streams, each, seed)
 

@@ -93,7 +93,14 @@ def of_acceptance(error: float) -> Belief:
     )
 
 
-def test_acceptance_is_learnt_from_fewer_slices_than_step_times() -> None:
+def test_a_slice_tells_acceptance_better_than_a_step_time() -> None:
+    def left(belief: Belief) -> float:
+        return belief.after_measuring(3, 0.16**2, 1.0).error(3) / belief.error(3)
+
     belief = of_acceptance(0.4)
-    of_steps = replace(belief, tokens=None)
-    assert 2 * len(ks(belief, incumbent=1, seconds=40)) < len(ks(of_steps, incumbent=1, seconds=40))
+    assert left(belief) < 0.25
+    assert left(replace(belief, tokens=None)) > 0.5
+
+
+def test_what_nothing_but_acceptance_keeps_unknown_is_tried() -> None:
+    assert ks(of_acceptance(0.4), incumbent=1, seconds=1.0) == (3,)

@@ -62,5 +62,10 @@ def test_a_bin_that_is_not_settled_is_left_to_slices() -> None:
     assert turn(a_view(bin_state=replace(SETTLED, settled_at=None))) is None
 
 
+def test_turns_leave_room_for_changes_to_a_better_k() -> None:
+    changed_often = replace(SETTLED, changed_at=NOW - 30.0, switches=3.0)
+    assert turn(a_view(bin_state=changed_often)) is None
+
+
 def test_who_only_observes_gives_no_turns() -> None:
     assert turn(a_view(policy=a_policy().observing())) is None

@@ -14,11 +14,15 @@ from outrider.tuning.decision import Kind, Wish
 from outrider.tuning.explore import slices, trying
 from outrider.tuning.view import View
 
+_SHARE_OF_CHANGES = 0.5
+"""Of the changes per hour that a settled bin may make; the rest is kept for a K that proves better."""
+
 
 def turn(view: View) -> Wish | None:
     """Another K for a settled bin; None where the one in force is as well worth running."""
     bin_state, belief = view.bin_state, view.belief
-    if bin_state.settled_at is None:
+    room = _SHARE_OF_CHANGES * view.policy.choice.switches_per_hour
+    if bin_state.settled_at is None or bin_state.recent_switches(view.now) + 1 > room:
         return None
     k = _next(view)
     if k == bin_state.k or guardrails.first_veto(guardrails.STEP, guardrails.Step(k, view)) is not None:
