@@ -16,6 +16,7 @@ from tests.unit.tuning import guarded
 from tests.unit.tuning.factories import (
     Engine,
     a_cell,
+    a_map,
     a_policy,
     a_start,
     a_window,
@@ -57,6 +58,14 @@ def within_limit() -> Decision:
     return next(decision for decision in ticks if decision.reason is DecisionReason.WITHIN_LIMIT)
 
 
+def less_known() -> Decision:
+    """By the map K 3 is as good as K 1, and there was no time for slices."""
+    step_times = a_map(error=0.04, off=lambda _, k: 0.97 if k == 3 else 1.0)
+    policy = a_policy(calibration_seconds=0.0)
+    ticks = run(a_start(1), Engine(8.0), ticks=8, policy=policy, step_times=step_times)
+    return next(decision for decision in ticks if decision.reason is DecisionReason.LESS_KNOWN)
+
+
 SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     DecisionReason.MEASURING: lambda: tick(a_trial(), an_exact_window(a_cell(k=3), at=10.0), at=10.0),
     DecisionReason.NO_DRAFTER: lambda: decide(
@@ -70,6 +79,7 @@ SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     )[0],
     DecisionReason.UNPINNED: lambda: run(a_pinned(until=100.0), Engine(32.0), ticks=1, at=100.0)[0],
     DecisionReason.WITHIN_LIMIT: within_limit,
+    DecisionReason.LESS_KNOWN: less_known,
     DecisionReason.PROBE_LOST: lambda: tick(
         a_last_trial(at=100.0), a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0
     ),
