@@ -25,7 +25,7 @@ from tests.unit.tuning.factories import (
     true_goodput,
 )
 from tests.unit.tuning.golden import TICK, TRACES, Part
-from tests.unit.tuning.test_law import POLICY, a_last_trial, a_settled, tick
+from tests.unit.tuning.test_law import POLICY, PROSE, a_last_trial, a_settled, tick
 from tests.unit.tuning.test_words import a_pinned
 
 
@@ -58,12 +58,18 @@ def within_limit() -> Decision:
     return next(decision for decision in ticks if decision.reason is DecisionReason.WITHIN_LIMIT)
 
 
-def less_known() -> Decision:
+def not_told_apart(reason: DecisionReason) -> Decision:
     """By the map K 3 is as good as K 1, and there was no time for slices."""
     step_times = a_map(error=0.04, off=lambda _, k: 0.97 if k == 3 else 1.0)
     policy = a_policy(calibration_seconds=0.0)
     ticks = run(a_start(1), Engine(8.0), ticks=8, policy=policy, step_times=step_times)
-    return next(decision for decision in ticks if decision.reason is DecisionReason.LESS_KNOWN)
+    return next(decision for decision in ticks if decision.reason is reason)
+
+
+def smaller_k() -> Decision:
+    """Code turns into prose."""
+    code = run(a_start(), Engine(1.0, acceptance=0.8), ticks=24)[-1].state
+    return run(code, Engine(1.0, table=PROSE, acceptance=0.5), ticks=2, at=120.0)[-1]
 
 
 SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
@@ -79,7 +85,9 @@ SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     )[0],
     DecisionReason.UNPINNED: lambda: run(a_pinned(until=100.0), Engine(32.0), ticks=1, at=100.0)[0],
     DecisionReason.WITHIN_LIMIT: within_limit,
-    DecisionReason.LESS_KNOWN: less_known,
+    DecisionReason.LESS_KNOWN: lambda: not_told_apart(DecisionReason.LESS_KNOWN),
+    DecisionReason.PROBE: lambda: not_told_apart(DecisionReason.PROBE),
+    DecisionReason.SMALLER_K: smaller_k,
     DecisionReason.PROBE_LOST: lambda: tick(
         a_last_trial(at=100.0), a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0
     ),
