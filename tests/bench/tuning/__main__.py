@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench.tuning import sweep
 from tests.bench.tuning.families import DOUBTFUL_MAPS, RULES, Job, Row, moving, stationary, steady
-from tests.bench.tuning.picture import draw
+from tests.bench.tuning.picture import draw, draw_sweep
 from tests.bench.tuning.report import summary, text
 from tests.bench.tuning.speed import measure
 
@@ -27,7 +27,7 @@ ALL = (*RULES, "static")
 
 
 def main() -> None:
-    """Parse, run, write `results.json` and `tuning.png`, print."""
+    """Parse, run, write `results.json` and the pictures, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few seeds, no sweep: a few minutes")
     parser.add_argument("--seeds", type=int, default=None, help="default 20, with --quick 3")
@@ -46,7 +46,9 @@ def main() -> None:
     (OUT / "results.json").write_text(
         json.dumps({**found, "rows": rows, "sweep_rows": swept}), encoding="utf-8"
     )
-    draw(report, swept, OUT / "tuning.png")
+    draw(report, OUT / "tuning.png")
+    if swept:
+        draw_sweep(swept, OUT / "tuning-sweep.png")
     print(text(found))
     print(f"{OUT / 'results.json'}, {OUT / 'tuning.png'}")
 
