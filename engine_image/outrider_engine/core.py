@@ -220,6 +220,7 @@ class EngineCoreControl:
             hookFailures=self._hook_failures,
             drafterStepsSkipped=self.following.steps_skipped if self.following else 0,
             drafterTokensCaughtUp=self.following.tokens_caught_up if self.following else 0,
+            longestStepSeconds=meter.longest_step_seconds if meter else 0.0,
         )
 
     # The self-test, step by step as the front end goes through it.

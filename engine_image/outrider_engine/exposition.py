@@ -104,6 +104,7 @@ def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[M
             "epoch": "Epoch of the last accepted push.",
             "live_tuning": "1 while the table can be changed.",
             "probe_running": "1 while a probe runs.",
+            "longest_step_seconds": "The longest step since the engine started: a push may wait for so long.",
             "sweep_cells": "Cells of the map that the engine measured before it served.",
         }.items()
     }
@@ -119,6 +120,7 @@ def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[M
         gauges["live_tuning"].add_metric(labels, float(state["liveTuning"]["possible"]))
         probe = state["probe"]
         gauges["probe_running"].add_metric(labels, float(probe is not None and probe["running"]))
+        gauges["longest_step_seconds"].add_metric(labels, found["longestStepSeconds"])
         gauges["sweep_cells"].add_metric(labels, len(found["stepTimes"]))
         lookup = found["lookup"]
         for batch in batch_bins(len(lookup) - 1) if lookup else ():

@@ -96,6 +96,8 @@ class Meter:
     def __init__(self, max_num_seqs: int, num_speculative_tokens: int) -> None:
         self.hook_seconds = 0.0
         """Time that the plugin's own hooks took, summed over steps."""
+        self.longest_step_seconds = 0.0
+        """Engine time. So long a push or a scrape may wait: the core answers between two steps."""
         self._bins = batch_bins(max_num_seqs)
         self._bin_of = bin_indices(max_num_seqs)
         self._mixed = num_speculative_tokens + 1
@@ -176,6 +178,7 @@ class Meter:
         step = self._in_flight.popleft()
         seconds = ended - max(self._ended, step.began)
         self._ended, self._busy = ended, work_left
+        self.longest_step_seconds = max(self.longest_step_seconds, seconds)
         cell = self._cells[self._bin_of[step.batch_size]][
             self._mixed if step.mixed else step.num_speculative_tokens
         ]

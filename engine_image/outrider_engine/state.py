@@ -61,6 +61,7 @@ class Measurement(TypedDict):
     hookFailures: int
     drafterStepsSkipped: int
     drafterTokensCaughtUp: int
+    longestStepSeconds: float
 
 
 PER_ENGINE_FIELDS = frozenset({"bootId", "leaseRemainingSeconds", "selfTest", "sweep", "stepTimes"})
@@ -107,6 +108,7 @@ def unmeasured(reason: str) -> Measurement:
         hookFailures=0,
         drafterStepsSkipped=0,
         drafterTokensCaughtUp=0,
+        longestStepSeconds=0.0,
     )
 
 

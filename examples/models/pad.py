@@ -4,7 +4,7 @@
 
 A 3 M parameter model fits in a processor's cache, where speculation has nothing to save.
 Padding adds layers that write zero to the residual stream and MLP columns that are zero, so
-every step reads about 85 MB while the logits stay the same. Writes DIR/target and DIR/drafter.
+every step reads about 85 MB while the logits stay the same. The drafters are copied.
 
 Tensors move as 16-bit words: numpy has no bfloat16, and padding does no arithmetic.
 """
@@ -27,7 +27,7 @@ from examples.models.shapes import PADDED_TARGET, Shape
 
 WEIGHTS = Path(__file__).parent / "weights"
 """The models as trained, in git."""
-MODELS = ("target", "drafter")
+MODELS = ("target", "drafter", "eagle3")
 STAMP = "padded.json"
 ONE = 0x3F80
 """1.0 in bfloat16."""
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def pad(weights: Path, output: Path, shape: Shape) -> bool:
-    """Write both models below `output`; False when they are there from the same weights."""
+    """Write all models below `output`; False when they are there from the same weights."""
     stamp = {"source": _digest(weights), "layers": shape.layers, "intermediate": shape.intermediate}
     stamp_file = output / STAMP
     output.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The two tiny models, and the byte vocabulary that they share."""
+"""The tiny models, and the byte vocabulary that they share."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ class Shape:
 
 TARGET = Shape(layers=4, hidden=256, intermediate=704, heads=4)
 DRAFTER = Shape(layers=1, hidden=128, intermediate=512, heads=2)
+EAGLE3 = Shape(layers=1, hidden=256, intermediate=512, heads=4)
+FEATURE_LAYERS = (1, 2, 3)
+"""Layers of the target after which the EAGLE-3 head reads its hidden states; padding adds later ones."""
 PADDED_TARGET = Shape(layers=12, hidden=256, intermediate=4096, heads=4)
 """Reads about 85 MB per step in bfloat16, so that a step costs real memory traffic."""
 

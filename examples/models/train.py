@@ -1,4 +1,4 @@
-"""Train the tiny target on code and prose, and the drafter to follow it on code only.
+"""Train the tiny target on code and prose, and two drafters to follow it on code only.
 
     python -m examples.models.train --output examples/models/weights
 
@@ -15,7 +15,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -23,10 +23,12 @@ import transformers
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from examples.models.eagle3 import Eagle3Head
 from examples.models.muon import Muon
 from examples.models.shapes import (
     CONTEXT_TOKENS,
     DRAFTER,
+    EAGLE3,
     END_OF_TEXT,
     MAX_POSITIONS,
     TARGET,
@@ -38,38 +40,69 @@ from examples.models.tokenizer import save_tokenizer
 
 SEED = 20260
 BATCH_SEQUENCES = 5
+EAGLE3_SEQUENCES = 2
+"""The head starts from hidden states that know the text, so it learns from less of it."""
 CODE_SHARE = 0.6
-"""Share of code in each batch of the target; the drafter sees nothing else."""
+"""Share of code in each batch of the target; the drafters see nothing else."""
+
+
+Trained = LlamaForCausalLM | Eagle3Head
 
 
 def main() -> None:
-    """Train one or both models and write them where vLLM can load them."""
+    """Train one or all models and write them where vLLM can load them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--only", choices=("target", "drafter"))
+    parser.add_argument("--only", choices=("target", "drafter", "eagle3"))
     parser.add_argument("--target-steps", type=int, default=600)
     parser.add_argument("--drafter-steps", type=int, default=500)
+    parser.add_argument("--eagle3-steps", type=int, default=160)
+    parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    torch.set_num_threads(2)
+    output: Path = arguments.output
+    torch.set_num_threads(arguments.threads)
 
     code = _tokens(code_documents(held_out=False))
     prose = _tokens(prose_documents(held_out=False))
     digest = hashlib.sha256(code.numpy().tobytes() + prose.numpy().tobytes()).hexdigest()[:16]
     print(f"text: {len(code)} bytes of code, {len(prose)} bytes of prose, sha256 {digest}", flush=True)
 
-    if arguments.only != "drafter":
-        torch.manual_seed(SEED)
-        target = _model(TARGET)
-        batches = _mixed_batches(code, prose)
-        record = _train(target, batches, None, arguments.target_steps, arguments.output / "target")
-        _save(target, arguments.output / "target", record | {"text_sha256": digest})
-    if arguments.only != "target":
-        torch.manual_seed(SEED + 1)
-        teacher = LlamaForCausalLM.from_pretrained(arguments.output / "target", dtype=torch.float32).eval()
-        drafter = _model(DRAFTER)
-        batches = _batches(code, BATCH_SEQUENCES, seed=SEED + 1)
-        record = _train(drafter, batches, teacher, arguments.drafter_steps, arguments.output / "drafter")
-        _save(drafter, arguments.output / "drafter", record | {"text_sha256": digest})
+    made = {"target": _target, "drafter": _drafter, "eagle3": _eagle3}
+    steps = {
+        "target": arguments.target_steps,
+        "drafter": arguments.drafter_steps,
+        "eagle3": arguments.eagle3_steps,
+    }
+    for name in [arguments.only] if arguments.only else made:
+        model, batches, loss = made[name](code, prose, output)
+        record = _train(model, batches, loss, steps[name], output / name)
+        _save(model, output / name, record | {"text_sha256": digest})
+
+
+Lesson = tuple[Trained, Iterator[torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]
+"""A model, what it reads, and its loss on that."""
+
+
+def _target(code: torch.Tensor, prose: torch.Tensor, output: Path) -> Lesson:  # noqa: ARG001
+    torch.manual_seed(SEED)
+    target = _model(TARGET)
+    return target, _mixed_batches(code, prose), lambda text: _loss(target, text, None)
+
+
+def _drafter(code: torch.Tensor, prose: torch.Tensor, output: Path) -> Lesson:  # noqa: ARG001
+    torch.manual_seed(SEED + 1)
+    teacher, drafter = _teacher(output), _model(DRAFTER)
+    return drafter, _batches(code, BATCH_SEQUENCES, SEED + 1), lambda text: _loss(drafter, text, teacher)
+
+
+def _eagle3(code: torch.Tensor, prose: torch.Tensor, output: Path) -> Lesson:  # noqa: ARG001
+    torch.manual_seed(SEED + 2)
+    head = Eagle3Head(_config(EAGLE3), _teacher(output))
+    return head, _batches(code, EAGLE3_SEQUENCES, SEED + 2), head.loss
+
+
+def _teacher(output: Path) -> LlamaForCausalLM:
+    return LlamaForCausalLM.from_pretrained(output / "target", dtype=torch.float32).eval()
 
 
 def _tokens(documents: Iterator[Document]) -> torch.Tensor:
@@ -95,30 +128,32 @@ def _mixed_batches(code: torch.Tensor, prose: torch.Tensor) -> Iterator[torch.Te
 
 
 def _model(shape: Shape) -> LlamaForCausalLM:
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY_SIZE,
-            hidden_size=shape.hidden,
-            intermediate_size=shape.intermediate,
-            num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads,
-            num_key_value_heads=shape.heads,
-            max_position_embeddings=MAX_POSITIONS,
-            bos_token_id=END_OF_TEXT,
-            eos_token_id=END_OF_TEXT,
-            tie_word_embeddings=False,
-        )
+    return LlamaForCausalLM(_config(shape))
+
+
+def _config(shape: Shape) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=VOCABULARY_SIZE,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=MAX_POSITIONS,
+        bos_token_id=END_OF_TEXT,
+        eos_token_id=END_OF_TEXT,
+        tie_word_embeddings=False,
     )
 
 
 def _train(
-    model: LlamaForCausalLM,
+    model: Trained,
     batches: Iterator[torch.Tensor],
-    teacher: LlamaForCausalLM | None,
+    loss_of: Callable[[torch.Tensor], torch.Tensor],
     steps: int,
     checkpoint: Path,
 ) -> dict[str, object]:
-    """Train for `steps` steps; with a teacher, towards its distribution instead of the text's bytes."""
+    """Train for `steps` steps."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "layers" in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "layers" not in name]
     optimizers = [
@@ -126,9 +161,10 @@ def _train(
         torch.optim.AdamW(others, lr=5e-3, betas=(0.9, 0.95), weight_decay=0.0),
     ]
     schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda step: _rate(step, steps)) for o in optimizers]
-    started, recent = time.monotonic(), 0.0
+    started, recent, tokens = time.monotonic(), 0.0, 0
     for step, batch in enumerate(itertools.islice(batches, steps), start=1):
-        loss = _loss(model, batch, teacher)
+        loss = loss_of(batch)
+        tokens += batch[:, 1:].numel()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for stepped in (*optimizers, *schedules):
@@ -142,7 +178,7 @@ def _train(
     return {
         "seed": SEED,
         "steps": steps,
-        "tokens": steps * BATCH_SEQUENCES * CONTEXT_TOKENS,
+        "tokens": tokens,
         "final_loss": round(recent, 4),
         "seconds": round(time.monotonic() - started),
         "torch": torch.__version__,
@@ -158,6 +194,7 @@ def _rate(step: int, steps: int) -> float:
 
 
 def _loss(model: LlamaForCausalLM, batch: torch.Tensor, teacher: LlamaForCausalLM | None) -> torch.Tensor:
+    """Nats per byte; with a teacher, towards its distribution instead of the text's bytes."""
     logits = model(batch[:, :-1]).logits.flatten(0, 1)
     if teacher is None:
         return functional.cross_entropy(logits, batch[:, 1:].flatten())
@@ -166,7 +203,7 @@ def _loss(model: LlamaForCausalLM, batch: torch.Tensor, teacher: LlamaForCausalL
     return functional.cross_entropy(logits, wanted)
 
 
-def _save(model: LlamaForCausalLM, folder: Path, record: dict[str, object]) -> None:
+def _save(model: Trained, folder: Path, record: dict[str, object]) -> None:
     model.to(torch.bfloat16).save_pretrained(folder)
     save_tokenizer(folder)
     (folder / "training.json").write_text(json.dumps(record, indent=2) + "\n")

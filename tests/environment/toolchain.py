@@ -166,17 +166,18 @@ def models(setup: Setup) -> Stage:
     place = setup.place
     source = place.root / "examples" / "models"
     python = place.engine_env / "bin" / "python"
+    names = ("target", "drafter", "eagle3")
 
     def pad(work: Work) -> None:
-        work.progress("padding target and drafter")
+        work.progress("padding target and drafters")
         work.run(python, "-m", "examples.models.pad", "--output", place.models, cwd=place.root)
-        work.progress("target and drafter")
+        work.progress("target and drafters")
 
     return Stage(
         name="models",
         run=pad,
         key=lambda: fingerprint(source),
-        present=lambda: all((place.models / name / "config.json").exists() for name in ("target", "drafter")),
+        present=lambda: all((place.models / name / "config.json").exists() for name in names),
         needs=("engine environment",),
         remedy="the trained weights must be in examples/models; the log names what is missing",
     )

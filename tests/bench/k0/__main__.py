@@ -20,22 +20,20 @@ import shlex
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.contract.engine import Engine, Launch, install_plugin, running_engine
 from tests.contract.factories import a_constant, a_push
-from tests.contract.measuring import run_streams, scrape, settled
 
 REPORT = Path("out/bench/k0/result.json")
 MAX_NUM_SEQS = 32
 LONGEST_LEASE = 3600
-LATENCY_SUM, LATENCY_COUNT = (f"vllm:inter_token_latency_seconds_{part}" for part in ("sum", "count"))
 
 _FLAGS = ("--max-num-seqs", str(MAX_NUM_SEQS))
 STOCK, SYNC, SKIP = "no drafter", "K=0, Sync", "K=0, Skip"
@@ -49,34 +47,6 @@ ARMS: Mapping[str, Launch] = {
     SYNC: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Sync"}),
     SKIP: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Skip"}),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One load on one engine. ``hook_share``: of the engine's time, in the plugin's hooks, if it has any."""
-
-    seconds: float
-    tokens_per_second: float
-    token_milliseconds: float
-    steps_skipped: float
-    hook_share: float | None
-
-
-def measure(engine: Engine, *, streams: int, tokens: int, name: str) -> Run:
-    """So many streams with one request each."""
-    before = scrape(engine)
-    began = time.perf_counter()
-    total = run_streams(engine, streams=streams, requests=1, max_tokens=tokens, name=name)
-    seconds = time.perf_counter() - began
-    seen = settled(engine, before=before, tokens=total)
-    busy = seen.total("outrider:step_seconds_total")
-    return Run(
-        seconds=seconds,
-        tokens_per_second=total / seconds,
-        token_milliseconds=1e3 * seen.total(LATENCY_SUM) / seen.total(LATENCY_COUNT),
-        steps_skipped=seen.total("outrider:drafter_steps_skipped_total"),
-        hook_share=seen.total("outrider:hook_seconds_total") / busy if busy else None,
-    )
 
 
 def hold_k0(engine: Engine, *, epoch: int) -> None:

@@ -213,6 +213,19 @@ def test_the_state_lets_a_lease_lapse_while_the_engine_is_idle() -> None:
     )
 
 
+def test_a_renewal_that_waited_for_a_step_is_heard_before_the_lease_lapses() -> None:
+    """vLLM answers calls before it schedules, so no step is made with the static table in between."""
+    scheduler, clock = FakeScheduler(), FakeClock()
+    control = a_control(scheduler, clock=clock)
+    push = a_push(table=Table.constant(3), lease_seconds=60)
+    control.put(push)
+    clock.advance(70)
+    control.put(push)
+    control.before_schedule()
+    assert control.state()["source"] == "Pushed"
+    assert lookup_of(scheduler) == Table.constant(3).dense(MAX_NUM_SEQS)
+
+
 def test_the_state_tells_a_lookup_that_someone_else_changed() -> None:
     scheduler = FakeScheduler()
     control = a_control(scheduler)

@@ -143,6 +143,13 @@ def test_time_between_two_steps_is_engine_time_while_there_is_work() -> None:
     assert bench.step("a", k=0, seconds=0.1).seconds == pytest.approx(0.13)
 
 
+def test_the_longest_step_is_remembered() -> None:
+    bench = Bench()
+    for seconds in (0.1, 44.0, 0.2):
+        bench.step("a", k=0, seconds=seconds)
+    assert bench.meter.longest_step_seconds == pytest.approx(44.0)
+
+
 def test_a_pause_that_somebody_asked_for_is_not_engine_time() -> None:
     bench = Bench()
     bench.step("a", k=0)

@@ -82,6 +82,7 @@ def test_the_gauges_tell_what_is_in_force(values: Values) -> None:
     assert value(values, "outrider:live_tuning") == 1
     assert value(values, "outrider:probe_running") == 0
     assert value(values, "outrider:hook_failures_total") == 0
+    assert value(values, "outrider:longest_step_seconds") > 0
     table = {
         batch: value(values, "outrider:num_speculative_tokens", batch=batch) for batch in ("1", "2-3", "13+")
     }

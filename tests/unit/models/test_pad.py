@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from examples.models.pad import WEIGHTS, pad, pad_tensors, read_safetensors, write_safetensors
-from examples.models.shapes import PADDED_TARGET, TARGET
+from examples.models.shapes import EAGLE3, FEATURE_LAYERS, PADDED_TARGET, TARGET
 from tests.unit.models.llama import logits
 
 TOKENS = list(b"def pad(tensors):\n    return ")
@@ -51,6 +51,19 @@ def test_the_config_says_what_the_weights_are(padded: Path) -> None:
     assert len(layers) == config["num_hidden_layers"] == PADDED_TARGET.layers
     rows = tensors["model.layers.0.mlp.gate_proj.weight"].shape[0]
     assert rows == config["intermediate_size"] == PADDED_TARGET.intermediate
+
+
+def test_the_eagle3_head_reads_layers_that_padding_leaves_as_they_are(padded: Path) -> None:
+    told = json.loads((padded / "eagle3" / "config.json").read_text())["eagle_config"]
+    assert told["eagle_aux_hidden_state_layer_ids"] == list(FEATURE_LAYERS)
+    assert max(FEATURE_LAYERS) <= TARGET.layers
+
+
+def test_the_eagle3_head_has_the_shape_of_its_target_and_no_embedding_of_its_own(padded: Path) -> None:
+    tensors = read_safetensors(padded / "eagle3" / "model.safetensors")
+    assert tensors["fc.weight"].shape == (TARGET.hidden, len(FEATURE_LAYERS) * TARGET.hidden)
+    assert tensors["layers.0.self_attn.q_proj.weight"].shape == (EAGLE3.hidden, 2 * EAGLE3.hidden)
+    assert not [name for name in tensors if "embed" in name]
 
 
 def test_target_and_drafter_share_the_vocabulary(padded: Path) -> None:

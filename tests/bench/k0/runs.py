@@ -1,0 +1,39 @@
+"""One load on one engine, and what it took."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from tests.contract.engine import Engine
+from tests.contract.measuring import run_streams, scrape, settled
+
+LATENCY_SUM, LATENCY_COUNT = (f"vllm:inter_token_latency_seconds_{part}" for part in ("sum", "count"))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One load on one engine. ``hook_share``: of the engine's time, in the plugin's hooks, if it has any."""
+
+    seconds: float
+    tokens_per_second: float
+    token_milliseconds: float
+    steps_skipped: float
+    hook_share: float | None
+
+
+def measure(engine: Engine, *, streams: int, tokens: int, name: str) -> Run:
+    """So many streams with one request each."""
+    before = scrape(engine)
+    began = time.perf_counter()
+    total = run_streams(engine, streams=streams, requests=1, max_tokens=tokens, name=name)
+    seconds = time.perf_counter() - began
+    seen = settled(engine, before=before, tokens=total)
+    busy = seen.total("outrider:step_seconds_total")
+    return Run(
+        seconds=seconds,
+        tokens_per_second=total / seconds,
+        token_milliseconds=1e3 * seen.total(LATENCY_SUM) / seen.total(LATENCY_COUNT),
+        steps_skipped=seen.total("outrider:drafter_steps_skipped_total"),
+        hook_share=seen.total("outrider:hook_seconds_total") / busy if busy else None,
+    )

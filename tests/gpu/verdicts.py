@@ -1,0 +1,96 @@
+"""What the figures say. Nothing that did not run is ever met."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """Whether a figure keeps to its limit."""
+
+    MET = "met"
+    NOT_MET = "not met"
+    UNCLEAR = "unclear"
+    """The interval holds the limit: more pairs, or a quieter machine."""
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the result. limit_percent: of what the first arm may cost more than the second."""
+
+    name: str
+    limit_percent: float
+    verdict: Verdict
+    figures: Mapping[str, object]
+
+
+EXIT_MET, EXIT_NOT_MET, EXIT_NO_GPU = 0, 1, 2
+FEWEST_PAIRS = 4
+FEWEST_CELLS = 3
+SAME_BATCH = 0.02
+"""By which the mean batch of a live cell may miss that of the map."""
+
+
+def of_cost(name: str, cost: Mapping[str, object], *, limit_percent: float) -> Check:
+    """Judge what `tests.bench.k0.statistics.relative_cost` gave."""
+    match cost:
+        case {"pairs": int(pairs), "interval_95_percent": [float(low), float(high)]} if pairs >= FEWEST_PAIRS:
+            if high <= limit_percent:
+                verdict = Verdict.MET
+            else:
+                verdict = Verdict.NOT_MET if low > limit_percent else Verdict.UNCLEAR
+        case _:
+            verdict = Verdict.NOT_RUN
+    return Check(name, limit_percent, verdict, cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Mean step time at one place. seconds: of a step; context: tokens per request."""
+
+    batch: float
+    k: int
+    context: float
+    seconds: float
+
+
+def of_map(name: str, mapped: Sequence[Cell], live: Sequence[Cell], *, limit_percent: float) -> Check:
+    """Judge a map of step times by live cells at the same places."""
+    errors = {}
+    for cell in live:
+        expected = at(mapped, cell)
+        if expected is not None:
+            errors[f"batch {round(cell.batch)}, K {cell.k}"] = 100 * (expected / cell.seconds - 1)
+    figures: dict[str, object] = {
+        "errors_percent": {place: round(error, 2) for place, error in errors.items()},
+        "live_cells": len(live),
+    }
+    if len(errors) < FEWEST_CELLS:
+        return Check(name, limit_percent, Verdict.NOT_RUN, figures)
+    mean = statistics.fmean(abs(error) for error in errors.values())
+    verdict = Verdict.MET if mean <= limit_percent else Verdict.NOT_MET
+    return Check(name, limit_percent, verdict, {**figures, "mean_percent": round(mean, 2)})
+
+
+def at(mapped: Sequence[Cell], place: Cell) -> float | None:
+    """Seconds by the map, along a line between its contexts; None where it has no such batch and K."""
+    cells = sorted(
+        (c for c in mapped if c.k == place.k and abs(place.batch / c.batch - 1) <= SAME_BATCH),
+        key=lambda cell: cell.context,
+    )
+    if not cells:
+        return None
+    first, last = cells[0], cells[-1]
+    if first.context == last.context:
+        return first.seconds
+    share = (place.context - first.context) / (last.context - first.context)
+    return first.seconds + min(1.0, max(0.0, share)) * (last.seconds - first.seconds)
+
+
+def exit_status(checks: Sequence[Check]) -> int:
+    """0 only where there was something to judge and every check is met."""
+    return EXIT_MET if checks and all(c.verdict is Verdict.MET for c in checks) else EXIT_NOT_MET
