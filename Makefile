@@ -96,6 +96,9 @@ gpu-check: ## What only a GPU can show: static, live, K=0 and V1 side by side. A
 	@$(UP) --until workspace
 	@$(RUN) python -m tests.gpu $(ARGS)
 
+gpu-image: ## The GPU image on a stand-in for its base: built, started, removed. Needs `make cluster` once, and a Python 3.12
+	@$(RUN) python -m tests.gpu.image $(ARGS)
+
 contract: ## Check the source of every supported vLLM against what the plugin stands on
 	@$(UP) --until workspace
 	$(RUN) python -m engine_image.contract --write engine_image/contract/result.json

@@ -77,7 +77,9 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     ),
     Method.SUFFIX: EngineMethod(
         {"method": "suffix"},
-        why="The proposer asserts the K of the launch. The image must contain arctic-inference.",
+        why="The proposer asserts the K of the launch. Outrider's images lack arctic-inference, of which "
+        "PyPI has no wheel: add 0.1.1 in an image of your own. Without it the engine ends, and `Degraded` "
+        "says so.",
         source="vllm/v1/spec_decode/suffix_decoding.py",
     ),
     Method.DFLASH: EngineMethod({"method": "dflash"}, source="vllm/v1/spec_decode/dflash.py"),
