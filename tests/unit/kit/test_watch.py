@@ -90,7 +90,7 @@ class FakeCluster:
         return look
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(120)
 async def test_a_look_that_fails_leaves_a_gap() -> None:
     cluster = FakeCluster(Status(), ClusterError("no answer"), Status())
     async with watching(cluster, "tiny", period_seconds=0.0) as watch:  # type: ignore[arg-type]

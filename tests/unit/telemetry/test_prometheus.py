@@ -8,12 +8,13 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from outrider.api.reasons import MetricsReason
-from outrider.telemetry import names
+from outrider.telemetry import names, prometheus
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.promql import partition, query
 from outrider.telemetry.series import PodKey, Sample, Unreadable
@@ -25,7 +26,7 @@ POD = PodKey("default", "a")
 
 
 def a_source(url: str, **changes: object) -> PrometheusSource:
-    return PrometheusSource(PrometheusSettings(url=url, **{"timeout_seconds": 2.0, **changes}))  # type: ignore[arg-type]
+    return PrometheusSource(PrometheusSettings(url=url, **{"timeout_seconds": 20.0, **changes}))  # type: ignore[arg-type]
 
 
 async def error_of(handler: Handler, **changes: object) -> MetricsError:
@@ -100,15 +101,20 @@ async def test_a_fleet_that_does_not_fit_into_the_smallest_parts_is_an_error() -
     assert isinstance(error, AnswerMalformed)
 
 
-async def test_answers_that_are_each_in_time_are_not_waited_for_without_end() -> None:
+async def test_answers_that_are_each_in_time_are_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passed = [0.0]
+    monkeypatch.setattr(prometheus, "time", SimpleNamespace(monotonic=lambda: passed[0]))
+
     def handle(request: BaseHTTPRequestHandler) -> None:
         asked = parse_qs(urlsplit(request.path).query)["query"][0]
-        time.sleep(0.3 if asked in slow else 0)
+        passed[0] += 30 if asked in slow else 0
         fits = asked in slow or asked.startswith("count")
         answering(an_answer(*[a_row()] * (1 if fits else 100)))(request)
 
     slow = [query(60, matcher) for matcher in partition(8)]
-    error = await error_of(handle, max_response_bytes=5000, timeout_seconds=0.5)
+    error = await error_of(handle, max_response_bytes=5000, timeout_seconds=50)
     assert isinstance(error, SourceUnreachable)
     assert str(error) == "not all of 8 answers came in time"
 
@@ -164,7 +170,7 @@ async def test_a_silent_server_is_unreachable_after_the_timeout() -> None:
     released = threading.Event()
 
     def silent(_: BaseHTTPRequestHandler) -> None:
-        released.wait(20)
+        released.wait(300)
 
     started = time.monotonic()
     try:
@@ -172,7 +178,7 @@ async def test_a_silent_server_is_unreachable_after_the_timeout() -> None:
     finally:
         released.set()
     assert isinstance(error, SourceUnreachable)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 async def error_of_silent(handler: Handler, released: threading.Event) -> MetricsError:
@@ -205,7 +211,7 @@ async def test_an_answer_that_drips_is_unreachable_after_the_timeout() -> None:
                 await a_source(url, timeout_seconds=0.3).fetch(60)
         finally:
             done.set()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 async def test_a_cut_answer_is_an_error() -> None:

@@ -14,7 +14,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import SpeculationState, SpeculationStatus
 from outrider.cluster.errors import Unavailable
-from outrider.controller.tune import background_writes, launching, stored_state
+from outrider.controller.tune import background_writes, launching, stored_state, tuning_loop
 from outrider.controller.tune.background_writes import TickReport, WriteQueue
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.report import Report, ReportState
@@ -32,7 +32,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def until(world: World, *calls: tuple[str, str]) -> None:
     """These calls have begun, in whatever order."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not set(calls) <= set(world.calls):
             await asyncio.sleep(0)
 
@@ -42,7 +42,7 @@ async def test_a_call_that_hangs_for_one_model_keeps_no_other_from_its_pushes(
     engines: EngineClient, call: str
 ) -> None:
     stuck, healthy = FakeEngine("stuck"), FakeEngine("healthy")
-    async with serving(stuck, healthy) as (first, second), asyncio.timeout(10):
+    async with serving(stuck, healthy) as (first, second), asyncio.timeout(60):
         world = World([a_model(first, name="stuck"), a_model(second, name="healthy")], outage=OUTAGE)
         world.hang(call, "stuck")
         with world.loop(engines) as loop:
@@ -58,7 +58,7 @@ async def test_an_order_that_hangs_comes_after_the_push_and_is_given_up(
 ) -> None:
     monkeypatch.setattr(launching, "_ORDER_SECONDS", 0.02)
     engine = FakeEngine()
-    async with serving(engine) as pods, asyncio.timeout(10):
+    async with serving(engine) as pods, asyncio.timeout(60):
         world = World([replace(a_model(*pods), stored_order=LaunchOrder(canary=True))])
         world.hang("order", "m")
         with world.loop(engines) as loop:
@@ -123,7 +123,7 @@ async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 0.02)
-    async with serving(FakeEngine()) as pods, asyncio.timeout(10):
+    async with serving(FakeEngine()) as pods, asyncio.timeout(60):
         world = World([a_model(*pods)], outage=OUTAGE)
         world.hang("apply_status", "m")
         with world.loop(engines) as loop:
@@ -162,8 +162,10 @@ async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
 
 
 async def test_at_the_end_of_the_loop_a_hanging_write_is_left_and_what_was_learnt_is_kept(
-    engines: EngineClient,
+    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tuning_loop, "_STOP_SECONDS", 3600.0)
+    monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 3600.0)
     async with serving(FakeEngine()) as pods:
         world = World([a_model(*pods)])
         world.hang("apply_status", "m")
@@ -171,7 +173,7 @@ async def test_at_the_end_of_the_loop_a_hanging_write_is_left_and_what_was_learn
             running = asyncio.create_task(loop.run())
             await until(world, ("apply_status", "m"))
             running.cancel()
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(60):
                 with suppress(asyncio.CancelledError):
                     await running
     assert world.statuses == []

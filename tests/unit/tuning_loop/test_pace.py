@@ -32,7 +32,7 @@ async def running(world: World, engines: EngineClient) -> AsyncIterator[TuningLo
 
 
 async def until_ticks(world: World, count: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(world.lookbacks) < count:
             await asyncio.sleep(0)
 
@@ -62,7 +62,7 @@ async def test_an_engine_that_is_not_ready_gets_the_table_and_does_not_count(eng
     async with serving(ready, coming) as (first, second):
         world = World(models=[replace(a_model(first, static=Schedule.constant(1)), coming=(second,))])
         async with running(world, engines):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while coming.puts == 0:
                     await asyncio.sleep(0.01)
     assert coming.schedule == Schedule.constant(1).to_wire()
@@ -76,7 +76,7 @@ async def test_an_engine_that_does_not_listen_yet_holds_up_nobody(
     async with serving(ready, coming) as (first, second):
         world = World(models=[replace(a_model(first), coming=(second,))])
         monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
-        async with running(world, engines) as loop, asyncio.timeout(5):
+        async with running(world, engines) as loop, asyncio.timeout(60):
             while ready.puts < 2:
                 loop.look_now()
                 await asyncio.sleep(0)

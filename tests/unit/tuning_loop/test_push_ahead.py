@@ -33,7 +33,7 @@ def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def pushing_ahead(engines: EngineClient, pods: Sequence[EnginePod]) -> AsyncIterator[None]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         task = asyncio.create_task(push_ahead_forever(engines, lambda: [(pod, PUSH) for pod in pods]))
         try:
             yield
