@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests.contract.engine import Engine, completion_body
 
 TOKENS = 64
+RANKED = 5
+"""Most probable tokens that are told with each one: more than ever lie within the noise."""
 PROMPTS = (
     "def main(argv):\n    ",
     "class Table:\n    def __init__(self, rows):\n        self.rows = rows\n\n    def ",
@@ -23,11 +25,18 @@ PROMPTS = (
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token of an answer. ``lead``: by how much its log-probability exceeds that of the runner-up."""
+    """One token of an answer.
+
+    behind: by how much the log-probabilities of the next best tokens fall behind its own.
+    """
 
     text: str
-    lead: float
-    runner_up: str
+    behind: Mapping[str, float]
+
+    @property
+    def lead(self) -> float:
+        """Over the runner-up."""
+        return min(self.behind.values())
 
 
 Answer = tuple[Token, ...]
@@ -35,7 +44,7 @@ Answer = tuple[Token, ...]
 
 def answer(engine: Engine, prompt: str) -> Answer:
     """The greedy answer to one prompt."""
-    body = completion_body(TOKENS, prompt) | {"logprobs": 2, "return_tokens_as_token_ids": True}
+    body = completion_body(TOKENS, prompt) | {"logprobs": RANKED, "return_tokens_as_token_ids": True}
     with engine.client() as client:
         response = client.post("/v1/completions", json=body)
     response.raise_for_status()
@@ -44,12 +53,10 @@ def answer(engine: Engine, prompt: str) -> Answer:
 
 
 def read_token(token: str, ranked: dict[str, float]) -> Token:
-    """``ranked`` holds the two most probable tokens; the token is one of them, as it was chosen greedily."""
-    (runner_up, second), *_ = sorted(
-        ((other, logprob) for other, logprob in ranked.items() if other != token),
-        key=lambda pair: -pair[1],
+    """``ranked`` holds the most probable tokens; the token is one of them, as it was chosen greedily."""
+    return Token(
+        token, {other: ranked[token] - logprob for other, logprob in ranked.items() if other != token}
     )
-    return Token(token, ranked[token] - second, runner_up)
 
 
 def answers_alone(engine: Engine, prompts: Sequence[str] = PROMPTS) -> list[Answer]:

@@ -7,19 +7,80 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
+from tests.contract import drafter_witness, helper_plugins, quick_start
 from tests.contract.engine import MODELS, NGRAM, PYTHON, Engine, Launch, install_plugin, running_engine
 from tests.contract.twin import install_twin
+
+SHARED_ENGINES = {"engine", "following", "ngram_engine"}
+SHARING = {
+    "test_chat",
+    "test_equality",
+    "test_k0",
+    "test_load",
+    "test_measure",
+    "test_probe",
+    "test_push",
+    "test_sampling",
+    "test_self_test",
+    "test_signature",
+    "test_state",
+    "test_versions",
+}
+"""Files of these engines. One worker runs them all, so that it alone starts the engines."""
+LONGEST_FIRST = ("test_twin", "test_acceptance", "test_sweep", "test_crash", "test_preemption", "test_drain")
+"""Of the other files, so that no worker is left with a long one at the end."""
 
 _terms = count(1)
 
 
+class FilesByEngine(LoadFileScheduling):
+    """Whole files go to a worker, and those that share engines to the same one.
+
+    xdist has groups for that, which its release 3.8 does not see with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return "shared engines" if Path(file).stem in SHARING else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesByEngine | None:
+    """Where whole files were asked for."""
+    return FilesByEngine(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that share engines first, and of the others the longest."""
+    here = Path(__file__).parent
+    for item in items:
+        stem = item.path.stem
+        if item.path.parent == here and _asks_for_shared_engines(item) and stem not in SHARING:
+            raise pytest.UsageError(f"{stem} shares an engine: name it in SHARING of {__file__}")
+
+    def place(item: pytest.Item) -> int:
+        stem = item.path.stem
+        return 0 if item.path.parent != here or stem in SHARING else (*LONGEST_FIRST, stem).index(stem) + 1
+
+    items.sort(key=place)
+
+
+def _asks_for_shared_engines(item: pytest.Item) -> bool:
+    """A file may have an engine of its own under the same name."""
+    if not isinstance(item, pytest.Function):
+        return False
+    return not SHARED_ENGINES.isdisjoint(set(item.fixturenames) - vars(item.module).keys())
+
+
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that holds the installed plugin."""
+    """The folder that holds the installed plugin, and those that tests bring along."""
     if not PYTHON.exists():
         pytest.fail(f"no vLLM environment at {PYTHON}: run `make test` once, it makes one", pytrace=False)
-    return install_plugin(tmp_path_factory.mktemp("plugin"))
+    folder = install_plugin(tmp_path_factory.mktemp("plugin"))
+    helper_plugins.install(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +92,32 @@ def twin(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A running engine with the tiny models."""
+    """A running engine with the tiny models, as it is launched when nobody says anything. Every pass of its
+    drafter is written down."""
     if not (MODELS / "target").is_dir():
         pytest.fail(f"no tiny models at {MODELS}: run `make test` once, it makes them", pytrace=False)
-    with running_engine(plugin, tmp_path_factory.mktemp("engine")) as engine:
+    folder = tmp_path_factory.mktemp("engine")
+    launch = Launch(
+        plugins=(quick_start.NAME, drafter_witness.NAME),
+        variables={drafter_witness.VARIABLE: str(folder / drafter_witness.FILE)},
+    )
+    with running_engine(plugin, folder, launch) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def following(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """As vLLM has it: the drafter follows every step. With a map of its step times."""
+    launch = Launch(plugins=(quick_start.NAME,), variables={"OUTRIDER_K0": "Sync", "OUTRIDER_SWEEP": "1"})
+    with running_engine(plugin, tmp_path_factory.mktemp("following"), launch) as engine:
         yield engine
 
 
 @pytest.fixture(scope="session")
 def ngram_engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A running engine that drafts by looking up the request's own text."""
-    launch = Launch(speculation=NGRAM, candidates=(0, 2, 4))
+    """A running engine that drafts by looking up the request's own text. vLLM has no asynchronous scheduling
+    for that."""
+    launch = Launch(speculation=NGRAM, candidates=(0, 2, 4), plugins=(quick_start.NAME,))
     with running_engine(plugin, tmp_path_factory.mktemp("ngram"), launch) as engine:
         yield engine
 

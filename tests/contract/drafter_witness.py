@@ -1,6 +1,6 @@
 """A plugin for vLLM, for tests: writes down every forward pass of the drafter, whoever asked for it.
 
-Independent of what Outrider's plugin counts. Loaded by the engine's Python, not by pytest.
+Independent of what Outrider's plugin counts. See `helper_plugins`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 
 NAME = "drafter_witness"
 VARIABLE = "DRAFTER_WITNESS_FILE"
+FILE = "drafter-passes"
+"""Beside the log of its engine."""
 
 
 def register() -> None:
@@ -36,13 +38,3 @@ def note(model: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001  the signa
 def passes(file: Path) -> list[int]:
     """The tokens of every pass so far."""
     return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def install(folder: Path) -> Path:
-    """Make this module a plugin in a folder for PYTHONPATH."""
-    information = folder / f"{NAME}-1.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1\n")
-    (information / "entry_points.txt").write_text(f"[vllm.general_plugins]\n{NAME} = {NAME}:register\n")
-    (folder / f"{NAME}.py").write_text(Path(__file__).read_text())
-    return folder

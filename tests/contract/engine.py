@@ -21,6 +21,7 @@ from engine_image.build import UV
 from outrider.engine.signing import Signed, SigningKey
 from outrider.plan.runtimes.vllm.runner import TablePlace
 from outrider_engine.late_table import CANDIDATES_VARIABLE
+from tests.contract import helper_plugins
 
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
 PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
@@ -51,6 +52,7 @@ class Launch:
     entry: what Python runs; by default what the engine container runs.
     table: as the operator launches on V1, or in the flags as for V2.
     flags: come after those that every engine has.
+    plugins: of `helper_plugins`, beside Outrider's own.
     """
 
     speculation: Mapping[str, object] | None = field(default_factory=lambda: DRAFT_MODEL)
@@ -58,6 +60,7 @@ class Launch:
     candidates: Sequence[int] = CANDIDATES
     table: TablePlace = TablePlace.PLUGIN
     flags: Sequence[str] = ()
+    plugins: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -171,7 +174,7 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": str(plugin),
-        "VLLM_PLUGINS": "outrider,outrider_api",
+        "VLLM_PLUGINS": helper_plugins.loaded(()),
         "VLLM_USE_V2_MODEL_RUNNER": "0",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
@@ -213,7 +216,7 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
         OUTRIDER_POD_UID=POD_UID,
         OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file),
         **(own_table if launch.table is TablePlace.PLUGIN else {}),
-        **(_UNSWEPT | dict(launch.variables)),
+        **(_UNSWEPT | {"VLLM_PLUGINS": helper_plugins.loaded(launch.plugins)} | dict(launch.variables)),
     )
     with log_file.open("wb") as log:
         process = subprocess.Popen(

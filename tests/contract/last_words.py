@@ -32,7 +32,7 @@ from tests.unit.controller.factories import a_pod, a_workload
 FOLDER = Path(__file__).parents[1] / "unit" / "controller" / "last_words"
 KEPT_BYTES, KEPT_LINES = 2048, 80
 """Of the log of a container that failed and left no message, with FallbackToLogsOnError."""
-SECONDS = 120.0
+SECONDS = 400.0
 STOCK = ("-m", "vllm.entrypoints.openai.api_server")
 
 

@@ -1,13 +1,12 @@
 """A plugin for vLLM, for one test: synthetic acceptance on CPU, which vLLM has for GPUs only.
 
 The same steps as the Triton kernel `rejection_greedy_sample_kernel` in
-`vllm/v1/sample/rejection_sampler.py`. All that counts drafts and acceptance is vLLM's own. Loaded by the
-engine's Python, not by pytest.
+`vllm/v1/sample/rejection_sampler.py`. All that counts drafts and acceptance is vLLM's own. See
+`helper_plugins`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 NAME = "synthetic_sampler"
@@ -47,13 +46,3 @@ def sample(
             tokens.append(bonus[row])
         output_token_ids[row, : len(tokens)] = output_token_ids.new_tensor(tokens)
         begin = end
-
-
-def install(folder: Path) -> Path:
-    """Make this module a plugin in a folder for PYTHONPATH."""
-    information = folder / f"{NAME}-1.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1\n")
-    (information / "entry_points.txt").write_text(f"[vllm.general_plugins]\n{NAME} = {NAME}:register\n")
-    (folder / f"{NAME}.py").write_text(Path(__file__).read_text())
-    return folder

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import synthetic_sampler
+from tests.contract import quick_start, synthetic_sampler
 from tests.contract.engine import DRAFT_MODEL, Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
 from tests.contract.load import TOKENS, WHOLE, busy
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.contract
 RATES = (0.8, 0.6, 0.3)
 """Share of drafts of which at least i + 1 tokens are accepted."""
 LEAST_DRAFTS = 1500
-ERROR = 1e-6
+ERROR = 1e-7
 """Chance that a right engine fails the test, over all bounds."""
 
 VLLM = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
@@ -38,12 +38,8 @@ def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
     """An engine that accepts by chance."""
     synthetic = {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": RATES}
     speculation = {**DRAFT_MODEL, **synthetic}
-    sampler = synthetic_sampler.install(tmp_path_factory.mktemp("sampler"))
-    variables = {
-        "PYTHONPATH": f"{plugin}:{sampler}",
-        "VLLM_PLUGINS": f"outrider,outrider_api,{synthetic_sampler.NAME}",
-    }
-    launch = Launch(speculation=speculation, candidates=(0, 2, len(RATES)), variables=variables)
+    plugins = (quick_start.NAME, synthetic_sampler.NAME)
+    launch = Launch(speculation=speculation, candidates=(0, 2, len(RATES)), plugins=plugins)
     with running_engine(plugin, tmp_path_factory.mktemp("synthetic"), launch) as engine:
         yield engine
 

@@ -2,12 +2,13 @@
 
 Greedy answers are compared with those of an engine without speculation. Batches of another shape take
 other kernels, so logits differ in their last bits. Two tokens may change places only where the plain
-engine's two best lie closer together than that noise, which is measured on the tokens that agree.
+engine's lie about as close together as that noise is large, which is measured on the tokens that agree.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract import quick_start
 from tests.contract.answers import (
     PROMPTS,
     TOKENS,
@@ -31,6 +33,8 @@ from tests.contract.factories import a_constant, a_push
 pytestmark = pytest.mark.contract
 
 REPORT = Path("out/contract/equality.json")
+SLACK = 2.0
+"""The largest noise of some thousand tokens is not the largest that there is."""
 ALONE = 3
 """Prompts that are also asked alone under each K; that is what takes the time."""
 
@@ -38,7 +42,8 @@ ALONE = 3
 @pytest.fixture(scope="module")
 def plain(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
     """Answers of an engine that was launched without speculation, each prompt alone."""
-    with running_engine(plugin, tmp_path_factory.mktemp("plain"), Launch(speculation=None)) as engine:
+    launch = Launch(speculation=None, plugins=(quick_start.NAME,))
+    with running_engine(plugin, tmp_path_factory.mktemp("plain"), launch) as engine:
         alone = answers_alone(engine)
         assert answers_alone(engine, PROMPTS[:1]) == alone[:1], "the plain engine does not repeat itself"
         return alone
@@ -76,8 +81,8 @@ def assert_equal_up_to_noise(compared: Comparison, name: str, **figures: object)
     }
     write_report(name, figures)
     for token, instead in compared.turns:
-        assert instead.text == token.runner_up, f"{instead} came instead of {token}"
-        assert token.lead <= noise, f"{token} was passed over, and the noise is {noise}"
+        behind = token.behind.get(instead.text, math.inf)
+        assert behind <= SLACK * noise, f"{instead} came instead of {token}, and the noise is {noise}"
 
 
 def write_report(name: str, figures: dict[str, object]) -> None:

@@ -24,7 +24,7 @@ def test_a_missing_model_ends_with_a_reason(plugin: Path, tmp_path: Path) -> Non
     flags = server_flags(target=tmp_path / "nowhere", speculation=speculation, port=1)
     variables = environment(plugin, OUTRIDER_TERMINATION_LOG=str(termination_log))
     ended = subprocess.run(
-        launcher(flags), env=variables, capture_output=True, text=True, timeout=60, check=False
+        launcher(flags), env=variables, capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.returncode == 78
     cause = json.loads(termination_log.read_text())
@@ -41,6 +41,6 @@ def test_a_stock_engine_names_the_missing_model_in_its_last_words(
     flags = server_flags(target=MODELS / target, speculation=speculation, port=1)
     stock = launcher(flags, entry=("-m", "vllm.entrypoints.openai.api_server"))
     variables = environment(tmp_path, VLLM_PLUGINS="")
-    ended = subprocess.run(stock, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(stock, env=variables, capture_output=True, text=True, timeout=400, check=False)
     assert ended.returncode == 1
     assert missing_model(ended.stderr[-TERMINATION_MESSAGE_BYTES:]) == str(MODELS / "nowhere")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.engine import STATIC_TABLE, Engine
 from tests.contract.factories import Rows, a_constant, a_push
+from tests.contract.load import WHOLE, busy
 
 pytestmark = pytest.mark.contract
 
@@ -18,6 +19,8 @@ DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 GENERATED = "vllm:generation_tokens_total"
 
 UNCHANGING = ("source", "schedule", "term", "epoch")
+
+LEASE_SECONDS, LATE_SECONDS = 2.0, 10.0
 
 
 def refusal(response: httpx.Response) -> tuple[int, str]:
@@ -141,3 +144,18 @@ def test_a_lease_lapses_in_the_middle_of_a_request(engine: Engine, term: int) ->
     drafts, draft_tokens = drafting_of(engine, max_tokens=160)
     assert drafts > 0
     assert draft_tokens / drafts == STATIC_TABLE[0]["numSpeculativeTokens"]
+
+
+def test_a_lease_ends_in_time_under_load(engine: Engine, term: int) -> None:
+    with busy(engine, streams=8) as ends:
+        pushed = time.monotonic()
+        answer = engine.put(a_push(term=term, schedule=a_constant(5), lease_seconds=LEASE_SECONDS))
+        answered = time.monotonic()
+        assert answer.json()["source"] == "Pushed"
+        while (state := engine.state())["source"] == "Pushed":
+            assert time.monotonic() - answered < LEASE_SECONDS + LATE_SECONDS, "the lease does not lapse"
+        lapsed = time.monotonic() - pushed
+    assert [state[name] for name in UNCHANGING] == ["Fallback", STATIC_TABLE, term, 1]
+    assert lapsed >= LEASE_SECONDS
+    assert set(ends) == {WHOLE}
+    print(f"a lease of {LEASE_SECONDS} s was seen to end after {lapsed:.2f} s")

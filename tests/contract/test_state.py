@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from outrider.engine.state import EngineState, StepTime
 from tests.contract.engine import CANDIDATES, MAX_NUM_SEQS, STATIC_TABLE, Engine
 
 pytestmark = pytest.mark.contract
@@ -30,3 +31,21 @@ def test_the_state_names_the_engine(engine: Engine) -> None:
 def test_the_boot_id_stays_while_the_engine_runs(engine: Engine) -> None:
     assert len(str(engine.first_state["bootId"])) == 32
     assert engine.state()["bootId"] == engine.first_state["bootId"]
+
+
+def test_an_engine_that_computes_has_a_map(following: Engine) -> None:
+    sweep, cells = following.first_state["sweep"], step_times(following)
+    assert isinstance(sweep, dict)
+    assert sweep["state"] == "Measured"
+    print(sweep, [cell.model_dump() for cell in cells])
+    assert {cell.num_speculative_tokens for cell in cells} <= set(CANDIDATES)
+    assert all(1 <= cell.batch_size <= MAX_NUM_SEQS for cell in cells)
+
+
+def test_an_engine_that_was_told_not_to_has_none(engine: Engine) -> None:
+    assert engine.first_state["sweep"] == {"state": "Skipped", "detail": "nobody asked for it"}
+    assert step_times(engine) == ()
+
+
+def step_times(engine: Engine) -> tuple[StepTime, ...]:
+    return EngineState.model_validate(engine.first_state).step_times

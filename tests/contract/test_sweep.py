@@ -1,5 +1,5 @@
-"""Before an engine serves it has measured its step times: on the tiny models, and on a stand-in, whose step
-times are known."""
+"""Before an engine serves it has measured its step times: on a stand-in, whose step times are known.
+`test_state` has engines that compute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import fmean
 import pytest
 
 from outrider.engine.state import EngineState, StepTime
-from tests.contract.engine import CANDIDATES, MAX_NUM_SEQS, STATIC_TABLE, Engine, Launch, running_engine
+from tests.contract.engine import CANDIDATES, STATIC_TABLE, Engine, running_engine
 from tests.contract.measuring import scrape
 from tests.contract.twin import pace, twin_launch
 
@@ -90,19 +90,3 @@ def test_metrics_tell_how_large_it_is(swept: Engine) -> None:
 def test_nothing_of_it_is_left_when_the_engine_serves(swept: Engine) -> None:
     assert (swept.first_state["schedule"], swept.first_state["source"]) == (STATIC_TABLE, "Static")
     assert (swept.counter("vllm:num_requests_running"), swept.counter("vllm:num_requests_waiting")) == (0, 0)
-
-
-def test_an_engine_that_computes_has_a_map(plugin: Path, tmp_path: Path) -> None:
-    launch = Launch(variables={"OUTRIDER_SWEEP": "1"})
-    with running_engine(plugin, tmp_path, launch) as engine:
-        sweep, cells = engine.first_state["sweep"], step_times(engine)
-    assert isinstance(sweep, dict)
-    assert sweep["state"] == "Measured"
-    print(sweep, [cell.model_dump() for cell in cells])
-    assert {cell.num_speculative_tokens for cell in cells} <= set(CANDIDATES)
-    assert all(1 <= cell.batch_size <= MAX_NUM_SEQS for cell in cells)
-
-
-def test_an_engine_that_was_told_not_to_has_none(engine: Engine) -> None:
-    assert engine.first_state["sweep"] == {"state": "Skipped", "detail": "nobody asked for it"}
-    assert step_times(engine) == ()

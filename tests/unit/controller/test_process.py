@@ -224,7 +224,7 @@ async def test_nothing_of_an_old_reign_goes_on(start: Start) -> None:
 async def test_a_reign_that_does_not_end_ends_the_process(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_STOP_SECONDS", 0.05)
+    monkeypatch.setattr(process, "_STOP_SECONDS", 0.5)
     async with a_cluster_server() as server, start(server) as operator:
         await until(lambda: operator.loops)
         operator.kind.clings = asyncio.Event()
@@ -236,7 +236,7 @@ async def test_a_reign_that_does_not_end_ends_the_process(
 async def test_a_reign_that_does_not_end_does_not_give_its_lease_back(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_STOP_SECONDS", 0.05)
+    monkeypatch.setattr(process, "_STOP_SECONDS", 0.5)
     async with a_cluster_server() as server, start(server) as operator:
         await until(lambda: operator.loops)
         operator.kind.clings = asyncio.Event()

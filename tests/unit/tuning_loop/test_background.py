@@ -130,6 +130,7 @@ async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
             await step(loop)
             others = (world.events, world.writes)
             world.hung.clear()
+            monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 60.0)
             await step(loop)
     assert others == ([(EventReason.METRICS_LOST, "Warning")], 1)
     assert len(world.statuses) == 1

@@ -108,7 +108,7 @@ async def test_a_healthy_model_is_tuned_on_after_every_answer_of_a_hostile_engin
     answers: list[Answer],
 ) -> None:
     world = World()
-    async with asyncio.timeout(60), a_fleet(world) as fleet:
+    async with asyncio.timeout(300), a_fleet(world) as fleet:
         for answer in answers:
             await fleet.survives(answer)
     assert world.own_metric("outrider_operator_tuning_failures_total") == 0
