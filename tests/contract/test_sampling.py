@@ -17,8 +17,10 @@ PROMPT = "The engine keeps the table until "
 TOKENS = 3
 SAMPLES = 400
 PER_REQUEST = 50
-CHANCE = 1e-4
-"""Of a right engine to fail, at each position."""
+CHANCE = 1e-7
+"""Of a right engine to fail, at each position; there are six. The test's tail is no lighter than the truth:
+which of two samples has the more of a token is thrown like a coin, and sums of coins stray less far than the
+bell curve says."""
 
 Answers = list[list[str]]
 
