@@ -1,8 +1,7 @@
-"""The download of weights as it is planned: its pod in a real cluster, with a hub on this machine."""
+"""One download for target and drafter, and engines on what it brought: with a hub on this machine."""
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,20 +9,23 @@ from typing import Any
 
 import pytest
 
-from outrider.api.resource import SpeculativeModel
-from outrider.plan import ControlKeys, PlanSettings, plan
-from tests.cluster.kubectl import Object, apply, kubectl, list_objects, wait_for
-from tests.cluster.models import read_example
+from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, list_objects, wait_for
+from tests.cluster.models import Manifest, deploying, model, read_twin
 from tests.unit.weights.fake_hub import COMMIT, Hub, a_hub
 
-pytestmark = pytest.mark.engine("none", "downloads")
+pytestmark = pytest.mark.engine("twin", "starts")
 
 NAME = "fresh-volume"
-PROGRAM = Path(__file__).resolve().parents[2] / "engine_image" / "outrider_weights"
 FOLDER = f"/var/local/{NAME}"
-CONFIG = json.dumps({"vocab_size": 257, "hidden_size": 256, "num_hidden_layers": 12}).encode()
-REPOSITORIES = {"org/target": {"config.json": CONFIG, "model.safetensors": b"weights" * 100_000}}
-SELECTOR = f"outrider.dev/weights-of={NAME}"
+TINY = Path(__file__).resolve().parents[2] / "examples" / "models" / "weights"
+WIDE = b"weights" * 1_000_000
+"""A stand-in reads no tensors; so many bytes take a while."""
+
+
+def repository(folder: Path) -> dict[str, bytes]:
+    """The files of a tiny model, as a hub has them."""
+    small = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".json"}
+    return {**small, "model.safetensors": WIDE}
 
 
 @pytest.fixture
@@ -34,7 +36,8 @@ def hub() -> Iterator[Hub]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((inside, 9))
         address = probe.getsockname()[0]
-    with a_hub(Hub(REPOSITORIES), address=address) as hub:
+    repositories = {f"tiny/{name}": repository(TINY / name) for name in ("target", "drafter")}
+    with a_hub(Hub(repositories), address=address) as hub:
         yield hub
 
 
@@ -61,10 +64,6 @@ def volume() -> Iterator[None]:
     try:
         yield
     finally:
-        kubectl(
-            "delete", "job,pod,pvc,service,cm,secret,sa", "-l", f"outrider.dev/model={NAME}", "--wait=false"
-        )
-        kubectl("delete", "cm", f"{NAME}-program", "--ignore-not-found")
         kubectl("delete", "pv", NAME, "--wait=false")
         on_the_node(f"rm -rf {FOLDER}/*")
 
@@ -88,48 +87,40 @@ def on_the_node(command: str) -> None:
         kubectl("delete", "pod", name, "--grace-period=1")
 
 
-def a_cached_model(hub: Hub) -> SpeculativeModel:
-    """The tiny example with the program of this tree, which need not be that of the image."""
-    manifest = read_example()
-    manifest["metadata"]["name"] = NAME
-    manifest["spec"]["model"] = {"uri": "hf://org/target"}
-    manifest["spec"]["speculation"] = {"method": "ngram", "numSpeculativeTokens": 3}
-    manifest["spec"]["cache"] = {"size": "1Gi", "storageClass": NAME}
-    pod = manifest["spec"]["podTemplate"]["spec"]
-    (engine,) = pod["containers"]
-    engine["env"] += [
-        {"name": "HF_ENDPOINT", "value": hub.url},
-        {"name": "PYTHONPATH", "value": "/opt/trial:/opt/outrider"},
-    ]
-    engine["volumeMounts"].append({"name": "trial", "mountPath": "/opt/trial/outrider_weights"})
-    pod["volumes"].append({"name": "trial", "configMap": {"name": f"{NAME}-program"}})
-    return SpeculativeModel.model_validate(manifest)
+def a_cached_model(hub: Hub) -> Manifest:
+    """The stand-in with its weights from the hub, by way of a claim that is made for it."""
+    manifest = read_twin()
+    spec = manifest["spec"]
+    spec["model"]["uri"] = "hf://tiny/target"
+    spec["speculation"]["drafter"]["uri"] = "hf://tiny/drafter"
+    spec["cache"] = {"size": "1Gi", "storageClass": NAME}
+    (engine,) = spec["podTemplate"]["spec"]["containers"]
+    engine["env"] = [each for each in engine["env"] if each["name"] != "HF_HUB_OFFLINE"]
+    engine["env"].append({"name": "HF_ENDPOINT", "value": hub.url})
+    return manifest
 
 
-def ended(pods: Object | None) -> Object | None:
-    for pod in (pods or {}).get("items") or ():
-        for status in pod["status"].get("containerStatuses") or ():
-            if "terminated" in status["state"]:
-                return dict(status["state"]["terminated"])
-    return None
+def weights() -> Object:
+    return dict((model(NAME) or {}).get("status", {}).get("weights") or {})
 
 
 @pytest.mark.usefixtures("volume")
-def test_a_fresh_volume_is_filled_by_a_pod_without_root_and_its_end_says_what_it_brought(hub: Hub) -> None:
-    kubectl("create", "configmap", f"{NAME}-program", f"--from-file={PROGRAM}")
-    model = a_cached_model(hub)
-    for child in plan(model, settings=PlanSettings(), keys=ControlKeys("none", "none")).children:
-        ownerless = {**child, "metadata": {**child["metadata"], "ownerReferences": []}}  # type: ignore[dict-item]
-        apply(ownerless)
-    pods = wait_for(
-        "the download has ended",
-        lambda: json.loads(kubectl("get", "pods", "-l", SELECTOR, "-o", "json")),
-        lambda seen: ended(seen) is not None,
-        seconds=120,
-    )
+def test_engines_serve_what_one_download_brought_and_leave_nothing(hub: Hub) -> None:
+    with deploying() as deploy:
+        deploy(a_cached_model(hub), NAME)
+        wait_for(
+            "it serves", lambda: model(NAME), lambda seen: has_condition(seen, "Ready", "True"), seconds=180
+        )
+        brought, served = weights(), get("deployment", NAME)
+        jobs = list_objects("jobs", selector=f"outrider.dev/model={NAME}")
+    claims = list_objects("pvc", selector=f"outrider.dev/model={NAME}")
 
-    end = ended(pods)
-    assert end is not None
-    assert end["exitCode"] == 0, end
-    brought = json.loads(end["message"])["weights"]["model"]
-    assert (brought["revision"], brought["vocabularySize"]) == (COMMIT, 257)
+    assert {part: brought[part]["revision"] for part in ("model", "drafter")} == dict.fromkeys(
+        ("model", "drafter"), COMMIT
+    )
+    assert hub.sent.count("model.safetensors") == 2
+    assert served is not None
+    (engine,) = served["spec"]["template"]["spec"]["containers"]
+    assert {"name": "HF_HUB_OFFLINE", "value": "1"} in engine["env"]
+    assert jobs == []
+    assert [claim for claim in claims if "deletionTimestamp" not in claim["metadata"]] == []

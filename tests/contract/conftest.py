@@ -10,15 +10,18 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tests.contract import drafter_witness, helper_plugins, quick_start
+from tests.contract.answers import PROMPTS, Answer, answers_alone
 from tests.contract.engine import MODELS, NGRAM, PYTHON, Engine, Launch, install_plugin, running_engine
 from tests.contract.twin import install_twin
 
-SHARED_ENGINES = {"engine", "following", "ngram_engine"}
+SHARED_ENGINES = {"engine", "following", "ngram_engine", "plain"}
 SHARING = {
     "test_chat",
+    "test_eagle3",
     "test_equality",
     "test_k0",
     "test_load",
+    "test_long_steps",
     "test_measure",
     "test_probe",
     "test_push",
@@ -120,6 +123,16 @@ def ngram_engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     launch = Launch(speculation=NGRAM, candidates=(0, 2, 4), plugins=(quick_start.NAME,))
     with running_engine(plugin, tmp_path_factory.mktemp("ngram"), launch) as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def plain(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
+    """Answers of an engine that was launched without speculation, each prompt alone."""
+    launch = Launch(speculation=None, plugins=(quick_start.NAME,))
+    with running_engine(plugin, tmp_path_factory.mktemp("plain"), launch) as engine:
+        alone = answers_alone(engine)
+        assert answers_alone(engine, PROMPTS[:1]) == alone[:1], "the plain engine does not repeat itself"
+        return alone
 
 
 @pytest.fixture

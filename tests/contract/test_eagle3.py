@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract import quick_start
 from tests.contract.answers import PROMPTS, TOKENS, Answer, Comparison, answers_alone, compare
 from tests.contract.engine import MODELS, Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
@@ -25,16 +26,9 @@ CHANCE = 0.2
 def eagle3(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """The tiny target with its tiny head."""
     speculation = {"method": "eagle3", "model": str(MODELS / "eagle3")}
-    launch = Launch(speculation=speculation, candidates=CANDIDATES)
+    launch = Launch(speculation=speculation, candidates=CANDIDATES, plugins=(quick_start.NAME,))
     with running_engine(plugin, tmp_path_factory.mktemp("eagle3"), launch) as engine:
         yield engine
-
-
-@pytest.fixture(scope="module")
-def undrafted(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
-    """Answers of an engine that was launched without speculation."""
-    with running_engine(plugin, tmp_path_factory.mktemp("undrafted"), Launch(speculation=None)) as engine:
-        return answers_alone(engine)
 
 
 def counted_at(engine: Engine, term: int, epoch: int, k: int, name: str) -> Samples:
@@ -82,12 +76,12 @@ def test_with_k_0_the_head_follows_every_step(eagle3: Engine, term: int) -> None
     assert counted.total("outrider:drafter_steps_skipped_total") == 0
 
 
-def test_an_eagle3_head_changes_no_token(eagle3: Engine, term: int, undrafted: list[Answer]) -> None:
+def test_an_eagle3_head_changes_no_token(eagle3: Engine, term: int, plain: list[Answer]) -> None:
     compared = Comparison((), ())
     for epoch, k in enumerate((0, 3, 1), start=1):
         eagle3.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
-        compared += compare(undrafted[:2], answers_alone(eagle3, PROMPTS[:2]))
+        compared += compare(plain[:2], answers_alone(eagle3, PROMPTS[:2]))
     changed, changes = across_changes(eagle3, term, (0, 3, 1))
-    compared += compare(undrafted, changed)
+    compared += compare(plain, changed)
     assert changes > len(CANDIDATES)
     assert_equal_up_to_noise(compared, "eagle3", changes=changes)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import quick_start
 from tests.contract.answers import (
     PROMPTS,
     TOKENS,
@@ -27,7 +26,7 @@ from tests.contract.answers import (
     answers_together,
     compare,
 )
-from tests.contract.engine import CANDIDATES, Engine, Launch, running_engine
+from tests.contract.engine import CANDIDATES, Engine
 from tests.contract.factories import a_constant, a_push
 
 pytestmark = pytest.mark.contract
@@ -37,16 +36,6 @@ SLACK = 2.0
 """The largest noise of some thousand tokens is not the largest that there is."""
 ALONE = 3
 """Prompts that are also asked alone under each K; that is what takes the time."""
-
-
-@pytest.fixture(scope="module")
-def plain(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
-    """Answers of an engine that was launched without speculation, each prompt alone."""
-    launch = Launch(speculation=None, plugins=(quick_start.NAME,))
-    with running_engine(plugin, tmp_path_factory.mktemp("plain"), launch) as engine:
-        alone = answers_alone(engine)
-        assert answers_alone(engine, PROMPTS[:1]) == alone[:1], "the plain engine does not repeat itself"
-        return alone
 
 
 def with_each_k(engine: Engine, term: int, candidates: Sequence[int]) -> Iterator[list[Answer]]:
