@@ -7,7 +7,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-contract test-cluster unit check cluster docs generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-contract test-cluster unit explore check cluster docs generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,11 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 
 unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
-	$(RUN) pytest tests/unit --numprocesses auto $(ARGS)
+	$(RUN) pytest tests/unit --numprocesses 3 $(ARGS)
+
+explore: ## The laws among the unit tests, on examples that no run has met before. ARGS="-k schedule" and the like
+	@$(UP) --until workspace
+	$(RUN) pytest tests/unit --numprocesses auto --hypothesis-profile=explore -m hypothesis $(ARGS)
 
 check: ## Style, types, import rules and the chart; needs no cluster
 	@$(UP) --until workspace

@@ -6,5 +6,10 @@ from hypothesis import HealthCheck, settings
 
 # A busy machine is no defect: laws are checked without a stopwatch. Whether enough examples reach an
 # assertion stays checked.
-settings.register_profile("outrider", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+# Every run of a change meets the same examples, so that what it did not touch cannot refuse it. `make explore`
+# looks for others.
+settings.register_profile("outrider", UNHURRIED, derandomize=True)
+settings.register_profile("explore", UNHURRIED, max_examples=500, print_blob=True)
 settings.load_profile("outrider")
