@@ -10,7 +10,7 @@ from outrider.telemetry.series import CellSeries, PodSeries, Sample
 from outrider.tuning.observe.window import Cell, GapReason
 
 _SLACK = 0.2  # relative; the two ways of counting agree to the token, but are read one after the other
-_SLACK_STEPS = 5.0  # engine steps that may fall between the two
+_SLACK_STEPS = 5.0  # engine steps between the two, or on their way when requests are given up
 
 Deltas = Mapping[CellSeries, float]
 """Counters that moved, by how much."""
@@ -61,7 +61,7 @@ def check_totals(deltas: Deltas, totals: Mapping[str, float]) -> None:
         (names.CELL_ACCEPTED, names.ACCEPTED_TOKENS),
     ):
         own, total = _total(deltas, own_name), totals.get(name, 0.0)
-        per_step = max(own / steps, total / vllm_steps)
+        per_step = max(own / steps, total / vllm_steps, _most_in_a_step(deltas, own_name))
         if abs(own - total) > _SLACK * max(own, total) + _SLACK_STEPS * per_step:
             raise NoWindow(
                 GapReason.CONTRADICTORY,
@@ -99,6 +99,21 @@ def _cell(deltas: Deltas, low: int, k: int) -> Cell:
         accepted_per_position=tuple(moved(names.CELL_ACCEPTED, position) for position in range(k)),
         prefill_tokens=moved(names.CELL_PREFILL),
         context_tokens=moved(names.CELL_CONTEXT),
+    )
+
+
+def _most_in_a_step(deltas: Deltas, name: str) -> float:
+    """Of any cell: where few steps draft, a step that drafts does much more than the mean of all."""
+    of_cells: dict[tuple[int, int | None], float] = {}
+    for key, change in deltas.items():
+        if key.name == name:
+            of_cells[key.low, key.k] = of_cells.get((key.low, key.k), 0.0) + change
+    return max(
+        (
+            change / max(1.0, deltas.get(CellSeries(names.CELL_STEPS, low, k), 0.0))
+            for (low, k), change in of_cells.items()
+        ),
+        default=0.0,
     )
 
 

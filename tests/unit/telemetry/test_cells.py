@@ -248,3 +248,19 @@ def test_cells_of_neighbouring_windows_add_up(runs: list[tuple[int, int]], data:
 def test_a_counter_that_neither_the_plugin_nor_vllm_has_contradicts_nothing() -> None:
     deltas = {CellSeries(names.CELL_STEPS, 7, 0): 10.0, CellSeries(names.CELL_EMITTED, 7, 0): 80.0}
     check_totals(deltas, {names.ENGINE_STEPS: 10.0, names.GENERATED_TOKENS: 80.0})
+
+
+def test_drafts_of_requests_that_were_given_up_are_no_contradiction() -> None:
+    """200 steps of few requests drafted nothing, and four steps of four requests 5 tokens each.
+
+    The clients went away during the last of them, whose drafts vLLM does not count.
+    """
+    drafted = {CellSeries(names.CELL_DRAFTED, 4, 5, position): 16.0 for position in range(5)}
+    deltas = {
+        CellSeries(names.CELL_STEPS, 1, 0): 200.0,
+        CellSeries(names.CELL_EMITTED, 1, 0): 400.0,
+        CellSeries(names.CELL_STEPS, 4, 5): 4.0,
+        CellSeries(names.CELL_EMITTED, 4, 5): 30.0,
+        **drafted,
+    }
+    check_totals(deltas, {names.ENGINE_STEPS: 204.0, names.GENERATED_TOKENS: 430.0, names.DRAFT_TOKENS: 50.0})
