@@ -49,6 +49,8 @@ def a_hub(hub: Hub, *, address: str = "127.0.0.1") -> Iterator[Hub]:
             parts = path.strip("/").split("/")
             if parts[:2] == ["api", "models"]:
                 return self._api("/".join(parts[2:4]), parts[4:])
+            if len(parts) < 5 or parts[2] != "resolve":
+                return self._answer(404, {"error": "no such route"})
             return self._file("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
 
         def _api(self, name: str, rest: list[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,8 +96,9 @@ def test_a_killed_download_goes_on_with_the_files_that_it_lacks_and_leaves_no_pi
     with a_hub(Hub(REPOSITORIES, stalled={"model-2.safetensors"})) as hub:
         first = subprocess.Popen(COMMAND, env=volume.environment(hub, NAMES), stderr=subprocess.DEVNULL)
         assert hub.waiting.wait(120)
-        whole = volume.folder / "hub/models--org--target/snapshots" / COMMIT / "model-1.safetensors"
-        wait_for(whole)
+        snapshot = volume.folder / "hub/models--org--target/snapshots" / COMMIT
+        for whole in ("config.json", "model-1.safetensors"):
+            wait_for(snapshot / whole)
         first.kill()
         first.wait()
         hub.sent.clear()
@@ -185,8 +187,6 @@ def free_port() -> int:
 
 
 def wait_for(path: Path) -> None:
-    import time
-
     limit = time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < limit, f"{path} did not come"
