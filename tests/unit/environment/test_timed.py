@@ -62,7 +62,7 @@ def test_a_part_without_a_budget_is_told_all_the_same() -> None:
 @pytest.fixture
 def makefile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project in which `bad` fails and `killed` ends by a signal, and which allows no part any time."""
-    (tmp_path / "Makefile").write_text("good:\n\t@true\nbad:\n\t@false\nkilled:\n\t@kill -TERM $$PPID\n")
+    (tmp_path / "Makefile").write_text("good:\n\t@true\nbad:\n\t@false\nkilled:\n\t@kill -KILL $$PPID\n")
     (tmp_path / "pyproject.toml").write_text("[tool.outrider.test-minutes]\ngood = 0\nbad = 0\n")
     monkeypatch.setattr(timed, "ROOT", tmp_path)
     return tmp_path / "Makefile"
@@ -82,7 +82,7 @@ def test_a_part_that_fails_fails_the_whole_and_what_ran_is_told(capsys: pytest.C
 
 @pytest.mark.usefixtures("makefile")
 def test_a_part_that_is_killed_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert timed.main(["killed", "good"]) == 128 + signal.SIGTERM
+    assert timed.main(["killed", "good"]) == 128 + signal.SIGKILL
     assert "failed" in rows(capsys.readouterr().out.strip())["killed"]
 
 
