@@ -54,21 +54,19 @@ def all_of(group: str, resource: str, *verbs: str) -> Iterator[Right]:
     return (Right(verb, group, resource) for verb in verbs)
 
 
+READ_AND_WATCHED = (
+    ("outrider.dev", "speculativemodels"),
+    ("apps", "deployments"),
+    ("batch", "jobs"),
+    ("", "services"),
+    ("", "configmaps"),
+    ("", "serviceaccounts"),
+    ("", "pods"),
+)
 READ_FIRST = "first read failed"
 WITHOUT: dict[Right, str] = {
     # Read at the beginning; the log says what is missing, and nothing is written before.
-    **{
-        Right("list", group, resource): READ_FIRST
-        for group, resource in (
-            ("outrider.dev", "speculativemodels"),
-            ("apps", "deployments"),
-            ("batch", "jobs"),
-            ("", "services"),
-            ("", "configmaps"),
-            ("", "serviceaccounts"),
-            ("", "pods"),
-        )
-    },
+    **{Right("list", group, resource): READ_FIRST for group, resource in READ_AND_WATCHED},
     # Children: the model itself says it.
     **dict.fromkeys(
         (
@@ -94,18 +92,7 @@ WITHOUT: dict[Right, str] = {
 }
 ELSEWHERE = {
     # Watches are kopf's: tests/unit/controller/test_watch.py.
-    **{
-        Right("watch", group, resource): "watches"
-        for group, resource in (
-            ("outrider.dev", "speculativemodels"),
-            ("apps", "deployments"),
-            ("batch", "jobs"),
-            ("", "services"),
-            ("", "configmaps"),
-            ("", "serviceaccounts"),
-            ("", "pods"),
-        )
-    },
+    **{Right("watch", group, resource): "watches" for group, resource in READ_AND_WATCHED},
     # Nobody asks for it: the API server looks at it itself, when a child with an owner is applied.
     Right("update", "outrider.dev", "speculativemodels/finalizers"): "the API server",
 }

@@ -14,9 +14,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def _hooks() -> ModuleType:
-    """Those of the site, which are no package."""
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / ".site" / "hooks.py")
+def program_of_the_site(name: str) -> ModuleType:
+    """A file of docs/.site, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / ".site" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -24,7 +24,7 @@ def _hooks() -> ModuleType:
     return module
 
 
-HOOKS = _hooks()
+HOOKS = program_of_the_site("hooks")
 SITE = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
 PLACES = sorted({f"docs/{page}" for page in SITE} | {*HOOKS.ELSEWHERE, "README.md"})
 """Every page for people, by its path in the repository."""

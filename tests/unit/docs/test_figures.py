@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from types import ModuleType
 
 import pytest
 
-from tests.unit.docs.pages import ROOT, text_of
+from tests.unit.docs.pages import program_of_the_site, text_of
 
 COMPARISON = text_of("docs/guide/comparison.md")
 LAW, LOOP = text_of("docs/reference/tuning.md"), text_of("docs/guide/benchmark.md")
@@ -40,17 +38,8 @@ def test_every_interval_of_the_closed_loop_stands_in_its_source() -> None:
     assert [each for each in quoted if each not in LOOP] == []
 
 
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("when", ROOT / "docs" / ".site" / "when_it_pays.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_picture_of_when_it_pays_is_what_its_script_draws() -> None:
-    module = script()
+    module = program_of_the_site("when_it_pays")
     assert module.PICTURE.read_text() == module.picture()
 
 
@@ -60,16 +49,16 @@ def test_the_picture_of_when_it_pays_is_what_its_script_draws() -> None:
 def test_what_the_page_says_of_one_request_on_an_h100_is_the_formulas(
     acceptance: float, k: int, change: float
 ) -> None:
-    module = script()
+    module = program_of_the_site("when_it_pays")
     assert module.speedup(module.formula(acceptance), 1, k) - 1 == pytest.approx(change, abs=0.005)
 
 
 @pytest.mark.parametrize(("streams", "k", "change"), [(1, 3, 0.50), (8, 3, -0.15)])
 def test_what_the_page_says_of_the_a40_is_the_tables(streams: int, k: int, change: float) -> None:
-    module = script()
+    module = program_of_the_site("when_it_pays")
     assert module.speedup(module.measured(), streams, k) - 1 == pytest.approx(change, abs=0.005)
 
 
 def test_on_the_a40_every_k_loses_with_32_requests() -> None:
-    module = script()
+    module = program_of_the_site("when_it_pays")
     assert all(module.speedup(module.measured(), 32, k) < 1 for k in module.MEASURED_KS)

@@ -76,8 +76,7 @@ class Belief:
         known = self._of_steps[row]
         found: Array = np.outer(known, known) / (known[row] + variances)[:, None, None]
         if self.tokens is not None:
-            drafts = self.batch_size * seconds / self.step_seconds(k)
-            less = self.tokens.learnt(k, drafts)
+            less = self.tokens.learnt(k, self._drafts(k, seconds))
             found = found + (self.tokens.slopes * less[:, None, :]) @ self.tokens.slopes.T
         return found
 
@@ -90,9 +89,12 @@ class Belief:
         learnt = self.learnt(k, np.array([variance]), spent)[0]
         tokens = self.tokens
         if tokens is not None:
-            drafts = self.batch_size * spent / self.step_seconds(k)
-            tokens = tokens.after(tokens.learnt(k, drafts)[0])
+            tokens = tokens.after(tokens.learnt(k, self._drafts(k, spent))[0])
         return replace(self, covariance=self.covariance - learnt, tokens=tokens)
+
+    def _drafts(self, k: int, seconds: Array) -> Array:
+        """[n]: how many drafts so many seconds of `k` have."""
+        return self.batch_size * seconds / self.step_seconds(k)
 
     @property
     def _of_steps(self) -> Array:

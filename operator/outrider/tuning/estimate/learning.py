@@ -77,7 +77,7 @@ def keep_ledger(
 
     compared: K=0 is looked at for a launch without drafter, which is no choice of the tuning's.
     """
-    rows = [r for r in readings.rows if not (compared and r.k == 0 < state.schedule.k_at(_whole(r)))]
+    rows = [r for r in readings.rows if not (compared and r.k == 0 < _table_k(state, r.batch_size))]
     total = sum(r.seconds for r in rows)
     if total <= 0:
         return state
@@ -124,8 +124,14 @@ def learn_tax(
     return replace(state, tax=found) if surer else state
 
 
-def _whole(row: Reading) -> int:
-    return max(1, round(row.batch_size))
+def _table_k(state: TunerState, batch_size: float) -> int:
+    """What the table has at a mean batch size."""
+    return state.schedule.k_at(max(1, round(batch_size)))
+
+
+def _pace(state: TunerState, pod: str) -> float:
+    """Log step time by which a pod is slower than the mean of all."""
+    return state.pods[pod].mean if pod in state.pods else 0.0
 
 
 def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:
@@ -144,7 +150,7 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
     for index in sorted({r.bin for r in readings.rows}):
         bin_state = state.bins.get(index)
         if bin_state is None or not bin_state.chosen:
-            given = policy.allowed(state.schedule.k_at(max(1, round(readings.batch_size(index)))))
+            given = policy.allowed(_table_k(state, readings.batch_size(index)))
             bin_state = replace(bin_state or BinState(k=given), k=given)
         if not bin_state.visited:
             credit = policy.exploration.calibration_seconds
@@ -161,8 +167,7 @@ def _weighed(row: Reading, found: _Residual, state: TunerState, estimation: Esti
     steps without.
     """
     residual, known, _ = found
-    pace = state.pods[row.pod].mean if row.pod in state.pods else 0.0
-    share = exp(-max(0.0, residual - pace)) if known < _ROUGHLY_KNOWN**2 else 1.0
+    share = exp(-max(0.0, residual - _pace(state, row.pod))) if known < _ROUGHLY_KNOWN**2 else 1.0
     own = noise_variance(state.noise(estimation), share * row.seconds)
     if own > _TOO_NOISY**2:
         return None
@@ -222,8 +227,7 @@ def _remember(
 ) -> tuple[Known, ...]:
     known = {k.key: k for k in state.known}
     for row in rows:
-        pace = state.pods[row.pod].mean if row.pod in state.pods else 0.0
-        new = Known.of(row, pace)
+        new = Known.of(row, _pace(state, row.pod))
         known[new.key] = known[new.key].plus(new, estimation) if new.key in known else new
     if len(known) > MOST_KNOWN:
         heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, estimation))
