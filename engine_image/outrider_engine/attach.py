@@ -70,6 +70,7 @@ def attach(engine_core: Any, scheduler: Any) -> None:
     for method in (
         outrider_get_state,
         outrider_get_measurement,
+        outrider_longest_step_seconds,
         outrider_put_schedule,
         outrider_post_probe,
         outrider_put_measuring,
@@ -103,6 +104,12 @@ def outrider_get_measurement(engine_core: Any) -> Measurement:
     """What this engine has counted."""
     control = _control_of(engine_core)
     return unmeasured(_why_no_control(engine_core)) if control is None else control.measurement()
+
+
+def outrider_longest_step_seconds(engine_core: Any) -> float:
+    """How long the longest step of this engine took; 0 where steps are not counted."""
+    control = _control_of(engine_core)
+    return 0.0 if control is None else control.longest_step_seconds
 
 
 def outrider_put_schedule(engine_core: Any, body: dict[str, object]) -> dict[str, object]:

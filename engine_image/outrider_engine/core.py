@@ -220,8 +220,13 @@ class EngineCoreControl:
             hookFailures=self._hook_failures,
             drafterStepsSkipped=self.following.steps_skipped if self.following else 0,
             drafterTokensCaughtUp=self.following.tokens_caught_up if self.following else 0,
-            longestStepSeconds=meter.longest_step_seconds if meter else 0.0,
+            longestStepSeconds=self.longest_step_seconds,
         )
+
+    @property
+    def longest_step_seconds(self) -> float:
+        """0 where steps are not counted."""
+        return self._meter.longest_step_seconds if self._meter else 0.0
 
     # The self-test, step by step as the front end goes through it.
 

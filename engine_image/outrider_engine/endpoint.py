@@ -1,8 +1,9 @@
-"""Entry point of the group ``vllm.endpoint_plugins``: the control API on the engine's own HTTP port."""
+"""Entry point of the group ``vllm.endpoint_plugins``: the control API, on the engine's port or its own."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
@@ -14,19 +15,23 @@ from fastapi.responses import JSONResponse
 
 from outrider_engine.attempts import Attempts
 from outrider_engine.control import parse_push
+from outrider_engine.control_port import control_port, listen
 from outrider_engine.drain import DRAIN_FILE_VARIABLE
 from outrider_engine.ending import Ending, EndingMiddleware
 from outrider_engine.engines import EngineCores
-from outrider_engine.exposition import MetricsMiddleware
+from outrider_engine.exposition import MetricsMiddleware, render_silence
 from outrider_engine.last_words import leave
 from outrider_engine.probe import parse_probe
+from outrider_engine.pulse import Pulse, PulseMiddleware, patience_of
 from outrider_engine.readiness import CoreHangs, self_test
 from outrider_engine.refusal import HTTP_STATUS, Reason, Refusal
 from outrider_engine.request import parse_json, parse_measuring, read_signed
 from outrider_engine.scrape import Scrape
-from outrider_engine.server import close_connections
+from outrider_engine.server import close_connections, serve_beside
 from outrider_engine.signature import SCHEME, Gate
 from outrider_engine.sweeping import Budget, start_seconds, sweep
+
+logger = logging.getLogger("vllm.outrider")
 
 SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
 SELF_TEST_FILE_VARIABLE = "OUTRIDER_SELF_TEST_FILE"
@@ -46,12 +51,24 @@ class ControlApi:
 
     def __init__(self) -> None:
         self._gate = Gate.of(os.environ)
+        self._port = control_port(os.environ)
+        self._serving: asyncio.Task[None] | None = None
         self._ending = Ending(_path(DRAIN_FILE_VARIABLE))
         self._engines = EngineCores(None)
         self._scrape = Scrape(self._engines)
+        self._pulse = Pulse(self._engines, patience_of(os.environ))
+        self._watch: asyncio.Task[None] | None = None
 
     def attach_router(self, app: FastAPI) -> None:
-        """Add the routes to vLLM's application, and the plugin's metrics to its ``/metrics``."""
+        """Add the plugin's metrics to ``/metrics`` of vLLM's application, and the routes that have no port
+        of their own."""
+        if self._port is None:
+            self._add_routes(app)
+        app.add_middleware(MetricsMiddleware, text=self._metrics)
+        app.add_middleware(PulseMiddleware, hang=lambda: self._pulse.hang)
+        app.add_middleware(EndingMiddleware, ending=self._ending)
+
+    def _add_routes(self, app: FastAPI) -> None:
         for path, method, answer in (
             ("/outrider/v1/state", "GET", self._get_state),
             ("/outrider/v1/counters", "GET", self._get_counters),
@@ -61,8 +78,6 @@ class ControlApi:
         ):
             route = self._guarded(method, path, answer)
             app.add_api_route(path, route, methods=[method], include_in_schema=False)
-        app.add_middleware(MetricsMiddleware, text=lambda: self._scrape.text())
-        app.add_middleware(EndingMiddleware, ending=self._ending)
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:  # noqa: ARG002
         """Keep the way to the engine cores and test them; vLLM awaits this once, before it serves."""
@@ -80,6 +95,23 @@ class ControlApi:
             # What is raised here ends the server before it serves.
             leave(str(hang))
             raise
+        # From here on steps are those of traffic. The loop itself keeps no task alive.
+        self._pulse = Pulse(self._engines, patience_of(os.environ))
+        self._watch = asyncio.create_task(self._pulse.watch())
+        if self._port is not None:
+            self._open(self._port)
+
+    def _open(self, port: int) -> None:
+        """Serve the routes on a port of their own, for as long as vLLM's server does."""
+        app = FastAPI(openapi_url=None)
+        self._add_routes(app)
+        app.add_middleware(EndingMiddleware, ending=self._ending)
+        try:
+            listening = listen(port)
+        except OSError:
+            logger.exception("outrider: no control API on port %d; serving goes on", port)
+            return
+        self._serving = asyncio.create_task(serve_beside(app, listening))
 
     def _await_end(self, engines: EngineCores, state: Any) -> None:
         """Be told when vLLM ends, however that began."""
@@ -88,6 +120,8 @@ class ControlApi:
         def stop() -> None:
             if engines.died:
                 leave(DIED)
+            elif hang := self._pulse.hang:
+                leave(hang)
             loop.call_soon_threadsafe(close_connections, state)
             self._ending.stop()
 
@@ -111,6 +145,10 @@ class ControlApi:
                 return _refused(refusal)
 
         return route
+
+    async def _metrics(self) -> bytes:
+        text = await self._scrape.text()
+        return text + render_silence(self._pulse.silent_seconds)
 
     async def _get_state(self, body: bytes) -> object:  # noqa: ARG002
         return await self._engines.state()

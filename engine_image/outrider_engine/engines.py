@@ -71,6 +71,10 @@ class EngineCores:
         """What each engine core has counted. Raises whatever vLLM's client raises."""
         return cast(list[Measurement], await self._call_all("outrider_get_measurement"))
 
+    async def longest_step_seconds(self) -> float:
+        """Of all engine cores. Raises whatever vLLM's client raises."""
+        return max(cast(list[float], await self._call_all("outrider_longest_step_seconds")))
+
     def model_name(self) -> str:
         """The value of the label ``model_name`` in vLLM's own metrics."""
         return str(self._engine_client.vllm_config.model_config.served_model_name)

@@ -51,6 +51,14 @@ def render(measurements: Sequence[Measurement], *, model_name: str) -> bytes:
     return generate_latest(registry)
 
 
+def render_silence(seconds: float) -> bytes:
+    """What an API server tells of a core that answers or not. Without labels: it is the server's own."""
+    registry = CollectorRegistry(auto_describe=False)
+    text = "Seconds that the engine core has owed this server an answer."
+    registry.register(_Families([GaugeMetricFamily("outrider:core_silent_seconds", text, value=seconds)]))
+    return generate_latest(registry)
+
+
 class _Families(Collector):
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
