@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,30 @@ class Plugin:
         return {"PLUGIN_VERSION": self.version, "PLUGIN_SHA256": self.sha256}
 
 
+LIBRARIES = "libraries"
+"""Folder of a build with what the plugin needs and vLLM does not bring."""
+_OF_VLLM = ("cryptography", "typing-extensions")
+_OLDEST_PYTHON = "3.11"
+
+
+def library_commands(uv: str, target: Target, context: Path) -> tuple[Sequence[str], ...]:
+    """Bring the folder of libraries into a build's context, by the hashes of the lock. Run them in `ROOT`.
+
+    The stand-in has those of the image below it.
+    """
+    if target is Target.TWIN:
+        return ()
+    lock = str(context / "requirements.txt")
+    left_out = [word for package in _OF_VLLM for word in ("--prune", package)]
+    chosen = ("--package", "outrider-engine", "--no-dev", "--no-emit-workspace", *left_out)
+    fit = ("--python-version", _OLDEST_PYTHON, "--python-platform", f"{platform.machine()}-manylinux_2_28")
+    wheels = ("--only-binary", ":all:", "--no-deps", "--require-hashes", "--requirement", lock)
+    return (
+        (uv, "export", "--quiet", "--frozen", *chosen, "--output-file", lock),
+        (uv, "pip", "install", "--quiet", *fit, *wheels, "--target", str(context / LIBRARIES)),
+    )
+
+
 def make_plugin(package: str, folder: Path) -> Plugin:
     """Build a package's wheel into a folder. The same source gives the same bytes.
 
@@ -95,10 +120,12 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as context:
         shutil.copy(DOCKERFILES[options.target], Path(context) / "Dockerfile")
         pinned = make_plugin(PACKAGES[options.target], Path(context)).arguments()
+        for command in library_commands(UV, options.target, Path(context)):
+            subprocess.run(command, cwd=ROOT, check=True)
         pinned |= {name: value for name, value in given.items() if value is not None}
         words = [word for name, value in pinned.items() for word in ("--build-arg", f"{name}={value}")]
-        command = ["docker", "build", *words, "--tag", options.tag, context]
-        return subprocess.run(command, check=False).returncode
+        docker = ["docker", "build", *words, "--tag", options.tag, context]
+        return subprocess.run(docker, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from outrider_weights import hub
 from outrider_weights.description import describe
 from outrider_weights.failure import DownloadError, Reason, explained
 from outrider_weights.progress import Progress, served
-from outrider_weights.wanted import Artifact, Wanted, read
+from outrider_weights.snapshot import Snapshot, check_space
+from outrider_weights.wanted import Artifact, BucketArtifact, Wanted, read
 
 PORT_VARIABLE = "OUTRIDER_WEIGHTS_PORT"
 TERMINATION_LOG_VARIABLE = "OUTRIDER_TERMINATION_LOG"
@@ -50,42 +51,52 @@ def bring(wanted: Wanted, *, port: int) -> dict[str, dict[str, object]]:
     Raises:
         DownloadError: not all of it is there.
     """
+    volume = wanted.folder
     snapshots = [_resolved(artifact) for artifact in wanted.artifacts]
     distinct = list({snapshot.path: snapshot for snapshot in snapshots}.values())
     for snapshot in distinct:
-        hub.sweep(snapshot, wanted.folder, shared=wanted.shared)
-    hub.check_space(distinct, wanted.folder)
+        snapshot.sweep(volume, shared=wanted.shared)
+    check_space(distinct, volume)
     total = sum(snapshot.size for snapshot in distinct)
 
     def look() -> Progress:
-        return Progress(sum(hub.on_disk(snapshot, wanted.folder) for snapshot in distinct), total)
+        return Progress(sum(snapshot.on_disk(volume) for snapshot in distinct), total)
 
     with served(look, port):
         for snapshot in distinct:
-            _fetch(snapshot, wanted.folder)
-    return {snapshot.artifact.role: _told(snapshot, wanted.folder) for snapshot in snapshots}
+            _bring(snapshot, volume)
+    return {snapshot.role: _told(snapshot, volume) for snapshot in snapshots}
 
 
-def _resolved(artifact: Artifact) -> hub.Snapshot:
+def _resolved(artifact: Artifact | BucketArtifact) -> Snapshot:
+    if isinstance(artifact, BucketArtifact):
+        return _in_a_bucket(artifact)
     try:
         return hub.resolve(artifact)
     except Exception as error:  # whatever it is, its cause has to reach the status
         raise explained(error, f"hf://{artifact.repository}") from error
 
 
-def _fetch(snapshot: hub.Snapshot, volume: Path) -> None:
-    name = f"hf://{snapshot.artifact.repository}"
-    log.info("%s at %s: %.1f GB", name, snapshot.commit, snapshot.size / 1e9)
+def _in_a_bucket(artifact: BucketArtifact) -> Snapshot:
     try:
-        hub.download(snapshot, volume)
-        hub.verify(snapshot, volume)
+        from outrider_weights import bucket
+    except ImportError as error:
+        message = "the engine's image has no obstore, which s3:// takes: use the image of this release"
+        raise DownloadError(Reason.FAILED, message) from error
+    return bucket.resolve(artifact)
+
+
+def _bring(snapshot: Snapshot, volume: Path) -> None:
+    log.info("%s at %s: %.1f GB", snapshot.name, snapshot.revision, snapshot.size / 1e9)
+    try:
+        snapshot.bring(volume)
     except Exception as error:  # likewise
-        raise explained(error, name) from error
+        raise explained(error, snapshot.name) from error
 
 
-def _told(snapshot: hub.Snapshot, volume: Path) -> dict[str, object]:
+def _told(snapshot: Snapshot, volume: Path) -> dict[str, object]:
     sizes = describe(volume / snapshot.path)
-    return {"path": snapshot.path, "revision": snapshot.commit, "bytes": snapshot.size, **sizes}
+    return {"path": snapshot.path, "revision": snapshot.revision, "bytes": snapshot.size, **sizes}
 
 
 if __name__ == "__main__":

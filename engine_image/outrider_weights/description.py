@@ -1,7 +1,8 @@
-"""What config.json says about weights, as far as a drafter must fit its target."""
+"""What weights say of themselves, as far as a drafter must fit its target."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,19 +15,42 @@ _FIELDS = {
     "hiddenSize": "hidden_size",
     "layers": "num_hidden_layers",
     "targetHiddenSize": "target_hidden_size",
+    "longestContext": "max_position_embeddings",
 }
+_LONGEST_WORD = 32
+_LONGEST_DIGEST = 12
 
 
-def describe(folder: Path) -> dict[str, int]:
-    """The sizes that are told; those that are not are left out, and all of them where nothing is readable."""
+def describe(folder: Path) -> dict[str, int | str]:
+    """What is told; what is not is left out, and all of it where nothing is readable."""
+    raw = _read(folder / "config.json")
+    found: dict[str, int | str | None] = {name: _size(raw, key) for name, key in _FIELDS.items()}
+    found["madeForMethod"] = _word(raw.get("speculators_model_type"))
+    found["chatTemplate"] = _chat_template(folder)
+    return {name: told for name, told in found.items() if told is not None}
+
+
+def _read(path: Path) -> Mapping[str, object]:
     try:
-        raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        raw = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    if not isinstance(raw, dict):
-        return {}
-    found = {name: _size(raw, key) for name, key in _FIELDS.items()}
-    return {name: size for name, size in found.items() if size is not None}
+    return raw if isinstance(raw, dict) else {}
+
+
+def _word(told: object) -> str | None:
+    return told if isinstance(told, str) and 0 < len(told) <= _LONGEST_WORD and told.isascii() else None
+
+
+def _chat_template(folder: Path) -> str | None:
+    """Digest of the template, which stands in a file of its own or in the tokenizer's."""
+    try:
+        text: object = (folder / "chat_template.jinja").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        text = _read(folder / "tokenizer_config.json").get("chat_template")
+    if not isinstance(text, str):
+        return None
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:_LONGEST_DIGEST]
 
 
 def _size(raw: Mapping[str, object], key: str) -> int | None:

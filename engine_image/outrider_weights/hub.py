@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.hf_api import RepoFile
 
 from outrider_weights.failure import DownloadError, Reason
+from outrider_weights.snapshot import ABANDONED_SECONDS, unwanted
 from outrider_weights.wanted import Artifact
 
 CACHE = "hub"
 """Folder on the volume, as below HF_HOME."""
 
-_NEVER = ("original/*", "*.gguf", "*.onnx", "*.msgpack", "*.h5", "*.ot", "*.tflite")
-"""The same weights in forms that engines do not load."""
-_NOT_BESIDE_SAFETENSORS = ("*.bin", "*.pt", "*.pth")
 _PIECE = 1 << 20
-_ABANDONED_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +44,21 @@ class Snapshot:
     files: tuple[File, ...]
 
     @property
+    def role(self) -> str:
+        """Of the artifact."""
+        return self.artifact.role
+
+    @property
+    def name(self) -> str:
+        """Its URI."""
+        return f"hf://{self.artifact.repository}"
+
+    @property
+    def revision(self) -> str:
+        """The commit."""
+        return self.commit
+
+    @property
     def size(self) -> int:
         """Bytes."""
         return sum(file.size for file in self.files)
@@ -63,6 +72,52 @@ class Snapshot:
     def path(self) -> str:
         """Where the engine finds it, from the root of the volume."""
         return f"{self.home}/snapshots/{self.commit}"
+
+    def sweep(self, volume: Path, *, shared: bool) -> None:
+        """The library gives each attempt files of its own, so those of the last one serve nobody."""
+        oldest = time.time() - ABANDONED_SECONDS
+        for piece in (volume / self.home / "blobs").glob("*.incomplete"):
+            if not shared or piece.stat().st_mtime < oldest:
+                piece.unlink(missing_ok=True)
+
+    def on_disk(self, volume: Path) -> int:
+        """Bytes of this commit's files that are there, pieces included."""
+        folder = volume / self.home / "blobs"
+        digests = {file.digest for file in self.files}
+        done = 0
+        for entry in folder.iterdir() if folder.is_dir() else ():
+            if entry.name.split(".")[0] in digests:
+                try:
+                    done += entry.stat().st_size
+                except FileNotFoundError:  # Renamed meanwhile.
+                    continue
+        return min(done, self.size)
+
+    def bring(self, volume: Path) -> None:
+        """Files that are whole stay. All are hashed; one that differs is removed for the next attempt.
+
+        Raises:
+            Exception: the hub's or the volume's; `failure.explained` knows them.
+        """
+        snapshot_download(
+            self.artifact.repository,
+            revision=self.commit,
+            cache_dir=volume / CACHE,
+            allow_patterns=[file.name for file in self.files],
+        )
+        for file in self.files:
+            self._verify(file, volume / self.path / file.name)
+
+    def _verify(self, file: File, path: Path) -> None:
+        if not path.is_file():
+            raise DownloadError(Reason.FAILED, f"{file.name} of {self.artifact.repository} is missing")
+        if _digest(path, file) != file.digest:
+            path.resolve().unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            told = f"{file.name} of {self.artifact.repository} is not what the hub has at this commit"
+            raise DownloadError(
+                Reason.CHECKSUM, f"{told}; it is fetched again. If this stays, check the volume"
+            )
 
 
 def resolve(artifact: Artifact) -> Snapshot:
@@ -83,85 +138,6 @@ def resolve(artifact: Artifact) -> Snapshot:
     ]
     left_out = unwanted(file.name for file in files)
     return Snapshot(artifact, commit, tuple(file for file in files if file.name not in left_out))
-
-
-def unwanted(names: Iterable[str]) -> frozenset[str]:
-    """Files that hold what others hold as well."""
-    every = tuple(names)
-    safe = any(name.endswith(".safetensors") and "/" not in name for name in every)
-    patterns = _NEVER + (_NOT_BESIDE_SAFETENSORS if safe else ())
-    return frozenset(name for name in every if any(fnmatch(name, pattern) for pattern in patterns))
-
-
-def sweep(snapshot: Snapshot, volume: Path, *, shared: bool) -> None:
-    """Remove pieces that a killed download left: the library gives each attempt files of its own.
-
-    shared: others may be at it, so only what nobody has written to for an hour goes.
-    """
-    oldest = time.time() - _ABANDONED_SECONDS
-    for piece in (volume / snapshot.home / "blobs").glob("*.incomplete"):
-        if not shared or piece.stat().st_mtime < oldest:
-            piece.unlink(missing_ok=True)
-
-
-def check_space(snapshots: Iterable[Snapshot], volume: Path) -> None:
-    """Whether what is missing fits.
-
-    Raises:
-        DownloadError: it does not.
-    """
-    missing = sum(max(0, snapshot.size - on_disk(snapshot, volume)) for snapshot in snapshots)
-    free = shutil.disk_usage(volume).free
-    if missing > free:
-        told = f"{missing / 1e9:.1f} GB are missing and the volume has {free / 1e9:.1f} GB free"
-        raise DownloadError(Reason.VOLUME_FULL, f"{told}: use a larger claim, or remove what nobody needs")
-
-
-def on_disk(snapshot: Snapshot, volume: Path) -> int:
-    """Bytes of this commit's files that are there, pieces included."""
-    folder = volume / snapshot.home / "blobs"
-    digests = {file.digest for file in snapshot.files}
-    done = 0
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        if entry.name.split(".")[0] in digests:
-            try:
-                done += entry.stat().st_size
-            except FileNotFoundError:  # Renamed meanwhile.
-                continue
-    return min(done, snapshot.size)
-
-
-def download(snapshot: Snapshot, volume: Path) -> None:
-    """Bring what is missing; files that are whole stay.
-
-    Raises:
-        Exception: the hub's or the volume's; `failure.explained` knows them.
-    """
-    snapshot_download(
-        snapshot.artifact.repository,
-        revision=snapshot.commit,
-        cache_dir=volume / CACHE,
-        allow_patterns=[file.name for file in snapshot.files],
-    )
-
-
-def verify(snapshot: Snapshot, volume: Path) -> None:
-    """Hash every file; one that differs is removed, so that the next attempt brings it again.
-
-    Raises:
-        DownloadError: a file differs, or is missing.
-    """
-    for file in snapshot.files:
-        path = volume / snapshot.path / file.name
-        if not path.is_file():
-            raise DownloadError(Reason.FAILED, f"{file.name} of {snapshot.artifact.repository} is missing")
-        if _digest(path, file) != file.digest:
-            path.resolve().unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
-            told = f"{file.name} of {snapshot.artifact.repository} is not what the hub has at this commit"
-            raise DownloadError(
-                Reason.CHECKSUM, f"{told}; it is fetched again. If this stays, check the volume"
-            )
 
 
 def _digest(path: Path, file: File) -> str:

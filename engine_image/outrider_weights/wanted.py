@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 VARIABLE = "OUTRIDER_WEIGHTS"
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Weights of one kind."""
+    """Weights on the Hugging Face hub."""
 
     role: str
     """``model`` or ``drafter``."""
@@ -23,6 +24,21 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
+class BucketArtifact:
+    """Weights in a bucket of an object store that speaks S3."""
+
+    role: str
+    """As of `Artifact`."""
+    bucket: str
+    folder: str
+    """Below which the objects lie; "" for the whole bucket."""
+    revision: str | None
+    """What `bucket.BucketSnapshot.revision` must be; None for what there is."""
+    endpoint: str | None
+    """URL of the store; None for AWS, or for what the environment says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """All that a Job brings."""
 
@@ -30,7 +46,7 @@ class Wanted:
     """Where the volume is mounted."""
     shared: bool
     """Others may write to the volume at the same time."""
-    artifacts: tuple[Artifact, ...]
+    artifacts: tuple[Artifact | BucketArtifact, ...]
 
 
 def read(environment: Mapping[str, str]) -> Wanted:
@@ -40,5 +56,12 @@ def read(environment: Mapping[str, str]) -> Wanted:
         KeyError, TypeError, ValueError: none, or one of another version of the operator.
     """
     raw = json.loads(environment[VARIABLE])
-    artifacts = tuple(Artifact(a["role"], a["repository"], a.get("revision")) for a in raw["artifacts"])
+    artifacts = tuple(_artifact(told) for told in raw["artifacts"])
     return Wanted(Path(raw["folder"]), bool(raw["shared"]), artifacts)
+
+
+def _artifact(told: Mapping[str, Any]) -> Artifact | BucketArtifact:
+    role, revision = told["role"], told.get("revision")
+    if "bucket" in told:
+        return BucketArtifact(role, told["bucket"], told["folder"], revision, told.get("endpoint"))
+    return Artifact(role, told["repository"], revision)
