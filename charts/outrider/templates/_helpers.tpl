@@ -57,6 +57,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
+# To delete: the budget of a model that is scaled down to one pod, or that wants none.
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+# The pods of the last good revision, when a rollout failed.
+- apiGroups: [apps]
+  resources: [replicasets]
+  verbs: [list]
 # Only by name, and never deleted by the operator: a claim goes with its model.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
@@ -75,4 +83,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
+{{- if .Values.networkPolicy.enabled }}
+# Only by name, and never deleted by the operator: they go with their model.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch]
+{{- end }}
 {{- end -}}

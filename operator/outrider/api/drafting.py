@@ -22,21 +22,22 @@ class DrafterSource(ApiModel):
     """The weights that make draft tokens."""
 
     uri: Uri
-    """Where the drafter lies: hf://org/name, oci://registry/image:tag#folder, pvc://claim/path or
-    file:///path."""
+    """Where the drafter lies: hf://org/name, s3://bucket/folder, oci://registry/image:tag#folder,
+    pvc://claim/path or file:///path."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """Commit, tag or branch of an hf:// drafter. Pin a commit in production."""
+    """Commit, tag or branch of an hf:// drafter; pin a commit in production. Of an s3:// drafter the revision
+    in status.weights: other objects are refused."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] | None = None
     """GPUs that share the drafter: 1 or spec.parallelism.tensor. Default: 1, or spec.parallelism.tensor
     for the methods draft_model and pard, where vLLM supports nothing else."""
 
     @rule(
-        "!has(self.revision) || self.uri.startsWith('hf://')",
-        "spec.speculation.drafter.revision applies to hf:// only; leave it out",
+        "!has(self.revision) || self.uri.startsWith('hf://') || self.uri.startsWith('s3://')",
+        "spec.speculation.drafter.revision applies to hf:// and s3:// only; leave it out",
         field=".revision",
     )
     def _revision_has_a_hub(self) -> bool:
-        return self.revision is None or self.uri.startswith("hf://")
+        return self.revision is None or self.uri.startswith(("hf://", "s3://"))
 
 
 class ScheduleRow(ApiModel):

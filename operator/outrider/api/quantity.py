@@ -74,17 +74,23 @@ _PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _HOST = "[a-z0-9][a-z0-9.-]*(:[0-9]+)?"
 _TAG = ":[A-Za-z0-9_][A-Za-z0-9._-]*"
 _DIGEST = "@sha256:[a-f0-9]{64}"
+_BUCKET = "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _PLACES = text_rules(
     TextRule(
-        "(hf|oci|pvc|file)://.*",
-        "write hf://organisation/name for a model of the Hugging Face hub, oci://registry/image:tag for "
-        "one in an image of its own, pvc://claim/path for one in a PersistentVolumeClaim, or file:///path "
-        "for one in the engine's image; s3:// is not available yet",
+        "(hf|s3|oci|pvc|file)://.*",
+        "write hf://organisation/name for a model of the Hugging Face hub, s3://bucket/folder for one in a "
+        "bucket, oci://registry/image:tag for one in an image of its own, pvc://claim/path for one in a "
+        "PersistentVolumeClaim, or file:///path for one in the engine's image",
     ),
     TextRule(
         f"hf://{_PART}/{_PART}",
         "hf:// takes an organisation and a name, such as hf://Qwen/Qwen3-8B; a commit belongs into revision",
         when="hf://",
+    ),
+    TextRule(
+        f"s3://{_BUCKET}(/{_PART})*",
+        "s3:// takes a bucket and the folder in it, such as s3://models/qwen3-8b",
+        when="s3://",
     ),
     TextRule(
         f"oci://{_HOST}(/[a-z0-9][a-z0-9._-]*)+({_TAG}({_DIGEST})?|{_DIGEST})(#{_PART}(/{_PART})*)?",
@@ -105,7 +111,8 @@ _PLACES = text_rules(
 )
 
 Uri = Annotated[str, Field(max_length=512), *_PLACES]
-"""Where a model lies: ``hf://org/name``, ``oci://registry/image:tag#folder``, ``pvc://claim/path`` or ``file:///path``."""
+"""Where a model lies: ``hf://org/name``, ``s3://bucket/folder``, ``oci://registry/image:tag#folder``,
+``pvc://claim/path`` or ``file:///path``."""
 
 Version = Annotated[
     str,
@@ -180,7 +187,8 @@ class Scheme(StrEnum):
 class Location:
     """A parsed `Uri`.
 
-    ``path``: ``org/name`` for hf, inside the image for oci, inside the claim for pvc, absolute for file.
+    ``path``: ``org/name`` for hf, inside the bucket for s3, inside the image for oci, inside the claim for
+    pvc, absolute for file.
     """
 
     scheme: Scheme
@@ -189,6 +197,8 @@ class Location:
     """Of pvc."""
     image: str | None = None
     """Of oci: the reference by which it is pulled."""
+    bucket: str | None = None
+    """Of s3."""
 
 
 def parse_uri(uri: str) -> Location:
@@ -197,6 +207,9 @@ def parse_uri(uri: str) -> Location:
     if scheme == Scheme.PVC:
         claim, _, path = rest.partition("/")
         return Location(Scheme.PVC, path.strip("/"), claim)
+    if scheme == Scheme.S3:
+        bucket, _, folder = rest.partition("/")
+        return Location(Scheme.S3, folder, bucket=bucket)
     if scheme == Scheme.OCI:
         image, _, folder = rest.partition("#")
         return Location(Scheme.OCI, folder, image=image)

@@ -99,6 +99,10 @@ class Schedule:
                 return row.num_speculative_tokens
         raise AssertionError("the last row is open")
 
+    def k_at_mean(self, batch_size: float) -> int:
+        """The K at a mean batch size, which is rounded, as in `bin_of`: engines count requests."""
+        return self.k_at(round(batch_size))
+
     def values(self) -> frozenset[int]:
         """Every K that the table can yield."""
         return frozenset(row.num_speculative_tokens for row in self.rows)

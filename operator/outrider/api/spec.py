@@ -34,10 +34,11 @@ class Model(ApiModel):
     """The model that is served."""
 
     uri: Uri
-    """Where the model lies: hf://org/name, oci://registry/image:tag#folder, pvc://claim/path or
-    file:///path."""
+    """Where the model lies: hf://org/name, s3://bucket/folder, oci://registry/image:tag#folder,
+    pvc://claim/path or file:///path."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """Commit, tag or branch of an hf:// model. Pin a commit in production."""
+    """Commit, tag or branch of an hf:// model; pin a commit in production. Of an s3:// model the revision in
+    status.weights: other objects are refused."""
     served_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """The name that clients send as `model`. Default: the name of this object."""
     max_length: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
@@ -46,12 +47,12 @@ class Model(ApiModel):
     """The Hugging Face token for hf:// models and drafters."""
 
     @rule(
-        "!has(self.revision) || self.uri.startsWith('hf://')",
-        "spec.model.revision applies to hf:// only; leave it out",
+        "!has(self.revision) || self.uri.startsWith('hf://') || self.uri.startsWith('s3://')",
+        "spec.model.revision applies to hf:// and s3:// only; leave it out",
         field=".revision",
     )
     def _revision_has_a_hub(self) -> bool:
-        return self.revision is None or self.uri.startswith("hf://")
+        return self.revision is None or self.uri.startswith(("hf://", "s3://"))
 
 
 class RuntimeKind(StrEnum):
@@ -111,6 +112,15 @@ class Parallelism(ApiModel):
         return self.nodes == 1
 
 
+class DeviceClaim(ApiModel):
+    """GPUs by Dynamic Resource Allocation: a claim of each pod's own."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+    """Name of the claim in the pod."""
+    resource_claim_template_name: Name
+    """The ResourceClaimTemplate of which it is made, in the model's namespace."""
+
+
 class Resources(ApiModel):
     """Compute resources of the engine container."""
 
@@ -118,6 +128,30 @@ class Resources(ApiModel):
     """Upper bounds, such as nvidia.com/gpu: 1."""
     requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
     """What the scheduler reserves."""
+    claims: Annotated[list[DeviceClaim], Field(max_length=8)] = Field(default_factory=list)
+    """Devices in place of limits such as nvidia.com/gpu. Kubernetes 1.34 or newer."""
+
+    @rule(
+        "!has(self.claims) || self.claims.all(c, self.claims.exists_one(other, other.name == c.name))",
+        "spec.resources.claims: every claim needs a name of its own",
+        field=".claims",
+    )
+    def _claims_have_names_of_their_own(self) -> bool:
+        return len({claim.name for claim in self.claims}) == len(self.claims)
+
+
+class OnFailure(StrEnum):
+    """What becomes of a rollout that fails."""
+
+    ROLL_BACK = "RollBack"
+    HOLD = "Hold"
+
+
+class DisruptionBudget(StrEnum):
+    """Whether drains of nodes are slowed down for a model."""
+
+    AUTO = "Auto"
+    NEVER = "Never"
 
 
 class Rollout(ApiModel):
@@ -129,6 +163,16 @@ class Rollout(ApiModel):
     """Pods below spec.replicas during a rollout, as a number or percentage."""
     progress_deadline: Duration = "20m"
     """How long a rollout may make no progress before it counts as failed."""
+    on_failure: OnFailure = OnFailure.ROLL_BACK
+    """What becomes of a rollout that fails. RollBack: the last revision that was complete returns, until
+    the spec asks for other pods. Hold: the pods stay as they are."""
+    surge_timeout: Duration = "5m"
+    """How long a pod above spec.replicas may find no node with room. Then the rollout goes on in place: one
+    serving pod at a time gives its room up. With two or more replicas and `maxUnavailable: 0` only; never
+    where progressDeadline is shorter."""
+    disruption_budget: DisruptionBudget = DisruptionBudget.AUTO
+    """Auto: of two or more replicas, drains of nodes take one at a time (a PodDisruptionBudget). Never: for
+    a budget of your own; Kubernetes evicts no pod that two of them select."""
 
     @rule(
         "!((self.maxSurge == 0 || self.maxSurge == '0%') && "
@@ -244,6 +288,14 @@ _STATIC = "(has(self.speculation.tuning) && self.speculation.tuning.mode == 'Off
 _N = "self.speculation.numSpeculativeTokens"
 
 
+def _from(scheme: str) -> str:
+    """The rule that weights of model or drafter come from such a place."""
+    return (
+        f"(self.model.uri.startsWith('{scheme}://') || (has(self.speculation.drafter) && "
+        f"self.speculation.drafter.uri.startsWith('{scheme}://')))"
+    )
+
+
 class Spec(ApiModel):
     """What is wanted."""
 
@@ -263,31 +315,44 @@ class Spec(ApiModel):
     rollout: Annotated[Rollout, _stored_default(Rollout)] = Field(default_factory=Rollout)
     """How pods are replaced."""
     cache: Cache | None = None
-    """A volume that keeps downloaded weights. Default: each pod downloads hf:// weights for itself."""
+    """A volume that keeps downloaded weights. Default: each pod downloads hf:// weights for itself.
+    s3:// needs one."""
     pod_template: PodTemplate | None = None
     """An overlay on the pod."""
 
     @rule(
-        "!has(self.cache) || self.model.uri.startsWith('hf://') || "
-        "(has(self.speculation.drafter) && self.speculation.drafter.uri.startsWith('hf://'))",
-        "spec.cache keeps what is downloaded from hf://, and neither model nor drafter is; leave it out",
+        f"!has(self.cache) || {_from('hf')} || {_from('s3')}",
+        "spec.cache keeps what is downloaded from hf:// or s3://, and neither model nor drafter is; leave it "
+        "out",
         field=".cache",
     )
     def _cache_is_used(self) -> bool:
-        drafter = self.speculation.drafter
-        uris = (self.model.uri, drafter.uri if drafter else "")
-        return self.cache is None or any(uri.startswith("hf://") for uri in uris)
+        return self.cache is None or self._is_from("hf://", "s3://")
 
     @rule(
-        "!has(self.model.secretRef) || self.model.uri.startsWith('hf://') || "
-        "(has(self.speculation.drafter) && self.speculation.drafter.uri.startsWith('hf://'))",
+        f"!{_from('s3')} || has(self.cache)",
+        "spec.cache: weights of s3:// are downloaded onto a volume first; give it size, for a claim that is "
+        "made, or claim, for one that exists",
+        field=".cache",
+    )
+    def _buckets_have_a_cache(self) -> bool:
+        return self.cache is not None or not self._is_from("s3://")
+
+    @rule(
+        f"!has(self.cache) || !has(self.cache.s3) || {_from('s3')}",
+        "spec.cache.s3 is for s3://, and neither model nor drafter is in a bucket; leave it out",
+        field=".cache.s3",
+    )
+    def _store_is_used(self) -> bool:
+        return self.cache is None or self.cache.s3 is None or self._is_from("s3://")
+
+    @rule(
+        f"!has(self.model.secretRef) || {_from('hf')}",
         "spec.model.secretRef is the token for hf://, and neither model nor drafter is one; leave it out",
         field=".model.secretRef",
     )
     def _token_is_used(self) -> bool:
-        drafter = self.speculation.drafter
-        uris = (self.model.uri, drafter.uri if drafter else "")
-        return self.model.secret_ref is None or any(uri.startswith("hf://") for uri in uris)
+        return self.model.secret_ref is None or self._is_from("hf://")
 
     @rule(
         "!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "
@@ -329,6 +394,10 @@ class Spec(ApiModel):
             return True
         named = {*(wanted.candidates or ()), *(row.num_speculative_tokens for row in wanted.schedule or ())}
         return named <= {wanted.num_speculative_tokens}
+
+    def _is_from(self, *places: str) -> bool:
+        drafter = self.speculation.drafter
+        return any(uri.startswith(places) for uri in (self.model.uri, drafter.uri if drafter else ""))
 
     @property
     def live(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from outrider.api.base import ApiModel, rule
+from outrider.api.base import ApiModel, TextRule, rule, text_rules
 from outrider.api.conditions import StatusModel, room_for
 from outrider.api.quantity import Quantity
 
@@ -21,8 +21,42 @@ class AccessMode(StrEnum):
     READ_WRITE_MANY = "ReadWriteMany"
 
 
+class Addressing(StrEnum):
+    """Where in a request the bucket's name stands."""
+
+    PATH = "Path"
+    VIRTUAL_HOST = "VirtualHost"
+
+
+class ObjectStore(ApiModel):
+    """Where the buckets of s3:// are, and with which keys they are read. Default: AWS, with the identity of
+    the pods' service account."""
+
+    endpoint: (
+        Annotated[
+            str,
+            Field(max_length=256),
+            *text_rules(
+                TextRule(
+                    "https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._/-]*)?",
+                    "write a URL without keys, such as https://minio.storage.svc:9000",
+                )
+            ),
+        ]
+        | None
+    ) = None
+    """URL of a store that speaks S3. Default: AWS."""
+    region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+$")] | None = None
+    """Region of the buckets. Default: the environment's, else us-east-1."""
+    addressing: Addressing | None = None
+    """Where a request names the bucket. Default: Path with an endpoint, VirtualHost without."""
+    secret: ClaimName | None = None
+    """Secret with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where the keys need one, AWS_SESSION_TOKEN.
+    Default: the identity of the pods' service account."""
+
+
 class Cache(ApiModel):
-    """A volume onto which one Job downloads the hf:// weights of model and drafter; all pods mount it."""
+    """A volume onto which one Job downloads the weights of model and drafter; all pods mount it."""
 
     claim: ClaimName | None = None
     """An existing PersistentVolumeClaim. Models may share it."""
@@ -32,6 +66,9 @@ class Cache(ApiModel):
     """Storage class of that claim. Default: the cluster's."""
     access_mode: AccessMode | None = None
     """Which nodes may mount that claim. Default: ReadWriteOnce, with which all pods run on one node."""
+
+    s3: ObjectStore | None = None
+    """For s3:// weights: the store that has the buckets, and its keys."""
 
     @rule(
         "has(self.claim) != has(self.size)",
@@ -58,7 +95,8 @@ class ArtifactStatus(StatusModel):
     uri: Word
     """Where they come from."""
     revision: Word
-    """The commit that the wanted revision named when they were downloaded."""
+    """The commit that the wanted revision named when they were downloaded; of s3:// a digest of what the
+    store told of all objects."""
     path: Word
     """Where they lie on the volume."""
     size: Word
@@ -71,6 +109,12 @@ class ArtifactStatus(StatusModel):
     """Number of layers."""
     target_hidden_size: Annotated[int, Field(ge=1)] | None = None
     """Of a drafter that says for which width of its target it was made."""
+    longest_context: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of the longest request that they were made for."""
+    made_for_method: Word | None = None
+    """Of a drafter in the Speculators format, such as eagle3."""
+    chat_template: Word | None = None
+    """Digest of the chat template that lies beside them."""
 
 
 class WeightsStatus(StatusModel):
@@ -84,3 +128,5 @@ class WeightsStatus(StatusModel):
     """The model's, once all is there."""
     drafter: ArtifactStatus | None = None
     """The drafter's, likewise."""
+    advice: Word | None = None
+    """What of the drafter will not go as well as it could; absent where nothing is known."""

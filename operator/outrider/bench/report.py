@@ -1,7 +1,4 @@
-"""The outcome of a bench as one page: figures, intervals, pictures, and what they do not say.
-
-The page is one file that loads nothing, light or dark as its reader has it, and fits a narrow window.
-"""
+"""The outcome of a bench as one page: figures, intervals, pictures, and what they do not say."""
 
 from __future__ import annotations
 
@@ -10,26 +7,11 @@ from html import escape
 
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
-from outrider.bench.result import WORDS, Result, dollars, percent, told
+from outrider.bench.result import WORDS, Result, Unread, dollars, percent, told
 from outrider.bench.verdict import FEWEST_ROUNDS, Interval, Verdict, against_best, gains, mean, verdict
+from outrider.pictures.page import document, table, wide
 from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1c2026;--faint:#5b6470;--page:#fff;--card:#f3f5f7;--edge:#d5dae0}
-@media (prefers-color-scheme:dark){:root{--ink:#dde1e7;--faint:#9aa4b0;--page:#16181d;--card:#21252c;
---edge:#3a404a}}
-body{margin:0 auto;padding:1.5rem 1rem 3rem;max-width:46rem;background:var(--page);color:var(--ink);
-font:16px/1.5 system-ui,sans-serif}
-h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{margin:.4rem 0}
-.faint{color:var(--faint)}.verdict{font-size:1.15rem;padding:.8rem 1rem;background:var(--card);
-border-left:5px solid var(--mark);border-radius:4px;margin:1rem 0}
-.simulated{padding:.6rem 1rem;border:2px dashed #e69f00;border-radius:4px;margin:1rem 0}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem}
-.card{background:var(--card);border-radius:4px;padding:.7rem 1rem}.card b{display:block;font-size:1.35rem}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;min-width:100%}
-th,td{padding:.3rem .6rem;border-bottom:1px solid var(--edge);text-align:right;white-space:nowrap}
-th:first-child,td:first-child{text-align:left}svg{display:block;width:100%;min-width:27rem}
-"""
 _MARKS = {Verdict.PAYS: "#009e73", Verdict.COSTS: "#d55e00", Verdict.UNSURE: "#9aa4b0"}
 
 Read = Callable[[Slice], float | None]
@@ -39,20 +21,14 @@ def page_of(result: Result, *, when: str) -> str:
     """The page. when: date and time of the end, as a reader should see it."""
     setting = result.setting
     name = f"{setting.namespace}/{setting.name}"
-    body = "\n".join(_parts(result, name, when))
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(name)}: what speculation buys</title><style>{_STYLE}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
-    )
+    return document(f"{name}: what speculation buys", "\n".join(_parts(result, name, when)))
 
 
 def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     setting, found = result.setting, gains(result.rates)
     yield f"<h1>What speculation buys: {escape(name)}</h1>"
     yield (
-        f'<p class="faint">{escape(when)}. {setting.streams} streams, {setting.rounds} rounds of '
+        f'<p class="faint">{escape(when)}. {setting.streams} streams, {result.rounds} rounds of '
         f"{setting.seconds:g} s per arm, answers of up to {setting.max_tokens} tokens, by GuideLLM. "
         "Brackets and whiskers are 95 % intervals.</p>"
     )
@@ -60,6 +36,11 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
         yield (
             f'<p class="simulated"><b>Simulated.</b> The engines compute nothing and sleep the step times of '
             f"{escape(setting.simulated)}: this says how the loop works, and nothing of a GPU.</p>"
+        )
+    if result.ended is not None:
+        yield (
+            f'<p class="simulated"><b>Ended after {result.rounds} of {setting.rounds} rounds.</b> '
+            f"{escape(result.ended)} Figures are of the rounds that were whole.</p>"
         )
     gain = found[AS_IT_IS]
     yield (
@@ -76,7 +57,7 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     if setting.price_per_hour is not None:
         yield "<h2>Dollars per million tokens</h2>"
         costs = dollars(result.rates, setting.price_per_hour)
-        yield _wide(bars_chart(list(_of(costs, 2)), told="Dollars per million output tokens by arm"))
+        yield wide(bars_chart(list(_of(costs, 2)), told="Dollars per million output tokens by arm"))
     yield "<h2>Was the machine steady?</h2>"
     yield _rounds(result)
     yield "<h2>What the tuner did meanwhile</h2>"
@@ -112,7 +93,7 @@ def _bars(result: Result, read: Read, unit: str) -> str:
     known = {arm: each for arm, each in found.items() if each is not None}
     if not known:
         return '<p class="faint">No answer was finished within a slice, so nobody measured it.</p>'
-    return _wide(bars_chart(list(_of(known, 1 if unit == "ms" else 0)), told=f"{unit} by arm"))
+    return wide(bars_chart(list(_of(known, 1 if unit == "ms" else 0)), told=f"{unit} by arm"))
 
 
 def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
@@ -131,7 +112,7 @@ def _rounds(result: Result) -> str:
         for arm, rates in result.rates.items()
     ]
     chart = lines_chart([Panel("tokens per second by round", lines)], axis="round", told="Drift of all arms")
-    return _wide(chart) + (
+    return wide(chart) + (
         '<p class="faint">Arms of one round ran within minutes of one another, in mixed order. Lines that '
         "rise and fall together are drift, which the comparison takes out.</p>"
     )
@@ -154,12 +135,12 @@ def _table(result: Result) -> str:
             str(sum(each.failed for each in slices)),
         ]
         rows.append([*cells, *([] if costs is None else [told(costs[arm], 2)])])
-    head = "".join(f"<th>{each}</th>" for each in [*heads, *([] if costs is None else ["$ per million"])])
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return _wide(f"<table><tr>{head}</tr>{body}</table>")
+    return table([*heads, *([] if costs is None else ["$ per million"])], rows)
 
 
 def _decisions(result: Result) -> str:
+    if isinstance(result.decisions, Unread):
+        return f"<p>Not known, since it was not read: {escape(result.decisions.why)}</p>"
     if not result.decisions:
         return '<p class="faint">Its table stayed as it was. While a K is held it decides nothing.</p>'
     items = "".join(
@@ -195,8 +176,3 @@ def _notes(result: Result) -> Iterator[str]:
         )
     if result.failed:
         yield f"<p>{result.failed} requests failed; figures are of the others.</p>"
-
-
-def _wide(part: str) -> str:
-    """What is wider than a narrow window scrolls by itself."""
-    return f'<div class="wide">{part}</div>'

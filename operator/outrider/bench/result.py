@@ -29,12 +29,25 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """What the tuner decided meanwhile is not known; why, as one plain line."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """Slices by arm, in the order of the rounds."""
+    """Slices of whole rounds by arm, in the order of the rounds. ended: why before the last one, if so."""
 
     setting: Setting
     slices: Mapping[Arm, Sequence[Slice]]
-    decisions: Sequence[DecisionRecord] = ()  # of the tuner meanwhile, newest first
+    decisions: Sequence[DecisionRecord] | Unread = ()  # of the tuner meanwhile, newest first
+    ended: str | None = None
+
+    @property
+    def rounds(self) -> int:
+        """That were measured."""
+        return min(map(len, self.slices.values()))
 
     @property
     def rates(self) -> dict[Arm, list[float]]:
@@ -62,12 +75,14 @@ WORDS = {
 
 
 def text_of(result: Result) -> Iterator[str]:
-    """Lines of up to 80 columns."""
+    """Lines of up to 80 columns; what went wrong may be longer."""
     setting, rates = result.setting, result.rates
     yield (
         f"{setting.namespace}/{setting.name}, {setting.streams} streams, "
-        f"{setting.rounds} rounds of {setting.seconds:g} s, 95 % in brackets"
+        f"{result.rounds} rounds of {setting.seconds:g} s, 95 % in brackets"
     )
+    if result.ended is not None:
+        yield f"ended after {result.rounds} of {setting.rounds} rounds: {result.ended}"
     if setting.simulated is not None:
         yield f"simulated: engines compute nothing and sleep the step times of {setting.simulated}"
     yield f"{'arm':<9} {'tokens/s':>20}  {'over K=0':>19}  {'first':>8}  {'next':>8}"
@@ -89,10 +104,13 @@ def text_of(result: Result) -> Iterator[str]:
             yield f"$ per million tokens, {arm.name}: {told(cost, 2)}"
     if result.failed:
         yield f"{result.failed} requests failed"
+    if isinstance(result.decisions, Unread):
+        yield f"What the tuner decided meanwhile was not read: {result.decisions.why}"
 
 
 def json_of(result: Result) -> dict[str, JsonValue]:
-    """The same with every slice. Rates in tokens per second, gains as ratios."""
+    """The same with every slice. Rates in tokens per second, gains as ratios. Decisions that were not read
+    are null, which is not the same as none."""
     rates, setting = result.rates, result.setting
     found, best = gains(rates), against_best(rates)
     price = setting.price_per_hour
@@ -108,16 +126,23 @@ def json_of(result: Result) -> dict[str, JsonValue]:
             "slices": [asdict(each) for each in slices],
         }
         arms.append(entry)
+    decisions, unread = _decisions(result.decisions)
     return {
         "setting": asdict(setting),
+        "ended": result.ended,
         "arms": arms,
         "verdict": verdict(found[AS_IT_IS]),
         "bestHeld": None if best is None else {"arm": best[0].name, "asItIsOverIt": asdict(best[1])},
-        "decisions": [
-            each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in result.decisions
-        ],
+        "decisions": decisions,
+        "decisionsUnread": unread,
         "failed": result.failed,
     }
+
+
+def _decisions(found: Sequence[DecisionRecord] | Unread) -> tuple[JsonValue, str | None]:
+    if isinstance(found, Unread):
+        return None, found.why
+    return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found], None
 
 
 def told(found: Interval, digits: int) -> str:

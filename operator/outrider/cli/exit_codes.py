@@ -15,7 +15,8 @@ class ExitCode(IntEnum):
     NOT_WELL = 1
     """It was done, and what was asked about is not well; the output says what."""
     CANNOT = 2
-    """It was not done: bad input, no cluster, no right, no such model. One line says what to do."""
+    """It was not done, or not to its end: bad input, no cluster, no right, no such model. One line says
+    what to do; what was measured by then is printed all the same."""
 
 
 def cannot(command: str, why: Exception | str) -> typer.Exit:

@@ -108,7 +108,7 @@ def _estimates(estimates: Mapping[str, BinEstimates], in_force: Schedule | None)
     for found in bins:
         rows = {row.num_speculative_tokens: row for row in found.estimates}
         best = max(found.estimates, key=lambda row: row.goodput, default=None)
-        ruling = in_force.k_at(found.batch_size) if in_force is not None else None
+        ruling = in_force.k_at_mean(found.batch_size) if in_force is not None else None
         cells = (_cell(rows.get(k), best=best, ruling=ruling) for k in measured)
         table.add_row(found.label, *cells, "settled" if found.settled else "calibrating")
     return table

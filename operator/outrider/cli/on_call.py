@@ -30,6 +30,7 @@ _PASSES = (
     ReadyReason.ROLLING_OUT,
     ReadyReason.PARTIALLY_SERVING,
     ProgressingReason.ROLLING_OUT,
+    ProgressingReason.IN_PLACE,
     ProgressingReason.DOWNLOADING,
     MetricsReason.COUNTER_RESET,
     EffectiveReason.SLOWER,

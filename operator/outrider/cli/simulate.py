@@ -1,34 +1,54 @@
-"""``outrider simulate``: replay policies against throughput tables."""
+"""``outrider simulate``: replay policies against simulated engines."""
 
 from __future__ import annotations
 
-import json
+import math
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import JsonValue
 
 from outrider.api.text import whole_number
 from outrider.cli.exit_codes import cannot
+from outrider.cli.simulate_output import as_json as json_of
+from outrider.cli.simulate_output import as_text
 from outrider.cli.simulate_picture import picture
-from outrider.simulate.engines.table import ThroughputTable
-from outrider.simulate.engines.tables_file import TableError, read_tables, select
+from outrider.cli.simulate_subjects import Engine, Load, Subject, subjects
+from outrider.simulate.engines.tables_file import TableError
 from outrider.simulate.figures import Figures
 from outrider.simulate.maps import MapErrors
 from outrider.simulate.rivals.contenders import NAMES
-from outrider.simulate.table_runs import Setting, check_tuner, run_table
+from outrider.simulate.table_runs import Setting
 
-_COLUMNS = ("table", "policy", "tok/s", "regret", "overall", "worst loss", "switches", "probes", "to 95 %")
 _MOST_STREAMS = 1_000_000
+_MOST_TRACED_STREAMS = 1024
+"""Of which each request is simulated, and so takes memory."""
+_MOST_RATE = 1000.0  # requests per second
 
 
 def simulate(
-    tables: Annotated[Path, typer.Option(help="JSON file with throughputs by batch size and K.")],
-    name: Annotated[str | None, typer.Option(help="Only this table. Default: all of the file.")] = None,
-    load: Annotated[str, typer.Option(help="Streams per pod, one phase each.")] = "1,8,32,2",
+    tables: Annotated[Path, typer.Option(help="JSON file with tables, and formulas for other engines.")],
+    name: Annotated[str | None, typer.Option(help="Only this table or formula. Default: all.")] = None,
+    engine: Annotated[
+        str, typer.Option(help=f"One of {', '.join(Engine)}. Table: throughputs that were measured.")
+    ] = Engine.TABLE,
+    load: Annotated[
+        str | None, typer.Option(help="Streams per pod, one phase each. Default: 1,8,32,2.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Of events, in place of --load: requests per second, one phase each.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Data sets of the formula; phases take turns. Default: its first.")
+    ] = None,
+    prompt_tokens: Annotated[float | None, typer.Option(help="Median; not of tables. Default: 400.")] = None,
+    output_tokens: Annotated[float | None, typer.Option(help="Median; not of tables. Default: 200.")] = None,
+    idle_tax: Annotated[
+        float | None, typer.Option(help="Of K=0 beside a drafter, relative; not of tables. Default: 0.05.")
+    ] = None,
     dwell: Annotated[float, typer.Option(help="Seconds per phase.")] = 300.0,
     policy: Annotated[
         list[str] | None,
@@ -48,135 +68,134 @@ def simulate(
     plot: Annotated[Path | None, typer.Option(help="Write a picture here, as SVG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every phase.")] = False,
 ) -> None:
-    """Replay the tuning law, or another policy, against measured throughputs. Needs no cluster."""
-    loads = tuple(_whole("--load", i, part) for i, part in enumerate(load.split(",")))
-    policies = [part.strip() for given in policy or ["outrider"] for part in given.split(",")]
-    for option, value, least in (
-        ("--dwell", dwell, 1.0),
-        ("--interval", interval, 0.1),
-        ("--noise", noise, 0.0),
-        ("--map-error", map_error or 0.0, 0.0),
-    ):
-        if not least <= value < float("inf"):
-            raise _refused(f"{option} is {value:g}, must be at least {least:g}")
+    """Replay the tuning law, or another policy, against simulated engines. Needs no cluster."""
+    kind = _engine(engine)
+    given = {"rate": rate, "text": text, "prompt_tokens": prompt_tokens}
+    _see_to_use(kind, {**given, "output_tokens": output_tokens, "idle_tax": idle_tax})
+    if rate is not None and load is not None:
+        raise _refused("--load and --rate are two ways to say what arrives: give one of them")
+    traffic = Load(
+        texts=() if text is None else tuple(part.strip() for part in text.split(",")),
+        rates=() if rate is None else tuple(_rate(i, part) for i, part in enumerate(rate.split(","))),
+        prompt_tokens=_at_least("--prompt-tokens", 400.0 if prompt_tokens is None else prompt_tokens, 1.0),
+        output_tokens=_at_least("--output-tokens", 200.0 if output_tokens is None else output_tokens, 2.0),
+        idle_tax=_at_least("--idle-tax", 0.05 if idle_tax is None else idle_tax, 0.0),
+    )
+    setting = Setting(
+        loads=_loads(kind, "1,8,32,2" if load is None else load),
+        dwell=_at_least("--dwell", dwell, 1.0),
+        noise=_at_least("--noise", noise, 0.0),
+        interval=_at_least("--interval", interval, 0.1),
+        seed=int(_at_least("--seed", seed, 0)),
+        map_errors=None if map_error is None else MapErrors(_at_least("--map-error", map_error, 0.0)),
+    )
     if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
         raise _refused(f"--plot is {plot}, must be a file .svg in a folder that is there")
-    if seed < 0:
-        raise _refused(f"--seed is {seed}, must not be negative")
-    setting = Setting(
-        loads=loads,
-        dwell=dwell,
-        noise=noise,
-        interval=interval,
-        seed=seed,
-        map_errors=None if map_error is None else MapErrors(map_error),
-    )
-    chosen = _tables(tables, name, policies)
-    for note in _notes(chosen, loads):
+    policies = [part.strip() for each in policy or ["outrider"] for part in each.split(",")]
+    chosen = _chosen(kind, tables, name, setting, traffic, policies)
+    for note in (note for subject in chosen for note in subject.notes):
         typer.echo(f"Note: {note}", err=True)
-    pairs = [(table, tuner) for table in chosen for tuner in policies]
+    pairs = [(subject, tuner) for subject in chosen for tuner in policies]
     with typer.progressbar(pairs, label="replaying", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        runs = [(table, tuner, *run_table(table, tuner, setting)) for table, tuner in bar]
+        runs = [(subject, tuner, *subject.run(tuner)) for subject, tuner in bar]
+    _see_to_traffic(found for _, _, _, found in runs)
     if plot is not None:
-        plot.write_text(picture(runs, dwell=dwell), encoding="utf-8")
-    results = [(table, tuner, found) for table, tuner, _, found in runs]
-    typer.echo(_json(setting, results) if as_json else _text(results))
+        drawn = [(subject.name, tuner, run, found) for subject, tuner, run, found in runs]
+        plot.write_text(picture(drawn, dwell=dwell), encoding="utf-8")
+    results = [(subject, tuner, found) for subject, tuner, _, found in runs]
+    typer.echo(json_of(_given(kind, setting, traffic), results) if as_json else as_text(results))
 
 
 def _refused(complaint: str) -> typer.Exit:
     return cannot("simulate", complaint)
 
 
-def _whole(option: str, index: int, text: str) -> int:
-    number = whole_number(text.strip(), least=1, most=_MOST_STREAMS)
-    if number is None:
-        raise _refused(f"{option}: entry {index} is {text.strip()!r}, must be a whole number from 1")
+def _engine(name: str) -> Engine:
+    try:
+        return Engine(name)
+    except ValueError:
+        raise _refused(f"--engine is {name}, must be one of {', '.join(Engine)}") from None
+
+
+def _see_to_use(engine: Engine, given: Mapping[str, object]) -> None:
+    """An option without effect is a mistake."""
+    for option, value in given.items():
+        takes_it = engine is Engine.EVENTS or (engine is Engine.FORMULA and option != "rate")
+        if value is not None and not takes_it:
+            raise _refused(f"--{option.replace('_', '-')} says nothing to --engine {engine}; leave it out")
+
+
+def _at_least(option: str, value: float, least: float) -> float:
+    if not least <= value < math.inf:
+        raise _refused(f"{option} is {value:g}, must be at least {least:g}")
+    return value
+
+
+def _loads(engine: Engine, text: str) -> tuple[int, ...]:
+    most = _MOST_STREAMS if engine is Engine.TABLE else _MOST_TRACED_STREAMS
+    found = []
+    for index, part in enumerate(text.split(",")):
+        number = whole_number(part.strip(), least=1, most=most)
+        if number is None:
+            told = f"must be a whole number from 1 to {most}"
+            raise _refused(f"--load: entry {index} is {part.strip()!r}, {told}")
+        found.append(number)
+    return tuple(found)
+
+
+def _rate(index: int, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number <= _MOST_RATE:
+        raise _refused(
+            f"--rate: entry {index} is {text.strip()!r}, must be requests per second up to {_MOST_RATE:g}"
+        )
     return number
 
 
-def _tables(path: Path, name: str | None, policies: Sequence[str]) -> list[ThroughputTable]:
-    """The chosen tables, each with every policy checked, before anything runs."""
+def _see_to_traffic(runs: Iterable[Figures]) -> None:
+    """Of engines that did nothing there is no goodput."""
+    for phase in (phase for found in runs for phase in found.phases):
+        if not (math.isfinite(phase.goodput) and math.isfinite(phase.best_goodput)):
+            raise _refused(f"nothing was answered in the phase {phase.label}: raise --rate or --dwell")
+
+
+def _chosen(
+    kind: Engine, path: Path, name: str | None, setting: Setting, traffic: Load, policies: list[str]
+) -> list[Subject]:
+    """What is replayed against, each with every policy checked, before anything runs."""
     try:
-        chosen = select(read_tables(path), name)
+        chosen = list(subjects(kind, path, name, setting, traffic))
     except TableError as error:
         raise _refused(str(error)) from error
-    for table in chosen:
+    for subject in chosen:
         for tuner in policies:
             try:
-                check_tuner(table, tuner)
+                subject.check(tuner)
             except ValueError as error:
-                raise _refused(f"--policy, table {table.name}: {error}") from error
+                what = "table" if kind is Engine.TABLE else "formula"
+                raise _refused(f"--policy, {what} {subject.name}: {error}") from error
     return chosen
 
 
-def _notes(tables: Sequence[ThroughputTable], loads: Sequence[int]) -> Iterator[str]:
-    """What a reader of the figures must know of the tables."""
-    for table in tables:
-        if table.ignored:
-            yield f"table {table.name}: unknown keys are ignored: {', '.join(table.ignored)}"
-        beyond = [str(load) for load in loads if table.extrapolates(load)]
-        if beyond:
-            measured = f"{table.batch_sizes[0]} to {table.batch_sizes[-1]}"
-            yield f"table {table.name} was measured at {measured} streams; extrapolated: {', '.join(beyond)}"
-
-
-Results = Sequence[tuple[ThroughputTable, str, Figures]]
-
-
-def _json(setting: Setting, results: Results) -> str:
-    rows = [
-        {
-            "table": table.name,
-            "policy": tuner,
-            "mean_goodput": f.goodput,
-            "regret_after_120_s": f.regret,
-            "regret_overall": f.overall_regret,
-            "worst_loss_against_no_speculation": f.worst_loss,
-            "switches": f.switches,
-            "probe_share": f.probe_share,
-            "seconds_to_95_percent": f.seconds_to_optimum,
-            "extrapolated_loads": [load for load in setting.loads if table.extrapolates(load)],
-            "phases": [asdict(phase) for phase in f.phases],
-        }
-        for table, tuner, f in results
-    ]
-    given = {
-        "load": setting.loads,
+def _given(kind: Engine, setting: Setting, traffic: Load) -> dict[str, JsonValue]:
+    given: dict[str, JsonValue] = {
+        "engine": kind,
+        "load": [] if traffic.rates else list(setting.loads),
         "dwell": setting.dwell,
         "noise": setting.noise,
         "interval": setting.interval,
         "seed": setting.seed,
         "map_error": None if setting.map_errors is None else setting.map_errors.cell,
     }
-    return json.dumps({"setting": given, "results": rows}, indent=2, allow_nan=False)
-
-
-def _text(results: Results) -> str:
-    """One line per table and policy; shares in percent, times in seconds."""
-    rows = [_COLUMNS, *(_row(table, tuner, f) for table, tuner, f in results)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-
-
-def _row(table: ThroughputTable, tuner: str, f: Figures) -> tuple[str, ...]:
-    return (
-        table.name,
-        tuner,
-        f"{f.goodput:.1f}",
-        "-" if f.regret is None else _percent(f.regret),
-        _percent(f.overall_regret),
-        _percent(f.worst_loss),
-        str(f.switches),
-        _percent(f.probe_share),
-        "never" if f.seconds_to_optimum is None else f"{f.seconds_to_optimum:.0f} s",
-    )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share + 0.0:.1f} %".replace("-0.0 %", "0.0 %")
+    if kind is Engine.TABLE:
+        return given
+    return given | {
+        "rate": list(traffic.rates),
+        "text": list(traffic.texts),
+        "prompt_tokens": traffic.prompt_tokens,
+        "output_tokens": traffic.output_tokens,
+        "idle_tax": traffic.idle_tax,
+    }

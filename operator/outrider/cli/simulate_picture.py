@@ -8,21 +8,21 @@ from itertools import pairwise
 import numpy as np
 
 from outrider.pictures.svg import Line, Panel, lines_chart, standalone
-from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.figures import Curve, Figures
 from outrider.simulate.replay import Replay
 
 _POINTS = 60
 """Windows of a phase, so that a picture stays small."""
 
-Runs = Sequence[tuple[ThroughputTable, str, Replay, Figures]]
+Runs = Sequence[tuple[str, str, Replay, Figures]]
+"""Each with the names of its table and of its policy."""
 
 
 def picture(runs: Runs, *, dwell: float) -> str:
     """Two panels per table, each policy a line. dwell: seconds of a phase."""
     panels: list[Panel] = []
-    for table in dict.fromkeys(run[0].name for run in runs):
-        own = [run for run in runs if run[0].name == table]
+    for table in dict.fromkeys(run[0] for run in runs):
+        own = [run for run in runs if run[0] == table]
         shares = [Line(policy, list(_shares(replay, found, dwell))) for _, policy, replay, found in own]
         depths = [Line(policy, list(_depths(replay)), steps=True) for _, policy, replay, _ in own]
         panels.append(Panel(f"{table}: goodput in % of the best single K of each load", shares))
@@ -45,7 +45,7 @@ def _shares(replay: Replay, found: Figures, dwell: float) -> Iterator[tuple[floa
 def _depths(replay: Replay) -> Iterator[tuple[float, float]]:
     before: int | None = None
     for step in replay.steps:
-        k = None if step.batch_size is None else step.schedule.k_at(step.batch_size)
+        k = None if step.batch_size is None else step.schedule.k_at_mean(step.batch_size)
         if k is not None and k != before:
             yield step.at, k
             before = k

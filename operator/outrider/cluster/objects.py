@@ -66,10 +66,23 @@ class StatusCondition(_View):
         return self.status == "True"
 
 
+class TemplateMetadata(_View):
+    """What pods of a template bear."""
+
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class PodTemplate(_View):
+    """What a Deployment makes pods of."""
+
+    metadata: TemplateMetadata = TemplateMetadata()
+
+
 class DeploymentSpec(_View):
-    """Wanted scale."""
+    """Wanted pods."""
 
     replicas: int = 1
+    template: PodTemplate = PodTemplate()
 
 
 class DeploymentStatus(_View):
@@ -89,6 +102,21 @@ class Deployment(_View):
     metadata: Metadata
     spec: DeploymentSpec = DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
+
+    @property
+    def complete(self) -> bool:
+        """It wants a pod or more, and all that there are run its present template and are available."""
+        wanted, status = self.spec.replicas, self.status
+        counts = (status.replicas, status.updated_replicas, status.available_replicas)
+        return (
+            status.observed_generation >= self.metadata.generation and counts == (wanted,) * 3 and wanted > 0
+        )
+
+    @property
+    def conditions(self) -> tuple[StatusCondition, ...]:
+        """None of those that an older spec left behind."""
+        seen = self.status.observed_generation >= self.metadata.generation
+        return self.status.conditions if seen else ()
 
 
 class Waiting(_View):
@@ -135,10 +163,17 @@ class ContainerPort(_View):
     container_port: int
 
 
+class Resources(_View):
+    """What a container asks for, by resource: a quantity."""
+
+    requests: dict[str, str] = Field(default_factory=dict)
+
+
 class Container(_View):
     """What the pod's spec says about a container."""
 
     name: str
+    resources: Resources = Resources()
     ports: tuple[ContainerPort, ...] = ()
 
 

@@ -34,6 +34,7 @@ class Resource:
 
 MODELS = Resource("outrider.dev", "v1alpha1", "SpeculativeModel", "speculativemodels")
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets")
 PODS = Resource("", "v1", "Pod", "pods")
 SERVICES = Resource("", "v1", "Service", "services")
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
@@ -41,6 +42,7 @@ SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 SECRETS = Resource("", "v1", "Secret", "secrets")
 JOBS = Resource("batch", "v1", "Job", "jobs")
 CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews")
@@ -48,14 +50,15 @@ OWN_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"
 )
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODES = Resource("", "v1", "Node", "nodes")
 
-WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, JOBS)
+WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, JOBS, BUDGETS)
 """Kinds of children that are watched by label. Secrets are not: that needs the right to list them."""
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (MODELS, PODS, SECRETS, CLAIMS, EVENTS, *WATCHED_CHILDREN)
+    for resource in (MODELS, PODS, SECRETS, CLAIMS, NETWORK_POLICIES, EVENTS, *WATCHED_CHILDREN)
 }
 
 

@@ -3,6 +3,9 @@
 A renewal is one request: the answer to the last one says which version it may replace. A request
 that hangs counts as a failed one, and none lasts longer than the Lease itself. A renewal that meets
 another version of the Lease looks at once whose it is.
+
+The library tells by the time of day whether another's Lease has run out. Here that is told by a clock that
+nobody sets, so a jump takes no Lease from a leader that lives, and leaves none with one that died.
 """
 
 from __future__ import annotations
@@ -68,6 +71,8 @@ class TermLock(LeaseLock):
         self._published: Claim | None = None
         self._current = False
         self._complaint = ""
+        self._seen = ("", 0.0)
+        """Version of another's Lease, and since when this one has looked at it in vain for a newer one."""
 
     async def publish(self, claim: Claim, *, above: int) -> None:
         """Return once the Lease tells this claim and a term above ``above``."""
@@ -94,7 +99,8 @@ class TermLock(LeaseLock):
         if self.term and found[0] and not self._held():
             self.renewed_at = None
             raise Deposed
-        return found
+        # Without a record the library takes the Lease, whatever its own clock says.
+        return (True, None) if found[0] and self._ran_out() else found
 
     async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
         """Make the Lease; False where that failed."""
@@ -111,7 +117,7 @@ class TermLock(LeaseLock):
             Deposed: another one holds the Lease that this one held.
         """
         lease = self.lease_reference
-        if lease is None or lease.metadata is None or lease.spec is None:
+        if lease is None or lease.metadata is None or lease.spec is None or self._lives():
             return False
         taken, before = not self._held(), _term(lease)
         lease.spec = self._renewed(lease.spec, updated_record)
@@ -193,6 +199,24 @@ class TermLock(LeaseLock):
     def _held(self) -> bool:
         spec = self.lease_reference.spec if self.lease_reference else None
         return spec is not None and spec.holder_identity == self.identity
+
+    def _lives(self) -> bool:
+        """Another one holds the Lease, and may have renewed it within the time that it lasts."""
+        return self._held_by_another() and not self._ran_out()
+
+    def _ran_out(self) -> bool:
+        """Another one holds the Lease, and has not renewed it for as long as it lasts."""
+        lease, now = self.lease_reference, time.monotonic()
+        if lease is None or lease.metadata is None or not self._held_by_another():
+            return False
+        version = lease.metadata.resource_version or ""
+        if version != self._seen[0]:
+            self._seen = version, now
+        return now - self._seen[1] >= LEASE_SECONDS
+
+    def _held_by_another(self) -> bool:
+        spec = self.lease_reference.spec if self.lease_reference else None
+        return spec is not None and bool(spec.holder_identity) and not self._held()
 
     def _patience(self) -> float:
         """Seconds for one request: a leader must not wait for longer than it leads."""

@@ -11,7 +11,7 @@ from outrider.cluster.errors import Conflict
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
 from outrider.cluster.prune import unwanted
-from outrider.cluster.resources import DEPLOYMENTS, JOBS, SECRETS, JsonObject, Resource, resource_of
+from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, SECRETS, JsonObject, Resource, resource_of
 from outrider.controller.store import Key, Store, StoredChild
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import PRIVATE_KEY, control_secret
@@ -48,9 +48,13 @@ class Children:
             await self._apply_one(stamped(manifest), stored)
 
     async def prune(
-        self, owner: Owner, wanted: Sequence[JsonObject], *, kinds: Sequence[Resource] = (DEPLOYMENTS, JOBS)
+        self,
+        owner: Owner,
+        wanted: Sequence[JsonObject],
+        *,
+        kinds: Sequence[Resource] = (DEPLOYMENTS, JOBS, BUDGETS),
     ) -> None:
-        """Delete the model's own Deployments and Jobs that the plan does not name any more.
+        """Delete the model's own children of these kinds that the plan does not name any more.
 
         The other children are the same for every spec, and the operator has no right to delete them.
         """

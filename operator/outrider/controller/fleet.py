@@ -63,6 +63,8 @@ class TunedModel:
     """What the tuner may do to the launch of the engines."""
     stored_order: LaunchOrder = field(default_factory=LaunchOrder)
     """What the tuner ordered last, allowed or not."""
+    returned_table: Schedule | None = None
+    """The static table of the last good revision, where it serves since the rollout of the spec failed."""
 
     @property
     def owner(self) -> Owner:

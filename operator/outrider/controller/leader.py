@@ -16,7 +16,7 @@ from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.reconcile.shared_models import OwnFleet, StandBy, contest
-from outrider.controller.settings import Settings
+from outrider.controller.settings import Settings, own_namespace
 from outrider.controller.status_metrics import ShownModel, shown
 from outrider.controller.store import Key, Store, key_of
 from outrider.controller.store_fleet import StoreFleet
@@ -29,6 +29,7 @@ from outrider.controller.watch import Answers, ClusterWatch
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
+from outrider.plan.network_policy import ControlPeers
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +58,7 @@ class Leader:
         self._reconciler = Reconciler(
             cluster,
             self._store,
-            settings=PlanSettings(
-                engine_images=settings.engine_images,
-                image_pull_secrets=settings.engine_image_pull_secrets,
-            ),
+            settings=plan_settings(settings),
             contest=lambda namespace: contest(neighbours.managed, namespace),
             overtaken=self._somebody_changed,
         )
@@ -191,3 +189,13 @@ class Leader:
                 log.exception("%s failed, again in %.0f s", name, _RESTART_SECONDS)
             self._metrics.tuning_restarts.inc()
             await asyncio.sleep(_RESTART_SECONDS)
+
+
+def plan_settings(settings: Settings) -> PlanSettings:
+    """What every plan of this operator rests on."""
+    peers = ControlPeers(own_namespace(), settings.control_peers) if settings.control_peers else None
+    return PlanSettings(
+        engine_images=settings.engine_images,
+        image_pull_secrets=settings.engine_image_pull_secrets,
+        control_peers=peers,
+    )

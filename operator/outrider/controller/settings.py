@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from outrider.cluster.installation import MOST_NAMESPACES
 
@@ -77,6 +77,10 @@ class Settings(BaseModel):
     """Default image per engine version, as version=image."""
     engine_image_pull_secrets: tuple[SecretName, ...] = ()
     """Pull secrets of the engine pods. Each namespace with models needs Secrets of these names."""
+    control_peers: dict[str, str] = Field(default_factory=dict)
+    """Labels of the operator's own pods, as name=value. With them engines serve the control API on a port of
+    its own, 8091, and each model gets a NetworkPolicy that lets only such pods of the operator's namespace
+    come to it. Default: on the serving port, without a policy."""
     leader_election: LeaderElection = LeaderElection.ON
     """off: this is the only operator; it never waits."""
     lease_namespace: str = Field(default_factory=own_namespace)
@@ -94,16 +98,17 @@ class Settings(BaseModel):
     log_level: Annotated[str, Field(pattern=r"^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     """Least severity that is logged: DEBUG, INFO, WARNING or ERROR."""
 
-    @field_validator("engine_images", mode="before")
+    @field_validator("engine_images", "control_peers", mode="before")
     @classmethod
-    def _read_pairs(cls, value: object) -> object:
+    def _read_pairs(cls, value: object, field: ValidationInfo) -> object:
         if not isinstance(value, list | tuple):
             return value
         pairs = [str(pair).partition("=") for pair in value]
-        broken = [version for version, equals, image in pairs if not (version and equals and image)]
+        broken = [name for name, equals, text in pairs if not (name and equals and text)]
         if broken:
-            raise ValueError(f"{broken[0]!r} is not of the form version=image")
-        return {version: image for version, _, image in pairs}
+            form = "version=image" if field.field_name == "engine_images" else "name=value"
+            raise ValueError(f"{broken[0]!r} is not of the form {form}")
+        return {name: text for name, _, text in pairs}
 
     @model_validator(mode="after")
     def _lease_outlives_a_missed_tick(self) -> Self:

@@ -8,15 +8,18 @@ from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.methods import TRAITS, Drafting
 from outrider.api.quantity import duration_seconds
+from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
+from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.launch_orders import read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
-from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
+from outrider.plan.names import CANARY, CONTAINER, CONTROL_PORT_NAME, PORT_NAME, ROLE_LABEL
+from outrider.plan.rollout import Memory
 from outrider.plan.runtimes import runtime_of
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
@@ -91,6 +94,7 @@ class StoreFleet:
             replicas=spec.replicas,
             relaunching=_relaunching(spec),
             stored_order=self._order(stored),
+            returned_table=self._returned_table(key_of(stored.metadata), spec),
         )
 
     def _engine_pods(self, model: Key, key: SigningKey) -> list[tuple[EnginePod, bool]]:
@@ -98,6 +102,12 @@ class StoreFleet:
         staying = (pod for pod in self._store.pods_of(model) if pod.metadata.deletion_timestamp is None)
         addresses = ((pod, _address(pod, key)) for pod in staying)
         return [(_engine_pod(pod, address), pod.ready) for pod, address in addresses if address is not None]
+
+    def _returned_table(self, model: Key, spec: Spec) -> Schedule | None:
+        """Where the revision's own is not known, engines keep the spec's as far as they can."""
+        deployment = self._store.children[DEPLOYMENTS].get(model)
+        memory = Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
+        return None if memory.returned is None else memory.returned_table or spec.static_schedule()
 
     def _order(self, stored: StoredModel) -> LaunchOrder:
         metadata = stored.metadata
@@ -144,4 +154,7 @@ def _address(pod: Pod, key: SigningKey) -> EngineAddress | None:
     if not pod.status.ip or port is None:
         return None
     host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
-    return EngineAddress(f"http://{host}:{port}", pod.metadata.uid, key)
+    # The pod says it, not the settings: pods of before serve until they are replaced.
+    control = pod.port(CONTAINER, CONTROL_PORT_NAME)
+    control_url = None if control is None else f"http://{host}:{control}"
+    return EngineAddress(f"http://{host}:{port}", pod.metadata.uid, key, control_url)

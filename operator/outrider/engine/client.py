@@ -33,6 +33,10 @@ _MAX_ANSWER_BYTES = 1024 * 1024
 """A state has about a thousand."""
 
 
+_AT_THE_CONTROL_PORT = (
+    "at the control port: an older plugin has none, or a NetworkPolicy keeps the operator out"
+)
+
 _UNWRITABLE = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeEncodeError)
 """What a request raises that cannot be put into HTTP."""
 _UNREADABLE = (httpx.HTTPError, httpx.StreamError, ValueError, TypeError, LookupError, RecursionError)
@@ -43,13 +47,15 @@ _UNREADABLE = (httpx.HTTPError, httpx.StreamError, ValueError, TypeError, Lookup
 class EngineAddress:
     """Where one engine listens, and what its requests are signed with and for.
 
-    url: without a path.
+    url: where clients are served, without a path.
     pod_uid: an engine takes only what was signed for its own pod.
+    control_url: where the control API is, likewise; None: at ``url``.
     """
 
     url: str
     pod_uid: str
     key: SigningKey
+    control_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +156,11 @@ class EngineClient:
                 return _parse_state(answer)
             refusal = _refusal(answer)
         except TimeoutError as error:
-            raise EngineUnreachable(f"timeout: no whole answer within {self._timeout:g} s") from error
+            raise _unreachable(engine, f"timeout: no whole answer within {self._timeout:g} s") from error
         except _UNWRITABLE as error:
             raise EngineProtocolError("HTTP cannot carry the address or the UID of the pod") from error
         except httpx.TransportError as error:
-            raise EngineUnreachable(_words(error)) from error
+            raise _unreachable(engine, _words(error)) from error
         except _UNREADABLE as error:
             raise EngineProtocolError(f"unreadable answer: {_words(error)}") from error
         raise refusal
@@ -166,7 +172,7 @@ class EngineClient:
             answer = await ask_pod(
                 self._http,
                 method,
-                engine.url + path,
+                (engine.control_url or engine.url) + path,
                 most_bytes=_MAX_ANSWER_BYTES,
                 auth=Signed(engine.key, engine.pod_uid),
                 body=body,
@@ -218,6 +224,10 @@ def _refusal(answer: _Answer) -> Exception:
         httpx.codes.SERVICE_UNAVAILABLE: LiveTuningImpossible,
     }
     return kinds.get(answer.status, PushRefused)(detail.reason, detail.message)
+
+
+def _unreachable(engine: EngineAddress, why: str) -> EngineUnreachable:
+    return EngineUnreachable(why if engine.control_url is None else f"{why} ({_AT_THE_CONTROL_PORT})")
 
 
 def _words(error: Exception) -> str:

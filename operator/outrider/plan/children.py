@@ -10,6 +10,8 @@ from pydantic import JsonValue
 
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
+from outrider.api.schedule import Schedule
+from outrider.api.spec import DisruptionBudget
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.names import (
     CANARY,
@@ -20,6 +22,7 @@ from outrider.plan.names import (
     ROLE_LABEL,
     SCHEDULE_FILE,
     SERVICE_PORT,
+    budget,
     canary_deployment,
     control_secret,
     labels,
@@ -40,8 +43,12 @@ def service_account(model: SpeculativeModel) -> Manifest:
 def config_map(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
     """What engines read: the static table when they start, the public key at each request."""
     own = head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
-    table = json.dumps(model.spec.static_schedule().to_wire(), separators=(",", ":"))
-    return {**own, "data": {SCHEDULE_FILE: table, PUBLIC_KEY_FILE: keys.public}}
+    return {**own, "data": {**table_data(model.spec.static_schedule()), PUBLIC_KEY_FILE: keys.public}}
+
+
+def table_data(table: Schedule) -> dict[str, str]:
+    """A static table as the ConfigMap has it."""
+    return {SCHEDULE_FILE: json.dumps(table.to_wire(), separators=(",", ":"))}
 
 
 def secret(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
@@ -56,6 +63,24 @@ def service(model: SpeculativeModel) -> Manifest:
     own = head(model, "v1", "Service", model.metadata.name)
     port = {"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
     return {**own, "spec": {"selector": selector(model.metadata.name), "ports": [port]}}
+
+
+def disruption_budget(model: SpeculativeModel) -> Manifest | None:
+    """What lets a drain of nodes take one pod at a time; None where one pod is all there is, or unwanted.
+
+    Pods that are not ready may always go: they serve nobody, and a node must not wait for an engine that
+    never starts.
+    """
+    if model.spec.replicas < 2 or model.spec.rollout.disruption_budget is DisruptionBudget.NEVER:
+        return None
+    name = model.metadata.name
+    own = head(model, "policy/v1", "PodDisruptionBudget", budget(name))
+    spec = {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": selector(name)},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    return {**own, "spec": spec}
 
 
 def deployment(model: SpeculativeModel, *, template: Json, revision: str, replicas: int) -> Manifest:

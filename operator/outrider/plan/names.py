@@ -14,6 +14,9 @@ CANARY = "canary"
 CONTAINER = ENGINE
 PORT_NAME = "http"
 SERVICE_PORT = 80
+CONTROL_PORT_NAME = "outrider-ctrl"
+CONTROL_PORTS = (8091, 8092)
+"""Of the control API where it has a port of its own; the second where engines serve on the first."""
 
 SCHEDULE_FOLDER = "/etc/outrider/schedule"
 SCHEDULE_FILE = "schedule.json"
@@ -52,6 +55,11 @@ def schedule_config_map(model: str) -> str:
 def canary_deployment(model: str) -> str:
     """Name of the Deployment with the replica that runs without speculation."""
     return f"{model}-canary"
+
+
+def budget(model: str) -> str:
+    """Name of the PodDisruptionBudget; one of the user's own mostly bears the model's name."""
+    return f"{model}-engines"
 
 
 def weights_claim(model: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from pydantic import JsonValue
 
-from outrider.plan.names import CONTAINER, PORT_NAME, SCHEDULE_FOLDER
+from outrider.plan.names import CONTAINER, CONTROL_PORT_NAME, PORT_NAME, SCHEDULE_FOLDER
 from outrider.plan.overlay import Json
 
 _REMEDIES = {
@@ -47,8 +47,10 @@ def _lost(before: Json, after: Json, variables: Collection[str]) -> Iterator[tup
     for name in sorted(variables):
         if _named(before, "env", name) != _named(after, "env", name):
             yield f"env[{name}]", "leave it out, and `$patch: replace` and null for the list"
-    if not _serves_on_its_port(before, after):
+    if not _has_its_port(before, after, PORT_NAME):
         yield f"ports[{PORT_NAME}]", "set spec.engine.port, and give other ports another name"
+    if not _has_its_port(before, after, CONTROL_PORT_NAME):
+        yield f"ports[{CONTROL_PORT_NAME}]", "give other ports another name and number"
     for probe in _PROBES:
         if _object(before.get(probe)).get("httpGet") != _object(after.get(probe)).get("httpGet"):
             yield f"{probe}.httpGet", "change nothing but its times and thresholds"
@@ -65,9 +67,11 @@ def _engine(template: Json) -> Json:
     return found[0]
 
 
-def _serves_on_its_port(before: Json, after: Json) -> bool:
-    (wanted,), found = _named(before, "ports", PORT_NAME), _named(after, "ports", PORT_NAME)
-    return len(found) == 1 and wanted.items() <= found[0].items()
+def _has_its_port(before: Json, after: Json, name: str) -> bool:
+    """The port that was planned under a name, with more said of it or not; none where none was planned."""
+    wanted, found = _named(before, "ports", name), _named(after, "ports", name)
+    pairs = zip(wanted, found, strict=False)
+    return len(wanted) == len(found) and all(port.items() <= other.items() for port, other in pairs)
 
 
 def _volumes_of(container: Json) -> set[str]:

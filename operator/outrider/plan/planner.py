@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
 from outrider.api.reasons import DegradedReason
@@ -14,7 +14,9 @@ from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.engine_launch import Role, engine_launch
-from outrider.plan.image_volumes import KubernetesVersion, too_old
+from outrider.plan.image_volumes import KubernetesVersion
+from outrider.plan.kubernetes_release import too_old
+from outrider.plan.network_policy import network_policy
 from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
 from outrider.plan.runtimes import runtime_of
@@ -91,8 +93,10 @@ def plan(
         return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
     own_revision = _hash(template)
     replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
+    budget = children.disruption_budget(model)
     manifests = (
-        *_beside_pods(model, keys),
+        *_beside_pods(model, keys, settings),
+        *(() if budget is None else (budget,)),
         children.deployment(model, template=template, revision=own_revision, replicas=replicas),
     )
     if canary is None:
@@ -130,22 +134,24 @@ def _download(
         # Any image of the engine will do for its pods, and only the operator's own has the program.
         image = runtime.image(spec.engine.version, settings.engine_images) or image
     try:
-        template = pod_template(mounted, launch, image=image, settings=settings)
+        unguarded = replace(settings, control_peers=None)
+        template = pod_template(mounted, launch, image=image, settings=unguarded)
         variables = runtime.container(launch, served_name=model.metadata.name).environment.keys()
     except ValueError as error:
         return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
     job = download_job(model, needs, template=template, image=image, variables=variables)
-    return Plan((*_beside_pods(model, keys), job), "", download=needs)
+    return Plan((*_beside_pods(model, keys, settings), job), "", download=needs)
 
 
-def _beside_pods(model: SpeculativeModel, keys: ControlKeys) -> tuple[Manifest, ...]:
-    claim = download_claim(model)
+def _beside_pods(model: SpeculativeModel, keys: ControlKeys, settings: PlanSettings) -> tuple[Manifest, ...]:
+    claim, peers = download_claim(model), settings.control_peers
     return (
         children.service_account(model),
         # The Secret first: a public key whose private one was not stored would serve nobody.
         children.secret(model, keys=keys),
         children.config_map(model, keys=keys),
         children.service(model),
+        *(() if peers is None else (network_policy(model, peers=peers),)),
         *(() if claim is None else (claim,)),
     )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pydantic import JsonValue
 
 from outrider.api.launch import ANNOTATION
+from outrider.api.quantity import Scheme, parse_uri
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import SecretKey, Spec
 from outrider.plan.artifacts import MODELS_FOLDER, claims, image_folder, images
@@ -12,6 +15,7 @@ from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.names import (
     CANARY,
     CONTAINER,
+    CONTROL_PORT_NAME,
     HOME,
     PORT_NAME,
     ROLE_LABEL,
@@ -19,14 +23,18 @@ from outrider.plan.names import (
     labels,
     schedule_config_map,
 )
+from outrider.plan.network_policy import control_port
 from outrider.plan.overlay import Json, merge
 from outrider.plan.owned_parts import keep_owned_parts
-from outrider.plan.resources import resources
+from outrider.plan.resources import device_claims, resources, shared_memory
 from outrider.plan.runtimes import runtime_of
 from outrider.plan.runtimes.runtime import EngineContainer
 from outrider.plan.settings import PlanSettings
 
 _USER_ID = 1000
+_TMP_SIZE = "10Gi"
+_CACHES_SIZE = "20Gi"
+"""Compiled kernels and graphs of an engine, which are some hundred MB each; a node's disk is for all pods."""
 _PROBE_SECONDS = 5
 _STARTUP_PROBES = 720
 """One hour: large weights from a slow hub. A rollout's own deadline reports a stall long before."""
@@ -91,6 +99,7 @@ def _annotated(template: Json, launch: EngineLaunch) -> Json:
 
 def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, settings: PlanSettings) -> Json:
     engine = runtime_of(launch.spec).container(launch, served_name=_served_name(model))
+    control = _Control.of(launch.spec, engine, settings)
     spec: Json = {
         "serviceAccountName": model.metadata.name,
         "automountServiceAccountToken": False,
@@ -103,28 +112,52 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": engine.seconds_to_end,
-        "containers": [_container(launch, engine, image=image)],
+        "containers": [_container(launch, engine, image=image, control=control)],
         "volumes": _volumes(model, launch),
     }
+    claims = device_claims(model.spec)
+    if claims:
+        spec["resourceClaims"] = [
+            {"name": claim.name, "resourceClaimTemplateName": claim.resource_claim_template_name}
+            for claim in claims
+        ]
     if settings.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
     return spec
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """The port of the control API, where it has one of its own."""
+
+    variable: str
+    port: int
+
+    @classmethod
+    def of(cls, spec: Spec, engine: EngineContainer, settings: PlanSettings) -> _Control | None:
+        """None where the engine has no such API, or serves it to everybody."""
+        if settings.control_peers is None or engine.control_port_variable is None:
+            return None
+        return cls(engine.control_port_variable, control_port(spec))
 
 
 def _served_name(model: SpeculativeModel) -> str:
     return model.spec.model.served_name or model.metadata.name
 
 
-def _container(launch: EngineLaunch, engine: EngineContainer, *, image: str) -> Json:
+def _container(
+    launch: EngineLaunch, engine: EngineContainer, *, image: str, control: _Control | None
+) -> Json:
     spec = launch.spec
+    ports = [(PORT_NAME, spec.engine.port), *([] if control is None else [(CONTROL_PORT_NAME, control.port)])]
     return {
         "name": CONTAINER,
         "image": image,
         "command": list(engine.command),
         "args": list(engine.arguments),
-        "env": _env(spec, engine),
-        "ports": [{"name": PORT_NAME, "containerPort": spec.engine.port, "protocol": "TCP"}],
-        "resources": {kind: dict(amounts) for kind, amounts in resources(spec).items()},
+        "env": _env(spec, engine, control),
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
+        "resources": _resources(spec),
         "startupProbe": _probe(engine.health_path, _STARTUP_PROBES),
         "readinessProbe": _probe(engine.readiness_path, _READINESS_PROBES),
         "livenessProbe": _probe(engine.health_path, _LIVENESS_PROBES),
@@ -139,6 +172,12 @@ def _container(launch: EngineLaunch, engine: EngineContainer, *, image: str) -> 
     }
 
 
+def _resources(spec: Spec) -> Json:
+    amounts: Json = {kind: dict(amounts) for kind, amounts in resources(spec).items()}
+    claims: list[JsonValue] = [{"name": claim.name} for claim in device_claims(spec)]
+    return {**amounts, "claims": claims} if claims else amounts
+
+
 def _probe(path: str, failure_threshold: int) -> Json:
     return {
         "httpGet": {"path": path, "port": PORT_NAME},
@@ -148,12 +187,13 @@ def _probe(path: str, failure_threshold: int) -> Json:
     }
 
 
-def _env(spec: Spec, engine: EngineContainer) -> list[JsonValue]:
+def _env(spec: Spec, engine: EngineContainer, control: _Control | None) -> list[JsonValue]:
     plain = {
         **engine.environment,
         "HOME": HOME,
         # PyTorch asks for the user's name, and the image need not know this user id.
         "USER": "outrider",
+        **({} if control is None else {control.variable: str(control.port)}),
     }
     variables: list[JsonValue] = [{"name": name, "value": value} for name, value in plain.items()]
     if engine.pod_uid_variable is not None:
@@ -172,9 +212,9 @@ def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
     name = model.metadata.name
     plugin: list[JsonValue] = [{"name": "schedule", "configMap": {"name": schedule_config_map(name)}}]
     fixed: list[JsonValue] = [
-        {"name": "shm", "emptyDir": {"medium": "Memory"}},
-        {"name": "tmp", "emptyDir": {}},
-        {"name": "home", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory(launch.spec)}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": _TMP_SIZE}},
+        {"name": "home", "emptyDir": {} if _downloads(launch.spec) else {"sizeLimit": _CACHES_SIZE}},
     ]
     weights: list[JsonValue] = [
         {"name": f"models-{index}", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
@@ -185,6 +225,13 @@ def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
         for index, image in enumerate(images(launch.spec))
     ]
     return (fixed if launch.stock else plugin + fixed) + weights
+
+
+def _downloads(spec: Spec) -> bool:
+    """Weights come into the pod's own home, and nobody knows how large they are."""
+    drafter = spec.speculation.drafter
+    uris = (spec.model.uri, *(() if drafter is None else (drafter.uri,)))
+    return any(parse_uri(uri).scheme is Scheme.HF for uri in uris)
 
 
 def _volume_mounts(launch: EngineLaunch) -> list[JsonValue]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.api.spec import Spec
+from outrider.api.spec import DeviceClaim, Spec
 
 GPU = "nvidia.com/gpu"
 
@@ -13,18 +13,41 @@ def gpus_per_replica(spec: Spec) -> int:
 
 
 def resources(spec: Spec) -> dict[str, dict[str, str]]:
-    """The container's resources: those of the spec, else one GPU per rank."""
+    """The container's resources: those of the spec, else one GPU per rank.
+
+    Where nothing is said of CPU and memory, some of each is requested: a pod without any is the first that a
+    node throws out when it runs short, and the last that gets CPU.
+    """
     if spec.resources is None:
-        return {"limits": {GPU: str(gpus_per_replica(spec))}}
-    given = {"limits": spec.resources.limits, "requests": spec.resources.requests}
-    return {
+        return {"limits": {GPU: str(gpus_per_replica(spec))}, "requests": _processes(spec)}
+    given = {
         kind: {name: str(quantity) for name, quantity in amounts.items()}
-        for kind, amounts in given.items()
-        if amounts
+        for kind, amounts in (("limits", spec.resources.limits), ("requests", spec.resources.requests))
     }
+    if not any(name in amounts for amounts in given.values() for name in ("cpu", "memory")):
+        given["requests"] |= _processes(spec)
+    return {kind: amounts for kind, amounts in given.items() if amounts}
+
+
+def _processes(spec: Spec) -> dict[str, str]:
+    """What an engine takes at least: a worker per GPU, and server and scheduler together as one."""
+    count = gpus_per_replica(spec) + 1
+    return {"cpu": str(count), "memory": f"{4 * count}Gi"}
+
+
+def shared_memory(spec: Spec) -> str:
+    """Size of /dev/shm, by which an engine's processes talk: a GiB each."""
+    return f"{gpus_per_replica(spec) + 1}Gi"
+
+
+def device_claims(spec: Spec) -> tuple[DeviceClaim, ...]:
+    """Devices by Dynamic Resource Allocation."""
+    return () if spec.resources is None else tuple(spec.resources.claims)
 
 
 def uses_gpu(spec: Spec) -> bool:
     """The container gets a GPU or a slice of one."""
+    if device_claims(spec):
+        return True
     limits = resources(spec).get("limits", {})
     return any(name.endswith("/gpu") or name.startswith("nvidia.com/mig-") for name in limits)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from outrider.plan.network_policy import ControlPeers
+
 DEFAULT_ENGINE_IMAGES: Mapping[str, str] = {
     "0.32.0": "outrider/engine:0.32.0",
     "0.33.0": "outrider/engine:0.33.0",
@@ -20,3 +22,5 @@ class PlanSettings:
     """Engine version -> image with the engine and the Outrider plugin."""
     image_pull_secrets: tuple[str, ...] = ()
     """Names of pull secrets in the model's namespace."""
+    control_peers: ControlPeers | None = None
+    """Who alone reaches the control API, on a port of its own; None: it is on the serving port, for all."""

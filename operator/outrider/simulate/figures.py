@@ -172,7 +172,7 @@ def _phase(curve: Curve, phase: PhaseTruth, run: Replay, changes: Sequence[float
         return 1.0 - float(curve.goodput(start, end) / phase.best.goodput(start, end))
 
     last = [s for s in run.steps if s.at <= end - 1e-9]
-    final = last[-1].schedule.k_at(max(1, round(phase.load))) if last else -1
+    final = last[-1].schedule.k_at_mean(phase.load) if last else -1
     return PhaseFigures(
         label=phase.label,
         seconds=end - begin,
@@ -204,8 +204,8 @@ def _switches(steps: Sequence[Step], truth: Truth) -> list[float]:
     settled = [s for s in steps if not s.on_trial]
     found = []
     for before, after in pairwise(settled):
-        load = max(1, round(after.batch_size or truth.phases[_phase_at(truth, after.at)].load))
-        if before.schedule.k_at(load) != after.schedule.k_at(load):
+        load = after.batch_size or truth.phases[_phase_at(truth, after.at)].load
+        if before.schedule.k_at_mean(load) != after.schedule.k_at_mean(load):
             found.append(after.at)
     return found
 
@@ -235,8 +235,7 @@ def _reported(steps: Sequence[Step], truth: Truth) -> list[tuple[Speedup, float]
         if step.speedup is None or step.on_trial:
             continue
         index = _phase_at(truth, step.at)
-        load = max(1, round(truth.phases[index].load))
-        ratio = truth.speedups.get((index, step.schedule.k_at(load)))
+        ratio = truth.speedups.get((index, step.schedule.k_at_mean(truth.phases[index].load)))
         if ratio is not None:
             pairs.append((step.speedup, ratio))
     return pairs

@@ -43,6 +43,12 @@ def run_scenario(
     return run, judged(run, scenario, truth)
 
 
+def check_scenario(scenario: Scenario, tuner: str) -> None:
+    """Raise ValueError for an unknown policy, or for a static K that is no candidate."""
+    law = Policy(candidates=scenario.candidates, max_num_seqs=scenario.largest_batch)
+    make(tuner, Brief(law, {0.0: 0}, stock=scenario.stock, profile=_profile(scenario)))
+
+
 def scenario_map(scenario: Scenario, errors: MapErrors, contexts: Sequence[float] = CONTEXTS) -> StepTimeMap:
     """What the engines of a scenario would measure of themselves."""
 
@@ -70,10 +76,10 @@ def judged(run: Replay, scenario: Scenario, truth: Truth) -> Figures:
     against_runs = figures(run, truth)
     if not run.spans[0].needed:
         return replace(against_runs, static_run_regret=against_runs.regret)
-    return replace(figures(run, _equal_work(run, scenario, truth)), static_run_regret=against_runs.regret)
+    return replace(figures(run, equal_work(run, scenario, truth)), static_run_regret=against_runs.regret)
 
 
-def _equal_work(run: Replay, scenario: Scenario, truth: Truth) -> Truth:
+def equal_work(run: Replay, scenario: Scenario, truth: Truth) -> Truth:
     """What every K would have made of the batches of this run."""
     curves = {k: Curve.of(run.spans, needed=i) for i, k in enumerate(scenario.candidates, start=1)}
     bare = Curve.of(run.spans, needed=0)
@@ -111,7 +117,7 @@ def truth_of(scenario: Scenario) -> Truth:
         phases.append(PhaseTruth(label, begin, end, load, goodputs, curves[best]))
     truth = Truth(tuple(phases), Curve.of(bare.spans), {})
     middle = runs[scenario.candidates[len(runs) // 2]]
-    return _equal_work(middle, scenario, truth) if middle.spans[0].needed else truth
+    return equal_work(middle, scenario, truth) if middle.spans[0].needed else truth
 
 
 def _run(

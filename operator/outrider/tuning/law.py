@@ -18,6 +18,7 @@ from outrider.tuning.choose.changing import change
 from outrider.tuning.choose.pinning import pinned
 from outrider.tuning.decision import Decision, Kind, Wish
 from outrider.tuning.estimate.belief import beliefs
+from outrider.tuning.estimate.latency import learn_tail, with_tail
 from outrider.tuning.estimate.learning import keep_ledger, learn, learn_tax
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.explore.trials import blind, ended, measuring
@@ -74,6 +75,8 @@ def decide(
     view = None
     if readings.bin is not None:
         believed = beliefs(learnt, readings, policy, now, step_times=step_times)
+        learnt = learn_tail(learnt, windows, readings, believed, policy, now)
+        believed = with_tail(believed, learnt.tail)
         interval = _interval(state, now)
         view = View(learnt, policy, now, interval, readings.bin, believed, readings, windows, bare)
         learnt = keep_ledger(learnt, readings, believed, policy, compared=view.compares)

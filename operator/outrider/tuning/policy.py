@@ -151,7 +151,16 @@ class Safety:
     collapse_ratio: float = 0.3
     """Acceptance of the first position below this share of its own history: suspect the outputs."""
     inter_token_latency_limit: float | None = None
-    """SLO in seconds of mean step time without prompts; K that break it are not used. None: no SLO."""
+    """SLO: seconds between two outputs of a request, as vLLM counts them, that nine of ten must not exceed.
+    None: no SLO."""
+    latency_risk: float = 0.1
+    """A K may break that limit with this probability, by what is believed of it."""
+    latency_tail: float = 0.1
+    """Log of the 90th percentile of these seconds over the mean step, as long as no histogram tells it."""
+    latency_tail_deviation: float = 0.1
+    """How unsure that is."""
+    latency_tail_seconds: float = 60.0
+    """What a histogram told of it loses half its weight in this time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def report(
     return replace(
         decision,
         batch_size=batch_size,
-        num_speculative_tokens=state.schedule.k_at(max(1, round(batch_size))),
+        num_speculative_tokens=state.schedule.k_at_mean(batch_size),
         measured_gain=_measured_gain(view),
         estimates=_estimates(view),
         speedup=_speedup(view),

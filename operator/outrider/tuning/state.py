@@ -12,6 +12,7 @@ from pydantic import Field
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.surface import MOST_KNOWN, Known
+from outrider.tuning.estimate.tail import Tail
 from outrider.tuning.estimate.tax import Comparison, Tax
 from outrider.tuning.limits import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
 from outrider.tuning.policy import Estimation, Exploration, Policy, Safety
@@ -160,6 +161,7 @@ class TunerState:
     first_accepted: Count = 0.0  # drafts whose first token was accepted, over the whole history
     first_drafted: Count = 0.0
     collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
+    tail: Tail | None = None  # of gaps between outputs; None where no limit asks for it
     tax: Tax | None = None  # of K=0; None until a launch without drafter was measured
     comparison: Comparison | None = None  # of such a launch, while one runs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from itertools import groupby
-from math import expm1
+from math import exp, expm1
 
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
@@ -17,7 +17,6 @@ _WHY = {
     DecisionReason.BETTER_K: "",
     DecisionReason.LIKELY_BETTER: ": likely better, not sure yet",
     DecisionReason.SMALLER_K: ": no slower as far as is known, and fewer drafts",
-    DecisionReason.WITHIN_LIMIT: ": the K before breaks the latency limit",
 }
 
 
@@ -35,8 +34,17 @@ def change(belief: Belief, old: int, new: int, policy: Policy) -> str:
     """For instance ``K 3 -> 1, 566 vs 506 tok/s (+12 % ± 3 %)``, and why where the numbers do not tell."""
     gain, error = belief.gain(new, old)
     rates = f"{belief.goodput(new):.0f} vs {belief.goodput(old):.0f} tok/s"
-    why = _WHY[reason(belief, old, new, policy)] if gain >= 0 else ""
+    found, limit = reason(belief, old, new, policy), policy.safety.inter_token_latency_limit
+    why = _WHY.get(found, "") if gain >= 0 else ""
+    if found is DecisionReason.WITHIN_LIMIT and limit is not None:
+        why = f": K {old} has {latency(belief, old)} between two outputs (p90), {1000 * limit:.0f} ms allowed"
     return f"K {old} -> {new}, {rates} ({100 * expm1(gain):+.0f} % ± {100 * error:.0f} %){why}"
+
+
+def latency(belief: Belief, k: int) -> str:
+    """The 90th percentile of the time between two outputs, for instance ``31 ± 2 ms``."""
+    value, error = belief.latency(k)
+    return f"{1000 * exp(value):.0f} ± {1000 * exp(value) * error:.0f} ms"
 
 
 def changed_rows(

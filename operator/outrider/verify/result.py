@@ -48,6 +48,7 @@ class Result:
     greedy: Sequence[Difference]  # by prompt
     again: Sequence[Difference]
     sampled: Sequence[PositionTest | Same]
+    ended: str | None = None  # why before sampled answers were compared, if so
 
     @property
     def verdict(self) -> Verdict:
@@ -72,6 +73,8 @@ def text_of(result: Result) -> Iterator[str]:
     if result.sampled:
         yield f"Sampled answers at temperature 1, {result.sampled[0].samples} of each, chi-square by position"
         yield from (f"  token {each.position}: {_told_of(each)}" for each in result.sampled)
+    if result.ended is not None:
+        yield f"Ended early, so sampled answers were not compared: {result.ended}"
     yield f"Verdict: {_WORDS[result.verdict]}"
 
 
@@ -103,6 +106,7 @@ def json_of(result: Result) -> dict[str, JsonValue]:
         "namespace": result.namespace,
         "name": result.name,
         "k": result.k,
+        "ended": result.ended,
         "verdict": result.verdict,
         "tie": result.tie,
         "greedy": [asdict(each) for each in result.greedy],

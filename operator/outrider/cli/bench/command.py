@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,10 +27,6 @@ from outrider.cli.common_options import (
 )
 from outrider.cli.exit_codes import ExitCode, cannot
 from outrider.cli.prompts_file import PromptsRefused, prompts_of
-from outrider.cli.stopping import Stopped, run_until_stopped
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 _MOST_ROUNDS = 100
 
@@ -63,21 +60,26 @@ def bench(
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.bench.driving import bench as drive
     from outrider.cli.bench.runner import Job
-    from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.kept import Kept
 
     try:
         _see_folder("--output", output)
         _see_folder("--report", report)
         job = Job(namespace, name, tuple(k or ()), seconds, max_tokens, prompts_of(prompts), url, guidellm)
-        driven = drive(job, _tell, streams=streams, rounds=rounds, seed=seed, price_per_hour=price_per_hour)
-        found = run_until_stopped(driven)
-    except (CannotRead, Stopped, Refused, PromptsRefused) as error:
+    except (Refused, PromptsRefused) as error:
         raise cannot("bench", error) from error
+    kept = Kept("bench", result.json_of, output)
+    found = kept.by(
+        drive(job, _tell, kept.keep, streams=streams, rounds=rounds, seed=seed, price_per_hour=price_per_hour)
+    )
+    if kept.ended is not None:
+        found = replace(found, ended=kept.ended)
+        kept.keep(found)
     told = result.json_of(found)
-    _put(told, output)
-    if report is not None:
-        report.write_text(page_of(found, when=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), encoding="utf-8")
     typer.echo(json.dumps(told, indent=2, allow_nan=False) if as_json else "\n".join(result.text_of(found)))
+    if report is not None:
+        kept.write(report, page_of(found, when=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
+    kept.see_to_the_end()
     if told["verdict"] == Verdict.COSTS:
         raise typer.Exit(ExitCode.NOT_WELL)
 
@@ -107,7 +109,7 @@ def sweep(
     """
     from outrider.cli.bench.driving import sweep as drive
     from outrider.cli.bench.runner import Job
-    from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.kept import Kept
 
     try:
         _see_folder("--output", output)
@@ -122,12 +124,13 @@ def sweep(
             url,
             guidellm,
         )
-        found = run_until_stopped(drive(job, _tell, streams=numbers, rounds=rounds, seed=seed))
-    except (CannotRead, Stopped, Refused, PromptsRefused) as error:
+    except (Refused, PromptsRefused) as error:
         raise cannot("sweep", error) from error
+    kept = Kept("sweep", sweeps.json_of, output)
+    found = kept.by(drive(job, _tell, kept.keep, streams=numbers, rounds=rounds, seed=seed))
     told = sweeps.json_of(found)
-    _put(told, output)
     typer.echo(json.dumps(told, indent=2, allow_nan=False) if as_json else "\n".join(sweeps.text_of(found)))
+    kept.see_to_the_end()
 
 
 class Refused(ValueError):
@@ -148,11 +151,6 @@ def _see_folder(option: str, file: Path | None) -> None:
     """Before minutes are spent on what cannot be written then."""
     if file is not None and not file.parent.is_dir():
         raise Refused(f"{option}: there is no folder {file.parent}")
-
-
-def _put(told: dict[str, JsonValue], output: Path | None) -> None:
-    if output is not None:
-        output.write_text(json.dumps(told, indent=2, allow_nan=False), encoding="utf-8")
 
 
 def _tell(line: str) -> None:

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from outrider.api.schedule import Schedule
+from outrider.api.status import DecisionRecord
 from outrider.bench.arms import Arm, arms_of, interleaved
 from outrider.bench.guidellm import Slice
-from outrider.bench.result import Result, Setting
+from outrider.bench.result import Result, Setting, Unread
 from outrider.bench.sweep import Cell, Sweep
-from outrider.cli.bench.runner import Job, Tell, benching
+from outrider.bench.verdict import FEWEST_ROUNDS
+from outrider.cli.bench.runner import Bench, Job, Tell, benching
+from outrider.cli.cluster_access import CannotRead
+
+_NOT_YET = Unread("the bench ended before.")
+
+ItemT = TypeVar("ItemT")
+FoundT = TypeVar("FoundT")
 
 
 async def bench(
-    job: Job, tell: Tell, *, streams: int, rounds: int, seed: int, price_per_hour: float | None
-) -> Result:
+    job: Job,
+    tell: Tell,
+    keep: Callable[[Result], None],
+    *,
+    streams: int,
+    rounds: int,
+    seed: int,
+    price_per_hour: float | None,
+) -> None:
     """Every arm once per round, after one slice that does not count. price_per_hour: dollars, if known.
+
+    keep: gets the result after each round that can be told of, and at the end with the tuner's decisions.
 
     Raises:
         CannotRead: bad input, or something that a person has to see to; the message says what.
@@ -34,31 +53,65 @@ async def bench(
             price_per_hour,
             live.simulated,
         )
-        slices: dict[Arm, list[Slice]] = {arm: [] for arm in arms}
+
+        async def measured(number: int, arm: Arm) -> Slice:
+            found = await live.slice(arm.table, streams=streams)
+            tell(f"round {number + 1} of {rounds}: {arm.name} {found.tokens_per_second:.0f} tokens/s")
+            return found
+
         tell("warming up")
         await live.slice(None, streams=streams)
-        for number, arm in interleaved(arms, rounds=rounds, seed=seed):
-            found = await live.slice(arm.table, streams=streams)
-            slices[arm].append(found)
-            tell(f"round {number + 1} of {rounds}: {arm.name} {found.tokens_per_second:.0f} tokens/s")
-        decisions = await live.decisions(began)
-    return Result(setting, slices, decisions)
+        async for slices in _by_round(arms, measured, rounds=rounds, seed=seed):
+            keep(Result(setting, slices, _NOT_YET))
+        keep(Result(setting, slices, await _decisions(live, began)))
 
 
-async def sweep(job: Job, tell: Tell, *, streams: tuple[int, ...], rounds: int, seed: int) -> Sweep:
+async def sweep(
+    job: Job,
+    tell: Tell,
+    keep: Callable[[Sweep], None],
+    *,
+    streams: tuple[int, ...],
+    rounds: int,
+    seed: int,
+) -> None:
     """Every number of streams with every K once per round, after one slice that does not count.
+
+    keep: gets the table after each round that can be told of.
 
     Raises:
         CannotRead: as for `bench`.
     """
     async with benching(job, tell) as live:
         ks = job.ks or live.candidates
-        rates: dict[Cell, list[float]] = {Cell(each, k): [] for each in streams for k in ks}
-        tell("warming up")
-        await live.slice(None, streams=max(streams))
-        for number, cell in interleaved(tuple(rates), rounds=rounds, seed=seed):
+        cells = tuple(Cell(each, k) for each in streams for k in ks)
+
+        async def measured(number: int, cell: Cell) -> float:
             found = await live.slice(Schedule.constant(cell.k), streams=cell.streams)
-            rates[cell].append(found.tokens_per_second)
             told = f"{cell.streams} streams, K={cell.k}: {found.tokens_per_second:.0f} tokens/s"
             tell(f"round {number + 1} of {rounds}: {told}")
-    return Sweep(live.namespace, job.name, job.seconds, rates)
+            return found.tokens_per_second
+
+        tell("warming up")
+        await live.slice(None, streams=max(streams))
+        async for rates in _by_round(cells, measured, rounds=rounds, seed=seed):
+            keep(Sweep(live.namespace, job.name, job.seconds, rates))
+
+
+async def _by_round(
+    items: Sequence[ItemT], measured: Callable[[int, ItemT], Awaitable[FoundT]], *, rounds: int, seed: int
+) -> AsyncIterator[Mapping[ItemT, Sequence[FoundT]]]:
+    """All that was measured, after each whole round from the fewest on that have an interval."""
+    found: dict[ItemT, tuple[FoundT, ...]] = dict.fromkeys(items, ())
+    for number, item in interleaved(items, rounds=rounds, seed=seed):
+        found[item] += (await measured(number, item),)
+        if number + 1 >= FEWEST_ROUNDS and all(len(each) > number for each in found.values()):
+            yield dict(found)
+
+
+async def _decisions(live: Bench, since: datetime) -> Sequence[DecisionRecord] | Unread:
+    """What is measured by then is worth telling without them."""
+    try:
+        return await live.decisions(since)
+    except CannotRead as error:
+        return Unread(str(error))

@@ -50,7 +50,7 @@ _OPERATORS = "app.kubernetes.io/name=outrider,app.kubernetes.io/component=operat
 _NODE_LEASES = "kube-node-lease"
 _MOST_NAMESPACES = 5
 """That are asked about; the roles of a release are alike in all that it watches."""
-_LISTS = ("watch_namespaces", "engine_images", "engine_image_pull_secrets")
+_LISTS = ("watch_namespaces", "engine_images", "engine_image_pull_secrets", "control_peers")
 
 SeenT = TypeVar("SeenT")
 

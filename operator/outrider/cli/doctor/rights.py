@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from outrider.cli.doctor.evidence import Right
 from outrider.cluster.resources import (
+    BUDGETS,
     CLAIMS,
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -11,6 +12,7 @@ from outrider.cluster.resources import (
     JOBS,
     MODELS,
     PODS,
+    REPLICA_SETS,
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
@@ -24,10 +26,11 @@ OF_THE_OPERATOR = tuple(
         (MODELS.group, MODELS.plural, ("list", "watch")),
         (MODELS.group, f"{MODELS.plural}/status", ("patch",)),
         (MODELS.group, f"{MODELS.plural}/finalizers", ("update",)),
-        *((kind.group, kind.plural, (*_CHILD, "delete")) for kind in (DEPLOYMENTS, JOBS)),
+        *((kind.group, kind.plural, (*_CHILD, "delete")) for kind in (DEPLOYMENTS, JOBS, BUDGETS)),
         *((kind.group, kind.plural, _CHILD) for kind in (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)),
         *((kind.group, kind.plural, ("get", "create", "patch")) for kind in (SECRETS, CLAIMS)),
         (PODS.group, PODS.plural, ("list", "watch")),
+        (REPLICA_SETS.group, REPLICA_SETS.plural, ("list",)),
         (EVENTS.group, EVENTS.plural, ("create",)),
     )
     for verb in verbs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,7 +11,6 @@ import typer
 from outrider.cli.common_options import Name, Namespace, Prompts, Url
 from outrider.cli.exit_codes import ExitCode, cannot
 from outrider.cli.prompts_file import PromptsRefused, prompts_of
-from outrider.cli.stopping import Stopped, run_until_stopped
 from outrider.verify.greedy import TIE
 from outrider.verify.result import Verdict, json_of, text_of
 
@@ -37,15 +37,19 @@ def verify(
     It overrules the tuner meanwhile by an override, which it takes back.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.kept import Kept
     from outrider.cli.verify.driving import Question
     from outrider.cli.verify.driving import verify as drive
 
     try:
         question = Question(namespace, name, k, prompts_of(prompts), tokens, samples, tie, url)
-        result = run_until_stopped(drive(question, lambda line: typer.echo(line, err=True)))
-    except (CannotRead, Stopped, PromptsRefused) as error:
+    except PromptsRefused as error:
         raise cannot("verify", error) from error
+    kept = Kept("verify", json_of)
+    result = kept.by(drive(question, lambda line: typer.echo(line, err=True), kept.keep))
+    if not result.sampled:
+        result = replace(result, ended=kept.ended)
     typer.echo(json.dumps(json_of(result), indent=2) if as_json else "\n".join(text_of(result)))
+    kept.see_to_the_end()
     if result.verdict is not Verdict.LOSSLESS:
         raise typer.Exit(ExitCode.NOT_WELL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 
@@ -38,8 +38,10 @@ class Question:
     url: str | None
 
 
-async def verify(question: Question, tell: Tell) -> Result:
+async def verify(question: Question, tell: Tell, keep: Callable[[Result], None]) -> None:
     """Greedy answers without drafts twice and with them once; then sampled ones of the first prompt.
+
+    keep: gets the result once greedy answers are compared, and again with the sampled ones.
 
     Raises:
         CannotRead: bad input, or something that a person has to see to; the message says what.
@@ -63,19 +65,21 @@ async def verify(question: Question, tell: Tell) -> Result:
             plain, again = await asker.greedy(0), await asker.greedy(0)
             plain_samples = await asker.sampled(0, seed=0)
             speculated = await asker.greedy(k)
+            found = Result(
+                namespace=there.namespace,
+                name=question.name,
+                k=k,
+                tokens=question.tokens,
+                tie=question.tie,
+                greedy=[compare(*pair, tie=question.tie) for pair in zip(plain, speculated, strict=True)],
+                again=[compare(*pair, tie=question.tie) for pair in zip(plain, again, strict=True)],
+                sampled=(),
+            )
+            keep(found)
             speculated_samples = await asker.sampled(k, seed=question.samples)
-    return Result(
-        namespace=there.namespace,
-        name=question.name,
-        k=k,
-        tokens=question.tokens,
-        tie=question.tie,
-        greedy=[compare(*pair, tie=question.tie) for pair in zip(plain, speculated, strict=True)],
-        again=[compare(*pair, tie=question.tie) for pair in zip(plain, again, strict=True)],
-        sampled=position_tests(plain_samples, speculated_samples, positions=POSITIONS)
-        if question.samples
-        else (),
-    )
+            if question.samples:
+                tests = position_tests(plain_samples, speculated_samples, positions=POSITIONS)
+                keep(replace(found, sampled=tests))
 
 
 @dataclass(frozen=True, slots=True)

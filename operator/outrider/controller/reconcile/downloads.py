@@ -43,6 +43,9 @@ class _Artifact(StatusModel):
     hidden_size: int | None = None
     layers: int | None = None
     target_hidden_size: int | None = None
+    longest_context: int | None = None
+    made_for_method: str | None = None
+    chat_template: str | None = None
 
 
 class _Result(BaseModel):
@@ -86,6 +89,9 @@ def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
         hidden_size=artifact.hidden_size,
         layers=artifact.layers,
         target_hidden_size=artifact.target_hidden_size,
+        longest_context=artifact.longest_context,
+        made_for_method=artifact.made_for_method,
+        chat_template=artifact.chat_template,
     )
 
 

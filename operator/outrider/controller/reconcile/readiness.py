@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from outrider.api.conditions import ConditionStatus, Statement
 from outrider.api.reasons import ConditionType, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
-from outrider.cluster.objects import ContainerStatus, Deployment, Pod, StatusCondition, launch_failure
+from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
 from outrider.plan.names import CONTAINER
 from outrider.plan.runtimes import missing_model
 
@@ -24,6 +24,10 @@ USAGE_ERROR = 2
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATE_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _LONGEST_DETAIL = 400
+_IN_PLACE = (
+    "No node had room for one pod more within rollout.surgeTimeout, so serving pods give their room up, one "
+    "at a time; the next rollout tries again"
+)
 _NOWHERE = 'failed to mkdir ""'
 """containerd 1.6, seen; the API server and the kubelet take image volumes for granted from 1.35."""
 
@@ -35,6 +39,8 @@ class Workload:
     wanted: replicas that the spec asks for, a canary among them. pods: all pods of the model.
     current: the pods that are launched as wanted now and are not being deleted.
     of_spec: the same, however they were launched: a relaunch leaves the spec as it is.
+    returned: the last good revision is wanted now, since the spec's own failed.
+    in_place: pods are replaced without one above the wanted number.
     """
 
     wanted: int
@@ -42,6 +48,8 @@ class Workload:
     pods: tuple[Pod, ...]
     current: tuple[Pod, ...]
     of_spec: tuple[Pod, ...]
+    returned: bool = False
+    in_place: bool = False
 
     @property
     def ready(self) -> int:
@@ -121,6 +129,9 @@ def _ready(workload: Workload) -> Statement:
     serving = f"{min(ready, wanted)} of {wanted} pods of the current spec serve"
     if ready >= wanted:
         return Statement(ConditionStatus.TRUE, ReadyReason.SERVING, serving)
+    if workload.returned:
+        serving = f"{serving}, {workload.current_ready} of the last good revision do"
+        return Statement(ConditionStatus.FALSE, ReadyReason.ROLLED_BACK, serving)
     if ready > 0:
         return Statement(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, serving)
     return Statement(ConditionStatus.FALSE, ReadyReason.ROLLING_OUT, serving)
@@ -129,11 +140,12 @@ def _ready(workload: Workload) -> Statement:
 def _progressing(workload: Workload) -> Statement:
     if _complete(workload):
         return Statement(ConditionStatus.FALSE, ProgressingReason.COMPLETE, "every wanted pod is ready")
+    missing = _what_is_missing(workload)
     if _deadline_exceeded(workload):
-        reason, status = ProgressingReason.DEADLINE_EXCEEDED, ConditionStatus.FALSE
-    else:
-        reason, status = ProgressingReason.ROLLING_OUT, ConditionStatus.TRUE
-    return Statement(status, reason, _what_is_missing(workload))
+        return Statement(ConditionStatus.FALSE, ProgressingReason.DEADLINE_EXCEEDED, missing)
+    if workload.in_place:
+        return Statement(ConditionStatus.TRUE, ProgressingReason.IN_PLACE, f"{missing}. {_IN_PLACE}")
+    return Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, missing)
 
 
 def _complete(workload: Workload) -> bool:
@@ -141,13 +153,14 @@ def _complete(workload: Workload) -> bool:
 
 
 def _deadline_exceeded(workload: Workload) -> bool:
-    return any(_gave_up(deployment) for deployment in workload.deployments)
+    return any(gave_up(deployment) for deployment in workload.deployments)
 
 
-def _gave_up(deployment: Deployment) -> bool:
+def gave_up(deployment: Deployment) -> bool:
+    """It made no progress within its deadline."""
     return any(
         condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"
-        for condition in _present_conditions(deployment)
+        for condition in deployment.conditions
     )
 
 
@@ -164,19 +177,13 @@ def _pods_not_created(workload: Workload, _: datetime) -> Trouble | None:
     refusals = (
         condition.message
         for deployment in workload.deployments
-        for condition in _present_conditions(deployment)
+        for condition in deployment.conditions
         if condition.type == "ReplicaFailure" and condition.holds and condition.reason == "FailedCreate"
     )
     refusal = next(refusals, None)
     if refusal is None:
         return None
     return Trouble(DegradedReason.PODS_NOT_CREATED, shortened(refusal, _LONGEST_DETAIL))
-
-
-def _present_conditions(deployment: Deployment) -> Sequence[StatusCondition]:
-    """None of those that an older spec left behind."""
-    status = deployment.status
-    return () if status.observed_generation < deployment.metadata.generation else status.conditions
 
 
 def _what_is_missing(workload: Workload) -> str:

@@ -13,6 +13,7 @@ import httpx
 
 from outrider.api.conditions import Statement
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
+from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.api.weights import WeightsStatus
@@ -21,25 +22,28 @@ from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
 from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.ownership import Owner
-from outrider.cluster.resources import DEPLOYMENTS, JOBS
+from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of, without_a_pod
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, downloading, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
+from outrider.controller.reconcile.rollouts import Rollouts, told
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.watch import Answers
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan, revision
-from outrider.plan.artifacts import images
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
+from outrider.plan.kubernetes_release import matters
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
+from outrider.plan.weights.fit import advice
 from outrider.plan.weights.needs import Needs, needs_of
 from outrider.transport import pod_http
 
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = 30.0
+_SHORTEST_LOOK_SECONDS = 5.0
 _DOWNLOAD_LOOK_SECONDS = 5.0
 _TOLD_FROM = 3
 """A failure that passes is not worth a condition."""
@@ -75,6 +79,7 @@ class Reconciler:
         self._settings = settings
         self._now = now
         self._children = Children(cluster, store)
+        self._rollouts = Rollouts(cluster, store, settings=settings, now=now)
         self._fleet = StoreFleet(store)
         self._http = http or pod_http()
         self._failures: Counter[Key] = Counter()
@@ -102,9 +107,9 @@ class Reconciler:
         return report.look_again_seconds
 
     async def _write(self, stored: StoredModel, report: Report) -> None:
-        told = replace(report, statements=(*report.statements, *self._contest(stored.metadata.namespace)))
+        whole = replace(report, statements=(*report.statements, *self._contest(stored.metadata.namespace)))
         with suppress(NotFound):  # The model is gone.
-            await self._reporter.write(stored, told, now=self._now())
+            await self._reporter.write(stored, whole, now=self._now())
 
     async def _tell_of_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
         self._failures[key] += 1
@@ -125,7 +130,7 @@ class Reconciler:
             keys = ControlKeys(private=signing_key.private_pem, public=signing_key.public_pem)
             order, trouble = self._order(owner)
             kubernetes = await self._kubernetes(stored.model)
-            wanted = self._plan(key, stored.model, keys, order, kubernetes)
+            wanted = await self._wanted(key, stored.model, keys, order, kubernetes)
             if wanted.problems:
                 return self._blocked(key, Trouble(*wanted.problems[0]))
             try:
@@ -136,9 +141,9 @@ class Reconciler:
                 # The replicas do not depend on the canary; where it is their own name that is taken,
                 # this fails again.
                 trouble = Trouble(DegradedReason.NAME_TAKEN, f"No canary: {error.message}")
-                wanted = self._plan(key, stored.model, keys, replace(order, canary=False), kubernetes)
+                wanted = await self._wanted(key, stored.model, keys, replace(order, canary=False), kubernetes)
                 await self._children.apply(owner, wanted.children)
-            kinds = (DEPLOYMENTS, JOBS) if wanted.download is None else (JOBS,)
+            kinds = (DEPLOYMENTS, JOBS, BUDGETS) if wanted.download is None else (JOBS,)
             await self._children.prune(owner, wanted.children, kinds=kinds)
             if wanted.download is not None:
                 self._store.keys[key] = signing_key
@@ -148,8 +153,24 @@ class Reconciler:
         except Refused as error:
             return self._blocked(key, _refusal(stored.model, kubernetes, error), 60.0)
         self._store.keys[key] = signing_key
-        trouble = trouble or self._not_tuned(stored)
+        trouble = told(self._rollouts.memory(key)) or trouble or self._not_tuned(stored)
         return self._progress(key, stored.model, wanted, besides=trouble)
+
+    async def _wanted(
+        self,
+        key: Key,
+        model: SpeculativeModel,
+        keys: ControlKeys,
+        order: LaunchOrder,
+        kubernetes: KubernetesVersion | None,
+    ) -> Plan:
+        """The plan, as what became of the rollout before changes it."""
+        wanted = self._plan(key, model, keys, order, kubernetes)
+        if wanted.problems or wanted.download is not None:
+            return wanted
+        return await self._rollouts.follow(
+            key, model, wanted, lambda: self._plan(key, model, keys, LaunchOrder(), kubernetes)
+        )
 
     def _plan(
         self,
@@ -166,7 +187,7 @@ class Reconciler:
 
     async def _kubernetes(self, model: SpeculativeModel) -> KubernetesVersion | None:
         """Asked for the models that depend on it: a control plane is upgraded under a running operator."""
-        return await self._cluster.version() if images(model.spec) else None
+        return await self._cluster.version() if matters(model.spec) else None
 
     def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
         try:
@@ -188,6 +209,9 @@ class Reconciler:
             return self._blocked(key, trouble)
         order, _ = self._order(_owner(key, stored))
         wanted = self._plan(key, stored.model, _NO_KEYS, order)
+        good = self._rollouts.memory(key).returned
+        if good is not None:
+            wanted = replace(wanted, revision=good.revision, canary_revision=None)
         return self._progress(key, stored.model, wanted, above=trouble)
 
     def _progress(
@@ -200,18 +224,23 @@ class Reconciler:
         besides: Trouble | None = None,
     ) -> Report:
         pods = self._store.pods_of(key)
+        memory = self._rollouts.memory(key)
         workload = Workload(
             wanted=model.spec.replicas,
             deployments=self._deployments(key, wanted),
             pods=pods,
             current=tuple(pod for pod in _staying(pods) if _revision(pod) in wanted.revisions),
             of_spec=_of_spec(model, _staying(pods), self._settings),
+            returned=memory.returned is not None,
+            in_place=memory.in_place,
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
-        weights = model.status.weights if needs_of(model) is not None else None
+        weights = _advised(model)
         waiting = workload.current_ready < workload.wanted or besides is not None
         wanted_pods = model.spec.replicas
-        look_again = _LOOK_AGAIN_SECONDS if waiting else None
+        # No event tells that a pod has waited for long enough.
+        patience = max(_SHORTEST_LOOK_SECONDS, duration_seconds(model.spec.rollout.surge_timeout))
+        look_again = min(_LOOK_AGAIN_SECONDS, patience) if waiting else None
         return _report(key, workload, statements, wanted_pods, look_again, weights)
 
     async def _downloading(self, key: Key, model: SpeculativeModel, wanted: Plan, needs: Needs) -> Report:
@@ -237,10 +266,10 @@ class Reconciler:
             current=(),
             of_spec=(),
         )
-        told = weights or WeightsStatus(wanted=needs.digest, progress=progress)
+        there = weights or WeightsStatus(wanted=needs.digest, progress=progress)
         statements = downloading(workload, progress, trouble)
         seconds = _DOWNLOAD_LOOK_SECONDS if weights is None else 0.0
-        return _report(key, workload, statements, model.spec.replicas, seconds, told)
+        return _report(key, workload, statements, model.spec.replicas, seconds, there)
 
     def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
         ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
@@ -286,6 +315,14 @@ def _of_job(pods: Sequence[Pod], name: str) -> tuple[Pod, ...]:
         for pod in pods
         if any(ref.kind == JOBS.kind and ref.name == name for ref in pod.metadata.owner_references)
     )
+
+
+def _advised(model: SpeculativeModel) -> WeightsStatus | None:
+    """The downloaded weights, with what the present spec makes of them."""
+    weights = model.status.weights
+    if weights is None or needs_of(model) is None:
+        return None
+    return weights.model_copy(update={"advice": advice(model.spec, weights)})
 
 
 def _revision(pod: Pod) -> str | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
-from outrider.api.reasons import ConditionType, EventReason, ReadyReason
+from outrider.api.reasons import ConditionType, EventReason, ProgressingReason, ReadyReason
 from outrider.api.status import Status
 from outrider.api.weights import WeightsStatus
 from outrider.cluster.client import ClusterClient
@@ -121,6 +121,13 @@ def transitions(before: Status, statements: tuple[Statement, ...]) -> list[tuple
     over = ready.status is ConditionStatus.TRUE or _was_blocked(before)
     if degraded is None and was_degraded is not None and over:
         told.append((EventReason.RECOVERED, f"{was_degraded.reason} is over"))
+    progress, was_progress = (
+        now_by_type[ConditionType.PROGRESSING],
+        before.condition(ConditionType.PROGRESSING),
+    )
+    in_place = ProgressingReason.IN_PLACE
+    if progress.reason is in_place and (was_progress is None or was_progress.reason != in_place):
+        told.append((EventReason.ROLLING_OUT_IN_PLACE, progress.message))
     contested, was_contested = (
         now_by_type.get(ConditionType.CONTESTED),
         before.condition(ConditionType.CONTESTED),

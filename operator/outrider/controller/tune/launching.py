@@ -19,7 +19,7 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Scene, Verdict, judge
 from outrider.tuning.relaunch.state import RelaunchState
 
-_HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN)
+_HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN, TuningReason.ROLLED_BACK)
 _ORDER_SECONDS = 5.0
 """Longest wait for the API server; every model waits for the end of the tick."""
 

@@ -209,13 +209,16 @@ class ModelTuner:
         ready = _ReadyPods.of(model)
         observations, bare = self._observe(model, ready, measured, now)
         self._watch_replicas(model, now)
-        rule = permission(Scene(model.instructions, model.mode, now, self._settled_at))
+        rule = permission(Scene(model.instructions, model.mode, now, self._settled_at, model.returned_table))
         before = launched_table(model) if ready.rollout else self._pushed.wanted or state.schedule
         forgotten = self._asked_to_forget(model)
         if forgotten is not None:
             state = self._forget(model, policy, rule, state)
         # While no pod with a drafter was measured yet, the others must not pass for the whole model.
         apart = bare if observations or not ready.drafting else ()
+        if self._map is None:
+            # The first decision about a launch is no guess where its engines know better.
+            self._map = newest(None, _of(ready.drafting, await self._introductions.of(ready.with_plugin)))
         decides = rule.active and forgotten is None
         decision = self._decide(model, state, policy, observations, apart, now) if decides else None
         wanted = launched_table(model) if ready.rollout else _wanted(model, rule, decision, state)

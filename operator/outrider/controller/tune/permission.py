@@ -42,6 +42,7 @@ class Scene:
     mode: TuningMode
     now: float  # unix seconds
     settled_at: float  # unix seconds; earlier the load is still spreading
+    returned_table: Schedule | None = None  # static one of pods that came back, since the spec's own failed
 
 
 def permission(scene: Scene) -> Permission:
@@ -66,6 +67,14 @@ def _paused(scene: Scene) -> Permission | None:
     if not scene.instructions.paused:
         return None
     return Permission(TuningReason.PAUSED, "The annotation holds the table in force. No probes are made.")
+
+
+def _rolled_back(scene: Scene) -> Permission | None:
+    table = scene.returned_table
+    if table is None:
+        return None
+    message = f"The spec was rolled back, see Degraded: its last good revision keeps its own table, {table}."
+    return Permission(TuningReason.ROLLED_BACK, message, table)
 
 
 def _settling(scene: Scene) -> Permission | None:
@@ -106,6 +115,12 @@ def _over(override: Override, scene: Scene) -> bool:
 _Note = tuple[TuningReason, str]
 """What is said besides, and the reason where the tuner decides."""
 
-_RULES: Sequence[Callable[[Scene], Permission | None]] = (_overridden, _paused, _settling, _observing)
+_RULES: Sequence[Callable[[Scene], Permission | None]] = (
+    _overridden,
+    _paused,
+    _rolled_back,
+    _settling,
+    _observing,
+)
 _NOTES: Sequence[Callable[[Scene], _Note | None]] = (_refused, _expired)
 _TUNES = Permission(TuningReason.TUNING, "Decisions follow the measurements.")

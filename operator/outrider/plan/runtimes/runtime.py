@@ -27,6 +27,9 @@ class EngineContainer:
     environment: Mapping[str, str]
     pod_uid_variable: str | None
     """The variable by which the engine learns the UID of its pod; None: it does not ask."""
+    control_port_variable: str | None
+    """The variable by which the engine learns the port of its control API, where that has one of its own;
+    None: it has no such API."""
     health_path: str
     """Answers 200 once the model is loaded, for as long as the engine lives."""
     readiness_path: str

@@ -5,7 +5,10 @@ Only what vLLM is certain to refuse or to compute wrongly: sizes that are not to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from outrider.api.methods import Method
+from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 
@@ -15,17 +18,56 @@ _OWN_VOCABULARY = "use_heterogeneous_vocab"
 _READ_HIDDEN_STATES = (Method.EAGLE, Method.EAGLE3)
 """Their first layer multiplies the target's hidden states, so the width is built into the weights."""
 
+_SPECULATORS: Mapping[str, tuple[Method, ...]] = {
+    "eagle3": (Method.EAGLE3,),
+    "peagle": (Method.P_EAGLE, Method.EAGLE3),
+    "dflash": (Method.DFLASH,),
+    "dflash2": (Method.DFLASH,),
+    "dspark": (Method.DSPARK,),
+}
+"""vLLM: ``SUPPORTED_SPECULATORS_TYPES``, and the methods that each is launched as."""
+
 
 def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
     """Why the drafter cannot draft for this target, with both numbers; None where it may."""
     target, drafter = weights.model, weights.drafter
     if target is None or drafter is None:
         return None
+    methods = _SPECULATORS.get(drafter.made_for_method or "", (speculation.method,))
+    if speculation.method not in methods:
+        return f"{drafter.uri} was made for the method {methods[0]}: set spec.speculation.method to that"
     if speculation.method is Method.DRAFT_MODEL and not speculation.config.get(_OWN_VOCABULARY):
         return _other_vocabulary(target, drafter)
     if speculation.method in _READ_HIDDEN_STATES:
         return _other_width(target, drafter)
     return None
+
+
+def advice(spec: Spec, weights: WeightsStatus) -> str | None:
+    """What engines will take, and will not go as well as it could; None where nothing is known."""
+    target, drafter = weights.model, weights.drafter
+    if target is None or drafter is None or spec.speculation.method is not Method.DRAFT_MODEL:
+        return None
+    told = [each for each in (_short(spec, target, drafter), _other_template(target, drafter)) if each]
+    return "; ".join(told) or None
+
+
+def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
+    """vLLM: ``_maybe_override_draft_max_model_len``, which EAGLE heads are exempt from, and the runner's
+    ``effective_drafter_max_model_len``."""
+    longest, drafted = spec.model.max_length or target.longest_context, drafter.longest_context
+    if longest is None or drafted is None or drafted >= longest:
+        return None
+    return (
+        f"the drafter was made for {drafted} tokens, and the engine takes {longest}: longer requests go on "
+        "without drafts"
+    )
+
+
+def _other_template(target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
+    if None in (target.chat_template, drafter.chat_template) or target.chat_template == drafter.chat_template:
+        return None
+    return "the drafter's chat template is another one: it may have been trained on other conversations"
 
 
 def _other_vocabulary(target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:

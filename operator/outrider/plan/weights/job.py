@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pydantic import JsonValue
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.weights import AccessMode
+from outrider.api.weights import AccessMode, Addressing, ObjectStore
 from outrider.plan.artifacts import MODELS_FOLDER
 from outrider.plan.children import Manifest, head
 from outrider.plan.names import CONTAINER, PROGRESS_PORT, download_job, download_labels, weights_claim
@@ -20,6 +20,8 @@ from outrider.plan.overlay import Json
 from outrider.plan.weights.needs import Needs
 
 _MODULE = "outrider_weights"
+_KEYS = {"AWS_ACCESS_KEY_ID": False, "AWS_SECRET_ACCESS_KEY": False, "AWS_SESSION_TOKEN": True}
+"""Of a store's Secret, and whether it may lack one."""
 _ENDLESS = 2_147_483_647
 """It goes on with what is missing, ever more rarely, so nobody has to start it again after a remedy."""
 _REQUESTS: Json = {"cpu": "100m", "memory": "512Mi"}
@@ -93,13 +95,15 @@ def _container(
 ) -> Json:
     kept = {part: engine[part] for part in _CONTAINER_PARTS if part in engine}
     folder = f"{MODELS_FOLDER}/{needs.claim}"
-    inherited = [entry for entry in _objects(engine.get("env")) if entry.get("name") not in variables]
+    own = _environment(model, needs, folder)
+    taken = {*variables, *(entry["name"] for entry in own)}
+    inherited = [entry for entry in _objects(engine.get("env")) if entry.get("name") not in taken]
     return {
         **kept,
         "name": "download",
         "image": image,
         "command": ["python3", "-m", _MODULE],
-        "env": [*inherited, *_environment(model, needs, folder)],
+        "env": [*inherited, *own],
         "ports": [{"name": "progress", "containerPort": PROGRESS_PORT}],
         "resources": {"requests": _REQUESTS},
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -122,6 +126,21 @@ def _environment(model: SpeculativeModel, needs: Needs, folder: str) -> list[Jso
     if secret is not None:
         key: Json = {"name": secret.name, "key": secret.key}
         variables.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": key}})
+    if any(artifact.in_a_bucket for artifact in needs.artifacts):
+        variables += _of_store((model.spec.cache and model.spec.cache.s3) or ObjectStore())
+    return variables
+
+
+def _of_store(store: ObjectStore) -> list[Json]:
+    """Under AWS's names, which the client reads. The endpoint stands with each artifact."""
+    by_default = Addressing.VIRTUAL_HOST if store.endpoint is None else Addressing.PATH
+    hosts = (store.addressing or by_default) is Addressing.VIRTUAL_HOST
+    variables: list[Json] = [{"name": "AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "value": str(hosts).lower()}]
+    if store.region is not None:
+        variables.append({"name": "AWS_REGION", "value": store.region})
+    for name, optional in _KEYS.items() if store.secret is not None else ():
+        key: Json = {"name": store.secret, "key": name, **({"optional": True} if optional else {})}
+        variables.append({"name": name, "valueFrom": {"secretKeyRef": key}})
     return variables
 
 

@@ -16,19 +16,34 @@ from outrider.plan.overlay import Json
 MODEL = "model"
 DRAFTER = "drafter"
 
+_DOWNLOADED = (Scheme.HF, Scheme.S3)
+
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Weights on the hub."""
+    """Weights on the hub, or in a bucket."""
 
     role: str
     uri: str
     revision: str | None
+    endpoint: str | None = None
+    """Of the store with the bucket; None for AWS."""
+
+    @property
+    def in_a_bucket(self) -> bool:
+        """Not on the hub."""
+        return parse_uri(self.uri).scheme is Scheme.S3
 
     def to_wire(self) -> Json:
         """As the download program reads it."""
-        told: Json = {"role": self.role, "repository": parse_uri(self.uri).path}
-        return told if self.revision is None else {**told, "revision": self.revision}
+        place = parse_uri(self.uri)
+        told: Json = {"role": self.role}
+        if place.bucket is None:
+            told["repository"] = place.path
+        else:
+            told |= {"bucket": place.bucket, "folder": place.path}
+        more = {"revision": self.revision, "endpoint": self.endpoint if self.in_a_bucket else None}
+        return {**told, **{name: value for name, value in more.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +69,11 @@ def needs_of(model: SpeculativeModel) -> Needs | None:
     if spec.cache is None:
         return None
     drafter = spec.speculation.drafter
-    wanted = [Artifact(MODEL, spec.model.uri, spec.model.revision)]
+    endpoint = None if spec.cache.s3 is None else spec.cache.s3.endpoint
+    wanted = [Artifact(MODEL, spec.model.uri, spec.model.revision, endpoint)]
     if drafter is not None:
-        wanted.append(Artifact(DRAFTER, drafter.uri, drafter.revision))
-    artifacts = tuple(artifact for artifact in wanted if parse_uri(artifact.uri).scheme is Scheme.HF)
+        wanted.append(Artifact(DRAFTER, drafter.uri, drafter.revision, endpoint))
+    artifacts = tuple(artifact for artifact in wanted if parse_uri(artifact.uri).scheme in _DOWNLOADED)
     claim = spec.cache.claim or weights_claim(model.metadata.name)
     return Needs(claim, spec.cache.claim is not None, artifacts)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from outrider.simulate.engines.windows import low_of
+from outrider.simulate.latency import gap_bin
 
 MAX_POSITIONS = 16
 """Longest draft that can be counted."""
@@ -66,6 +67,7 @@ class Counters:
     accepted_tokens: float = 0.0
     accepted: list[float] = field(default_factory=lambda: [0.0] * MAX_POSITIONS)
     cells: dict[tuple[int, int], CellSums] = field(default_factory=dict)
+    gaps: dict[int, float] = field(default_factory=dict)  # request-steps by the bin of their length
 
     def copy(self) -> Counters:
         """As they stand."""
@@ -81,6 +83,7 @@ class Counters:
             self.accepted_tokens,
             list(self.accepted),
             {key: sums.copy() for key, sums in self.cells.items()},
+            dict(self.gaps),
         )
 
 
@@ -107,6 +110,8 @@ def count(counters: Counters, block: Block, edges: Sequence[int]) -> None:
         counters.engine_steps += block.steps
     counters.request_steps += request_steps
     counters.decode_seconds += block.seconds * block.decoding
+    gap = gap_bin(block.seconds / block.steps)
+    counters.gaps[gap] = counters.gaps.get(gap, 0.0) + request_steps
     counters.first_tokens += block.first
     counters.generated += block.emitted
     counters.prefill += block.prefill

@@ -20,6 +20,7 @@ import numpy as np
 from outrider.simulate.engines.counters import Block, Counters, count
 from outrider.simulate.engines.fleet import ProbeRun
 from outrider.simulate.engines.step_time import Timing
+from outrider.simulate.latency import gap_bin
 from outrider.simulate.traffic.acceptance import DRIFT_SECONDS, Acceptances
 from outrider.simulate.traffic.requests import Request, Source
 
@@ -47,6 +48,8 @@ class Work:
     request_seconds: float = 0.0  # scheduled requests x engine time
     needed: list[float] = field(default_factory=list)
     """Engine seconds for the same work at the same batch: without a drafter, then with each candidate."""
+    gaps: dict[int, float] = field(default_factory=dict)
+    """Request-steps by the time since the request's step before."""
 
 
 class EnginePod:
@@ -189,6 +192,9 @@ class EnginePod:
         self._work.seconds += block.seconds
         self._work.tokens += block.emitted
         self._work.request_seconds += block.seconds * block.scheduled
+        if block.decoding:
+            gap = gap_bin(block.seconds / block.steps)
+            self._work.gaps[gap] = self._work.gaps.get(gap, 0.0) + block.steps * block.decoding
         if off_table:
             self._work.off_seconds += block.seconds
             self._work.off_tokens += block.emitted

@@ -14,6 +14,7 @@ from outrider.simulate.engines.fleet import Span, Tick, follow, pod_names
 from outrider.simulate.engines.noise import noise_factor
 from outrider.simulate.engines.step_time import Timing
 from outrider.simulate.engines.table_engine import PROBE_DEADLINE_SECONDS
+from outrider.simulate.latency import EDGES, histogram
 from outrider.simulate.traffic.acceptance import Acceptances
 from outrider.simulate.traffic.requests import Source, Trace
 from outrider.telemetry import names
@@ -40,6 +41,7 @@ class Plant:
     scrape_lag: float = 0.0  # seconds until a scrape can be seen
     resets: tuple[float, ...] = ()  # seconds at which the first pod's counters go back to 0
     stock: bool = False  # no exact cells, no probes
+    edges: tuple[float, ...] = EDGES  # of the histogram of gaps between outputs, in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,8 @@ class EventFleet:
             return observation
         pod.since = observation.ended_at
         by_time = {s.at: s.counters for s in seen}
-        cells = _cells(by_time[observation.started_at], by_time[observation.ended_at])
+        before, after = by_time[observation.started_at], by_time[observation.ended_at]
+        cells = _cells(before, after)
         noisy = [replace(c, step_seconds=c.step_seconds / self._factor(c.step_seconds)) for c in cells]
         true_seconds = sum(c.step_seconds for c in cells)
         factor = sum(c.step_seconds for c in noisy) / true_seconds if true_seconds > 0 else 1.0
@@ -167,6 +170,7 @@ class EventFleet:
             observation,
             decode_seconds=observation.decode_seconds * factor,
             cells=() if self._plant.stock else tuple(noisy),
+            latencies=histogram(before.gaps, after.gaps, self._plant.edges),
         )
 
     def _factor(self, seconds: float) -> float:
@@ -180,7 +184,7 @@ def _spans(pod: _Pod, begin: float, end: float) -> list[Span]:
         return [Span(name, begin, end - begin, 0.0, 0.0, 0.0, off_table=False, needed=tuple(work.needed))]
     off = work.off_seconds / work.seconds
     batch = work.request_seconds / work.seconds
-    spans = []
+    spans: list[Span] = []
     for share, seconds, tokens, off_table in (
         (1.0 - off, work.seconds - work.off_seconds, work.tokens - work.off_tokens, False),
         (off, work.off_seconds, work.off_tokens, True),
@@ -188,7 +192,8 @@ def _spans(pod: _Pod, begin: float, end: float) -> list[Span]:
         if share > 0:
             wall, needed = (end - begin) * share, tuple(x * share for x in work.needed)
             at = end - wall if off_table else begin
-            spans.append(Span(name, at, wall, seconds, tokens, batch, off_table, needed))
+            gaps = {} if off_table and spans else work.gaps
+            spans.append(Span(name, at, wall, seconds, tokens, batch, off_table, needed, gaps))
     return spans
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.schedule import Schedule
+from outrider.simulate.latency import Gaps
 from outrider.tuning.decision import Probe
 from outrider.tuning.observe.window import Observation
 
@@ -24,6 +25,8 @@ class Span:
     off_table: bool  # with a probe's K, not the table's
     needed: tuple[float, ...] = ()
     """Engine seconds for the same work at the same batch: without a drafter, then with each candidate."""
+    gaps: Gaps = field(default_factory=dict)
+    """Between two outputs of a request; those of a probe stand with the table's."""
 
 
 @dataclass(frozen=True, slots=True)

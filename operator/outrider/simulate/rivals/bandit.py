@@ -163,5 +163,7 @@ class Bandit:
 
 def _whole(law: Policy, schedule: Schedule, window: Window) -> _Reading:
     """A stock window counts for the bin of its mean batch, and for the K that the table has there."""
-    size = max(1, round(window.batch_size or 1.0))
-    return _Reading(window.pod, law.bin_of(size), schedule.k_at(size), window.tokens, window.engine_seconds)
+    size = window.batch_size or 1.0
+    return _Reading(
+        window.pod, law.bin_of(size), schedule.k_at_mean(size), window.tokens, window.engine_seconds
+    )

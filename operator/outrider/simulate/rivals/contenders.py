@@ -15,6 +15,7 @@ from outrider.simulate.rivals.baselines import (
     OffBelowLength,
     OffBelowRate,
 )
+from outrider.simulate.rivals.latency_steps import LatencySteps
 from outrider.simulate.rivals.model_only import ModelOnly
 from outrider.simulate.rivals.profiled import Goodput, OfflineProfile, profiled_table
 from outrider.simulate.rivals.tuners import Fixed, Law, Oracle, Tuner, hand_table
@@ -58,6 +59,7 @@ _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
     "sglang": lambda brief: AdaptiveSteps(brief.law),
     "vllm-profile": lambda brief: Fixed(profiled_table(brief.profiled(), brief.law)),
     "turbospec": lambda brief: Goodput(brief.law, brief.profiled()),
+    "latency-steps": lambda brief: LatencySteps(brief.law),
     "model": lambda brief: ModelOnly(brief.law),
     "bandit": lambda brief: Bandit(brief.law, stock=brief.stock),
     "oracle": lambda brief: Oracle(brief.oracle),

@@ -52,6 +52,8 @@ class Traffic:
     """Together: until the next request of a closed loop arrives, which then waits for a step's end."""
     anew: bool = False
     """Clients of the phase before are cut off where this one begins."""
+    by_chance: bool = False
+    """The closed loops of all pods are dealt over them by chance, and not evenly."""
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.streams is None):
@@ -112,6 +114,12 @@ class Trace:
         return 1.0 + (self.phases[phase].drift_to - 1.0) * min(1.0, max(0.0, into))
 
     @cached_property
+    def loops(self) -> tuple[tuple[int, ...], ...]:
+        """Closed loops of each phase, by pod."""
+        rng = np.random.default_rng((self.seed, 7))
+        return tuple(_dealt(phase, self.pods, rng) for phase in self.phases)
+
+    @cached_property
     def arrivals(self) -> tuple[tuple[Request, ...], ...]:
         """Open arrivals, dealt out to the pods in turn."""
         rng = np.random.default_rng((self.seed, 1))
@@ -122,6 +130,13 @@ class Trace:
         draws = _Draws(self, np.random.default_rng((self.seed, 2)))
         requests = [draws.request(at) for at in times]
         return tuple(tuple(requests[pod :: self.pods]) for pod in range(self.pods))
+
+
+def _dealt(phase: Traffic, pods: int, rng: np.random.Generator) -> tuple[int, ...]:
+    streams = phase.streams or 0
+    if not phase.by_chance:
+        return (streams,) * pods
+    return tuple(int(count) for count in rng.multinomial(streams * pods, [1 / pods] * pods))
 
 
 def _open_times(
@@ -184,7 +199,7 @@ class Source:
     """The requests of one pod: open ones that were dealt to it, and closed loops."""
 
     def __init__(self, trace: Trace, pod: int) -> None:
-        self._trace = trace
+        self._trace, self._pod = trace, pod
         self._open = deque(trace.arrivals[pod])
         self._draws = _Draws(trace, np.random.default_rng((trace.seed, 3, pod)))
         self._loops = 0  # closed requests under way, or on their way back
@@ -230,7 +245,7 @@ class Source:
         return self._refill(now)
 
     def _refill(self, now: float) -> list[Request]:
-        streams = self._phase(now).streams or 0
+        streams = self._trace.loops[self._trace.phase_at(now)][self._pod]
         missing = max(0, streams - self._loops)
         self._loops += missing
         requests = [self._draws.request(now) for _ in range(missing)]

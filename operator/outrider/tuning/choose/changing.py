@@ -15,7 +15,7 @@ from outrider.tuning.view import View
 def change(view: View) -> Wish:
     """Back to the K before where the new one proved slower; else to one that should take over; else none."""
     bin_state, belief = view.bin_state, view.belief
-    back = choice.reverted(bin_state, belief, view.policy.choice, view.now)
+    back = choice.reverted(bin_state, belief, view.policy, view.now)
     k = (
         back
         if back is not None

@@ -9,14 +9,34 @@ from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.policy import Choice, Policy
 from outrider.tuning.state import BinState, TunerState, room
 
+_LIKELY = 0.5
+"""A K that keeps the SLO with this probability may be tried."""
+
+
+def keeping(belief: Belief, policy: Policy) -> tuple[int, ...]:
+    """The candidates that keep the SLO, but for `latency_risk`."""
+    return _likely(belief, policy, 1.0 - policy.safety.latency_risk)
+
 
 def usable(belief: Belief, policy: Policy) -> tuple[int, ...]:
-    """The candidates that keep the SLO; where none does, the one with the shortest step."""
+    """The same; where none keeps it, the one with the shortest step."""
+    return keeping(belief, policy) or (_quickest(belief, policy),)
+
+
+def worth_trying(belief: Belief, policy: Policy) -> tuple[int, ...]:
+    """Those that may be in slices: usable ones, and others that rather keep the SLO than not."""
+    return tuple(sorted({*usable(belief, policy), *_likely(belief, policy, _LIKELY)}))
+
+
+def _likely(belief: Belief, policy: Policy, probability: float) -> tuple[int, ...]:
     limit = policy.safety.inter_token_latency_limit
     if limit is None:
         return policy.candidates
-    within = tuple(k for k in policy.candidates if belief.step_seconds(k) <= limit)
-    return within or (min(policy.candidates, key=lambda k: (belief.step_seconds(k), k)),)
+    return tuple(k for k in policy.candidates if belief.keeps(k, limit) >= probability)
+
+
+def _quickest(belief: Belief, policy: Policy) -> int:
+    return min(policy.candidates, key=lambda k: (belief.step_seconds(k), k))
 
 
 def seen(state: TunerState) -> frozenset[int]:
@@ -30,8 +50,9 @@ def seen(state: TunerState) -> frozenset[int]:
 def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], policy: Policy) -> int | None:
     """The K that should take over; None when the one in force stays.
 
-    A settled K gives way to a gain beyond `min_gain` and `confidence_sigmas`. Before it is
-    settled less is asked, and nothing for a step down: when in doubt, the smaller K.
+    A settled K gives way to a gain beyond `min_gain` and `confidence_sigmas`; and to the smallest K, however
+    unsure, where it is taken to lose more than `safe_loss` against that. Before it is settled less is asked,
+    and nothing for a step down: when in doubt, the smaller K.
     """
     choice, allowed = policy.choice, usable(belief, policy)
     measured |= belief.mapped
@@ -48,16 +69,20 @@ def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], po
         needed = max(choice.min_gain, choice.confidence_sigmas * error)
     else:
         needed = choice.caution_sigmas * error if best > bin_state.k else 0.0
-    return best if gain > needed else None
+    if gain > needed:
+        return best
+    floor = min(measured.intersection(allowed), default=bin_state.k)
+    loses = belief.gain(floor, bin_state.k)[0] > policy.safety.safe_loss
+    return floor if loses and bin_state.settled_at is not None and not choice.untried else None
 
 
-def reverted(bin_state: BinState, belief: Belief, choice: Choice, now: float) -> int | None:
-    """The K before the last change, where the new one turned out slower; else None."""
-    old, since = bin_state.replaced, bin_state.changed_at
+def reverted(bin_state: BinState, belief: Belief, policy: Policy, now: float) -> int | None:
+    """The K before the last change, where the new one turned out slower and the old one keeps the SLO."""
+    old, since, choice = bin_state.replaced, bin_state.changed_at, policy.choice
     if old is None or since is None or bin_state.settled_at is None or now - since > 2 * choice.dwell_seconds:
         return None
     loss, error = belief.gain(old, bin_state.k)
-    return old if loss > max(choice.rollback_loss, error) else None
+    return old if loss > max(choice.rollback_loss, error) and old in usable(belief, policy) else None
 
 
 def follow(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from outrider.api.reasons import DecisionReason
+from outrider.tuning import words
+from outrider.tuning.choose import choice
 from outrider.tuning.observe.readings import Readings
 from outrider.tuning.observe.window import (
     KV_USAGE,
@@ -145,7 +147,7 @@ def kv_pressure(step: Step) -> Veto | None:
 def dwell(step: Step) -> Veto | None:
     """A settled K stays `dwell_seconds`."""
     settled_at = step.view.bin_state.settled_at
-    if settled_at is None or step.revert:
+    if settled_at is None or step.revert or _keeps_the_limit_again(step):
         return None
     left = step.view.policy.choice.dwell_seconds - (step.view.now - settled_at)
     if left <= 0:
@@ -157,10 +159,10 @@ def dwell(step: Step) -> Veto | None:
 def rate_limit(step: Step) -> Veto | None:
     """Few changes per hour; some more while a bin is not settled."""
     bin_state = step.view.bin_state
-    if step.revert:
+    if step.revert or _keeps_the_limit_again(step):
         return None
-    choice = step.view.policy.choice
-    allowed = choice.switches_per_hour + (choice.switches_to_settle if bin_state.settled_at is None else 0)
+    numbers = step.view.policy.choice
+    allowed = numbers.switches_per_hour + (numbers.switches_to_settle if bin_state.settled_at is None else 0)
     if bin_state.recent_switches(step.view.now) + 1 <= allowed:
         return None
     return Veto(DecisionReason.RATE_LIMITED, f"K {step.k} looks better, but K changed often in the last hour")
@@ -200,11 +202,12 @@ def kv_full(view: View) -> Veto | None:
 
 @_in(TRYING)
 def latency_slack(view: View) -> Veto | None:
-    """Nothing is tried while the K in force breaks the SLO."""
-    limit = view.policy.safety.inter_token_latency_limit
-    if limit is None or view.belief.step_seconds(view.bin_state.k) <= limit:
+    """Nothing is tried while the K in force breaks the SLO: then no other keeps it either."""
+    limit, k = view.policy.safety.inter_token_latency_limit, view.bin_state.k
+    if limit is None or k in choice.keeping(view.belief, view.policy):
         return None
-    return Veto(DecisionReason.NO_SLACK, f"steps take longer than {1000 * limit:.0f} ms")
+    slowest = f"K {k} has {words.latency(view.belief, k)} between two outputs (p90)"
+    return Veto(DecisionReason.NO_SLACK, f"{slowest}, {1000 * limit:.0f} ms allowed, and no K keeps that")
 
 
 @_in(TRYING)
@@ -213,6 +216,13 @@ def collapse(view: View) -> Veto | None:
     if view.state.collapsed < 2:
         return None
     return Veto(DecisionReason.ACCEPTANCE_COLLAPSED, "acceptance is far below its history; check the outputs")
+
+
+def _keeps_the_limit_again(step: Step) -> bool:
+    """From a K that breaks the SLO to one with shorter steps: neither rest nor hour delay that."""
+    view, k = step.view, step.view.bin_state.k
+    broken = k not in choice.keeping(view.belief, view.policy)
+    return broken and view.belief.step_seconds(step.k) < view.belief.step_seconds(k)
 
 
 def _unknown(gauge: str, consequence: str) -> Veto:

@@ -22,6 +22,7 @@ from outrider.tuning.estimate.blend import blend
 from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import Point, noise_variance
+from outrider.tuning.estimate.tail import NONE, Tail
 from outrider.tuning.observe.readings import Reading, Readings
 from outrider.tuning.policy import Estimation, Policy
 from outrider.tuning.state import TunerState
@@ -44,6 +45,7 @@ class Belief:
     log_step: Array  # [candidates]
     mapped: frozenset[int] = frozenset()  # K that a map measured which is believed
     tokens: Tokens | None = None  # what acceptance brings to goodput and covariance; None: known exactly
+    tail: Tail = NONE  # of the gaps between outputs
 
     def goodput(self, k: int) -> float:
         """Tokens per second of engine time."""
@@ -57,6 +59,24 @@ class Belief:
     def step_seconds(self, k: int) -> float:
         """Mean step time."""
         return exp(self.log_step[self.candidates.index(k)])
+
+    def latency(self, k: int) -> tuple[float, float]:
+        """log of the 90th percentile of the seconds between two outputs of a request, and its error."""
+        return self.tail.percentile(*self._log_step(k), self.tokens_of(k))
+
+    def keeps(self, k: int, limit: float) -> float:
+        """How likely that percentile is within the limit, 0..1. limit: seconds."""
+        return self.tail.keeps(limit, *self._log_step(k), self.tokens_of(k))
+
+    def tokens_of(self, k: int) -> float:
+        """That a step writes, over all requests."""
+        row = self.candidates.index(k)
+        return exp(self.log_goodput[row] + self.log_step[row])
+
+    def _log_step(self, k: int) -> tuple[float, float]:
+        """With its variance."""
+        row = self.candidates.index(k)
+        return float(self.log_step[row]), max(float(self._of_steps[row, row]), 0.0)
 
     def gain(self, k: int, over: int) -> tuple[float, float]:
         """log of the goodput of `k` over that of `over`, and its standard error."""

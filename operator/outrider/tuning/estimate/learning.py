@@ -77,14 +77,14 @@ def keep_ledger(
 
     compared: K=0 is looked at for a launch without drafter, which is no choice of the tuning's.
     """
-    rows = [r for r in readings.rows if not (compared and r.k == 0 < _table_k(state, r.batch_size))]
+    rows = [r for r in readings.rows if not (compared and r.k == 0 < state.schedule.k_at_mean(r.batch_size))]
     total = sum(r.seconds for r in rows)
     if total <= 0:
         return state
     gain = k0 = 0.0
     for row in rows:
         belief, share = beliefs[row.bin], row.seconds / total
-        given = policy.allowed(state.static.k_at(row.batch_size))
+        given = policy.allowed(state.static.k_at_mean(row.batch_size))
         gain += share * belief.gain(row.k, given)[0]
         k0 += share * (row.k == 0)
     pods = len({r.pod for r in rows})
@@ -124,11 +124,6 @@ def learn_tax(
     return replace(state, tax=found) if surer else state
 
 
-def _table_k(state: TunerState, batch_size: float) -> int:
-    """What the table has at a mean batch size."""
-    return state.schedule.k_at(max(1, round(batch_size)))
-
-
 def _pace(state: TunerState, pod: str) -> float:
     """Log step time by which a pod is slower than the mean of all."""
     return state.pods[pod].mean if pod in state.pods else 0.0
@@ -150,7 +145,7 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
     for index in sorted({r.bin for r in readings.rows}):
         bin_state = state.bins.get(index)
         if bin_state is None or not bin_state.chosen:
-            given = policy.allowed(_table_k(state, readings.batch_size(index)))
+            given = policy.allowed(state.schedule.k_at_mean(readings.batch_size(index)))
             bin_state = replace(bin_state or BinState(k=given), k=given)
         if not bin_state.visited:
             credit = policy.exploration.calibration_seconds

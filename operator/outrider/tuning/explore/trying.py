@@ -67,8 +67,11 @@ def _room(view: View, length: float) -> float:
     """Seconds that slices may take until the next tick.
 
     A trial through the table is one slice, as long as the tick. With ticks shorter than a slice one slice
-    runs beyond the next, or nothing would ever be tried.
+    runs beyond the next, or nothing would ever be tried. A limit on the slowest tenth of all gaps leaves room
+    for one slice.
     """
+    if view.policy.safety.inter_token_latency_limit is not None:
+        return length
     return max(_SHARE * view.interval, length) if view.readings.exact else length
 
 
@@ -96,7 +99,7 @@ def _budget(view: View) -> float:
 def _plan(view: View, length: float, room: float) -> slices.Plan:
     seconds = min(_credit(view), room)
     loss = _budget(view) - view.state.loss * _sharing_pods(view)
-    among = choice.usable(view.belief, view.policy)
+    among = choice.worth_trying(view.belief, view.policy)
     return slices.plan(view.belief, view.bin_state.k, among, terms(view, length), seconds=seconds, loss=loss)
 
 

@@ -136,7 +136,7 @@ def read(windows: Iterable[Window], in_force: Schedule, policy: Policy) -> Readi
             exact = True
             rows += _of_cells(window, policy)
         elif window.batch_size is not None and window.engine_seconds > 0:
-            k = in_force.k_at(max(1, round(window.batch_size)))
+            k = in_force.k_at_mean(window.batch_size)
             row = _of_window(window, k, policy)
             if k in policy.candidates and row.plausible and _is_of_one_k(window, k, policy):
                 rows.append(row)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from outrider.tuning.observe.latencies import Latencies
+
 REQUESTS_WAITING = "vllm:num_requests_waiting"
 KV_USAGE = "vllm:kv_cache_usage_perc"
 """The gauges that guardrails ask for, as their sentences name them."""
@@ -81,6 +83,7 @@ class Window:
     batch_low: float | None  # smallest mean batch size between two neighbouring samples
     batch_high: float | None  # largest; far from `batch_low` when the load changed inside the window
     cells: tuple[Cell, ...] = ()  # empty where the engine counts no steps of its own; else they rule
+    latencies: Latencies | None = None  # of the request-steps; None where nobody asked for the histogram
 
     @property
     def seconds(self) -> float:

@@ -263,8 +263,8 @@ def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy)
     if scene.decision is None:
         return None
     wanted = scene.decision.schedule.merged()
-    batch = max(1, round(outlook.belief.batch_size))
-    k, old = wanted.k_at(batch), scene.table(state.order.launch).k_at(batch)
+    batch = outlook.belief.batch_size
+    k, old = wanted.k_at_mean(batch), scene.table(state.order.launch).k_at_mean(batch)
     if k == old or old not in outlook.belief.candidates:
         return None
     gain, error = outlook.belief.gain(k, old)
@@ -295,8 +295,8 @@ def _table_pair(scene: Scene, state: RelaunchState) -> tuple[int, int] | None:
     outlook, now, before = scene.outlook, state.order.launch, state.before
     if outlook is None or state.done_at is None or not (now.drafter and before.drafter) or now == before:
         return None
-    batch = max(1, round(outlook.belief.batch_size))
-    k, old = scene.table(now).k_at(batch), scene.table(before).k_at(batch)
+    batch = outlook.belief.batch_size
+    k, old = scene.table(now).k_at_mean(batch), scene.table(before).k_at_mean(batch)
     measured = outlook.measured
     if k == old or measured.get(k, float("-inf")) <= state.done_at or old not in measured:
         return None

@@ -66,9 +66,10 @@ def drafter_would_pay(batch: float, gain: float, error: float) -> str:
     )
 
 
-def better_table(wanted: Schedule, batch: int, old: int, k: int, gain: float, error: float) -> str:
+def better_table(wanted: Schedule, batch: float, old: int, k: int, gain: float, error: float) -> str:
     """Another table would be faster at the load of now."""
-    return f"The table {wanted} would be {_percent(gain, error)} faster at batch {batch} (K {old} -> {k})."
+    more = _percent(gain, error)
+    return f"The table {wanted} would be {more} faster at batch {batch:.0f} (K {old} -> {k})."
 
 
 def advised(wish: str) -> str:

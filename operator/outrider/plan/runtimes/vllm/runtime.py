@@ -39,6 +39,7 @@ class Vllm:
             arguments=tuple(arguments.arguments(launch.spec, served_name=served_name, table=launch.table)),
             environment=environment.environment(launch.spec, stock=launch.stock),
             pod_uid_variable=None if launch.stock else environment.POD_UID_VARIABLE,
+            control_port_variable=None if launch.stock else environment.CONTROL_PORT_VARIABLE,
             health_path=_HEALTH,
             readiness_path=_HEALTH if launch.stock else _READINESS,
             pre_stop=shutdown.pre_stop(launch),

@@ -1,0 +1,186 @@
+"""How rollouts that do not end are found, and where the pods of the last good revision are kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from math import fsum
+
+from kubernetes.utils.quantity import parse_quantity
+
+from outrider.api.launch import Launch
+from outrider.api.quantity import IntOrPercent, duration_seconds
+from outrider.api.reasons import DegradedReason
+from outrider.api.resource import SpeculativeModel
+from outrider.api.schedule import Schedule
+from outrider.api.spec import Rollout
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.objects import Deployment, Pod
+from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, JsonObject
+from outrider.controller.reconcile.readiness import Trouble, Workload, find_trouble, gave_up
+from outrider.controller.store import Key, Store
+from outrider.plan import Plan, PlanSettings, Role, revision
+from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, SCHEDULE_FILE, schedule_config_map
+from outrider.plan.overlay import Json
+from outrider.plan.rollout import Good, Memory, Seen, Target, followed, remembering, returning
+
+_INSUFFICIENT = re.compile(r"Insufficient ([a-z0-9./-]*[a-z0-9])")
+"""What the scheduler says of a resource of which no node has enough left."""
+
+
+class Rollouts:
+    """Changes plans by what became of the rollout before. now: wall clock."""
+
+    def __init__(
+        self, cluster: ClusterClient, store: Store, *, settings: PlanSettings, now: Callable[[], datetime]
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._settings = settings
+        self._now = now
+
+    def memory(self, key: Key) -> Memory:
+        """What the model's Deployment bears."""
+        deployment = self._deployment(key)
+        return Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
+
+    async def follow(
+        self, key: Key, model: SpeculativeModel, plan: Plan, unordered: Callable[[], Plan]
+    ) -> Plan:
+        """The plan as it is to be carried out; its Deployment bears the memory.
+
+        unordered: the same plan without what the tuner ordered of the launch.
+
+        Raises:
+            ClusterError: the last good revision could not be read.
+        """
+        deployment = self._deployment(key)
+        spec = revision(model, Launch(), Role.REPLICA, settings=self._settings)
+        if deployment is None or spec is None:
+            return plan
+        target = Target(plan.revision, spec, str(model.spec.static_schedule()), model.spec.rollout.on_failure)
+        seen = self._seen(key, deployment, model.spec.rollout)
+        memory = followed(Memory.of(deployment.metadata.annotations), target, seen)
+        good = memory.returned
+        if good is not None:
+            template = await self._template(key, deployment, good)
+            if template is None:
+                memory = memory.without_return()
+            else:
+                plan = returning(unordered(), good, template, memory.returned_table)
+        return remembering(plan, memory)
+
+    def _deployment(self, key: Key) -> Deployment | None:
+        stored = self._store.children[DEPLOYMENTS].get(key)
+        return None if stored is None else Deployment.model_validate(stored.raw)
+
+    def _seen(self, key: Key, deployment: Deployment, rollout: Rollout) -> Seen:
+        live = deployment.spec.template.metadata.labels.get(REVISION_LABEL, "")
+        pods = tuple(
+            pod
+            for pod in self._store.pods_of(key)
+            if pod.metadata.deletion_timestamp is None and ROLE_LABEL not in pod.metadata.labels
+        )
+        of_it = tuple(pod for pod in pods if pod.metadata.labels.get(REVISION_LABEL) == live)
+        before = tuple(pod for pod in pods if pod not in of_it and pod.ready)
+        stuck = None
+        if gave_up(deployment):
+            workload = Workload(deployment.spec.replicas, (deployment,), pods, of_it, of_it)
+            trouble = find_trouble(workload, self._now())
+            stuck = (str(trouble.reason), trouble.message) if trouble is not None else None
+        return Seen(
+            revision=live,
+            complete=deployment.complete,
+            stuck=stuck,
+            no_room=no_room(of_it, before, deployment.spec.replicas, rollout, self._now()),
+            table=self._table(key),
+        )
+
+    def _table(self, key: Key) -> str:
+        stored = self._store.children[CONFIG_MAPS].get(Key(key.namespace, schedule_config_map(key.name)))
+        try:
+            rows = json.loads((stored.raw.get("data") or {})[SCHEDULE_FILE]) if stored is not None else None
+            return str(Schedule.from_wire(rows))
+        except (KeyError, ValueError):
+            return ""
+
+    async def _template(self, key: Key, deployment: Deployment, good: Good) -> Json | None:
+        """None where the Deployment has no pods of this revision and no memory of them any more.
+
+        After a `kubectl rollout restart` there are several; that with the most pods starts the fewest anew.
+        """
+        labels = f"{MODEL_LABEL}={key.name},{REVISION_LABEL}={good.revision}"
+        found, _ = await self._cluster.list_all(REPLICA_SETS, key.namespace, labels=labels)
+        own = [each for each in found if _controlled_by(deployment, each)]
+        most = max(own, key=lambda each: int(each["spec"].get("replicas", 0)), default=None)
+        return None if most is None else most["spec"]["template"]
+
+
+def _controlled_by(deployment: Deployment, replica_set: JsonObject) -> bool:
+    owners = replica_set["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner["uid"] == deployment.metadata.uid for owner in owners)
+
+
+def no_room(
+    pods: Sequence[Pod], before: Sequence[Pod], replicas: int, rollout: Rollout, now: datetime
+) -> bool:
+    """Whether a new pod has found no node for too long, and would find one if a serving pod gave way.
+
+    pods: of the new revision. before: of older ones, ready. A pod that is the last one to serve never gives
+    way, and none does for a pod that asks for more than it.
+    """
+    ready = len(before) + sum(pod.ready for pod in pods)
+    if ready < 2 or _share(rollout.max_unavailable, replicas) > 0:
+        return False
+    patience = timedelta(seconds=duration_seconds(rollout.surge_timeout))
+    return any(
+        (lacks := _lacking(pod, now - patience)) and any(_would_do(old, pod, lacks) for old in before)
+        for pod in pods
+    )
+
+
+def _lacking(pod: Pod, since: datetime) -> frozenset[str]:
+    """Resources of which no node had enough for this pod, then and now."""
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is None or scheduled.holds or scheduled.reason != "Unschedulable":
+        return frozenset()
+    at = scheduled.last_transition_time
+    return (
+        frozenset(_INSUFFICIENT.findall(scheduled.message)) if at is not None and at <= since else frozenset()
+    )
+
+
+def _would_do(old: Pod, new: Pod, resources: frozenset[str]) -> bool:
+    return all(_requested(old, name) >= _requested(new, name) for name in resources)
+
+
+def _requested(pod: Pod, resource: str) -> float:
+    amounts = (container.resources.requests.get(resource, "0") for container in pod.spec.containers)
+    return fsum(parse_quantity(amount) for amount in amounts)  # type: ignore[no-untyped-call]
+
+
+def _share(pods: IntOrPercent, replicas: int) -> int:
+    """Rounded down, as Kubernetes does it for pods that may be missing."""
+    return replicas * int(pods.removesuffix("%")) // 100 if isinstance(pods, str) else pods
+
+
+def told(memory: Memory) -> Trouble | None:
+    """What is said of a rollout that was taken back; None where none was."""
+    if memory.failed is None or memory.good is None:
+        return None
+    message = (
+        f"the rollout of this spec failed ({memory.failed.reason}: {memory.failed.message}), and revision "
+        f"{memory.good.revision} returned, the last good one. {_remedy(memory.failed.reason)}"
+    )
+    return Trouble(DegradedReason.ROLLED_BACK, message)
+
+
+def _remedy(reason: str) -> str:
+    if reason == DegradedReason.DEADLINE_EXCEEDED:
+        return (
+            "Change the spec to try again; where engines only take long to start, raise "
+            "rollout.progressDeadline, and set rollout.onFailure to Hold until they serve"
+        )
+    return "Change the spec to try again"

@@ -1,0 +1,85 @@
+"""What windows tell of the tail of the gaps between outputs; for a law that has a limit on latency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import log
+
+from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.tail import SHARE, Tail
+from outrider.tuning.observe.latencies import pooled
+from outrider.tuning.observe.readings import Readings
+from outrider.tuning.observe.window import Window
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+
+_TICK = 0.05
+"""Error of the log of a percentile of one tick."""
+_OFF = (0.7, 1.4)
+"""Factors on the share of steps that read a prompt, between which it may lie."""
+
+
+def learn_tail(
+    state: TunerState,
+    windows: Sequence[Window],
+    readings: Readings,
+    beliefs: Mapping[int, Belief],
+    policy: Policy,
+    now: float,
+) -> TunerState:
+    """Compare the 90th percentile with that of steps which all take as long as is believed of them.
+
+    So slices of another K, prompts, and batches of several bins are no tail. Without a limit nobody asks.
+    """
+    if policy.safety.inter_token_latency_limit is None:
+        return state
+    tail = (state.tail or Tail.prior(policy.safety)).aged(now, policy.safety)
+    tail = _with_prompts(tail, windows, readings, beliefs, policy, now)
+    told = pooled(window.latencies for window in windows)
+    measured = None if told is None else told.quantile(SHARE)
+    if measured is None or not readings.rows:
+        return replace(state, tail=tail)
+    low, middle, high = (_expected(readings, beliefs, tail, factor) for factor in (_OFF[0], 1.0, _OFF[1]))
+    error = _TICK + high - low
+    return replace(state, tail=tail.after(measured[0] - middle, measured[1] - middle, error))
+
+
+def with_tail(beliefs: Mapping[int, Belief], tail: Tail | None) -> Mapping[int, Belief]:
+    """The same with what is believed of the tail, in every bin."""
+    return beliefs if tail is None else {index: replace(b, tail=tail) for index, b in beliefs.items()}
+
+
+def _with_prompts(
+    tail: Tail,
+    windows: Sequence[Window],
+    readings: Readings,
+    beliefs: Mapping[int, Belief],
+    policy: Policy,
+    now: float,
+) -> Tail:
+    """How often a prompt is read, and how much longer such a step takes than is believed of others."""
+    written = sum(w.decode_tokens for w in windows)
+    if written <= 0:
+        return tail
+    read = sum(w.first_tokens for w in windows)
+    writing = sum(row.steps * beliefs[row.bin].step_seconds(row.k) for row in readings.rows)
+    reading = max(0.0, sum(row.seconds for row in readings.rows) - writing)
+    per_prompt = reading / read if read > 0 else tail.seconds
+    return tail.with_prompts(read / written, per_prompt, now, policy.safety)
+
+
+def _expected(readings: Readings, beliefs: Mapping[int, Belief], tail: Tail, factor: float) -> float:
+    """log of the 90th percentile over the request-steps of this tick. factor: on the share with a prompt."""
+    steps = []
+    for row in readings.rows:
+        belief = beliefs[row.bin]
+        seconds, share = belief.step_seconds(row.k), min(factor * tail.share(belief.tokens_of(row.k)), 1.0)
+        steps += [(seconds, (1 - share) * row.requests), (seconds + tail.seconds, share * row.requests)]
+    steps.sort()
+    left = SHARE * sum(requests for _, requests in steps)
+    at = 0
+    while left > steps[at][1] and at < len(steps) - 1:
+        left -= steps[at][1]
+        at += 1
+    return log(steps[at][0])

@@ -1,0 +1,113 @@
+"""The slowest tenth of the gaps between two outputs of a request, over the mean step.
+
+A gap is a step time. Most steps read no prompt and take about the mean T(B, K), some do and take longer:
+
+    log p90(B, K) = log T(B, K) + tail                   while fewer than a tenth of the steps read a prompt
+                  = log (T(B, K) + seconds of a prompt)  from then on
+    share of such steps = prompts per token x B x E[tokens | K]
+
+A longer draft makes fewer steps of the same tokens, so more of them read a prompt, and at a tenth the
+percentile jumps. All of this belongs to the traffic: it is learnt at the K in force, and soon forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp, log, sqrt
+from statistics import NormalDist
+
+from outrider.tuning.limits import Count, Log, Seconds, UnixSeconds, Variance
+from outrider.tuning.policy import Safety
+
+SHARE = 0.9
+"""Of the gaps that a limit on latency is about."""
+
+_ERROR_OF_SHARE = 0.25
+"""Relative, of the share of steps that read a prompt: several may be read in one step, or one in several."""
+_ERROR_OF_PROMPTS = 0.25
+"""Log of the seconds of a step that reads a prompt: prompts differ."""
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What is believed of it."""
+
+    mean: Log
+    variance: Variance
+    prompts: Count = 0.0  # read for each token that is written
+    seconds: Seconds = 0.0  # by which a step that reads one is longer
+    at: UnixSeconds | None = None  # of the newest measurement; None: a prior
+
+    @classmethod
+    def prior(cls, safety: Safety) -> Tail:
+        """What is taken for true as long as nobody told it."""
+        return cls(safety.latency_tail, safety.latency_tail_deviation**2)
+
+    def aged(self, now: float, safety: Safety) -> Tail:
+        """What is left of it: the longer ago it was measured, the less sure."""
+        prior = safety.latency_tail_deviation**2
+        variance = prior + (min(self.variance, prior) - prior) * self._left(now, safety)
+        return self if self.at is None else replace(self, variance=variance)
+
+    def with_prompts(self, per_token: float, seconds: float, now: float, safety: Safety) -> Tail:
+        """With those of one tick; older ones count less."""
+        left = self._left(now, safety)
+        return replace(
+            self,
+            prompts=left * self.prompts + (1 - left) * per_token,
+            seconds=left * self.seconds + (1 - left) * seconds,
+            at=now,
+        )
+
+    def after(self, low: float, high: float, error: float) -> Tail:
+        """Told to lie between two bounds, which have an error.
+
+        What lies beyond is drawn to the nearer one (Kalman); inside, bounds that are close make it surer.
+        """
+        nearest = min(max(self.mean, low), high)
+        if nearest == self.mean:
+            within = (high - low) ** 2 / 12 + error**2
+            return replace(self, variance=min(self.variance, within))
+        gain = self.variance / (self.variance + error**2)
+        mean = self.mean + gain * (nearest - self.mean)
+        return replace(self, mean=mean, variance=(1 - gain) * self.variance)
+
+    def share(self, tokens: float) -> float:
+        """Of the steps that read a prompt, 0..1, where each writes so many tokens."""
+        return min(self.prompts * tokens, 1.0)
+
+    def percentile(self, log_step: float, variance: float, tokens: float) -> tuple[float, float]:
+        """log of the seconds that nine of ten gaps do not exceed, most likely, and its error."""
+        crowded = self._crowded(tokens) > 0.5
+        found = (self._slow if crowded else self._usual)(log_step, variance)
+        return found.mean, found.stdev
+
+    def keeps(self, limit: float, log_step: float, variance: float, tokens: float) -> float:
+        """How likely nine of ten gaps are within a limit, 0..1.
+
+        limit: seconds. log_step, variance: of the mean step. tokens: that a step writes.
+        """
+        crowded, at = self._crowded(tokens), log(limit)
+        usual, slow = self._usual(log_step, variance), self._slow(log_step, variance)
+        return (1 - crowded) * usual.cdf(at) + crowded * min(slow.cdf(at), usual.cdf(at))
+
+    def _crowded(self, tokens: float) -> float:
+        """How likely more than a tenth of the steps read a prompt."""
+        share = log(max(self.share(tokens), _LEAST))
+        return NormalDist(share, _ERROR_OF_SHARE).cdf(share * 2 - log(1 - SHARE))
+
+    def _usual(self, log_step: float, variance: float) -> NormalDist:
+        return NormalDist(log_step + self.mean, sqrt(variance + self.variance + _LEAST))
+
+    def _slow(self, log_step: float, variance: float) -> NormalDist:
+        return NormalDist(log(exp(log_step) + self.seconds), sqrt(variance + _ERROR_OF_PROMPTS**2))
+
+    def _left(self, now: float, safety: Safety) -> float:
+        return (
+            0.0 if self.at is None else float(0.5 ** (max(0.0, now - self.at) / safety.latency_tail_seconds))
+        )
+
+
+NONE = Tail(0.0, 0.0)
+"""Every gap is the mean step."""

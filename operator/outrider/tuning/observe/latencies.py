@@ -1,0 +1,49 @@
+"""The histogram of the times between two outputs of a request, as an engine counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from math import inf, log
+from operator import add
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """How many gaps lay between neighbouring edges.
+
+    vLLM counts one gap for each request and step, however many tokens the step gave: the time since the
+    request's output before (`vllm:inter_token_latency_seconds`). So a gap is a step time, and not a time per
+    token.
+    """
+
+    edges: tuple[float, ...]  # seconds, upper ones, rising
+    counts: tuple[float, ...]  # one more than edges: the last is of gaps beyond all of them
+
+    def plus(self, other: Latencies) -> Latencies:
+        """Both together, of the same edges."""
+        return Latencies(self.edges, tuple(map(add, self.counts, other.counts)))
+
+    def quantile(self, share: float) -> tuple[float, float] | None:
+        """Logs of the edges around what this share of the gaps does not exceed; None without gaps.
+
+        How gaps lie between two edges nobody knows: steps of one batch size are nearly alike.
+        """
+        total = sum(self.counts)
+        if total <= 0:
+            return None
+        row = sum(below < share * total for below in accumulate(self.counts[:-1]))
+        at = (-inf, *map(log, self.edges), inf)
+        return at[row], at[row + 1]
+
+
+def pooled(parts: Iterable[Latencies | None]) -> Latencies | None:
+    """Of all pods that tell; None where none does, or where they count by different edges."""
+    told = [part for part in parts if part is not None]
+    if not told or any(part.edges != told[0].edges for part in told):
+        return None
+    total = told[0]
+    for part in told[1:]:
+        total = total.plus(part)
+    return total
