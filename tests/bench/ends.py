@@ -6,10 +6,6 @@ Wants the local cluster. Writes what each end came to, and fails when one reques
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import platform
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from tests.bench.results import head, write
 from tests.cluster.ends import STREAMS, End, end_one
 from tests.cluster.engines import ready_pods
 from tests.cluster.kubectl import wait_for
@@ -61,16 +58,13 @@ async def _ends(count: int, output: Path) -> list[End]:
 def _write(output: Path, began: datetime, ends: Sequence[End]) -> None:
     """After every end, so that a run that is broken off keeps what it saw."""
     found = {
-        "command": shlex.join(["python", "-m", "tests.bench.ends", *sys.argv[1:]]),
-        "date": began.isoformat(timespec="seconds"),
-        "machine": {"cores": os.cpu_count(), "kind": platform.machine()},
+        **head("tests.bench.ends", sys.argv[1:], began),
         "streams": STREAMS,
         "ends": [asdict(end) for end in ends],
         "requests": sum(sum(end.asked.requests.values()) for end in ends),
         "lost": sum(len(end.asked.failed) for end in ends),
     }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(output, found)
 
 
 def _wait_for_both() -> None:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +24,7 @@ import typer
 
 from outrider.api.launch import ANNOTATION
 from tests.bench.engine.stand_in import stand_in
+from tests.bench.results import head, write
 from tests.cluster.engines import name_of, pods_of, ready_pods
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import TWIN, Manifest, deploying, model, read_example, speculation
@@ -196,13 +195,10 @@ def _launches() -> list[str]:
 def _write(output: Path, began: datetime, scenes: dict[str, Any]) -> None:
     """After every scene, so that a run that is broken off keeps what it saw."""
     found = {
-        "command": shlex.join(["python", "-m", "tests.bench.relaunch", *sys.argv[1:]]),
-        "date": began.isoformat(timespec="seconds"),
-        "machine": {"cores": os.cpu_count()},
+        **head("tests.bench.relaunch", sys.argv[1:], began),
         "scenes": scenes,
     }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(output, found)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shlex
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -22,6 +20,7 @@ import typer
 
 from outrider.controller.store import state_config_map
 from tests.bench.engine.stand_in import stand_in
+from tests.bench.results import head, write
 from tests.cluster.kubectl import condition, get, has_condition, wait_for
 from tests.cluster.models import TWIN, deploying, model, read_example
 from tests.cluster.sending import Sender, sending_to
@@ -139,13 +138,10 @@ def _look() -> dict[str, Any] | None:
 def _write(output: Path, began: datetime, runs: list[Found]) -> None:
     """After every run, so that one that is broken off keeps what it saw."""
     found = {
-        "command": shlex.join(["python", "-m", "tests.bench.tax", *sys.argv[1:]]),
-        "date": began.isoformat(timespec="seconds"),
-        "machine": {"cores": os.cpu_count()},
+        **head("tests.bench.tax", sys.argv[1:], began),
         "runs": [asdict(one) for one in runs],
     }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(output, found)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import random
-import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from pathlib import Path
 from outrider.api.methods import Method
 from tests.bench.k0.runs import measure
 from tests.bench.k0.statistics import relative_cost
+from tests.bench.results import head, write
 from tests.contract.engine import MODELS, PYTHON, Engine, install_plugin
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import Samples, run_streams, scrape, settled
@@ -178,19 +178,17 @@ def main(arguments: Sequence[str]) -> int:
         print(f"gpu-check: {error}", file=sys.stderr)
         return EXIT_NO_GPU
     loads = [Load(int(streams), given.tokens, given.pairs) for streams in given.streams.split(",")]
-    result: dict[str, object] = {
-        "command": shlex.join(["python", "-m", "tests.gpu", *arguments]),
+    result = {
+        **head("tests.gpu", arguments, datetime.now(UTC)),
         "device": asdict(device),
-        "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "load_average": os.getloadavg(),
     }
     found: list[Check] = []
     try:
         result["launches"] = run(given, device.vllm, loads, found)
     finally:
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
         result["checks"] = [asdict(check) for check in found]
-        REPORT.write_text(json.dumps(result, indent=1) + "\n")
+        write(REPORT, result)
     return exit_status(found)
 
 

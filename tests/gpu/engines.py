@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
-
-from tests.contract.engine import KEY, POD_UID, PYTHON, Engine, end, launcher, signing_client
+from tests.contract.engine import (
+    KEY,
+    POD_UID,
+    Engine,
+    end,
+    free_port,
+    launcher,
+    signing_client,
+    wait_until_healthy,
+)
 from tests.gpu.launches import Rendered
 
 READY_SECONDS = 1200
@@ -31,7 +36,7 @@ def gpu_engine(plugin: Path, folder: Path, rendered: Rendered, k: int) -> Iterat
     key, schedule, log = folder / "key.pub", folder / "schedule.json", folder / "engine.log"
     key.write_text(KEY.public_pem)
     schedule.write_text(json.dumps([{"numSpeculativeTokens": k}]))
-    port = _free_port()
+    port = free_port()
     with log.open("wb") as file:
         process = subprocess.Popen(
             launcher(started_with(rendered, port=port)),
@@ -46,7 +51,7 @@ def gpu_engine(plugin: Path, folder: Path, rendered: Rendered, k: int) -> Iterat
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait(process, url, log)
+        wait_until_healthy(process, url, log, seconds=READY_SECONDS)
         with signing_client(url) as client:
             state = client.get("/outrider/v1/state").json()
         yield Engine(url, process, key, log, state)
@@ -68,23 +73,3 @@ def own_variables(plugin: Path, key: Path, schedule: Path) -> Mapping[str, str]:
         "OUTRIDER_PUBLIC_KEY_FILE": str(key),
         "OUTRIDER_STATIC_SCHEDULE_FILE": str(schedule),
     }
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if httpx.get(f"{url}/health", timeout=5, trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(1)
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
-    raise AssertionError(f"{PYTHON} made no healthy engine within {READY_SECONDS} s:\n{tail}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -26,14 +26,16 @@ from examples.kit.traffic import Traffic
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.resources import JsonObject
+from outrider.simulate.rivals.profiled import OfflineProfile
 from outrider.simulate.rivals.tuners import hand_table
 from tests.bench.engine import picture, plan
 from tests.bench.engine.drive import Bench
 from tests.bench.engine.engines import Engine, law_of, plain_manifest, speculative_manifest
 from tests.bench.engine.figures import Analysis
 from tests.bench.engine.journal import Journal, OtherPlan
+from tests.bench.engine.knowledge import offline_profile
 from tests.bench.engine.pace import paced
-from tests.bench.engine.plan import ARMS, Settings
+from tests.bench.engine.plan import ARMS, ON_PROFILES, Settings
 from tests.bench.engine.prediction import NUMBER_BYTES, Prediction, predict
 from tests.bench.engine.progress import Progress
 from tests.bench.engine.prometheus import prometheus
@@ -50,6 +52,7 @@ TWIN_EXAMPLE = Path("examples/twin-h100.yaml")
 ENGINES = (REAL, *(TWIN + name for name in TRACES))
 PROXY_SECONDS = 10.0
 TEMPERATURE = 0.0
+FOR_STAND_INS = f"For stand-ins alone: {', '.join(ON_PROFILES)}."
 LOG_WIDTH = 150
 """Columns of the tables, where no terminal says how wide it is."""
 
@@ -90,7 +93,9 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help=f"One repeat of {QUICK_TRACE}.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Traces of each policy. Default: 2.")] = None,
     rounds: Annotated[int | None, typer.Option(min=2, help="Slices of static tables. Default: 4.")] = None,
-    arms: Annotated[str, typer.Option(help="Some of: " + ",".join(ARMS))] = ",".join(ARMS),
+    arms: Annotated[
+        str | None, typer.Option(help=f"Default: all. Some of: {', '.join(ARMS)}. {FOR_STAND_INS}")
+    ] = None,
     slice_seconds: Annotated[float | None, typer.Option(min=2, help="Counted seconds. Default: 4.")] = None,
     switch_seconds: Annotated[float, typer.Option(min=1, help="Seconds for a push between slices.")] = 2.0,
     scrape_seconds: Annotated[float, typer.Option(min=1, help="Prometheus' interval for the run.")] = 10.0,
@@ -122,7 +127,7 @@ def main(
             trace=_trace(text, prompts, base, max_tokens, twin),
             seed=seed,
             repeats=repeats or (1 if quick else 2),
-            arms=_arms(arms),
+            arms=_arms(arms, twin),
             candidates=SpeculativeModel.model_validate(base).spec.candidates(),
             rounds=rounds or (2 if quick else 4),
             slice_seconds=slice_seconds or (3.0 if quick else 4.0),
@@ -195,18 +200,24 @@ def _folder(output: Path, twin: StandIn | None, pods: int) -> Path:
     return output / f"{twin.name}-x{pods}" if twin else output
 
 
+def _profile(run: Run) -> OfflineProfile | None:
+    return offline_profile(run.twin.settings, law_of(run.base), run.settings.seed) if run.twin else None
+
+
 def _predictions(run: Run, analysis: Analysis) -> list[Prediction]:
     if run.twin is None:
         return []
     return predict(run.settings, run.twin.settings, law_of(run.base), analysis.arms)
 
 
-def _arms(text: str) -> tuple[str, ...]:
-    wanted = {arm.strip() for arm in text.split(",")}
-    unknown = sorted(wanted - set(ARMS))
-    if unknown:
+def _arms(text: str | None, twin: StandIn | None) -> tuple[str, ...]:
+    known = ARMS if twin else tuple(arm for arm in ARMS if arm not in ON_PROFILES)
+    wanted = {arm.strip() for arm in text.split(",")} if text else set(known)
+    if unknown := sorted(wanted - set(ARMS)):
         raise ValueError(f"unknown arm {unknown[0]!r}, known are: {', '.join(ARMS)}")
-    return tuple(arm for arm in ARMS if arm in wanted)
+    if barred := sorted(wanted - set(known)):
+        raise ValueError(f"arm {barred[0]!r} rests on an offline profile, and real engines have none")
+    return tuple(arm for arm in known if arm in wanted)
 
 
 @asynccontextmanager
@@ -256,6 +267,7 @@ async def _bench(
                     ready_timeout=where.ready_timeout,
                     tell=progress.say,
                     stand_ins=stand_ins,
+                    profile=_profile(run),
                 )
                 await bench.set_up()
                 try:

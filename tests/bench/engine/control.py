@@ -15,8 +15,6 @@ import argparse
 import json
 import math
 import os
-import platform
-import shlex
 import statistics
 import sys
 import tempfile
@@ -29,6 +27,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.bench.results import head, write
 from tests.contract.engine import CANDIDATES, Engine, completion_body, install_plugin, running_engine
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import Samples, scrape
@@ -208,11 +207,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--block-seconds", type=float, default=4.0)
     parser.add_argument("--k", type=int, nargs="+", default=[0, 3], help="K during the comparison")
     options = parser.parse_args(arguments)
-    result: dict[str, object] = {
-        "command": shlex.join(["python", "-m", "tests.bench.engine.control", *arguments]),
-        "began": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
-    }
+    result = head("tests.bench.engine.control", arguments, datetime.now(UTC))
     with tempfile.TemporaryDirectory() as folder:
         plugin, run = Path(folder) / "plugin", Path(folder) / "run"
         run.mkdir()
@@ -236,8 +231,7 @@ def main(arguments: Sequence[str]) -> int:
             ]
             result["hooks"] = hook_cost(engine, streams=options.streams, seconds=4 * options.block_seconds)
     result["load_average_after"] = os.getloadavg()
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(result, indent=1) + "\n")
+    write(REPORT, result)
     print(json.dumps(result, indent=1))
     return 0
 

@@ -20,12 +20,12 @@ from examples.kit.watch import watching
 from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError
 from outrider.simulate.rivals.contenders import Brief, make
-from outrider.simulate.rivals.tuners import hand_table
+from outrider.simulate.rivals.profiled import OfflineProfile
 from outrider.telemetry.source import MetricsSource
 from outrider.tuning.policy import Policy
 from tests.bench.engine import plan
 from tests.bench.engine.engines import Engine
-from tests.bench.engine.plan import HAND, NONE, OUTRIDER, PlainBlock, PolicyTrace, Settings, StaticBlock, Unit
+from tests.bench.engine.plan import NONE, OUTRIDER, PlainBlock, PolicyTrace, Settings, StaticBlock, Unit
 from tests.bench.engine.records import ProbeSample, Push, Slice, UnitRecord
 from tests.bench.engine.rules import RuleLoop
 from tests.bench.engine.stand_ins import StandIns
@@ -52,8 +52,8 @@ class Driven:
 class Bench:
     """Runs units one after another; launches the engine that a unit needs.
 
-    source: what rules read. traffic: its url is replaced by that of the engine. stand_ins: None where
-    engines are real.
+    source: what rules read. traffic: its url is replaced by that of the engine. stand_ins, profile: None
+    where engines are real.
     """
 
     cluster: Cluster
@@ -66,6 +66,7 @@ class Bench:
     tell: Callable[[str], None]
     running: plan.Engine | None = None
     stand_ins: StandIns | None = None
+    profile: OfflineProfile | None = None
 
     async def set_up(self) -> None:
         """Remove what an earlier run left, and bring up the load client."""
@@ -219,7 +220,7 @@ class Bench:
             yield seen
 
     async def _rule(self, unit: PolicyTrace, engine: Engine) -> Driven:
-        rule = make(unit.policy, Brief(self.law, oracle={}))
+        rule = make(unit.policy, self._brief())
         tick = self.settings.tick_seconds
         loop = RuleLoop(rule, self.source, engine, await engine.pods(), tick)
         offset = random.Random(f"{self.settings.seed} {unit.key}").uniform(0, tick)
@@ -247,7 +248,12 @@ class Bench:
         return Stretch(streams=load.streams, prompts=load.asked, counts=tuple(counts))
 
     def _table(self, arm: str) -> Schedule:
-        return hand_table(self.law.candidates) if arm == HAND else Schedule.constant(int(arm))
+        if arm.isdecimal():
+            return Schedule.constant(int(arm))
+        return make(arm, self._brief()).begin().schedule
+
+    def _brief(self) -> Brief:
+        return Brief(self.law, oracle={}, profile=self.profile)
 
 
 def _arm(unit: Unit) -> tuple[str, int]:

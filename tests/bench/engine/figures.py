@@ -9,7 +9,7 @@ import numpy as np
 
 from examples.kit.records import Record
 from tests.bench.engine.bootstrap import SINGLE_NOISE, Clairvoyant, Draws, clairvoyant, policy_draws
-from tests.bench.engine.plan import HAND, NONE, OUTRIDER
+from tests.bench.engine.plan import NONE, OUTRIDER
 from tests.bench.engine.rates import Rate, Slices, mean, runs_of, settled_pieces, slices_of, whole_pieces
 from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.trace import Trace, loads_of
@@ -307,10 +307,8 @@ def _clairvoyant_rate(analysis: Analysis) -> float | None:
 
 
 def _ahead(analysis: Analysis) -> tuple[str | None, Interval | None]:
-    """Outrider over the best other rule. The hand table is a rule, constant tables are not."""
-    others = [
-        arm for name, arm in analysis.arms.items() if name == HAND or not (name.isdecimal() or name == NONE)
-    ]
+    """Outrider over the best other rule. Tables of several rows are rules, constant tables are not."""
+    others = [arm for name, arm in analysis.arms.items() if not (name.isdecimal() or name == NONE)]
     own = next((arm for arm in others if arm.name == OUTRIDER), None)
     rules = [arm for arm in others if arm.name != OUTRIDER]
     if own is None or not rules:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -16,13 +17,28 @@ from examples.kit.records import Stretch, during
 from examples.kit.status import k_at
 from examples.kit.style import GREY, LINE, OUTRIDER, STYLE, ZERO
 from tests.bench.engine.figures import Analysis, ArmFigures, Interval
-from tests.bench.engine.plan import HAND, NONE
+from tests.bench.engine.plan import HAND, NONE, PROFILED, RULES
+from tests.bench.engine.plan import OUTRIDER as OUTRIDER_ARM
 from tests.bench.engine.rates import runs_of
 from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.result import Result
 from tests.bench.engine.trace import Trace
 
-COLOURS = {"outrider": OUTRIDER, "acceptance": "#D55E00", "ema": "#CC79A7", "model": "#009E73"}
+RIVAL_COLOURS = ("#D55E00", "#CC79A7", "#009E73")
+"""Of the best rules; more lines cannot be told apart."""
+TITLES = {
+    NONE: "no speculation",
+    HAND: "hand table",
+    PROFILED: "vLLM, profiled table",
+    "acceptance": "acceptance thresholds",
+    "acceptance-off": "off below a rate",
+    "length-off": "off below a length",
+    "ema": "EMA of accepted length",
+    "sglang": "SGLang's adaptive mode",
+    "turbospec": "TurboSpec's goodput",
+    "model": "model only",
+    OUTRIDER_ARM: "Outrider",
+}
 SMOOTHED_SECONDS = 5
 
 
@@ -40,10 +56,11 @@ def draw(analysis: Analysis, result: Result) -> Figure:
     rates, depths = halves[0].subplots(2, 1, sharex=True, height_ratios=[1.6, 1])
     starts = [0.0, *accumulate(phase.seconds for phase in analysis.trace)]
     _levels(rates, analysis, starts)
-    for policy, runs in runs_of(analysis.units).items():
-        style = {"color": COLOURS.get(policy, GREY), "linewidth": 2.0 if policy == "outrider" else 1.2}
-        _throughput(rates, policy, runs, starts, style)
-        _draft_length(depths, runs[0], starts, style, offset=0.06 * list(COLOURS).index(policy))
+    runs, colours = runs_of(analysis.units), _colours(result)
+    for place, (policy, colour) in enumerate(colours.items()):
+        style = {"color": colour, "linewidth": 2.0 if policy == OUTRIDER_ARM else 1.2}
+        _throughput(rates, policy, runs[policy], starts, style)
+        _draft_length(depths, runs[policy][0], starts, style, offset=0.06 * place)
     _phases(rates, analysis.trace, starts)
     rates.set_ylabel("tokens/s")
     rates.set_ylim(0, 1.15 * rates.get_ylim()[1])
@@ -58,8 +75,16 @@ def draw(analysis: Analysis, result: Result) -> Figure:
         for edge in starts[1:-1]:
             axis.axvline(edge, color=LINE, linewidth=0.8, zorder=0)
         axis.margins(x=0)
-    _bars(halves[1].subplots(), result.figures.arms)
+    _bars(halves[1].subplots(), result.figures.arms, colours)
     return figure
+
+
+def _colours(result: Result) -> dict[str, str]:
+    """Outrider and the rules that had most tokens."""
+    drawn = [arm.arm for arm in result.figures.arms if arm.arm in (*RULES, OUTRIDER_ARM)]
+    rules = [arm for arm in drawn if arm != OUTRIDER_ARM]
+    own = {OUTRIDER_ARM: OUTRIDER} if OUTRIDER_ARM in drawn else {}
+    return own | dict(zip(rules, RIVAL_COLOURS, strict=False))
 
 
 def _levels(axis: Axes, analysis: Analysis, starts: Sequence[float]) -> None:
@@ -84,7 +109,7 @@ def _throughput(
         length = min(map(len, rates))
         middle = np.mean([one[:length] for one in rates], axis=0)
         times = start + np.arange(1, length + 1)
-        axis.plot(times, smoothed(middle), label=policy if index == 0 else None, **style)
+        axis.plot(times, smoothed(middle), label=title(policy) if index == 0 else None, **style)
 
 
 def _by_second(stretch: Stretch) -> list[float]:
@@ -117,7 +142,7 @@ def _phases(axis: Axes, trace: Trace, starts: Sequence[float]) -> None:
         )
 
 
-def _bars(axis: Axes, arms: Sequence[ArmFigures]) -> None:
+def _bars(axis: Axes, arms: Sequence[ArmFigures], colours: Mapping[str, str]) -> None:
     """Best arm first, whole phases beside settled ones."""
     shown = [arm for arm in arms if arm.regret_whole is not None]
     if not shown:
@@ -126,19 +151,18 @@ def _bars(axis: Axes, arms: Sequence[ArmFigures]) -> None:
         return
     shown.sort(key=lambda arm: arm.regret_whole.value if arm.regret_whole else 0.0)
     for place, arm in enumerate(shown):
-        colour = COLOURS.get(arm.arm, ZERO if arm.arm == NONE else GREY)
+        colour = colours.get(arm.arm, ZERO if arm.arm == NONE else GREY)
         _bar(axis, place - 0.2, arm.regret_whole, colour, alpha=1.0)
         _bar(axis, place + 0.2, arm.regret_settled, colour, alpha=0.5)
     axis.axhline(0, color=GREY, linewidth=0.8)
-    axis.set_xticks(range(len(shown)), [title(arm.arm).replace("no ", "no\n") for arm in shown])
+    axis.set_xticks(range(len(shown)), [fill(title(arm.arm), 11) for arm in shown], fontsize=8)
     axis.set_ylabel("mean regret, %")
     axis.set_title("Regret to the clairvoyant: whole phases (dark), after 30 s (light); whiskers: 95 %")
 
 
 def title(arm: str) -> str:
     """How an arm is called in the picture."""
-    names = {NONE: "no speculation", HAND: "hand table"}
-    return f"K = {arm}" if arm.isdecimal() else names.get(arm, arm)
+    return f"K = {arm}" if arm.isdecimal() else TITLES[arm]
 
 
 def _bar(axis: Axes, place: float, regret: Interval | None, colour: str, *, alpha: float) -> None:

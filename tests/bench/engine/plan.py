@@ -17,9 +17,14 @@ HAND = "hand"
 NONE = "none"
 STATIC = "static"
 OUTRIDER = "outrider"
-RULES = ("acceptance", "ema", "model")
+PROFILED = "vllm-profile"
+TABLES = (HAND, PROFILED)
+"""Fixed tables of several rows."""
+ON_PROFILES = (PROFILED, "turbospec")
+"""Arms that rest on an offline profile; stand-ins alone have one."""
+RULES = ("acceptance", "acceptance-off", "length-off", "ema", "sglang", "turbospec", "model")
 """Rules that look at measurements; the bench drives them."""
-ARMS = (NONE, STATIC, HAND, *RULES, OUTRIDER)
+ARMS = (NONE, STATIC, *TABLES, *RULES, OUTRIDER)
 
 
 class Engine(StrEnum):
@@ -59,7 +64,7 @@ class Settings:
     def static_arms(self) -> tuple[str, ...]:
         """Tables that are held in slices."""
         constant = tuple(map(str, self.candidates)) if STATIC in self.arms else ()
-        return (*constant, *((HAND,) if HAND in self.arms else ()))
+        return (*constant, *(table for table in TABLES if table in self.arms))
 
     @property
     def policies(self) -> tuple[str, ...]:

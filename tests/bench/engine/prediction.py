@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import hypot
+from typing import Self
 
 import numpy as np
 
@@ -13,17 +14,25 @@ from examples.kit.loads import RAMP_SECONDS, Load
 from examples.kit.prompts import PROMPT_BYTES
 from examples.kit.records import Record
 from outrider.simulate.engines.event_fleet import Plant
-from outrider.simulate.engines.step_time import StepTime, Timing
 from outrider.simulate.figures import Curve
 from outrider.simulate.replay import replay
 from outrider.simulate.rivals.contenders import STATIC as STATIC_K
 from outrider.simulate.rivals.contenders import Brief, make
+from outrider.simulate.rivals.profiled import OfflineProfile
 from outrider.simulate.scenarios import EventScenario
 from outrider.simulate.traffic.requests import ALIKE, Trace, Traffic
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.policy import Policy
-from outrider_twin import load, step_time
 from outrider_twin.settings import Settings as TwinSettings
 from tests.bench.engine.figures import ArmFigures, Interval
+from tests.bench.engine.knowledge import (
+    SWEEP_ERRORS,
+    chances,
+    offline_profile,
+    step_time_map,
+    steps_of,
+    usual_chances,
+)
 from tests.bench.engine.plan import NONE, Settings
 from tests.bench.engine.rates import SETTLED_SECONDS
 from tests.bench.engine.trace import Phase
@@ -82,55 +91,11 @@ def apart(measured: ArmFigures, predicted: Prediction) -> Apart:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TableSteps:
-    """Step times of a stand-in that lives on measured throughputs; see `Timing`."""
-
-    steps: load.Timing
-    plain: load.Timing
-    per_token: float
-    idle_tax: float = 0.0
-
-    def seconds(self, batch: float, k: int, kv_tokens: float, prompt_tokens: float = 0.0) -> float:
-        """See `Timing`."""
-        requests, prompt = max(1, round(batch)), round(prompt_tokens)
-        tokens = requests * (1 + k) + prompt
-        return self.steps.seconds(
-            load.Load(
-                k=k,
-                decoding=requests,
-                requests=requests,
-                tokens=tokens,
-                prompt_tokens=prompt,
-                kv_tokens=round(kv_tokens),
-            )
-        )
-
-    def growth(self, k: int) -> float:  # noqa: ARG002
-        """Throughputs know no context."""
-        return 0.0
-
-    def without_drafter(self) -> TableSteps:
-        """See `Timing`."""
-        return replace(self, steps=self.plain)
-
-
-def steps_of(settings: TwinSettings) -> Timing:
-    """The stand-in's own step times, for the simulator."""
-    description = settings.description()
-    timing, plain = (description.timing(drafter=drafter) for drafter in (True, False))
-    if isinstance(timing, step_time.StepTime):
-        return StepTime(**asdict(timing))
-    assert description.throughput is not None
-    return TableSteps(timing, plain, description.throughput.prompt_token_seconds)
-
-
 def scenario(settings: Settings, twin: TwinSettings, largest_batch: int, seed: int) -> EventScenario:
-    """The run for the simulator. Streams are even over the pods, and every pod's steps are as its table says.
+    """The run for the simulator. Streams are dealt over the pods by chance, as a Service deals connections.
 
     Clients need `AWAY_SECONDS` and `AWAY_STEPS` between two requests.
     """
-    curves = twin.description().curves()
     slowness = [twin.time_factor] * settings.pods
     slowness[0] *= settings.slow_pod
     plant = Plant(
@@ -140,11 +105,9 @@ def scenario(settings: Settings, twin: TwinSettings, largest_batch: int, seed: i
         scrape_interval=settings.scrape_seconds,
     )
     limits = replace(plant.limits, max_num_seqs=largest_batch, kv_cache_tokens=twin.description().kv_tokens)
-    chances = {name: curve.chances for name, curve in curves.items()}
-    named = dict(twin.shares())
-    usual = _mixed(chances, named)
+    known, usual = chances(twin), usual_chances(twin)
     phases = tuple(
-        _traffic(phase, chances.get(phase.load.text, usual), settings.max_tokens) for phase in settings.trace
+        _traffic(phase, known.get(phase.load.text, usual), settings.max_tokens) for phase in settings.trace
     )
     return EventScenario(
         name="stand-ins",
@@ -170,30 +133,18 @@ def _traffic(phase: Phase, acceptance: tuple[float, ...], max_tokens: int) -> Tr
         away_seconds=AWAY_SECONDS,
         away_steps=AWAY_STEPS,
         anew=True,
+        by_chance=True,
     )
-
-
-def _mixed(chances: Mapping[str, tuple[float, ...]], shares: Mapping[str, float]) -> tuple[float, ...]:
-    """Chances of each position over texts of all classes, by how many drafts get there."""
-    known = {name: tuple(accumulate(chances[name], lambda a, b: a * b)) for name in shares}
-    whole = sum(shares.values())
-    positions = min(map(len, known.values()))
-    survival = [
-        sum(share * known[name][position] for name, share in shares.items()) / whole
-        for position in range(positions)
-    ]
-    return tuple(after / before if before > 0 else 0.0 for before, after in pairwise((1.0, *survival)))
 
 
 def predict(
     settings: Settings, twin: TwinSettings, law: Policy, arms: Iterable[str], *, seeds: int = SEEDS
 ) -> list[Prediction]:
     """Of these arms; means over some seeds. The clairvoyant holds the best K of each load."""
-    runs = [scenario(settings, twin, law.max_num_seqs, seed) for seed in range(seeds)]
-    found = {arm: _mean([_rates(one, law, arm) for one in runs]) for arm in arms}
+    runs = [_Known.of(settings, twin, law, seed) for seed in range(seeds)]
+    found = {arm: _mean([_rates(one, arm) for one in runs]) for arm in arms}
     static = [
-        found.get(arm) or _mean([_rates(one, law, arm) for one in runs])
-        for arm in map(str, settings.candidates)
+        found.get(arm) or _mean([_rates(one, arm) for one in runs]) for arm in map(str, settings.candidates)
     ]
     best = _best(settings.trace, [one.whole for one in static])
     seconds = [phase.seconds for phase in settings.trace]
@@ -218,15 +169,32 @@ class _Rates:
     probe_share: float
 
 
-def _rates(run: EventScenario, law: Policy, arm: str) -> _Rates:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A run, and what its policies know before it."""
+
+    run: EventScenario
+    law: Policy
+    step_times: StepTimeMap
+    profile: OfflineProfile
+
+    @classmethod
+    def of(cls, settings: Settings, twin: TwinSettings, law: Policy, seed: int) -> Self:
+        run = scenario(settings, twin, law.max_num_seqs, seed)
+        known = replace(law, candidates=run.candidates)
+        step_times = step_time_map(twin, known, SWEEP_ERRORS, seed)
+        return cls(run, known, step_times, offline_profile(twin, known, settings.seed))
+
+
+def _rates(known: _Known, arm: str) -> _Rates:
     """Of one arm under one seed."""
-    held = run.without_drafter() if arm == NONE else run
-    known = replace(law, candidates=held.candidates)
+    run = known.run.without_drafter() if arm == NONE else known.run
+    law = replace(known.law, candidates=run.candidates)
     name = f"{STATIC_K}{arm}" if arm.isdecimal() else f"{STATIC_K}0" if arm == NONE else arm
     rng = np.random.default_rng((run.seed, 4))
     first_tick = float(rng.uniform(0.2, 1.0)) * run.interval
-    fleet, horizon = held.fleet(law.bins, rng), run.starts[-1]
-    tuner = make(name, Brief(known, oracle={}))
+    fleet, horizon = run.fleet(law.bins, rng), run.starts[-1]
+    tuner = make(name, Brief(law, oracle={}, step_times=known.step_times, profile=known.profile))
     done = replay(fleet, tuner, horizon=horizon, interval=run.interval, first_tick=first_tick)
     curve, ends = Curve.of(done.spans), list(pairwise(run.starts))
     return _Rates(

@@ -30,6 +30,13 @@ TRACES: Mapping[str, tuple[str, str]] = {
 }
 """The whole trace and the quick one, by stand-in: the best K or the gain changes between its loads."""
 
+STREAM_INTERVALS: Mapping[str, int] = {"h100_8b": 8}
+"""Tokens of an answer in one message, where one message for each step would keep client and server busy:
+they share this machine with the engines, and a client that is late leaves seats empty."""
+SWEEP = {"name": "OUTRIDER_SWEEP_SHARE", "value": "2"}
+"""The engine of a GPU starts for minutes and then measures its steps for 20 s; a stand-in, which starts in
+ten seconds, gets as long."""
+
 
 @dataclass(frozen=True)
 class StandIn:
@@ -58,24 +65,28 @@ def stand_in(example: JsonObject, name: str) -> StandIn:
     """
     engine = load_shipped(name)
     manifest: dict[str, Any] = copy.deepcopy(dict(example))
-    variable = _variable(manifest)
+    environment = _environment(manifest)
+    environment.append(dict(SWEEP))
+    variable = next(one for one in environment if one["name"] == VARIABLE)
     told = json.loads(variable["value"]) | {"engine": name}
     if engine.throughput is not None:
         # Its throughputs tell the tax themselves, and nothing about a K that was not measured.
         told.pop("idle_tax", None)
         _allow_only(manifest, engine.throughput.num_speculative_tokens)
     variable["value"] = json.dumps(told)
+    if name in STREAM_INTERVALS:
+        manifest["spec"]["engine"]["args"]["stream-interval"] = STREAM_INTERVALS[name]
     manifest["spec"]["model"]["servedName"] = f"simulated-{name.replace('_', '-')}"
     return StandIn(name, manifest, Settings.model_validate(told))
 
 
-def _variable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _environment(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of the container that is told which engine it stands in for."""
     containers = manifest["spec"].get("podTemplate", {}).get("spec", {}).get("containers", ())
     for container in containers:
-        for variable in container.get("env", ()):
-            if variable["name"] == VARIABLE:
-                found: dict[str, Any] = variable
-                return found
+        found: list[dict[str, Any]] = container.get("env", [])
+        if any(variable["name"] == VARIABLE for variable in found):
+            return found
     raise ValueError(f"the example sets no {VARIABLE}")
 
 

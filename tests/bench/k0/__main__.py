@@ -1,12 +1,12 @@
-"""What K=0 costs beside a draft model: ``python -m tests.bench.k0``, on a quiet machine.
+"""What K=0 costs beside a drafter: ``python -m tests.bench.k0``, on a quiet machine.
 
-Three engines of the tiny models live side by side, and one of them works at a time: a stock vLLM without a
-drafter, K=0 with a drafter that follows every step, and K=0 with one that is left out. Each pair asks all
-three for the same texts, in an order that is drawn anew. Prompts are short and answers long, so decoding is
-nearly all there is; no text is asked for twice.
+Engines of the tiny models live side by side, and one of them works at a time: a stock vLLM without a
+drafter, K=0 with a drafter that follows every step, and, with a draft model, K=0 with one that is left out.
+Each pair asks all of them for the same texts, in an order that is drawn anew. Prompts are short and answers
+long, so decoding is nearly all there is; no text is asked for twice.
 
 Two figures of each run: seconds until the last answer, as clients see it, and vLLM's own mean time between
-two tokens of a request. The result, with the command that made it, goes to out/bench/k0/result.json.
+two tokens of a request. The result, with the command that made it, goes to out/bench/k0/METHOD.json.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
-import shlex
 import statistics
 import sys
 import tempfile
@@ -28,25 +26,32 @@ from pathlib import Path
 
 from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
-from tests.contract.engine import Engine, Launch, install_plugin, running_engine
+from tests.bench.results import head, write
+from tests.contract.engine import MODELS, Engine, Launch, install_plugin, running_engine
 from tests.contract.factories import a_constant, a_push
 
-REPORT = Path("out/bench/k0/result.json")
+REPORTS = Path("out/bench/k0")
 MAX_NUM_SEQS = 32
 LONGEST_LEASE = 3600
 
 _FLAGS = ("--max-num-seqs", str(MAX_NUM_SEQS))
 STOCK, SYNC, SKIP = "no drafter", "K=0, Sync", "K=0, Skip"
-ARMS: Mapping[str, Launch] = {
-    STOCK: Launch(
-        speculation=None,
-        entry=("-m", "vllm.entrypoints.openai.api_server"),
-        flags=_FLAGS,
-        variables={"VLLM_PLUGINS": ""},
-    ),
-    SYNC: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Sync"}),
-    SKIP: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Skip"}),
+_STOCK = Launch(
+    speculation=None,
+    entry=("-m", "vllm.entrypoints.openai.api_server"),
+    flags=_FLAGS,
+    variables={"VLLM_PLUGINS": ""},
+)
+_EAGLE3 = {"method": "eagle3", "model": str(MODELS / "eagle3")}
+ARMS: Mapping[str, Mapping[str, Launch]] = {
+    "draft_model": {
+        STOCK: _STOCK,
+        SYNC: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Sync"}),
+        SKIP: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Skip"}),
+    },
+    "eagle3": {STOCK: _STOCK, SYNC: Launch(speculation=_EAGLE3, flags=_FLAGS)},
 }
+"""By method. An EAGLE-3 head reads hidden states that nobody keeps, so it is never left out."""
 
 
 def hold_k0(engine: Engine, *, epoch: int) -> None:
@@ -82,6 +87,7 @@ def costs(runs: Mapping[str, Sequence[Run]], figure: str) -> dict[str, object]:
     return {
         f"{slower} against {faster}": relative_cost(values[slower], values[faster])
         for slower, faster in ((SYNC, STOCK), (SKIP, STOCK), (SYNC, SKIP))
+        if slower in runs and faster in runs
     }
 
 
@@ -99,6 +105,7 @@ def summary(runs: Sequence[Run]) -> dict[str, object]:
 def options(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.k0", description=__doc__)
+    parser.add_argument("--method", choices=sorted(ARMS), default="draft_model")
     parser.add_argument("--pairs", type=int, default=12, help="per load (default: 12)")
     parser.add_argument("--streams", default="1,8,32", help=f"loads, up to {MAX_NUM_SEQS} (default: 1,8,32)")
     parser.add_argument("--tokens", type=int, default=256, help="of each answer, up to 400 (default: 256)")
@@ -114,7 +121,7 @@ def main(arguments: Sequence[str]) -> None:
         folder = Path(name)
         plugin = install_plugin(folder / "plugin")
         engines: dict[str, Engine] = {}
-        for index, (arm, launch) in enumerate(ARMS.items()):
+        for index, (arm, launch) in enumerate(ARMS[given.method].items()):
             (folder / str(index)).mkdir()
             engines[arm] = stack.enter_context(running_engine(plugin, folder / str(index), launch))
         found: list[dict[str, object]] = []
@@ -125,15 +132,12 @@ def main(arguments: Sequence[str]) -> None:
             )
             print(json.dumps({k: v for k, v in found[-1].items() if k != "runs"}, indent=1), flush=True)
     result = {
-        "command": shlex.join(["python", "-m", "tests.bench.k0", *arguments]),
-        "started": started.isoformat(timespec="seconds"),
+        **head("tests.bench.k0", arguments, started),
         "minutes": round((datetime.now(UTC) - started).total_seconds() / 60, 1),
-        "machine": {"cpu": platform.machine(), "cores": os.cpu_count()},
         "load_average": {"before": load_before, "after": os.getloadavg()},
         "loads": found,
     }
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(result, indent=1) + "\n")
+    write(REPORTS / f"{given.method}.json", result)
 
 
 if __name__ == "__main__":

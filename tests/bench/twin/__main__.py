@@ -6,10 +6,6 @@ stand-in was late by more than 1 %, so that nothing can be said.
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import shlex
 import sys
 import tempfile
 import threading
@@ -25,6 +21,7 @@ import typer
 
 from examples.kit.lateness import Lateness, late
 from outrider_twin.batch import TEXT
+from tests.bench.results import head, write
 from tests.bench.twin.cells import Cell, Pair, description, text_of, verdict
 from tests.contract.engine import Engine, Launch, completion_body, install_plugin, running_engine
 from tests.contract.factories import a_constant, a_push
@@ -50,6 +47,7 @@ def main(
     output: Annotated[Path, typer.Option(help="where the result goes")] = OUTPUT,
 ) -> None:
     """Compare the stand-in with the engine that its table was measured on."""
+    began = datetime.now(UTC)
     with tempfile.TemporaryDirectory() as scratch:
         folders = [Path(scratch) / name for name in ("plugin", "twin", "engine", "stand-in")]
         for folder in folders:
@@ -65,7 +63,12 @@ def main(
             pairs = [Pair(cell, *measure(engine, cell.streams, cell.k, seconds)) for cell in cells]
     found = verdict(pairs, largest_error=LARGEST_ERROR)
     show(pairs, found)
-    write(output, pairs, table, found)
+    told = {
+        "verdict": found,
+        "cells": [{**asdict(pair), "error": pair.error} for pair in pairs],
+        "engine": table,
+    }
+    write(output, head("tests.bench.twin", sys.argv[1:], began) | told)
     raise typer.Exit(EXIT[found])
 
 
@@ -131,21 +134,6 @@ def show(pairs: Sequence[Pair], found: str) -> None:
             f"{pair.error:>8.1%}{pair.late:>9.3%}"
         )
     print(found)
-
-
-def write(output: Path, pairs: Sequence[Pair], table: object, found: str) -> None:
-    """With the command, the machine and the table."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    machine = f"{platform.platform()}, {os.cpu_count()} cores"
-    result = {
-        "command": shlex.join(["python", "-m", "tests.bench.twin", *sys.argv[1:]]),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine,
-        "verdict": found,
-        "cells": [{**asdict(pair), "error": pair.error} for pair in pairs],
-        "engine": table,
-    }
-    output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
