@@ -94,7 +94,12 @@ MODELS = (
     _spec("no word on speculation", "spec.speculation", speculation=None),
     _spec("a path without scheme", "spec.model.uri", model={"uri": "/models/x"}),
     _spec("an unknown scheme", "spec.model.uri", model={"uri": "gs://bucket/x"}),
-    _spec("a bucket", "s3:// is not available yet", model={"uri": "s3://bucket/x"}),
+    _spec("a bucket", model={"uri": "s3://models/qwen3-8b"}, cache={"size": "200Gi"}),
+    _spec("a whole bucket", model={"uri": "s3://models"}, cache={"claim": "weights"}),
+    _spec("a bucket without a cache", "spec.cache: weights of s3://", model={"uri": "s3://models/qwen3-8b"}),
+    _spec("a bucket of no name", "s3:// takes a bucket", model={"uri": "s3:///qwen3-8b"}),
+    _spec("a way out of a bucket", "s3:// takes a bucket", model={"uri": "s3://models/../x"}),
+    _spec("a pinned bucket", model={"uri": "s3://models/x", "revision": "0a1b"}, cache={"size": "1Gi"}),
     _spec("an image", model={"uri": "oci://ghcr.io/organisation/qwen3-8b:1"}),
     _spec("a folder in an image", model={"uri": "oci://registry:5000/qwen3-8b:1#models/8b"}),
     _spec("an image by digest", model={"uri": f"oci://ghcr.io/a/b@sha256:{'0' * 64}"}),
@@ -106,7 +111,7 @@ MODELS = (
     _spec("a way out of an image", "oci:// takes an image", model={"uri": "oci://ghcr.io/a/b:1#../etc"}),
     _spec(
         "a revision of an image",
-        "spec.model.revision applies to hf:// only",
+        "spec.model.revision applies to hf:// and s3:// only",
         model={"uri": "oci://ghcr.io/a/b:1", "revision": "main"},
     ),
     _spec(
@@ -128,7 +133,7 @@ MODELS = (
     _spec("a pinned revision", model={"revision": "0a1b2c3", "servedName": "q", "maxLength": 8192}),
     _spec(
         "a revision of a local folder",
-        "spec.model.revision applies to hf:// only",
+        "spec.model.revision applies to hf:// and s3:// only",
         model={"uri": "file:///models/x", "revision": "main"},
     ),
     _spec("no context", "spec.model.maxLength", model={"maxLength": 0}),
@@ -180,14 +185,14 @@ METHODS = (
     _speculation(
         "a drafter for ngram", "spec.speculation.drafter is not used by this method", method="ngram"
     ),
-    _speculation("a drafter in a bucket", "s3:// is not available", drafter={"uri": "s3://b/d"}),
+    _speculation("a drafter in a bucket", "spec.cache: weights of s3://", drafter={"uri": "s3://models/d"}),
     _speculation(
         "a bare name of a drafter", "write hf://organisation/name", drafter={"uri": "yuhuili/EAGLE"}
     ),
     _speculation("a pinned drafter", drafter={"revision": "0a1b2c3"}),
     _speculation(
         "a revision of a local drafter",
-        "spec.speculation.drafter.revision applies to hf:// only",
+        "spec.speculation.drafter.revision applies to hf:// and s3:// only",
         drafter={"uri": "pvc://models/drafter", "revision": "main"},
     ),
     _speculation("no speculation", method="none", drafter=None, numSpeculativeTokens=None),
@@ -505,6 +510,23 @@ SHAPES = (
         "maxSurge and maxUnavailable must not both be 0",
         rollout={"maxSurge": "0%", "maxUnavailable": "0%"},
     ),
+    _spec(
+        "devices by claims",
+        resources={"claims": [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]},
+    ),
+    _spec(
+        "two claims of one name",
+        "spec.resources.claims",
+        resources={"claims": [{"name": "a", "resourceClaimTemplateName": "x"}] * 2},
+    ),
+    _spec("a claim of nothing", "spec.resources.claims", resources={"claims": [{"name": "gpus"}]}),
+    _spec(
+        "a rollout that is held, without a budget",
+        rollout={"onFailure": "Hold", "surgeTimeout": "90s", "disruptionBudget": "Never"},
+    ),
+    _spec("another end of a rollout", "spec.rollout.onFailure", rollout={"onFailure": "Rollback"}),
+    _spec("another budget", "spec.rollout.disruptionBudget", rollout={"disruptionBudget": "Always"}),
+    _spec("a wait without unit", "write a duration such as 30s", rollout={"surgeTimeout": "300"}),
     _spec("a negative surge", "write a number of pods from 0 to 10000", rollout={"maxSurge": -1}),
     _spec("a surge in words", "or a percentage such as 25%", rollout={"maxSurge": "one"}),
     _spec("a huge surge", "write a number of pods from 0 to 10000", rollout={"maxSurge": 2**31}),
@@ -529,8 +551,30 @@ SHAPES = (
         cache={"claim": "weights", "storageClass": "ssd"},
     ),
     _spec(
+        "a store of one's own",
+        model={"uri": "s3://models/qwen3-8b"},
+        cache={"size": "1Gi", "s3": {"endpoint": "https://minio.storage.svc:9000", "secret": "minio"}},
+    ),
+    _spec(
+        "a store with its keys in the URL",
+        "write a URL without keys",
+        model={"uri": "s3://models/qwen3-8b"},
+        cache={"size": "1Gi", "s3": {"endpoint": "https://key:secret@minio"}},
+    ),
+    _spec(
+        "a store of another addressing",
+        "spec.cache.s3.addressing",
+        model={"uri": "s3://models/qwen3-8b"},
+        cache={"size": "1Gi", "s3": {"addressing": "Wild"}},
+    ),
+    _spec(
+        "a store that nothing uses",
+        "spec.cache.s3 is for s3://",
+        cache={"size": "1Gi", "s3": {"secret": "minio"}},
+    ),
+    _spec(
         "a cache that nothing uses",
-        "spec.cache keeps what is downloaded from hf://",
+        "spec.cache keeps what is downloaded from hf:// or s3://",
         model={"uri": "pvc://models/qwen"},
         speculation={"method": "ngram", "drafter": None},
         cache={"claim": "weights"},

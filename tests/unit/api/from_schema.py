@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,10 @@ def nested(levels: int) -> Json:
 deep = st.integers(1, 4_000).map(nested)
 
 
+@cache
 def schema_of(field: str) -> Schema:
     """The schema of ``spec`` or ``status``."""
-    crd = yaml.safe_load(CRD_FILE.read_text(encoding="utf-8"))
+    crd = yaml.load(CRD_FILE.read_text(encoding="utf-8"), yaml.CSafeLoader)
     version = crd["spec"]["versions"][0]
     return version["schema"]["openAPIV3Schema"]["properties"][field]  # type: ignore[no-any-return]
 

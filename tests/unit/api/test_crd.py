@@ -21,10 +21,17 @@ FIELDS_OF_THE_DESIGN = {
     },
     "engine": {"runtime", "version", "image", "modelRunner", "args", "port"},
     "parallelism": {"tensor", "pipeline", "data", "expert", "nodes"},
-    "resources": {"limits", "requests"},
+    "resources": {"limits", "requests", "claims"},
     "replicas": set(),
-    "rollout": {"maxSurge", "maxUnavailable", "progressDeadline"},
-    "cache": {"claim", "size", "storageClass", "accessMode"},
+    "rollout": {
+        "maxSurge",
+        "maxUnavailable",
+        "progressDeadline",
+        "onFailure",
+        "surgeTimeout",
+        "disruptionBudget",
+    },
+    "cache": {"claim", "size", "storageClass", "accessMode", "s3"},
     "podTemplate": {"metadata", "spec"},
 }
 TUNING_FIELDS = {

@@ -21,6 +21,6 @@ def test_names_every_condition_and_reason() -> None:
 
 def test_lists_the_admission_rules() -> None:
     assert (
-        "- spec.cache keeps what is downloaded from hf://, and neither model nor drafter is; leave it out"
-        in render()
+        "- spec.cache keeps what is downloaded from hf:// or s3://, and neither model nor drafter is; "
+        "leave it out" in render()
     )

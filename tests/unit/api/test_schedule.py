@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 
 import pytest
 from hypothesis import given, settings
@@ -28,9 +29,15 @@ def a_wire(*rows: tuple[object, object]) -> list[dict[str, object]]:
     return [{"maxBatchSize": limit, "numSpeculativeTokens": k} for limit, k in rows]
 
 
-@pytest.mark.parametrize(("batch", "k"), [(1, 3), (8, 3), (8.5, 1), (9, 1), (32, 1), (33, 0), (10_000, 0)])
+@pytest.mark.parametrize(("batch", "k"), [(1, 3), (8, 3), (9, 1), (32, 1), (33, 0), (inf, 0)])
 def test_a_batch_gets_the_k_of_the_first_row_that_reaches_it(batch: float, k: int) -> None:
     assert STEPS.k_at(batch) == k
+
+
+@pytest.mark.parametrize(("mean", "k"), [(0.2, 3), (8.4, 3), (8.6, 1), (32.4, 1), (32.6, 0)])
+def test_a_mean_gets_the_k_of_the_whole_batch_that_is_nearest(mean: float, k: int) -> None:
+    assert STEPS.k_at_mean(mean) == k
+    assert bin_of(mean, (8, 32, 64)) == bin_of(round(mean), (8, 32, 64))
 
 
 def test_a_constant_table_has_one_k_for_all() -> None:

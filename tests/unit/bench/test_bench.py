@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm, arms_of, interleaved
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import BUILT_IN, lines
-from outrider.bench.result import Result, Setting, json_of, text_of
+from outrider.bench.result import Result, Setting, Unread, json_of, text_of
 from outrider.bench.sweep import Cell, Sweep, proposed
 from outrider.bench.sweep import json_of as sweep_as_json
 from outrider.bench.sweep import text_of as sweep_as_text
@@ -154,6 +154,23 @@ def test_failed_requests_are_told() -> None:
     result = a_result(as_it_is=[1.0, 1.0], k0=[1.0, 1.0])
     broken = replace(result, slices={**result.slices, NO_DRAFTS: [Slice(1.0, None, None, 0, 7)] * 2})
     assert "14 requests failed" in text_of(broken)
+
+
+def test_people_are_told_what_was_not_read_and_that_it_ended_early() -> None:
+    found = a_result(as_it_is=[130.0, 131.0], k0=[100.0, 100.5])
+    early = replace(
+        found, setting=replace(SETTING, rounds=4), decisions=Unread("no answer."), ended="stopped"
+    )
+    told = list(text_of(early))
+    assert told[1] == "ended after 2 of 4 rounds: stopped"
+    assert told[-1] == "What the tuner decided meanwhile was not read: no answer."
+
+
+def test_json_tells_decisions_that_were_not_read_from_none() -> None:
+    found = a_result(as_it_is=[130.0, 131.0], k0=[100.0, 100.5])
+    assert (json_of(found)["decisions"], json_of(found)["decisionsUnread"]) == ([], None)
+    unread = json_of(replace(found, decisions=Unread("no answer.")))
+    assert (unread["decisions"], unread["decisionsUnread"]) == (None, "no answer.")
 
 
 def test_json_has_every_slice_and_no_figure_without_its_interval() -> None:

@@ -12,7 +12,7 @@ from outrider.api.status import DecisionRecord
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS
 from outrider.bench.guidellm import Slice
 from outrider.bench.report import page_of
-from outrider.bench.result import Result, dollars, json_of, text_of
+from outrider.bench.result import Result, Unread, dollars, json_of, text_of
 from tests.unit.bench.test_bench import a_result
 
 FOUND = a_result(as_it_is=[120.0, 130.0], k0=[100.0, 101.0], k3=[125.0, 126.0])
@@ -107,6 +107,18 @@ def test_what_the_tuner_did_is_told_in_its_order_and_in_its_words() -> None:
     text = page(replace(FOUND, decisions=[DecisionRecord.model_validate(each) for each in made]))
     assert text.index("12:02:00 UTC: *:1 → *:2") < text.index("12:03:00 UTC: *:1 → *:3")
     assert "stayed as it was" in page()
+
+
+def test_decisions_that_were_not_read_are_not_told_as_none() -> None:
+    text = page(replace(FOUND, decisions=Unread("<no answer>")))
+    assert "Not known, since it was not read: &lt;no answer&gt;" in text
+    assert "stayed as it was" not in text
+
+
+def test_a_bench_that_ended_early_says_so_before_its_verdict() -> None:
+    text = page(replace(with_setting(FOUND, rounds=4), ended="stopped"))
+    assert text.index("Ended after 2 of 4 rounds.") < text.index('class="verdict"')
+    assert ", 2 rounds of " in text
 
 
 def test_where_no_answer_was_finished_the_page_says_so() -> None:

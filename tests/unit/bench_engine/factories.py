@@ -7,12 +7,13 @@ from examples.kit.records import Count, SpeedupSample, StatusSample, Stretch
 from outrider.api.schedule import Schedule
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
-from tests.bench.engine.plan import ARMS, NONE, STATIC, Settings
+from tests.bench.engine.plan import HAND, NONE, OUTRIDER, STATIC, Settings
 from tests.bench.engine.rates import Rate
 from tests.bench.engine.records import Push, Slice, UnitRecord
 from tests.bench.engine.trace import parse_trace
 
 CANDIDATES = (0, 1, 3)
+ARMS = (NONE, STATIC, HAND, "acceptance", "ema", "model", OUTRIDER)
 
 
 def settings(

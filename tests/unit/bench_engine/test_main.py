@@ -76,5 +76,5 @@ def test_a_run_on_stand_ins_leaves_its_figures_beside_the_predictions(
     folder = tmp_path / "h100_8b-x1"
     told = Result.model_validate_json((folder / "result.json").read_text())
     assert {one.arm for one in told.predictions} == {one.arm for one in told.figures.arms}
-    assert "| outrider | 1000 [1000, 1000] |" in (folder / "table.md").read_text()
+    assert "| Outrider | 1000 [1000, 1000] |" in (folder / "table.md").read_text()
     assert (folder / "report.png").exists()

@@ -157,7 +157,7 @@ def told_beside(*predictions: Prediction) -> Result:
 def test_a_prediction_stands_beside_its_arm_and_is_marked_where_it_is_more_than_a_point_away() -> None:
     found = told_beside(predicted("outrider", 298.0, 0.005), predicted("3", 250.0, 0.09))
     own, other = (dict(zip(HEADINGS, row, strict=True)) for row in rows(found))
-    assert (own["arm"], own["tokens/s"], own["predicted"]) == ("outrider", "298 [298, 298]", "298 (+0.0 %)")
+    assert (own["arm"], own["tokens/s"], own["predicted"]) == ("Outrider", "298 [298, 298]", "298 (+0.0 %)")
     assert own["regret"].startswith("0.5 ")
     assert (own["predicted regret"], own["reaction, s"]) == ("0.5", "12, at most 12")
     assert (other["predicted"], other["predicted regret"]) == ("250 (+0.0 %)", "9.0!")
@@ -166,7 +166,7 @@ def test_a_prediction_stands_beside_its_arm_and_is_marked_where_it_is_more_than_
 def test_the_table_for_the_documentation_has_every_arm_and_every_goal() -> None:
     lines = markdown(told_beside(predicted("outrider", 298.0, 0.005))).splitlines()
     assert lines[0].startswith("| arm | tokens/s |")
-    assert lines[2].startswith("| outrider | 298 [298, 298] |")
+    assert lines[2].startswith("| Outrider | 298 [298, 298] |")
     assert len([line for line in lines if line.startswith("- ")]) == 7
 
 

@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,15 @@ HELM = shutil.which("helm") or shutil.which("helm", path=CACHE / "bin")
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed; `make cluster` builds it")
 
 
-def render(*values: str, flags: Sequence[str] = ()) -> list[dict[str, Any]]:
+def render(*values: str, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """The objects of the chart. values: as for ``helm --set``."""
     result = helm(*values, flags=flags)
     assert result.returncode == 0, result.stderr
-    return [document for document in yaml.safe_load_all(result.stdout) if document]
+    return [document for document in yaml.load_all(result.stdout, yaml.CSafeLoader) if document]
 
 
-def helm(*values: str, flags: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+@cache
+def helm(*values: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     assert HELM is not None
     settings = [argument for value in values for argument in ("--set", value)]
     command = [HELM, "template", "outrider", str(CHART), "--namespace", "outrider-system", *settings, *flags]
@@ -129,6 +131,7 @@ def test_the_schema_knows_every_value() -> None:
         "tuning.interval=soon",
         "logs.format=xml",
         "metrics.source=prometheus",
+        "networkPolicy.enabled=auto",
         "tuning.scaleSettle=-1",
         "image.tagg=x",
         "admissionPolicy.enabled=sometimes",
@@ -176,6 +179,10 @@ def test_may_do_what_the_operator_does_and_nothing_else() -> None:
         ("", "serviceaccounts"): frozenset({"get", "list", "watch", "create", "patch"}),
         # A download of weights is deleted when they are there.
         ("batch", "jobs"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        # A budget goes when one replica is left.
+        ("policy", "poddisruptionbudgets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        # What a rollout that failed returns to.
+        ("apps", "replicasets"): frozenset({"list"}),
         # By name only: what is of no concern is not read.
         ("", "persistentvolumeclaims"): frozenset({"get", "create", "patch"}),
         ("", "secrets"): frozenset({"get", "create", "patch"}),
@@ -353,9 +360,28 @@ def test_sets_only_variables_that_the_operator_reads() -> None:
         "prometheus.username=u",
         "prometheus.passwordSecret.name=p",
         "prometheus.caConfigMap.name=c",
+        "networkPolicy.enabled=true",
     )
 
     assert set(environment(documents)) <= {variable(name) for name in Settings.model_fields}
+
+
+@needs_helm
+def test_a_policy_for_engines_names_the_labels_of_the_operators_own_pods() -> None:
+    documents = render("networkPolicy.enabled=true", "nameOverride=other", "watchNamespaces={a}")
+    told = environment(documents)["OUTRIDER_CONTROL_PEERS"]
+    peers = Settings(control_peers=told.split()).control_peers  # type: ignore[arg-type]
+    operator = of_kind("Deployment", documents)["spec"]
+    granted = {resource: verbs for _, resource, verbs in rules(of_kind("Role", documents))}
+
+    assert peers == operator["selector"]["matchLabels"]
+    assert peers.items() <= operator["template"]["metadata"]["labels"].items()
+    assert granted["networkpolicies"] == {"get", "create", "patch"}
+
+
+@needs_helm
+def test_no_policy_for_engines_comes_unasked() -> None:
+    assert "OUTRIDER_CONTROL_PEERS" not in environment(render())
 
 
 @needs_helm

@@ -64,8 +64,12 @@ def serving(cluster: Kubernetes, folder: Path, *, namespace: str = "default") ->
         def log_message(self, *_: object) -> None:
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        # `doctor` asks about all its rights at once, and a connection that finds no room waits for seconds.
+        request_queue_size = 128
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Requests)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     file = folder / "kubeconfig"

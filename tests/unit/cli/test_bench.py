@@ -299,3 +299,69 @@ def test_a_folder_that_is_missing_is_told_before_any_load(tmp_path: Path) -> Non
     result = benched(Tuned(), tmp_path, "--guidellm", "true", "--report", str(tmp_path / "none" / "r.html"))
     assert result.exit_code == 2
     assert result.stderr.startswith("outrider bench: --report: there is no folder ")
+
+
+def without_decisions(cluster: Tuned) -> Tuned:
+    """What the tuner decided cannot be read any more, once something was held."""
+    cluster.refused = lambda _, path: "configmaps" in path and any(cluster.tables)
+    return cluster
+
+
+def failing_after(calls: int, guidellm: str, tmp_path: Path) -> str:
+    """A GuideLLM that has a bad day from then on. calls: the slice that warms up included."""
+    script, done = Path(guidellm.split()[1]), str(tmp_path / "calls")
+    guard = f"import pathlib, sys\nfound = pathlib.Path({done!r})\n"
+    guard += f"if found.exists() and len(found.read_text().splitlines()) >= {calls}: sys.exit('bad day')\n"
+    script.write_text(guard + script.read_text())
+    return guidellm
+
+
+def test_what_was_measured_is_told_where_decisions_cannot_be_read(tmp_path: Path, guidellm: str) -> None:
+    page, file = tmp_path / "r.html", tmp_path / "o.json"
+    words = ("--guidellm", guidellm, "--report", str(page), "-o", str(file), "--json")
+    result = benched(without_decisions(Tuned()), tmp_path, *words)
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    assert [len(arm["slices"]) for arm in told["arms"]] == [2, 2, 2]
+    assert (told["decisions"], told["ended"]) == (None, None)
+    assert "forbidden" in told["decisionsUnread"]
+    assert json.loads(file.read_text()) == told
+    assert "Not known, since it was not read" in page.read_text()
+
+
+def test_whole_rounds_are_told_where_a_bench_cannot_go_on(tmp_path: Path, guidellm: str) -> None:
+    cluster, file = Tuned(), tmp_path / "o.json"
+    fails = failing_after(1 + 2 * 3 + 2, guidellm, tmp_path)
+    result = benched(cluster, tmp_path, "--guidellm", fails, "--rounds", "3", "-o", str(file))
+    assert result.exit_code == 2
+    assert result.stdout.splitlines()[1].startswith("ended after 2 of 3 rounds: GuideLLM ended with 1;")
+    assert result.stderr.splitlines()[-1].startswith("outrider bench: GuideLLM ended with 1;")
+    told = json.loads(file.read_text())
+    assert [len(arm["slices"]) for arm in told["arms"]] == [2, 2, 2]
+    assert told["ended"].startswith("GuideLLM ended with 1;")
+    assert cluster.annotations == {}
+
+
+def test_one_round_is_too_little_to_tell_of(tmp_path: Path, guidellm: str) -> None:
+    file = tmp_path / "o.json"
+    fails = failing_after(1 + 3 + 2, guidellm, tmp_path)
+    result = benched(Tuned(), tmp_path, "--guidellm", fails, "-o", str(file))
+    assert (result.exit_code, result.stdout, file.exists()) == (2, "", False)
+
+
+def test_a_result_that_cannot_be_written_is_still_printed(tmp_path: Path, guidellm: str) -> None:
+    result = benched(Tuned(), tmp_path, "--guidellm", guidellm, "--report", str(tmp_path))
+    assert result.exit_code == 2
+    assert "Verdict: " in result.stdout
+    assert f"outrider bench: {tmp_path} was not written: Is a directory." in result.stderr
+
+
+def test_a_sweep_that_cannot_go_on_has_written_its_whole_rounds(tmp_path: Path, guidellm: str) -> None:
+    file = tmp_path / "table.json"
+    fails = failing_after(1 + 2 * 2 + 1, guidellm, tmp_path)
+    words = ("--streams", "1", "--k", "0", "--k", "5", "--guidellm", fails, "-o", str(file))
+    result = swept(Tuned(), tmp_path, *words, "--rounds", "3")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith("outrider sweep: GuideLLM ended with 1;")
+    assert result.stdout.startswith("default/m, 2 slices of 10 s each")
+    assert "2 slices" in json.loads(file.read_text())["tables"][0]["source"]

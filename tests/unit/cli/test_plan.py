@@ -217,7 +217,7 @@ def test_a_drafter_of_another_vocabulary_is_told() -> None:
         ((*QWEN, "--table", "a40_7b"), "name the file with --tables"),
         ((*QWEN, "--tables", str(VISIBLE)), "name one with --table"),
         ((*QWEN, "--tables", str(VISIBLE), "--table", "x"), "no table 'x'"),
-        (("--model", "s3://bucket/Qwen3-8B", "--gpu", "H100"), "s3:// is not available"),
+        (("--model", "s3://bucket/Qwen3-8B", "--gpu", "H100"), "downloaded onto a volume first"),
         (("no-such.yaml",), "no-such.yaml cannot be read"),
         ((str(VISIBLE),), "holds no SpeculativeModel"),
         ((str(EXAMPLES / "tiny-draft-model.yaml"), "--gpu", "H100"), "give its config.json with --config"),

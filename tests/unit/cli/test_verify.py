@@ -134,3 +134,32 @@ def test_an_engine_that_does_not_answer_so_is_one_line_and_nothing_is_left(
     assert result.exit_code == 2
     assert told in result.output.splitlines()[-1]
     assert cluster.annotations == {}
+
+
+def test_greedy_answers_are_told_of_where_sampled_ones_fail(tmp_path: Path) -> None:
+    def fails_at_last(table: str, body: Body) -> tuple[int, Body]:
+        tired = body["temperature"] and table != "*:0"
+        return (500, {"message": "tired"}) if tired else lossless(table, body)
+
+    cluster = Tuned()
+    result, _ = verified(cluster, tmp_path, fails_at_last)
+    assert result.exit_code == 2
+    assert "  K=5 and K=0: 16 equal, 0 part at a tie, 0 differ" in result.stdout
+    assert "Ended early, so sampled answers were not compared: " in result.stdout
+    assert result.stderr.splitlines()[-1].endswith('answers 500: {"message": "tired"}')
+    assert cluster.annotations == {}
+
+
+def test_greedy_answers_are_told_of_where_nobody_knows_what_was_held_for_sampled_ones(tmp_path: Path) -> None:
+    cluster, sampled = Tuned(), []
+
+    def watched(table: str, body: Body) -> tuple[int, Body]:
+        if body["temperature"] and table != "*:0":
+            sampled.append(body)
+        return lossless(table, body)
+
+    cluster.refused = lambda *_: len(sampled) >= 10
+    result, _ = verified(cluster, tmp_path, watched, "--json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["sampled"], len(told["greedy"])) == (2, [], 16)
+    assert "forbidden" in told["ended"]

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from kubernetes.aio.client import ApiClient, Configuration, V1Lease, V1LeaseSpec, V1ObjectMeta
+from kubernetes.aio.leaderelection import leaderelection
 from kubernetes.aio.leaderelection.electionconfig import Config
 from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
 
@@ -89,6 +90,22 @@ class LeaseServer:
         assert self.lease is not None
         spec: dict[str, Any] = self.lease["spec"]
         return spec
+
+
+class Jumping:
+    """The time of day; for the task ``rival`` it jumps after the first look at the Lease, again and again."""
+
+    def __init__(self, *, by: float) -> None:
+        self._by = by
+        self._asked = 0
+
+    def time(self) -> float:
+        task = asyncio.current_task()
+        if task is None or task.get_name() != "rival":
+            return time.time()
+        # The library asks twice when it sees a version of the Lease for the first time.
+        jumps, self._asked = self._asked // 2, self._asked + 1
+        return time.time() + self._by * jumps
 
 
 def _set(event: asyncio.Event) -> asyncio.Event:
@@ -564,7 +581,10 @@ async def test_what_was_not_read_is_not_renewed(known: V1Lease | None) -> None:
 
 
 @pytest.mark.parametrize("before", ["!another", "~another"], ids=["sorts before", "sorts after"])
-async def test_whoever_takes_the_lease_of_another_counts_a_change_and_begins_a_reign(before: str) -> None:
+async def test_whoever_takes_the_lease_of_another_counts_a_change_and_begins_a_reign(
+    before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch, lasts=0)
     server = LeaseServer()
     async with a_lease_server(server) as api:
         old, record = a_lock(api, before)
@@ -587,6 +607,65 @@ async def test_anothers_lease_is_known_by_its_name(holder: str) -> None:
         server.edit(holderIdentity=holder)
         await lock.release()
     assert server.spec["holderIdentity"] == holder
+
+
+async def test_a_clock_that_jumps_ahead_takes_no_lease_from_a_leader_that_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hurry(monkeypatch, retry=3600)
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, leads = await elect(api)
+        hurry(monkeypatch)
+        monkeypatch.setattr(leaderelection, "time", Jumping(by=86_400))
+        rival = asyncio.create_task(Leadership(api, LeaseName("default")).run(), name="rival")
+        await server.until(lambda: server.log.count("GET") > 8)
+        rival.cancel()
+        leads.cancel()
+        leadership.check()
+    assert server.spec["holderIdentity"] == leadership.identity
+    assert server.spec["leaseTransitions"] == 1
+
+
+async def test_a_clock_that_jumps_back_does_not_leave_the_lease_with_a_leader_that_died(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hurry(monkeypatch, lasts=1)
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        died, task = await elect(api)
+        task.cancel()
+        monkeypatch.setattr(leaderelection, "time", Jumping(by=-3600))
+        leadership = Leadership(api, LeaseName("default"))
+        task = asyncio.create_task(leadership.run(), name="rival")
+        async with asyncio.timeout(30):
+            await leadership.elected()
+        task.cancel()
+    assert leadership.term > died.term
+    assert server.spec["holderIdentity"] == leadership.identity
+
+
+async def test_a_lease_that_is_renewed_is_never_old_enough_to_be_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hurry(monkeypatch, lasts=1)
+    server, now = LeaseServer(), 1000.0
+    async with a_lease_server(server) as api:
+        old, record = a_lock(api, "another")
+        assert await old.create("outrider", "default", record)
+        new, record = a_lock(api)
+        for _ in range(5):
+            now += 0.9
+            monkeypatch.setattr(term_lock, "time", SimpleNamespace(monotonic=lambda now=now: now))
+            assert (await new.get("outrider", "default"))[1] is not None
+            assert not await new.update("outrider", "default", record)
+            server.edit()
+        now += 1.0
+        monkeypatch.setattr(term_lock, "time", SimpleNamespace(monotonic=lambda: now))
+        assert (await new.get("outrider", "default"))[1] is not None
+        now += 1.0
+        assert await new.get("outrider", "default") == (True, None)
+        assert await new.update("outrider", "default", record)
 
 
 async def test_a_request_of_a_leader_whose_lease_has_run_out_is_given_up_at_once(

@@ -47,6 +47,7 @@ def a_raw_pod(
     ip: str = "10.0.0.7",
     launch: str | None = None,
     canary: bool = False,
+    requests: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """waiting, preparing: reason and message, of the engine and of an init container.
 
@@ -66,7 +67,15 @@ def a_raw_pod(
             "annotations": {} if launch is None else {ANNOTATION: launch},
             "deletionTimestamp": ago(1) if leaving else None,
         },
-        "spec": {"containers": [{"name": CONTAINER, "ports": [{"name": "http", "containerPort": 8000}]}]},
+        "spec": {
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "ports": [{"name": "http", "containerPort": 8000}],
+                    "resources": {"requests": requests or {}},
+                }
+            ]
+        },
         "status": {
             "podIP": ip,
             "conditions": [readiness, *conditions],

@@ -15,6 +15,7 @@ class QuietCluster:
 
     fails: raised by every apply of a child. meanwhile: metadata that somebody sets before the next status
     is written. status: what was written last, by model. kubernetes: the release of the API server.
+    version_number: resource version of the newest object.
     """
 
     def __init__(self, *models: Json) -> None:
@@ -25,10 +26,16 @@ class QuietCluster:
         self.fails: Exception | None = None
         self.meanwhile: Json = {}
         self.kubernetes: tuple[int, int] | None = (1, 36)
-        self._version = 1_000
+        self.version_number = 1_000
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self.objects.get(resource.path(namespace, name))
+
+    async def list_all(self, resource: Resource, namespace: str, *, labels: str) -> tuple[list[Json], int]:
+        """By labels that are equal to these."""
+        wanted = dict(each.split("=") for each in labels.split(",")).items()
+        kept = (raw for path, raw in self.objects.items() if path.startswith(resource.path(namespace)))
+        return [raw for raw in kept if wanted <= raw["metadata"]["labels"].items()], self.version_number
 
     async def version(self) -> tuple[int, int] | None:
         return self.kubernetes
@@ -70,9 +77,9 @@ class QuietCluster:
         return {entry["type"]: entry for entry in self.status[model]["conditions"]}
 
     def _newer(self, raw: Json) -> Json:
-        self._version += 1
+        self.version_number += 1
         name = raw["metadata"]["name"]
-        metadata = {"uid": f"uid-{name}", **raw["metadata"], "resourceVersion": str(self._version)}
+        metadata = {"uid": f"uid-{name}", **raw["metadata"], "resourceVersion": str(self.version_number)}
         return {**raw, "metadata": metadata}
 
 

@@ -11,12 +11,16 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 
+from outrider.api.launch import Launch
+from outrider.api.resource import SpeculativeModel
 from outrider.cluster.installation import Claim
-from outrider.cluster.resources import DEPLOYMENTS, JOBS, LEASES, MODELS, PODS, Resource
+from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, LEASES, MODELS, PODS, Resource
 from outrider.controller import leader, neighbours, process, work_queue
 from outrider.controller.settings import Settings
 from outrider.controller.watch import ClusterWatch
+from outrider.plan import Role, revision
 from outrider.plan.names import labels
+from outrider.plan.rollout import ANNOTATION, Failed, Good, Memory
 from tests.unit.chart.test_chart import needs_helm, render, rules
 from tests.unit.cluster.installations import a_raw_lease
 from tests.unit.cluster.quick_election import hurry
@@ -58,12 +62,14 @@ READ_AND_WATCHED = (
     ("outrider.dev", "speculativemodels"),
     ("apps", "deployments"),
     ("batch", "jobs"),
+    ("policy", "poddisruptionbudgets"),
     ("", "services"),
     ("", "configmaps"),
     ("", "serviceaccounts"),
     ("", "pods"),
 )
 READ_FIRST = "first read failed"
+SETTINGS = Settings(lease_namespace=HOME, control_peers={"app": "outrider"})
 WITHOUT: dict[Right, str] = {
     # Read at the beginning; the log says what is missing, and nothing is written before.
     **{Right("list", group, resource): READ_FIRST for group, resource in READ_AND_WATCHED},
@@ -76,7 +82,10 @@ WITHOUT: dict[Right, str] = {
             *all_of("", "serviceaccounts", "get", "create", "patch"),
             *all_of("", "secrets", "get", "create", "patch"),
             *all_of("batch", "jobs", "get", "create", "patch", "delete"),
+            *all_of("policy", "poddisruptionbudgets", "get", "create", "patch", "delete"),
             *all_of("", "persistentvolumeclaims", "get", "create", "patch"),
+            *all_of("apps", "replicasets", "list"),
+            *all_of("networking.k8s.io", "networkpolicies", "get", "create", "patch"),
         ),
         "Degraded",
     ),
@@ -147,6 +156,19 @@ def of_yesterday(resource: Resource, name: str, *, model: str) -> dict[str, Any]
     }
 
 
+def taken_back(model: str) -> dict[str, Any]:
+    """The Deployment of a model whose rollout has failed."""
+    raw = a_raw_model(model, uid=f"uid-{model}", replicas=2)
+    spec = revision(
+        SpeculativeModel.of_stored(raw), Launch(), Role.REPLICA, settings=leader.plan_settings(SETTINGS)
+    )
+    assert spec is not None
+    memory = Memory(good=Good(revision="r1"), failed=Failed(spec=spec, reason="Any", message="of them"))
+    deployment = of_yesterday(DEPLOYMENTS, model, model=model)
+    deployment["metadata"]["annotations"] = {ANNOTATION: str(memory)}
+    return deployment
+
+
 @asynccontextmanager
 async def an_operator(right: Right | None) -> AsyncIterator[ClusterServer]:
     """It runs in a cluster where everything happens for which it needs a right, and lacks this one."""
@@ -157,13 +179,15 @@ async def an_operator(right: Right | None) -> AsyncIterator[ClusterServer]:
         server.add(DEPLOYMENTS, of_yesterday(DEPLOYMENTS, "m-canary", model="m"))
         server.add(MODELS, a_raw_model("w", uid="uid-w", model={"uri": "hf://a/b"}, cache={"size": "1Gi"}))
         server.add(JOBS, of_yesterday(JOBS, "w-dl-0", model="w"))
+        server.add(BUDGETS, of_yesterday(BUDGETS, "m-engines", model="m"))
+        server.add(MODELS, a_raw_model("r", uid="uid-r", replicas=2))
+        server.add(DEPLOYMENTS, taken_back("r"))
         other = Claim(frozenset({"elsewhere"}), "outrider")
         server.add(LEASES, a_raw_lease("b", annotations=other.annotations()))
         if right is not None:
             server.refuse = denying(server, right)
-        settings = Settings(lease_namespace=HOME)
         async with a_connection(server) as api:
-            task = asyncio.create_task(process.operate(settings, api))
+            task = asyncio.create_task(process.operate(SETTINGS, api))
             try:
                 yield server
             finally:
@@ -173,7 +197,7 @@ async def an_operator(right: Right | None) -> AsyncIterator[ClusterServer]:
 
 def said(server: ClusterServer, log: pytest.LogCaptureFixture) -> list[str]:
     """Lines of the log, and conditions of the models."""
-    conditions = [item for model in ("m", "w") for item in server.conditions(model).items()]
+    conditions = [item for model in ("m", "w", "r") for item in server.conditions(model).items()]
     return [*log.messages, *(f"{kind}: {condition['message']}" for kind, condition in conditions)]
 
 
@@ -216,7 +240,7 @@ async def test_with_all_rights_nobody_complains_and_each_is_used(
 def test_the_roles_of_the_chart_are_these_rights_and_no_other() -> None:
     granted = {
         Right(verb, group, resource)
-        for document in render()
+        for document in render("networkPolicy.enabled=true")
         if document["kind"] in ("Role", "ClusterRole")
         for group, resource, verbs in rules(document)
         for verb in verbs

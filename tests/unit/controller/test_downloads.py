@@ -207,6 +207,18 @@ async def test_a_drafter_that_does_not_fit_starts_no_engine() -> None:
     assert not place.has(DEPLOYMENTS, "m")
 
 
+async def test_a_drafter_that_is_made_for_less_is_advised_of_while_engines_start() -> None:
+    speculation = {"method": "draft_model", "numSpeculativeTokens": 3, "drafter": {"uri": "hf://org/drafter"}}
+    place = await begun(speculation=speculation)
+    target = {**TARGET, "longestContext": 8192}
+    await place.downloads(done={"model": target, "drafter": {**target, "longestContext": 2048}})
+    await place.passes(2)
+
+    assert "2048 tokens" in place.weights["advice"]
+    assert "Degraded" not in place.conditions
+    assert place.has(DEPLOYMENTS, "m")
+
+
 async def test_everything_that_is_made_goes_with_the_model() -> None:
     place = await begun()
     made = [raw for raw in place.cluster.objects.values() if raw["kind"] in ("Job", "PersistentVolumeClaim")]

@@ -35,6 +35,10 @@ def test_refuses_an_image_without_a_version() -> None:
     assert "'engine:a' is not of the form version=image" in refused(engine_images=["engine:a"])
 
 
+def test_refuses_a_label_of_the_operators_pods_without_a_value() -> None:
+    assert "'app' is not of the form name=value" in refused(control_peers=["app"])
+
+
 def test_refuses_a_pull_secret_that_cannot_be_a_secrets_name() -> None:
     assert "engine_image_pull_secrets" in refused(engine_image_pull_secrets=["Not a name"])
 

@@ -15,6 +15,7 @@ from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key, Store
 from outrider.controller.store_fleet import StoreFleet
 from outrider.engine.signing import SigningKey
+from outrider.plan.names import CONTROL_PORT_NAME
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod, ago
 
@@ -72,6 +73,21 @@ def test_gives_the_tuning_loop_what_the_spec_says() -> None:
 
 def test_ready_pods_are_reached_at_their_own_address() -> None:
     assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip="10.0.0.7"))) == ["http://10.0.0.7:8000"]
+
+
+def test_a_pod_with_a_control_port_is_asked_there_and_one_of_before_where_it_serves() -> None:
+    new, old = a_raw_pod("m-1", ready=True, ip="10.0.0.7"), a_raw_pod("m-2", ready=True, ip="10.0.0.8")
+    new["spec"]["containers"][0]["ports"].append({"name": CONTROL_PORT_NAME, "containerPort": 8091})
+    (found,) = tuned(a_raw_model(), new, old)
+
+    assert {pod.name: pod.address.control_url for pod in found.pods} == {
+        "m-1": "http://10.0.0.7:8091",
+        "m-2": None,
+    }
+    assert {pod.name: pod.address.url for pod in found.pods} == {
+        "m-1": "http://10.0.0.7:8000",
+        "m-2": "http://10.0.0.8:8000",
+    }
 
 
 def test_an_address_of_ipv6_is_bracketed() -> None:

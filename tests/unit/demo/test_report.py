@@ -8,9 +8,11 @@ import pytest
 
 from examples.demo import report
 from examples.demo.panels import OwnLap, smoothed
+from examples.demo.phases import TRACE, Arm
 from examples.demo.picture import draw
 from examples.demo.result import Result
 from examples.demo.summary import summary
+from tests.unit.bench.test_report import Tags
 from tests.unit.demo.factories import a_result, a_simulated_lap, a_stretch
 from tests.unit.kit.factories import a_count
 
@@ -22,13 +24,46 @@ def test_the_page_and_the_picture_are_written(tmp_path: Path) -> None:
 
 
 def test_the_page_needs_no_other_file() -> None:
-    page = report.html(a_result(), b"picture")
-    assert 'src="data:image/png;base64,' in page
-    assert "http" not in page
+    page = report.html(a_result(lap=a_simulated_lap())).replace("http://www.w3.org/2000/svg", "")
+    assert re.findall(r"https?:|src=|@import|url\(|<script|<link", page) == []
+
+
+def test_every_tag_of_the_page_is_closed() -> None:
+    tags = Tags()
+    tags.feed(report.html(a_result(lap=a_simulated_lap(), notes=["a < b"])))
+    assert tags.open == []
+
+
+def test_the_page_is_dark_where_its_reader_is_and_fits_a_narrow_window() -> None:
+    page = report.html(a_result())
+    assert "prefers-color-scheme:dark" in page
+    assert 'name="viewport"' in page
+    assert page.count("<svg") == page.count('<div class="wide"><svg')
+
+
+def test_every_phase_has_a_gain_with_its_interval_and_a_picture() -> None:
+    page = report.html(a_result())
+    rows = re.findall(r"<tr><td>(.*? x\d+)</td>(.*?)</tr>", page)[: len(TRACE)]
+    assert [name for name, _ in rows] == [load.name for load in TRACE]
+    assert all("+60.0 % [" in row and "+6.7 % [" in row for _, row in rows)
+    assert page.count("<h3>") == len(TRACE)
+
+
+def test_the_page_says_what_speculation_bought_over_all_phases() -> None:
+    (verdict,) = re.findall(r'class="verdict"[^>]*>(.*?)</p>', report.html(a_result()))
+    assert "+60 % over K=0 held, +7 % over K=5 held." in verdict
+
+
+def test_an_arm_of_which_too_little_was_seen_has_no_figure() -> None:
+    found = a_result()
+    short = [one for one in found.stretches if one.arm is not Arm.NO_DRAFTS]
+    page = report.html(found.model_copy(update={"stretches": short}))
+    assert "over K=0 held." not in page
+    assert "% over K=5 held." in page
 
 
 def test_the_page_says_why_a_run_failed() -> None:
-    page = report.html(a_result(restarts=2), b"")
+    page = report.html(a_result(restarts=2))
     assert "Engine pods were restarted or replaced 2 times." in page
 
 
@@ -85,13 +120,13 @@ def test_every_panel_of_the_simulated_lap_says_so_in_its_title() -> None:
 
 
 def test_the_page_labels_both_parts() -> None:
-    page = report.html(a_result(lap=a_simulated_lap()), b"")
+    page = report.html(a_result(lap=a_simulated_lap()))
     assert "<h2>Tokens per second, computed on this CPU</h2>" in page
     assert f"<h2>{SIMULATED}</h2>" in page
 
 
 def test_every_heading_over_simulated_figures_says_so() -> None:
-    page = report.html(a_result(lap=a_simulated_lap()), b"")
+    page = report.html(a_result(lap=a_simulated_lap()))
     part = page.split('<section class="simulated">')[1].split("</section>")[0]
     headings = re.findall(r"<h[23]>(.*)</h[23]>", part)
     assert len(headings) == 4
@@ -99,11 +134,11 @@ def test_every_heading_over_simulated_figures_says_so() -> None:
 
 
 def test_a_page_without_a_simulated_lap_does_not_speak_of_one() -> None:
-    assert "simulated" not in report.html(a_result(), b"").split("</style>")[1]
+    assert "simulated" not in report.html(a_result()).split("</style>")[1]
 
 
 def test_notes_are_on_the_page() -> None:
-    assert "changed hands once" in report.html(a_result(notes=["Its Lease changed hands once."]), b"")
+    assert "changed hands once" in report.html(a_result(notes=["Its Lease changed hands once."]))
 
 
 def test_the_summary_labels_both_parts() -> None:

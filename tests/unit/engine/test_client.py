@@ -152,6 +152,22 @@ async def test_a_closed_port_is_unreachable(client: EngineClient) -> None:
         await client.state(address)
 
 
+async def test_an_engine_is_asked_at_its_control_port_where_it_has_one(client: EngineClient) -> None:
+    async with serving(FakeEngine()) as [pod]:
+        address = replace(pod.address, url="http://127.0.0.1:1", control_url=pod.address.url)
+        assert (await client.state(address)).boot_id
+
+
+@pytest.mark.parametrize("raised", [httpx.ConnectError("refused"), TimeoutError()], ids=str)
+async def test_a_silent_control_port_says_what_may_be_in_the_way(raised: Exception) -> None:
+    def stumbles(_: httpx.Request) -> httpx.Response:
+        raise raised
+
+    client = EngineClient(timeout_seconds=5, transport=httpx.MockTransport(stumbles))
+    with pytest.raises(EngineUnreachable, match=r"older plugin has none, or a NetworkPolicy keeps"):
+        await client.state(replace(an_address(), control_url="http://10.0.0.7:8091"))
+
+
 async def test_an_engine_without_the_plugin_is_named(client: EngineClient) -> None:
     async with serving(FakeEngine(answer=(404, '{"detail":"Not Found"}'))) as [pod]:
         with pytest.raises(

@@ -269,6 +269,13 @@ def test_the_measurement_crosses_a_process_border() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
+def test_the_longest_step_is_told_alone() -> None:
+    engine = Engine(some_config())
+    engine.step(prompts("a"))
+    told = engine.core.outrider_longest_step_seconds()
+    assert told == engine.core.outrider_get_measurement()["longestStepSeconds"] > 0
+
+
 def test_a_fault_in_the_measuring_hook_ends_the_measuring_and_nothing_else() -> None:
     engine = Engine(some_config())
     put(engine, a_push(table=Table.constant(3)))
@@ -314,6 +321,7 @@ def test_a_scheduler_without_control_tells_an_empty_measurement() -> None:
     engine = Engine(some_config())
     engine.core.scheduler = SimpleNamespace()
     assert engine.core.outrider_get_measurement()["cells"] == []
+    assert engine.core.outrider_longest_step_seconds() == 0
     assert engine.core.outrider_begin_self_test() == []
     engine.core.outrider_end_self_test("no control")
 

@@ -101,6 +101,10 @@ async def test_one_rank_of_a_data_parallel_group_cannot_be_tuned() -> None:
     assert [method for method, _ in engine_core.calls] == ["outrider_get_state"]
 
 
+async def test_every_engine_is_asked_for_its_longest_step() -> None:
+    assert await cores(FakeEngineCore(0.5, 44.0), data_parallel_size=2).longest_step_seconds() == 44.0
+
+
 async def test_a_push_reaches_the_engine_as_plain_types() -> None:
     engine_core = FakeEngineCore({"state": a_state()})
     await cores(engine_core).put(a_push().to_wire())

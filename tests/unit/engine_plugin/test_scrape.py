@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from outrider_engine.exposition import Message, MetricsMiddleware, Scope, Send, render
+from outrider_engine.exposition import Message, MetricsMiddleware, Scope, Send, render, render_silence
 from outrider_engine.probe import Slice
 from outrider_engine.refusal import Refusal
 from outrider_engine.scrape import Scrape
@@ -108,6 +108,10 @@ def test_an_engine_without_steps_or_table_tells_its_gauges() -> None:
 def test_engines_of_one_server_are_told_apart() -> None:
     values = values_of(render([a_measurement(), a_measurement()], model_name="tiny"))
     assert value(values, "outrider:term", engine="1") == 7
+
+
+def test_the_silence_of_a_core_is_told_where_its_sums_are_missing() -> None:
+    assert value(values_of(render_silence(7.0)), "outrider:core_silent_seconds") == 7
 
 
 class FakeEngines:

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
 from outrider.api.schedule import Schedule
-from outrider.plan import ControlKeys, Plan, PlanSettings
+from outrider.plan import ControlKeys, Plan, PlanSettings, plan
 from outrider.plan.names import REVISION_LABEL
 from outrider_engine.ending import READINESS
 from outrider_engine.signature import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
@@ -208,7 +209,72 @@ def test_the_longest_name_leaves_room_for_children() -> None:
 
 def test_the_engine_gets_one_gpu_per_rank() -> None:
     container = engine_container(a_plan(a_model(parallelism={"tensor": 2, "pipeline": 2})))
-    assert container["resources"] == {"limits": {"nvidia.com/gpu": "4"}}
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "4"}  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("resources", "requests"),
+    [
+        pytest.param(None, {"cpu": "2", "memory": "8Gi"}, id="nothing"),
+        pytest.param({}, {"cpu": "2", "memory": "8Gi"}, id="no resources"),
+        pytest.param(
+            {"limits": {"nvidia.com/gpu": 1}, "requests": {"ephemeral-storage": "1Gi"}},
+            {"cpu": "2", "memory": "8Gi", "ephemeral-storage": "1Gi"},
+            id="neither CPU nor memory",
+        ),
+        pytest.param({"requests": {"cpu": "500m"}}, {"cpu": "500m"}, id="CPU"),
+        pytest.param(CPU, None, id="a limit of memory, which Kubernetes requests too"),
+    ],
+)
+def test_an_engine_asks_for_cpu_and_memory_where_the_spec_says(
+    resources: dict[str, object] | None, requests: dict[str, str] | None
+) -> None:
+    container = engine_container(a_plan(a_model(resources=resources)))
+    assert container["resources"].get("requests") == requests  # type: ignore[attr-defined]
+
+
+CLAIMS = {"claims": [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]}
+
+
+def test_devices_are_claimed_by_the_pod_and_used_by_the_engine() -> None:
+    planned = a_plan(a_model(parallelism={"tensor": 4}, resources=CLAIMS))
+    assert pod_spec(planned)["resourceClaims"] == [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]
+    assert engine_container(planned)["resources"] == {
+        "claims": [{"name": "gpus"}],
+        "requests": {"cpu": "5", "memory": "20Gi"},
+    }
+
+
+def test_an_engine_with_claimed_devices_is_launched_as_on_a_gpu() -> None:
+    drafted = {"drafter": {"uri": "hf://org/drafter"}}
+    by_limits = a_plan(a_model(method="eagle3", speculation=drafted))
+    assert arguments(a_plan(a_model(method="eagle3", speculation=drafted, resources=CLAIMS))) == arguments(
+        by_limits
+    )
+
+
+@pytest.mark.parametrize(("kubernetes", "told"), [((1, 33), True), ((1, 34), False), (None, False)])
+def test_a_cluster_that_would_drop_claims_is_told_of(kubernetes: tuple[int, int] | None, told: bool) -> None:
+    model = a_model(resources=CLAIMS)
+    planned = plan(model, settings=PlanSettings(), keys=KEYS, kubernetes=kubernetes)
+    assert (DegradedReason.CLUSTER_TOO_OLD in dict(planned.problems)) is told
+
+
+def test_shared_memory_grows_with_the_gpus() -> None:
+    volumes = volumes_of(a_model(parallelism={"tensor": 8}))
+    assert volumes["shm"] == {"medium": "Memory", "sizeLimit": "9Gi"}
+
+
+def test_caches_have_a_size_unless_weights_come_into_them() -> None:
+    downloads, mounts = volumes_of(a_model()), volumes_of(a_model(uri="pvc://weights/qwen"))
+    assert (downloads["home"], mounts["home"]) == ({}, {"sizeLimit": "20Gi"})
+    assert downloads["tmp"] == mounts["tmp"] == {"sizeLimit": "10Gi"}
+
+
+def volumes_of(model: SpeculativeModel) -> dict[str, dict[str, str]]:
+    """The empty ones, by name."""
+    volumes: list[Any] = pod_spec(a_plan(model))["volumes"]  # type: ignore[assignment]
+    return {volume["name"]: volume["emptyDir"] for volume in volumes if "emptyDir" in volume}
 
 
 def test_memory_is_claimed_for_a_drafter_on_a_gpu_only() -> None:

@@ -42,6 +42,7 @@ class Scratch:
             arguments=("serve", served_name, str(launch.spec.speculation.num_speculative_tokens)),
             environment={"SCRATCH_MODE": "draft"},
             pod_uid_variable=None,
+            control_port_variable=None,
             health_path="/alive",
             readiness_path="/ready",
             pre_stop={"sleep": {"seconds": 1}},

@@ -14,6 +14,7 @@ from outrider.api.status import Status
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan import Plan, PlanSettings
 from outrider.plan.names import MODEL_LABEL
+from outrider.plan.weights.fit import advice
 from outrider.plan.weights.needs import needs_of
 from tests.unit.plan.factories import a_model, a_plan, engine_container, environment, flag, pod_spec
 
@@ -21,19 +22,20 @@ Json = dict[str, Any]
 COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 DRAFTER = {"drafter": {"uri": "hf://org/drafter"}}
 CACHE = {"size": "200Gi"}
+BUCKET = {"uri": "s3://models/qwen3-8b"}
 
 
 def a_cached_model(**more: Any) -> SpeculativeModel:
     return a_model(**{"method": "eagle3", "speculation": DRAFTER, "cache": CACHE, **more})
 
 
-def an_artifact(name: str, **sizes: int) -> ArtifactStatus:
+def an_artifact(name: str, **sizes: Any) -> ArtifactStatus:
     path = f"hub/models--org--{name}/snapshots/{COMMIT}"
-    return ArtifactStatus(uri=f"hf://org/{name}", revision=COMMIT, path=path, size="1.0 GB", **sizes)  # type: ignore[arg-type]
+    return ArtifactStatus(uri=f"hf://org/{name}", revision=COMMIT, path=path, size="1.0 GB", **sizes)
 
 
 def with_weights(
-    model: SpeculativeModel, target: Mapping[str, int] = {}, drafter: Mapping[str, int] = {}
+    model: SpeculativeModel, target: Mapping[str, Any] = {}, drafter: Mapping[str, Any] = {}
 ) -> SpeculativeModel:
     """As it is once all has been downloaded. target, drafter: what their config.json say."""
     needs = needs_of(model)
@@ -84,6 +86,56 @@ def test_one_job_brings_target_and_drafter() -> None:
 def test_weights_that_are_no_hubs_are_not_downloaded() -> None:
     wanted = json.loads(env(a_plan(a_cached_model(uri="pvc://models/target")))["OUTRIDER_WEIGHTS"])
     assert [artifact["role"] for artifact in wanted["artifacts"]] == ["drafter"]
+
+
+STORE = {"endpoint": "http://minio:9000", "region": "eu-1", "secret": "minio"}
+
+
+def in_a_bucket(**store: Any) -> SpeculativeModel:
+    return a_cached_model(model=BUCKET, cache={**CACHE, "s3": store} if store else CACHE)
+
+
+def test_one_job_brings_a_model_from_a_bucket_and_a_drafter_from_the_hub() -> None:
+    wanted = json.loads(env(a_plan(in_a_bucket(**STORE)))["OUTRIDER_WEIGHTS"])
+    endpoint = "http://minio:9000"
+    assert wanted["artifacts"] == [
+        {"role": "model", "bucket": "models", "folder": "qwen3-8b", "endpoint": endpoint},
+        {"role": "drafter", "repository": "org/drafter"},
+    ]
+
+
+def test_the_keys_of_a_store_are_the_jobs_and_no_engines() -> None:
+    told = env(a_plan(in_a_bucket(**STORE)))
+    key = {"name": "minio", "key": "AWS_SECRET_ACCESS_KEY"}
+    assert told["AWS_SECRET_ACCESS_KEY"] == {"secretKeyRef": key}
+    assert told["AWS_SESSION_TOKEN"]["secretKeyRef"]["optional"] is True
+    assert told["AWS_REGION"] == "eu-1"
+    assert not [name for name in environment(a_plan(with_weights(in_a_bucket(**STORE)))) if "AWS" in name]
+
+
+@pytest.mark.parametrize(
+    ("store", "hosts"),
+    [
+        ({}, "true"),
+        ({"endpoint": "http://minio:9000"}, "false"),
+        ({"endpoint": "http://minio:9000", "addressing": "VirtualHost"}, "true"),
+    ],
+    ids=["AWS", "a store of one's own", "as asked"],
+)
+def test_a_bucket_is_named_where_its_store_expects_it(store: Json, hosts: str) -> None:
+    assert env(a_plan(in_a_bucket(**store)))["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] == hosts
+
+
+def test_without_a_secret_the_identity_of_the_pods_reads_the_bucket() -> None:
+    planned = a_plan(in_a_bucket())
+    assert not [name for name in env(planned) if name.startswith("AWS_") and name.endswith(("KEY", "ID"))]
+    assert pod(planned)["serviceAccountName"] == "qwen"
+
+
+def test_what_the_job_sets_wins_over_the_environment_of_engines() -> None:
+    overlay = {"spec": {"containers": [{"name": "engine", "env": [{"name": "AWS_REGION", "value": "x"}]}]}}
+    model = a_cached_model(model=BUCKET, cache={**CACHE, "s3": STORE}, podTemplate=overlay)
+    assert [e["value"] for e in container(a_plan(model))["env"] if e["name"] == "AWS_REGION"] == ["eu-1"]
 
 
 def test_the_job_asks_the_hub_and_may_write_to_its_claim_only() -> None:
@@ -161,6 +213,7 @@ def test_engines_load_the_commit_that_was_downloaded_read_only_and_offline() -> 
         {"model": {"uri": "hf://org/target", "revision": "v2"}},
         {"speculation": {"drafter": {"uri": "hf://org/other"}}},
         {"cache": {"claim": "shared"}},
+        {"model": BUCKET},
     ],
     ids=str,
 )
@@ -201,6 +254,8 @@ def test_names_of_the_longest_model_fit_into_labels() -> None:
             ("4096", "5120"),
         ),
         ("eagle", {"hidden_size": 4096}, {"hidden_size": 2048}, ("4096", "2048")),
+        ("eagle", {}, {"made_for_method": "eagle3"}, ("eagle3", "spec.speculation.method")),
+        ("draft_model", {}, {"made_for_method": "dflash"}, ("dflash", "spec.speculation.method")),
     ],
 )
 def test_a_drafter_that_cannot_fit_is_told_with_both_numbers(
@@ -220,6 +275,8 @@ def test_a_drafter_that_cannot_fit_is_told_with_both_numbers(
         ("eagle3", {"hidden_size": 4096}, {"hidden_size": 2048, "target_hidden_size": 4096}),
         ("eagle3", {"vocabulary_size": 151936}, {"vocabulary_size": 32000}),
         ("eagle3", {}, {}),
+        ("eagle3", {}, {"made_for_method": "eagle3"}),
+        ("eagle3", {}, {"made_for_method": "another"}),
     ],
 )
 def test_what_may_fit_is_not_refused(method: str, target: Json, drafter: Json) -> None:
@@ -231,3 +288,27 @@ def test_a_drafter_of_another_vocabulary_is_taken_where_vllm_was_told_to() -> No
         method="draft_model", speculation={**DRAFTER, "config": {"use_heterogeneous_vocab": True}}
     )
     assert not a_plan(with_weights(model, {"vocabulary_size": 2}, {"vocabulary_size": 3})).problems
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "target", "drafter", "told"),
+    [
+        ("draft_model", {}, {"longest_context": 8192}, {"longest_context": 2048}, ("8192", "2048")),
+        ("draft_model", {"maxLength": 4096}, {}, {"longest_context": 2048}, ("4096", "2048")),
+        ("draft_model", {}, {"chat_template": "a"}, {"chat_template": "b"}, ("chat template",)),
+        ("draft_model", {"maxLength": 2048}, {"longest_context": 8192}, {"longest_context": 2048}, ()),
+        ("draft_model", {}, {"chat_template": "a"}, {}, ()),
+        ("eagle3", {}, {"longest_context": 8192}, {"longest_context": 2048}, ()),
+    ],
+    ids=["short", "shorter than asked", "another template", "as long as asked", "no template", "a head"],
+)
+def test_what_engines_take_and_do_less_well_is_told(
+    method: str, model: Json, target: Json, drafter: Json, told: tuple[str, ...]
+) -> None:
+    cached = a_cached_model(method=method, model={"uri": "hf://org/target", **model})
+    there = with_weights(cached, target, drafter)
+    assert there.status.weights is not None
+    words = advice(there.spec, there.status.weights)
+    assert not a_plan(there).problems
+    assert (words is not None) is bool(told)
+    assert all(word in (words or "") for word in told)

@@ -55,6 +55,7 @@ from tests.unit.controller.factories import NOW, a_launch_order, a_pod, a_raw_mo
 from tests.unit.controller.test_downloads import TARGET, begun
 from tests.unit.controller.test_readiness import NO_ACCOUNT, NO_KEY, NOT_FOUND, stuck_setup, unscheduled
 from tests.unit.controller.test_reconciler import Place
+from tests.unit.controller.test_rollouts import a_failed_rollout
 from tests.unit.reasons.tuner_scenes import MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
 from tests.unit.tuning.test_relaunch import ALLOW, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
@@ -127,6 +128,10 @@ async def unreadable_order() -> Found:
     return await after(place)
 
 
+async def rolled_back() -> Found:
+    return stored((await a_failed_rollout()).place)
+
+
 async def not_tuned() -> Found:
     with patch("outrider.controller.store_fleet._relaunching", side_effect=OverflowError("a date")):
         return await after(Place())
@@ -136,6 +141,7 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (ReadyReason.SERVING, lambda: of(a_workload(a_pod(ready=True)))),
     (ReadyReason.PARTIALLY_SERVING, lambda: of(a_workload(a_pod("m-1", ready=True), a_pod("m-2"), wanted=2))),
     (ReadyReason.ROLLING_OUT, lambda: of(a_workload(a_pod()))),
+    (ReadyReason.ROLLED_BACK, rolled_back),
     (ReadyReason.SCALED_TO_ZERO, lambda: of(a_workload(wanted=0))),
     (ProgressingReason.ROLLING_OUT, lambda: of(a_workload(a_pod()))),
     (ProgressingReason.COMPLETE, lambda: of(a_workload(a_pod(ready=True)))),
@@ -167,6 +173,8 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.NAME_TAKEN, taken),
     (DegradedReason.APPLY_REFUSED, refused),
     (DegradedReason.RECONCILE_FAILED, failing_thrice),
+    (ProgressingReason.IN_PLACE, lambda: of(replace(a_workload(a_pod()), in_place=True))),
+    (DegradedReason.ROLLED_BACK, rolled_back),
     (DegradedReason.LAUNCH_ORDER_UNREADABLE, unreadable_order),
     (DegradedReason.NOT_TUNED, not_tuned),
     (
@@ -216,6 +224,12 @@ def ruled(mode: TuningMode = TuningMode.AUTO, *, settled_at: float = 0.0, **said
     model = replace(MODEL, mode=mode, instructions=Instructions(**said))
     rule = permission(Asked(model.instructions, mode, UNIX_NOW, settled_at))
     return told(an_outcome(model=model, permission=rule))
+
+
+def returned() -> Found:
+    """While the table of the last good revision rules."""
+    rule = permission(Asked(MODEL.instructions, TuningMode.AUTO, UNIX_NOW, 0.0, Schedule.constant(1)))
+    return told(an_outcome(permission=rule))
 
 
 def an_override(*, seconds: float) -> Override:
@@ -276,6 +290,7 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     (TuningReason.PAUSED, lambda: ruled(paused=True)),
     (TuningReason.OVERRIDDEN, lambda: ruled(override=an_override(seconds=60))),
     (TuningReason.OVERRIDE_EXPIRED, lambda: ruled(override=an_override(seconds=-60))),
+    (TuningReason.ROLLED_BACK, returned),
     (TuningReason.SETTLING, lambda: ruled(settled_at=UNIX_NOW + 30)),
     (TuningReason.ANNOTATION_REFUSED, lambda: ruled(refused="no table")),
     (

@@ -48,6 +48,7 @@ TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 SERVES = judge(a_workload(a_pod(ready=True)), NOW)
 STARTS = judge(a_workload(a_pod()), NOW)
+IN_PLACE = judge(replace(a_workload(a_pod()), in_place=True), NOW)
 TAKEN = blocked(Trouble(DegradedReason.NAME_TAKEN, "a Service m"))
 SHARED = (*SERVES, Statement(TRUE, ContestReason.STANDS_BY, "an operator in b"))
 
@@ -132,6 +133,7 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     EventReason.NOT_READY: lambda: passes(SERVES, STARTS),
     EventReason.DEGRADED: lambda: passes(SERVES, TAKEN),
     EventReason.RECOVERED: lambda: passes(TAKEN, SERVES),
+    EventReason.ROLLING_OUT_IN_PLACE: lambda: passes(STARTS, IN_PLACE),
     EventReason.CONTESTED: lambda: passes(SERVES, SHARED),
     EventReason.UNCONTESTED: lambda: passes(SHARED, SERVES),
     EventReason.STANDING_BY: left_to_another,

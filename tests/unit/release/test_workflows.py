@@ -98,6 +98,14 @@ def test_the_checks_are_those_of_make() -> None:
     assert [step["run"] for step in steps("test", "check") if "uv run" in step.get("run", "")] == wanted
 
 
+def test_the_site_is_built_as_make_does_it() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (target,) = re.findall(r"^docs:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    (built,) = re.findall(r"\$\(RUN\) (.+)", target)
+
+    assert steps("test", "docs")[-1]["run"] == f"uv run --frozen {built}"
+
+
 def test_tools_have_the_versions_of_the_set_up() -> None:
     texts = [path.read_text() for path in FILES]
 

@@ -29,6 +29,7 @@ def test_json_carries_the_figures_by_table_and_policy() -> None:
     result = simulate("--name", "a40_7b", "--policy", "static:0", "--load", "1,8", "--dwell", "130", "--json")
     found = json.loads(result.output)
     assert found["setting"] == {
+        "engine": "table",
         "load": [1, 8],
         "dwell": 130.0,
         "noise": 0.05,
@@ -77,6 +78,24 @@ def test_with_a_map_the_law_loses_less() -> None:
         (("--map-error", "-0.1"), "--map-error is -0.1"),
         (("--interval", "0"), "--interval is 0"),
         (("--seed", "-1"), "--seed is -1"),
+        (("--engine", "magic"), "--engine is magic, must be one of table, formula, events"),
+        (("--rate", "1"), "--rate says nothing to --engine table; leave it out"),
+        (("--text", "cnn"), "--text says nothing to --engine table"),
+        (("--engine", "formula", "--rate", "1"), "--rate says nothing to --engine formula"),
+        (("--engine", "formula", "--text", "tea"), "no data set 'tea', there are: gsm8k, sharegpt"),
+        (("--engine", "formula", "--name", "x"), "no formula 'x', there are: llama8b_h100_eagle3"),
+        (
+            ("--engine", "formula", "--policy", "static:4"),
+            "static:4: K must be one of the table's 0, 1, 2, 3",
+        ),
+        (("--engine", "formula", "--load", "9999"), "must be a whole number from 1 to 1024"),
+        (("--engine", "events", "--rate", "1", "--load", "1"), "--load and --rate are two ways to say"),
+        (("--engine", "events", "--rate", "1,inf"), "--rate: entry 1 is 'inf'"),
+        (("--engine", "events", "--idle-tax", "nan"), "--idle-tax is nan, must be at least 0"),
+        (
+            ("--engine", "events", "--rate", "0.0001", "--dwell", "5"),
+            "nothing was answered in the phase gsm8k",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(arguments: tuple[str, ...], complaint: str) -> None:
@@ -120,6 +139,56 @@ def test_a_key_that_means_nothing_is_told(tmp_path: Path) -> None:
     result = simulate("--load", "1", "--dwell", "60", "--policy", "static:0", tables=path)
     assert result.exit_code == 0
     assert "Note: table small: unknown keys are ignored: no_speculation" in result.stderr
+
+
+def test_a_formula_replays_texts_in_turn() -> None:
+    words = ("--load", "64,64,64", "--text", "cnn,instructcoder", "--dwell", "20", "--policy", "static:5")
+    found = json.loads(simulate("--engine", "formula", *words, "--json").stdout)
+    (row,) = found["results"]
+    hard, easy, hard_again = (phase["goodput"] for phase in row["phases"])
+    assert easy > 1.05 * hard
+    assert hard_again == pytest.approx(hard, rel=0.05)
+    assert (row["table"], found["setting"]["text"]) == ("llama8b_h100_eagle3", ["cnn", "instructcoder"])
+
+
+def test_k0_beside_a_drafter_costs_its_tax() -> None:
+    words = ("--engine", "formula", "--load", "4", "--dwell", "130", "--policy", "static:0", "--json")
+    (row,) = json.loads(simulate(*words, "--idle-tax", "0.25").stdout)["results"]
+    assert row["worst_loss_against_no_speculation"] == pytest.approx(0.2, abs=0.01)
+
+
+def test_engines_answer_what_arrives_event_by_event() -> None:
+    words = ("--rate", "2,4", "--output-tokens", "50", "--dwell", "20", "--policy", "static:0,static:3")
+    plain, drafting = json.loads(simulate("--engine", "events", *words, "--json").stdout)["results"]
+    assert [phase["label"] for phase in plain["phases"]] == ["gsm8k, 2 requests/s", "gsm8k, 4 requests/s"]
+    assert drafting["mean_goodput"] > plain["mean_goodput"]
+
+
+@pytest.mark.parametrize("engine", ["formula", "events"])
+def test_the_seed_fixes_traffic_too(engine: str) -> None:
+    words = ("--engine", engine, "--load", "2", "--dwell", "20", "--policy", "static:1", "--json")
+    same, again, other = (simulate(*words, "--seed", seed).stdout for seed in "112")
+    assert same == again
+    assert json.loads(same)["results"] != json.loads(other)["results"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "formulas.json: "),
+        ('{"tables": []}', "has no formulas"),
+        ('{"formulas": [{}]}', "formulas[0].name is missing"),
+        ('{"formulas": [{"name": "x"}]}', "formula x: step_seconds must be an expression"),
+    ],
+)
+def test_a_file_without_a_usable_formula_is_refused_by_its_place(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "formulas.json"
+    path.write_text(text)
+    result = simulate("--engine", "formula", tables=path)
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
+    assert told in result.output
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

@@ -25,7 +25,7 @@ from outrider.tuning.observe.window import Gap, Window
 from tests.unit.telemetry.factories import ALL_COUNTERS, Counters, PluginCounters, a_server, exposition
 
 BINARY = shutil.which("prometheus")
-POD = PodKey("default", "tiny-0")
+POD, CHANGING = PodKey("default", "tiny-0"), PodKey("default", "tiny-1")
 CONFIG = """
 global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
 scrape_configs:
@@ -33,11 +33,13 @@ scrape_configs:
   sample_limit: 20000
   body_size_limit: 8MB
   static_configs:
-  - targets: ["{target}"]
+  - targets: ["{steady}"]
     labels: {{namespace: default, pod: tiny-0, outrider_dev_model: tiny}}
+  - targets: ["{changing}"]
+    labels: {{namespace: default, pod: tiny-1, outrider_dev_model: tiny}}
 - job_name: others
   static_configs:
-  - targets: ["{target}"]
+  - targets: ["{steady}"]
     labels: {{namespace: default, pod: other-0}}
 """
 
@@ -62,9 +64,9 @@ def a_free_port() -> int:
 
 
 @contextmanager
-def a_prometheus(folder: Path, target: str) -> Iterator[str]:
+def a_prometheus(folder: Path, **targets: str) -> Iterator[str]:
     config, port = folder / "prometheus.yml", a_free_port()
-    config.write_text(CONFIG.format(target=target.removeprefix("http://")))
+    config.write_text(CONFIG.format(**{name: url.removeprefix("http://") for name, url in targets.items()}))
     command = [
         str(BINARY),
         f"--config.file={config}",
@@ -93,21 +95,6 @@ async def series_of(source: PrometheusSource, pod: PodKey, *, samples: int) -> P
     raise AssertionError(f"no {samples} samples of {pod} within 120 s")
 
 
-async def test_windows_come_from_what_a_real_prometheus_scraped(tmp_path: Path) -> None:
-    with a_server(exporter) as target, a_prometheus(tmp_path, target) as url:
-        source = PrometheusSource(PrometheusSettings(url=url))
-        series = await series_of(source, POD, samples=6)
-        everything = await source.fetch(60)
-    assert set(everything) == {POD}
-    assert set(series) == set(ALL_COUNTERS)
-    window = build_window(POD, series, since=0, until=time.time(), max_age_seconds=30)
-    assert isinstance(window, Window), window
-    assert window.batch_size == pytest.approx(8)
-    assert window.mean_k == pytest.approx(3)
-    assert window.goodput == pytest.approx(8 * 2.5 / 0.02)
-    assert window.prefill_tokens == 0
-
-
 @dataclass
 class Exporter:
     """Serves one text until it is told the next."""
@@ -130,25 +117,59 @@ def two_texts() -> tuple[bytes, bytes]:
     return exposition(counters, plugin), exposition(later, later_plugin.ran(k=None, steps=1))
 
 
+@dataclass(frozen=True)
+class Scraped:
+    """A Prometheus and the page of `CHANGING`, which only one test changes."""
+
+    url: str
+    changing: Exporter
+    changing_url: str
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    """For all tests here: it takes five seconds until a new Prometheus scrapes."""
+    page, _ = two_texts()
+    changing, folder = Exporter(page), tmp_path_factory.mktemp("prometheus")
+    with (
+        a_server(exporter) as steady_url,
+        a_server(changing) as changing_url,
+        a_prometheus(folder, steady=steady_url, changing=changing_url) as url,
+    ):
+        yield Scraped(url, changing, changing_url)
+
+
+async def test_windows_come_from_what_a_real_prometheus_scraped(scraped: Scraped) -> None:
+    source = PrometheusSource(PrometheusSettings(url=scraped.url))
+    series = await series_of(source, POD, samples=6)
+    everything = await source.fetch(60)
+    assert set(everything) == {POD, CHANGING}
+    assert set(series) == set(ALL_COUNTERS)
+    window = build_window(POD, series, since=0, until=time.time(), max_age_seconds=30)
+    assert isinstance(window, Window), window
+    assert window.batch_size == pytest.approx(8)
+    assert window.mean_k == pytest.approx(3)
+    assert window.goodput == pytest.approx(8 * 2.5 / 0.02)
+    assert window.prefill_tokens == 0
+
+
 def sums(window: Window | Gap) -> Window:
     """Without its times, and without what depends on how often it was scraped."""
     assert isinstance(window, Window), window
     return replace(window, started_at=0, ended_at=0, batch_low=None, batch_high=None)
 
 
-async def test_both_sources_give_equal_windows_of_the_same_text(tmp_path: Path) -> None:
-    before, after = two_texts()
-    exporter = Exporter(before)
-    with a_server(exporter) as target, a_prometheus(tmp_path, target) as url:
-        source = PrometheusSource(PrometheusSettings(url=url))
-        async with PodScrapeSource(lambda: [Target(POD, target)]) as direct:
-            await direct.fetch(60)
-            known = await series_of(source, POD, samples=2)
-            exporter.body = after
-            scraped = await direct.fetch(60)
-        series = await series_of(source, POD, samples=len(known[names.GENERATED_TOKENS]) + 3)
-    by_prometheus = build_window(POD, series, since=0, until=time.time(), max_age_seconds=30)
-    by_scrape = build_window(POD, scraped[POD], since=0, until=time.time(), max_age_seconds=30)
+async def test_both_sources_give_equal_windows_of_the_same_text(scraped: Scraped) -> None:
+    _, after = two_texts()
+    source = PrometheusSource(PrometheusSettings(url=scraped.url))
+    async with PodScrapeSource(lambda: [Target(CHANGING, scraped.changing_url)]) as direct:
+        await direct.fetch(60)
+        known = await series_of(source, CHANGING, samples=2)
+        scraped.changing.body = after
+        pages = await direct.fetch(60)
+    series = await series_of(source, CHANGING, samples=len(known[names.GENERATED_TOKENS]) + 3)
+    by_prometheus = build_window(CHANGING, series, since=0, until=time.time(), max_age_seconds=30)
+    by_scrape = build_window(CHANGING, pages[CHANGING], since=0, until=time.time(), max_age_seconds=30)
     assert sums(by_prometheus) == sums(by_scrape)
     assert [(c.low, c.num_speculative_tokens, c.steps) for c in sums(by_scrape).cells] == [
         (7, 3, 300),
@@ -156,9 +177,8 @@ async def test_both_sources_give_equal_windows_of_the_same_text(tmp_path: Path) 
     ]
 
 
-async def test_a_query_that_prometheus_refuses_is_an_error(tmp_path: Path) -> None:
-    with a_server(exporter) as target, a_prometheus(tmp_path, target) as url:
-        source = PrometheusSource(PrometheusSettings(url=url))
-        await series_of(source, POD, samples=1)
-        with pytest.raises(SourceRefused, match="bad_data"):
-            await source.fetch(0)
+async def test_a_query_that_prometheus_refuses_is_an_error(scraped: Scraped) -> None:
+    source = PrometheusSource(PrometheusSettings(url=scraped.url))
+    await series_of(source, POD, samples=1)
+    with pytest.raises(SourceRefused, match="bad_data"):
+        await source.fetch(0)

@@ -76,7 +76,18 @@ def test_a_settled_k_gives_way_to_a_gain_beyond_min_gain() -> None:
 def test_a_settled_k_gives_way_to_a_gain_beyond_its_error() -> None:
     assert chosen(SETTLED, a_belief({3: 0.2}, error=0.21)) is None
     assert chosen(SETTLED, a_belief({3: 0.2}, error=0.19)) == 3
-    assert chosen(SETTLED, a_belief({0: 0.2}, error=0.21)) is None
+
+
+def test_a_settled_k_that_seems_to_lose_gives_way_to_the_smallest_however_unsure() -> None:
+    lost = POLICY.safety.safe_loss
+    assert chosen(SETTLED, a_belief({0: lost + 0.001}, error=5.0)) == 0
+    assert chosen(SETTLED, a_belief({0: lost - 0.001}, error=5.0)) is None
+    assert chosen(SETTLED, a_belief({0: lost + 0.001, 2: 0.1}, error=5.0)) == 0
+    assert chosen(SETTLED, a_belief({0: lost + 0.001}, error=5.0), measured=frozenset({1, 2})) is None
+
+
+def test_a_restart_is_not_made_for_a_loss_that_is_not_sure() -> None:
+    assert chosen(SETTLED, a_belief({0: 0.2}, error=5.0), policy=POLICY.relaunching()) is None
 
 
 def test_a_k_that_is_not_settled_gives_way_to_half_the_error() -> None:
@@ -118,23 +129,23 @@ CHANGED = replace(SETTLED, k=3, replaced=1, changed_at=NOW - 10.0)
 
 
 def test_a_new_k_that_is_slower_goes_back() -> None:
-    assert reverted(CHANGED, a_belief({1: POLICY.choice.rollback_loss + 0.001}), POLICY.choice, NOW) == 1
-    assert reverted(CHANGED, a_belief({1: POLICY.choice.rollback_loss}), POLICY.choice, NOW) is None
+    assert reverted(CHANGED, a_belief({1: POLICY.choice.rollback_loss + 0.001}), POLICY, NOW) == 1
+    assert reverted(CHANGED, a_belief({1: POLICY.choice.rollback_loss}), POLICY, NOW) is None
 
 
 def test_a_new_k_goes_back_only_beyond_the_error() -> None:
-    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.21), POLICY.choice, NOW) is None
-    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.19), POLICY.choice, NOW) == 1
+    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.21), POLICY, NOW) is None
+    assert reverted(CHANGED, a_belief({1: 0.2}, error=0.19), POLICY, NOW) == 1
 
 
 def test_only_a_fresh_and_settled_change_goes_back() -> None:
     slower = a_belief({1: 0.2})
     in_time = replace(CHANGED, changed_at=NOW - 2 * POLICY.choice.dwell_seconds)
-    assert reverted(in_time, slower, POLICY.choice, NOW) == 1
-    assert reverted(in_time, slower, POLICY.choice, NOW + 0.1) is None
-    assert reverted(replace(CHANGED, settled_at=None), slower, POLICY.choice, NOW) is None
-    assert reverted(replace(CHANGED, replaced=None), slower, POLICY.choice, NOW) is None
-    assert reverted(replace(CHANGED, changed_at=None), slower, POLICY.choice, NOW) is None
+    assert reverted(in_time, slower, POLICY, NOW) == 1
+    assert reverted(in_time, slower, POLICY, NOW + 0.1) is None
+    assert reverted(replace(CHANGED, settled_at=None), slower, POLICY, NOW) is None
+    assert reverted(replace(CHANGED, replaced=None), slower, POLICY, NOW) is None
+    assert reverted(replace(CHANGED, changed_at=None), slower, POLICY, NOW) is None
 
 
 # The other bins

@@ -30,14 +30,17 @@ from tests.unit.tuning.factories import (
     true_goodput,
 )
 
-TICK, HOUR = 30.0, 3600.0
+HOUR = 3600.0
 TAX = 0.15
 STATIC = Schedule.constant(3)
 
 
 @dataclass
 class Model:
-    """One pod. stock: the engine has no plugin, so it tells sums only and gets its table at its launch."""
+    """One pod. stock: the engine has no plugin, so it tells sums only and gets its table at its launch.
+
+    tick: seconds between two; a minute where a day goes by, which no number of these rules is near to.
+    """
 
     limits: Relaunching
     stock: bool = False
@@ -45,6 +48,7 @@ class Model:
     static: Schedule = STATIC
     rates: Mapping[int, Sequence[float]] = field(default_factory=lambda: CODE)
     policy: Policy = field(default_factory=a_policy)
+    tick: float = 30.0
     now: float = 0.0
     tuner: TunerState = field(init=False)
     relaunches: RelaunchState = field(default_factory=RelaunchState)
@@ -58,12 +62,12 @@ class Model:
     def spend(self, seconds: float) -> Decision:
         until = self.now + seconds
         while self.now < until:
-            self.now += TICK
-            self.tick()
+            self.now += self.tick
+            self.one_tick()
         assert self.decision is not None
         return self.decision
 
-    def tick(self) -> None:
+    def one_tick(self) -> None:
         launch = self.relaunches.order.launch
         self.decision = self._decide(launch)
         self.tuner = self.decision.state
@@ -93,19 +97,19 @@ class Model:
             window, policy = self._sums(table), self.policy.relaunching()
             return decide([window], self.tuner, policy=policy, now=self.now, in_force=table)
         window = Engine(self.batch, table=self.rates).window(
-            self.decision, self.tuner, seconds=TICK, at=self.now
+            self.decision, self.tuner, seconds=self.tick, at=self.now
         )
         return decide([window], self.tuner, policy=self.policy, now=self.now)
 
     def _without_drafter(self) -> Window:
         goodput = true_goodput(self.batch, 0) * (1 + TAX)
-        cell = a_cell(batch=self.batch, k=0, goodput=goodput, seconds=TICK)
+        cell = a_cell(batch=self.batch, k=0, goodput=goodput, seconds=self.tick)
         return an_exact_window(cell, at=self.now, batch=self.batch)
 
     def _sums(self, table: Schedule) -> Window:
         k = table.k_at(self.batch)
         goodput = true_goodput(self.batch, k, self.rates)
-        return a_window(batch=self.batch, k=k, goodput=goodput, seconds=TICK, ended_at=self.now)
+        return a_window(batch=self.batch, k=k, goodput=goodput, seconds=self.tick, ended_at=self.now)
 
 
 def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen() -> None:
@@ -132,7 +136,7 @@ def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen()
 
 
 def test_stock_engines_find_their_table_by_rolling_restarts() -> None:
-    model = Model(Relaunching(actuation=Actuation.ROLLOUT), stock=True, batch=16.0)
+    model = Model(Relaunching(actuation=Actuation.ROLLOUT), stock=True, batch=16.0, tick=60.0)
     model.spend(24 * HOUR)
     table = model.relaunches.order.launch.schedule
     assert table is not None
@@ -159,9 +163,10 @@ def test_a_guess_that_proves_slower_is_taken_back_and_rarely_made_again() -> Non
         batch=1.0,
         rates=bad,
         static=Schedule.constant(0),
+        tick=60.0,
     )
     model.spend(24 * HOUR)
     assert model.launches
     assert model.launches[-1][1] == ""
     away = sum(b - a for (a, launch), (b, _) in pairwise(model.launches) if launch)
-    assert away <= 10 * TICK
+    assert away <= 10 * model.tick

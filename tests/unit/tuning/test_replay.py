@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from statistics import mean
 
@@ -15,8 +16,10 @@ TABLES = read_tables(Path(__file__).parents[3] / "examples/tables/visible_tables
 SEEDS = range(4)
 
 
-def figures(name: str, policy: str = "outrider", **changes: object) -> list[Figures]:
-    return [run_table(TABLES[name], policy, Setting(seed=seed, **changes))[1] for seed in SEEDS]  # type: ignore[arg-type]
+@cache
+def figures(name: str, policy: str = "outrider", **changes: object) -> tuple[Figures, ...]:
+    """Several tests look at the same runs, each at something else."""
+    return tuple(run_table(TABLES[name], policy, Setting(seed=seed, **changes))[1] for seed in SEEDS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 
@@ -15,9 +16,14 @@ from tests.unit.tuning.factories import Engine, a_policy, a_start, run
 POLICY = a_policy()
 
 
+@cache
+def a_stored_text() -> str:
+    """What a law stores after a minute at batch 8."""
+    return json.dumps(to_wire(run(a_start(), Engine(8.0), ticks=12)[-1].state))
+
+
 def a_wire(**changes: object) -> dict[str, object]:
-    state = run(a_start(), Engine(8.0), ticks=12)[-1].state
-    wire = json.loads(json.dumps(to_wire(state)))
+    wire = json.loads(a_stored_text())
     wire["state"].update(changes)
     return dict(wire)
 

@@ -55,6 +55,20 @@ def told(world: World) -> list[tuple[EventReason, str]]:
     return [event for event in world.events if event[0] is not EventReason.METRICS_LOST]
 
 
+async def test_pods_that_returned_since_the_spec_failed_get_their_own_table_and_no_decision(
+    engines: EngineClient, decisions: list[Decision]
+) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([replace(a_model(*pods), returned_table=Schedule.constant(1))])
+        with world.loop(engines) as loop:
+            await step(loop)
+            await step(loop)
+    assert decisions == []
+    assert engine.schedule == K1
+    assert active(world) == ("False", "RolledBack")
+
+
 async def test_a_pause_holds_the_table_in_force_and_renews_it(
     engines: EngineClient, decisions: list[Decision]
 ) -> None:

@@ -205,8 +205,13 @@ async def test_an_order_that_could_not_be_stored_is_given_again(engines: EngineC
 
 @pytest.mark.parametrize(
     "held",
-    [{"mode": TuningMode.OBSERVE}, {"mode": TuningMode.OFF}, {"instructions": Instructions(paused=True)}],
-    ids=["Observe", "Off", "paused"],
+    [
+        {"mode": TuningMode.OBSERVE},
+        {"mode": TuningMode.OFF},
+        {"instructions": Instructions(paused=True)},
+        {"returned_table": Schedule.constant(1)},
+    ],
+    ids=["Observe", "Off", "paused", "rolled back"],
 )
 async def test_where_the_tuner_may_not_act_nothing_is_ordered(
     engines: EngineClient, law: Law, held: dict[str, object]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from outrider.api.reasons import DegradedReason
-from outrider_weights import hub
 from outrider_weights.description import describe
 from outrider_weights.failure import DownloadError, Reason, explained
 from outrider_weights.hub import File, Snapshot
+from outrider_weights.snapshot import check_space
 from outrider_weights.wanted import Artifact
 
 SNAPSHOT = Snapshot(
@@ -44,6 +44,24 @@ def test_sizes_are_read_from_the_forms_that_there_are(tmp_path: Path, config: An
     assert (told.get("vocabularySize"), told.get("hiddenSize"), told.get("layers")) == sizes
 
 
+def test_a_drafter_of_the_speculators_format_says_its_method(tmp_path: Path) -> None:
+    config = {
+        "speculators_model_type": "eagle3",
+        "transformer_layer_config": {"max_position_embeddings": 2048},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert describe(tmp_path) == {"madeForMethod": "eagle3", "longestContext": 2048}
+
+
+def test_a_chat_template_is_the_same_wherever_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
+    beside = describe(tmp_path)
+    (tmp_path / "chat_template.jinja").write_text("{{ messages }}\n")
+    assert describe(tmp_path) == beside
+    (tmp_path / "chat_template.jinja").write_text("{{ other }}")
+    assert describe(tmp_path) != beside
+
+
 def test_weights_without_a_config_are_not_described(tmp_path: Path) -> None:
     assert describe(tmp_path) == {}
 
@@ -53,7 +71,7 @@ def test_what_does_not_fit_is_told_before_the_download(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(2000, 1500, 500))
     with pytest.raises(DownloadError) as refused:
-        hub.check_space([SNAPSHOT], tmp_path)
+        check_space([SNAPSHOT], tmp_path)
     assert refused.value.reason is Reason.VOLUME_FULL
 
 
@@ -66,7 +84,7 @@ def test_pieces_on_a_shared_volume_may_be_somebody_elses(tmp_path: Path) -> None
     piece = tmp_path / SNAPSHOT.home / "blobs" / f"{'d' * 64}.1234.incomplete"
     piece.parent.mkdir(parents=True)
     piece.touch()
-    hub.sweep(SNAPSHOT, tmp_path, shared=True)
+    SNAPSHOT.sweep(tmp_path, shared=True)
     assert piece.exists()
-    hub.sweep(SNAPSHOT, tmp_path, shared=False)
+    SNAPSHOT.sweep(tmp_path, shared=False)
     assert not piece.exists()
