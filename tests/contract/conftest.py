@@ -23,6 +23,7 @@ SHARING = {
     "test_load",
     "test_long_steps",
     "test_measure",
+    "test_mtp",
     "test_probe",
     "test_push",
     "test_sampling",

@@ -201,7 +201,7 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
     key_file, schedule_file, log_file = folder / "key.pub", folder / "schedule.json", folder / "engine.log"
     key_file.write_text(KEY.public_pem)
     schedule_file.write_text(json.dumps(STATIC_TABLE))
-    port = _free_port()
+    port = free_port()
     flags = server_flags(
         target=MODELS / "target",
         speculation=launch.speculation,
@@ -228,7 +228,7 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
         )
     try:
         url = f"http://127.0.0.1:{port}"
-        _wait_until_healthy(process, url, log_file)
+        wait_until_healthy(process, url, log_file)
         with signing_client(url) as client:
             first = client.get("/outrider/v1/state")
         yield Engine(url, process, key_file, log_file, first.json())
@@ -236,8 +236,11 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
         end(process)
 
 
-def _wait_until_healthy(process: subprocess.Popen[bytes], url: str, log_file: Path) -> None:
-    deadline = time.monotonic() + READY_SECONDS
+def wait_until_healthy(
+    process: subprocess.Popen[bytes], url: str, log_file: Path, *, seconds: float = READY_SECONDS
+) -> None:
+    """Raises AssertionError where it ends or that time goes by; the message has the end of its log."""
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise AssertionError(f"the engine ended with {process.returncode}:\n{_tail(log_file)}")
@@ -247,7 +250,7 @@ def _wait_until_healthy(process: subprocess.Popen[bytes], url: str, log_file: Pa
         except httpx.TransportError:
             pass
         time.sleep(0.5)
-    raise AssertionError(f"the engine is not healthy after {READY_SECONDS} s:\n{_tail(log_file)}")
+    raise AssertionError(f"the engine is not healthy after {seconds:g} s:\n{_tail(log_file)}")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -265,7 +268,8 @@ def _tail(log_file: Path, lines: int = 40) -> str:
         return "".join(deque(log, maxlen=lines))
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nobody listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from outrider.api.resource import SpeculativeModel
+from outrider.plan import Plan, PlanSettings
 from tests.contract.engine import PYTHON
 from tests.unit.plan.factories import a_model, a_plan, arguments
 
@@ -21,6 +25,28 @@ read = make_arg_parser(FlexibleArgumentParser()).parse_args(sys.argv[2:])
 print(json.dumps({name: operator.attrgetter(name)(read) for name in sys.argv[1].split(",")}))
 """
 
+_READ_ALL = """
+import json, sys
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = make_arg_parser(FlexibleArgumentParser())
+names = "max_model_len", "tensor_parallel_size", "max_num_seqs", "speculative_config"
+read = {example: parser.parse_args(words) for example, words in json.loads(sys.argv[1]).items()}
+print(json.dumps({example: {name: getattr(one, name) for name in names} for example, one in read.items()}))
+"""
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "teams").glob("*.yaml"))
+
+
+def read_model(path: Path) -> SpeculativeModel:
+    """Without the cache, after whose download the engine is planned."""
+    raw = yaml.safe_load(path.read_text())
+    raw["spec"].pop("cache", None)
+    return SpeculativeModel.model_validate(raw)
+
+
+def a_plan_of(path: Path) -> Plan:
+    return a_plan(read_model(path), settings=PlanSettings(engine_images={"0.33.0": "engine:0.33.0"}))
+
 
 def understood(words: list[str], *names: str) -> dict[str, Any]:
     """Some of the values that vLLM takes from these words."""
@@ -28,6 +54,23 @@ def understood(words: list[str], *names: str) -> dict[str, Any]:
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return found
+
+
+def test_every_example_is_read_as_it_was_meant() -> None:
+    """One process for all, since it imports vLLM."""
+    planned = {path.stem: a_plan_of(path) for path in EXAMPLES}
+    command = [str(PYTHON), "-c", _READ_ALL, json.dumps({name: arguments(p) for name, p in planned.items()})]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
+    read = json.loads(printed.splitlines()[-1])
+    for path in EXAMPLES:
+        spec = read_model(path).spec
+        found = read[path.stem]
+        assert found["max_model_len"] == spec.model.max_length
+        assert found["tensor_parallel_size"] == spec.parallelism.tensor
+        assert found["max_num_seqs"] == spec.engine.args["max-num-seqs"]
+        wanted = spec.speculation.num_speculative_tokens
+        assert found["speculative_config"]["num_speculative_tokens"] == wanted
+    assert len(read) > 10
 
 
 def test_the_planned_words_mean_what_the_spec_says() -> None:

@@ -13,10 +13,13 @@ from tests.contract.factories import a_constant, a_push
 
 pytestmark = pytest.mark.contract
 
-PROMPT = "The engine keeps the table until "
+PROMPT = "The"
+"""Short, since each answer computes it anew, and the bytes of prompts are what takes a CPU's time."""
 TOKENS = 3
-SAMPLES = 400
-PER_REQUEST = 50
+SAMPLES = 1000
+"""On each side. A shift of 0.15 of the answers from the likeliest token to the others is then seen in 93 % of
+runs or more at either position, by the target's own distribution after this prompt."""
+PER_REQUEST = 100
 CHANCE = 1e-7
 """Of a right engine to fail, at each position; there are six. The test's tail is no lighter than the truth:
 which of two samples has the more of a token is thrown like a coin, and sums of coins stray less far than the

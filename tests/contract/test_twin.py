@@ -47,6 +47,10 @@ SLOW = 5.0
 """How many times as long steps take where the machine's own lateness is not to matter."""
 FIXED, PER_DRAFT = 0.00709274659, 0.00213526175
 """Seconds: of a step of the H100's table, and of each drafted position; the rest is small for one request."""
+HANG_SECONDS = 10.0
+"""In place of minutes. Engines of these tests have no step of a second."""
+END_SECONDS = 180.0
+WORDS = "termination-log"
 SMALL = {"step_time": {"fixed": 0.002}, "survival": {"some": [0.7, 0.5, 0.3]}, "kv_tokens": 512}
 
 
@@ -66,6 +70,7 @@ def small_engine(
     for its newer runner, which GPUs have by default."""
     folder = tmp_path_factory.mktemp("small")
     v2 = request.param == "V2"
+    (folder / WORDS).touch()
     launch = twin_launch(
         plugin,
         twin,
@@ -74,6 +79,8 @@ def small_engine(
         flags=("--block-size", "16"),
         table=TablePlace.FLAGS if v2 else TablePlace.PLUGIN,
         VLLM_USE_V2_MODEL_RUNNER=str(int(v2)),
+        OUTRIDER_HANG_SECONDS=str(HANG_SECONDS),
+        OUTRIDER_TERMINATION_LOG=str(folder / WORDS),
     )
     with running_engine(plugin, folder, launch) as engine:
         assert engine.first_state["runner"] == request.param
@@ -304,20 +311,37 @@ def test_a_preempted_request_goes_on_with_its_own_text(small_engine: Engine) -> 
     assert [choice["text"] for choice in answer["choices"]] == alone
 
 
-def test_a_core_that_hangs_answers_nobody_and_passes_for_healthy(small_engine: Engine) -> None:
-    """As vLLM's does, so nothing restarts it. Last of these engines, since nothing wakes it up."""
+def test_a_core_that_hangs_answers_nobody_and_fails_its_health(small_engine: Engine) -> None:
+    """So the liveness probe restarts it. Last of these engines, since nothing wakes it up."""
     behave(small_engine, faults={"hang": {}})
     usual = httpx.Client(base_url=small_engine.url, timeout=REQUEST_SECONDS, trust_env=False)
     with ThreadPoolExecutor(1) as pool, usual as client:
+        assert client.get("/health").status_code == 200
         request = pool.submit(client.post, "/v1/completions", json=completion_body(5, "x"), timeout=2)
         with pytest.raises(httpx.ReadTimeout):
             request.result()
         with pytest.raises(EngineUnreachable, match="timeout"):
             asyncio.run(_state(small_engine))
-        assert client.get("/health").status_code == 200
+        health = failing_health(client)
         exported = client.get("/metrics").text
+        small_engine.process.terminate()
+        small_engine.process.wait(timeout=END_SECONDS)
+    assert health.status_code == 503
+    assert "the engine core hangs: no answer for" in health.text
     assert "vllm:generation_tokens_total" in exported
+    assert "outrider:core_silent_seconds" in exported
     assert "outrider:steps_total" not in exported
+    (words,) = small_engine.log_file.parent.glob(WORDS)
+    assert words.read_text().startswith("the engine core hangs: no answer for")
+
+
+def failing_health(client: httpx.Client) -> httpx.Response:
+    """The first answer that is no success."""
+    deadline = time.monotonic() + END_SECONDS
+    while (health := client.get("/health")).is_success:
+        assert time.monotonic() < deadline, "it passes for healthy"
+        time.sleep(0.2)
+    return health
 
 
 async def _state(engine: Engine) -> EngineState:
