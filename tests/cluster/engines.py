@@ -19,9 +19,10 @@ STATE, SCHEDULE = "/outrider/v1/state", "/outrider/v1/schedule"
 _TOKENS = "vllm:generation_tokens_total"
 _READ = ("outrider:", _TOKENS, "vllm:num_requests_running")
 _ASK = """
-import sys, urllib.error, urllib.request
+import os, sys, urllib.error, urllib.request
 method, path, authorization, body = sys.argv[1:]
-url, headers = "http://127.0.0.1:8000" + path, {"Authorization": authorization}
+port = os.environ.get("OUTRIDER_CONTROL_PORT", "8000")
+url, headers = f"http://127.0.0.1:{port}{path}", {"Authorization": authorization}
 request = urllib.request.Request(url, method=method, data=body.encode(), headers=headers)
 try:
     print(urllib.request.urlopen(request, timeout=10).read().decode())

@@ -65,6 +65,7 @@ async def sender() -> AsyncIterator[Sender]:
         async with sending_to(manifest) as sender:
             ready = "Ready"
             wait_for(ready, lambda: model(NAME), lambda seen: has_condition(seen, ready, "True"), seconds=180)
+            await sender.reached()
             yield sender
 
 

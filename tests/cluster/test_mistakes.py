@@ -14,7 +14,7 @@ from tests.cluster.kubectl import KubectlError, Object, apply, condition, kubect
 from tests.cluster.models import Deploy, Manifest, deploying, model
 from tests.unit.api.admission_cases import merge_patch
 
-pytestmark = [pytest.mark.engine("none", "refused"), pytest.mark.alone("clock")]
+pytestmark = pytest.mark.engine("none", "refused")
 
 ANSWER_SECONDS = 10
 
@@ -141,6 +141,7 @@ def test_is_refused_at_admission(mistake: Mistake) -> None:
     assert mistake.says in str(refused.value)
 
 
+@pytest.mark.alone("clock")
 @pytest.mark.parametrize("mistake", DEGRADED, ids=lambda mistake: mistake.name)
 def test_is_told_in_status_and_by_an_event(mistake: Mistake, deploy_for_all: Deploy) -> None:
     name = f"mistake-{mistake.name}"

@@ -47,6 +47,7 @@ async def stock() -> AsyncIterator[Sender]:
         deploy(manifest, NAME)
         async with sending_to(manifest) as sender:
             wait_for("serves", launches, lambda seen: seen == ready_with(STATIC), seconds=START)
+            await sender.reached()
             yield sender
 
 
@@ -54,10 +55,10 @@ async def test_a_stock_engine_is_started_with_the_table(stock: Sender) -> None:
     (pod,) = pods_of(NAME)
     (engine,) = (found for found in pod["spec"]["containers"] if found["name"] == "engine")
     assert "outrider_engine" not in json.dumps(engine["command"])
-    assert drafts(metrics(name_of(pod))) == 0
+    before = drafts(metrics(name_of(pod)))
     sent = await stock.send(streams=1, seconds=4)
     assert (sent.failed, sent.errors) == (0, ())
-    assert drafts(metrics(name_of(pod))) > 0
+    assert drafts(metrics(name_of(pod))) > before
 
 
 async def test_another_table_comes_by_a_rolling_restart_without_a_failed_request(stock: Sender) -> None:

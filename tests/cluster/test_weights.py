@@ -1,4 +1,4 @@
-"""One download for target and drafter, and engines on what it brought: with a hub on this machine."""
+"""One download for a target on a hub and a drafter in a bucket, both on this machine, and engines on it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, list_objects, wait_for
 from tests.cluster.models import Manifest, deploying, model, read_twin
 from tests.unit.weights.fake_hub import COMMIT, Hub, a_hub
+from tests.unit.weights.s3 import Server, a_server
 
 pytestmark = pytest.mark.engine("twin", "starts")
 
@@ -29,16 +30,32 @@ def repository(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
-    """Where pods reach it: at the address by which this machine reaches their node."""
+def address() -> str:
+    """Where pods reach this machine: the address by which it reaches their node."""
     node = list_objects("nodes", selector="")[0]
     inside = next(entry["address"] for entry in node["status"]["addresses"] if entry["type"] == "InternalIP")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((inside, 9))
-        address = probe.getsockname()[0]
-    repositories = {f"tiny/{name}": repository(TINY / name) for name in ("target", "drafter")}
-    with a_hub(Hub(repositories), address=address) as hub:
+        return str(probe.getsockname()[0])
+
+
+@pytest.fixture
+def hub(address: str) -> Iterator[Hub]:
+    with a_hub(Hub({"tiny/target": repository(TINY / "target")}), address=address) as hub:
         yield hub
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[Server]:
+    """With its keys in a Secret."""
+    with a_server(address) as store:
+        store.put("tiny/drafter", repository(TINY / "drafter"))
+        keys = {"AWS_ACCESS_KEY_ID": store.key, "AWS_SECRET_ACCESS_KEY": store.secret}
+        apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME}, "stringData": keys})
+        try:
+            yield store
+        finally:
+            kubectl("delete", "secret", NAME)
 
 
 @pytest.fixture
@@ -87,13 +104,13 @@ def on_the_node(command: str) -> None:
         kubectl("delete", "pod", name, "--grace-period=1")
 
 
-def a_cached_model(hub: Hub) -> Manifest:
-    """The stand-in with its weights from the hub, by way of a claim that is made for it."""
+def a_cached_model(hub: Hub, store: Server) -> Manifest:
+    """The stand-in with weights of both, by way of a claim that is made for it."""
     manifest = read_twin()
     spec = manifest["spec"]
     spec["model"]["uri"] = "hf://tiny/target"
-    spec["speculation"]["drafter"]["uri"] = "hf://tiny/drafter"
-    spec["cache"] = {"size": "1Gi", "storageClass": NAME}
+    spec["speculation"]["drafter"]["uri"] = "s3://models/tiny/drafter"
+    spec["cache"] = {"size": "1Gi", "storageClass": NAME, "s3": {"endpoint": store.url, "secret": NAME}}
     (engine,) = spec["podTemplate"]["spec"]["containers"]
     engine["env"] = [each for each in engine["env"] if each["name"] != "HF_HUB_OFFLINE"]
     engine["env"].append({"name": "HF_ENDPOINT", "value": hub.url})
@@ -105,9 +122,9 @@ def weights() -> Object:
 
 
 @pytest.mark.usefixtures("volume")
-def test_engines_serve_what_one_download_brought_and_leave_nothing(hub: Hub) -> None:
+def test_engines_serve_what_one_download_brought_and_leave_nothing(hub: Hub, store: Server) -> None:
     with deploying() as deploy:
-        deploy(a_cached_model(hub), NAME)
+        deploy(a_cached_model(hub, store), NAME)
         wait_for(
             "it serves", lambda: model(NAME), lambda seen: has_condition(seen, "Ready", "True"), seconds=180
         )
@@ -115,10 +132,10 @@ def test_engines_serve_what_one_download_brought_and_leave_nothing(hub: Hub) -> 
         jobs = list_objects("jobs", selector=f"outrider.dev/model={NAME}")
     claims = list_objects("pvc", selector=f"outrider.dev/model={NAME}")
 
-    assert {part: brought[part]["revision"] for part in ("model", "drafter")} == dict.fromkeys(
-        ("model", "drafter"), COMMIT
-    )
-    assert hub.sent.count("model.safetensors") == 2
+    assert brought["model"]["revision"] == COMMIT
+    assert brought["drafter"]["path"].startswith("s3/models/drafter/")
+    assert hub.sent.count("model.safetensors") == 1
+    assert [name for name, _ in store.asked()].count("model.safetensors") == 1
     assert served is not None
     (engine,) = served["spec"]["template"]["spec"]["containers"]
     assert {"name": "HF_HUB_OFFLINE", "value": "1"} in engine["env"]

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from engine_image.build import DOCKERFILES, PACKAGES, Target, find_plugin
+from engine_image.build import DOCKERFILES, PACKAGES, Target, find_plugin, library_commands
 from tests.environment.choice import Cluster, Setup
 from tests.environment.place import (
     ADAPTER_IMAGE,
@@ -191,7 +191,7 @@ def project_images(setup: Setup) -> Stage:
         "Dockerfile.cpu",
         "build.py",
     )
-    engine = [place.root / "engine_image" / name for name in parts]
+    engine = [place.root / "engine_image" / name for name in parts] + [place.root / "uv.lock"]
     twin = [place.root / "engine_image" / name for name in ("twin", "Dockerfile.twin")]
 
     def contents() -> dict[str, str]:
@@ -205,6 +205,8 @@ def project_images(setup: Setup) -> Stage:
         context = _empty(place.build / target)
         shutil.copy(DOCKERFILES[target], context / "Dockerfile")
         _wheel(place, work, PACKAGES[target], context)
+        for command in library_commands(str(place.uv), target, context):
+            work.run(*command, cwd=place.root)
         pinned = find_plugin(PACKAGES[target], context).arguments()
         _build(setup, work, tag, context, contents()[tag], BASE=base, **pinned)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from outrider.controller.tune.memory import read_estimates
 from tests.cluster.annotations import override as override_table
-from tests.cluster.kubectl import Object, get, patch
-from tests.cluster.models import model
+from tests.cluster.kubectl import Object, get, patch, wait_for
+from tests.cluster.models import in_force, model
 
 NAME = "pair"
 STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 0}, {"numSpeculativeTokens": 5}]
@@ -28,6 +28,12 @@ def tune(mode: str) -> None:
 def override(table: str, *, seconds: float = 600) -> None:
     """The user sets the table by annotation."""
     override_table(NAME, table, seconds=seconds)
+
+
+def rules(k: int) -> None:
+    """The operator pushes a table, and both engines confirm it."""
+    override(f"*:{k}")
+    wait_for(f"both have K={k}", look, in_force(f"*:{k}", replicas=2), seconds=TICKS)
 
 
 def evidence() -> dict[tuple[str, int], float]:
