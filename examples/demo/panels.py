@@ -47,6 +47,16 @@ class OwnLap:
         """Where the phases meet, from 0 to the end."""
         return [0.0, *(self.since_start(stretch.end) for stretch in self.stretches)]
 
+    def depths(self, statuses: Iterable[StatusSample]) -> list[tuple[float, int]]:
+        """(seconds, K in force at the load of that moment), as the status told it."""
+        points = []
+        for status in statuses:
+            stretch = next((one for one in self.stretches if status.time <= one.end), None)
+            time = self.since_start(status.time)
+            if status.table and stretch is not None and time >= 0:
+                points.append((time, k_at(status.table, stretch.streams)))
+        return points
+
 
 def smoothed(counts: Sequence[Count]) -> list[float]:
     """Tokens per second over each count and its predecessors in the same phase, SMOOTHED_COUNTS in all."""
@@ -82,12 +92,7 @@ def draw_draft_length(
     axis: Axes, lap: OwnLap, statuses: Iterable[StatusSample], candidates: Sequence[int]
 ) -> None:
     """K in force at the load of each moment, as the status told it."""
-    points = []
-    for status in statuses:
-        stretch = next((one for one in lap.stretches if status.time <= one.end), None)
-        time = lap.since_start(status.time)
-        if status.table and stretch is not None and time >= 0:
-            points.append((time, k_at(status.table, stretch.streams)))
+    points = lap.depths(statuses)
     times, lengths = [time for time, _ in points], [k for _, k in points]
     axis.step(times, lengths, where="post", color=OUTRIDER, linewidth=1.6)
     axis.set_yticks(candidates)

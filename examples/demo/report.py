@@ -1,111 +1,165 @@
-"""What a person looks at: ``report.png``, and ``report.html`` with picture and figures in one file."""
+"""What a person looks at: ``report.html``, one page that loads nothing, and ``report.png`` beside it."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
 from examples.demo import picture
-from examples.demo.result import Move, OwnPhase, PhaseResult, Result, Simulated, Throughput
-from examples.kit.records import DecisionSample
+from examples.demo.panels import OwnLap
+from examples.demo.phases import Arm
+from examples.demo.result import LapStretch, Move, OwnPhase, Result, Simulated
+from examples.demo.spread import BLOCK_SECONDS, Compared, compared, overall
+from examples.kit.records import DecisionSample, StatusSample
+from outrider.bench.result import percent, told
+from outrider.bench.verdict import Interval
+from outrider.pictures.page import document, table, wide
+from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; color: #222 }
-body { padding: 0 1rem }
-img { width: 100%; height: auto }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top }
-th:first-child, td:first-child, td.text { text-align: left }
-.passed { color: #00664b } .failed { color: #b00020 }
-.note { border-left: 4px solid #E69F00; padding-left: .8rem }
-.simulated { background: #FFF3D6; border: 2px dashed #E69F00; padding: 0 1rem }
-"""
-PHASE_HEADINGS = (
-    "phase",
-    "Outrider, second half",
-    "Outrider, whole phase",
-    "K = 0 held (slices)",
-    "largest K held (slices)",
-    "K at start",
-    "K at end",
-    "acceptance",
-)
-SIMULATED_HEADINGS = (
-    "phase",
-    "Outrider, second half",
-    "Outrider, whole phase",
-    "K at start",
-    "K at end",
-    "acceptance",
-)
+PASSED, FAILED = "#009e73", "#d55e00"
+OWN_HEADINGS = ("phase", "second half", "whole phase", "K at start", "K at end", "acceptance")
 MOVE_HEADINGS = ("seconds", "phase", "from", "to", "reason")
-DECISION_HEADINGS = ("time", "from", "to", "reason", "in words")
+WORDS = "in words"
+_ARMS = (Arm.OUTRIDER, Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS)
+DECISION_HEADINGS = ("time", "from", "to", "reason", WORDS)
 
 
 def write(result: Result, folder: Path) -> list[Path]:
     """Write the picture and the page into `folder`; returns their paths."""
     image, page = folder / "report.png", folder / "report.html"
     picture.save(result, image)
-    page.write_text(html(result, image.read_bytes()))
+    page.write_text(html(result), encoding="utf-8")
     return [image, page]
 
 
-def html(result: Result, image: bytes) -> str:
-    """The page, with the picture inside."""
-    verdict = ("passed", "Passed.") if result.passed else ("failed", " ".join(result.failures))
-    encoded = base64.b64encode(image).decode()
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Outrider demo</title><style>{STYLE}</style>
-<h1>Outrider demo</h1>
-<p class="{verdict[0]}"><strong>{escape(verdict[1])}</strong></p>
-<p>{escape(_summary(result))}</p>
-{_notes(result)}
-<img alt="Throughput, concurrency, acceptance and K over time; arms compared per phase"
- src="data:image/png;base64,{encoded}">
-<h2>Tokens per second, {escape(result.conditions.computed)}</h2>
-{_table(PHASE_HEADINGS, map(_phase_cells, result.phases))}
-<h2>Chosen changes of K at the load of their moment</h2>
-{_table(MOVE_HEADINGS, map(_move_cells, result.moves))}
-<h2>Decisions of the tuner</h2>
-{_table(DECISION_HEADINGS, map(_decision_cells, result.decisions))}
-{_simulated(result.simulated) if result.simulated else ""}
-<h2>Measured on</h2>
-{_table(("what", "value"), ((name.replace("_", " "), str(value)) for name, value in result.conditions))}
-</html>
-"""
+def html(result: Result) -> str:
+    """The page."""
+    return document("Outrider demo", "\n".join(_parts(result)))
+
+
+def _parts(result: Result) -> Iterator[str]:
+    found, largest = compared(result), f"K={result.conditions.largest_k} held"
+    yield "<h1>Outrider demo: what speculation bought</h1>"
+    yield f'<p class="faint">{escape(_summary(result))} Brackets and whiskers are 95 % intervals.</p>'
+    yield from (f'<p class="simulated">{escape(note)}</p>' for note in result.notes)
+    mark, verdict = (PASSED, "Passed.") if result.passed else (FAILED, " ".join(result.failures))
+    yield f'<p class="verdict" style="--mark:{mark}">{escape(verdict)} {escape(_overall(found, largest))}</p>'
+    yield f"<h2>Tokens per second, {escape(result.conditions.computed)}</h2>"
+    yield table(("phase", *_names(largest), "over K=0 held", f"over {largest}"), map(_compared_cells, found))
+    yield "<h2>Phase by phase</h2>"
+    for phase in found:
+        yield _bars(phase, largest)
+    yield "<h2>What the tuner did</h2>"
+    own = [stretch for stretch in result.stretches if stretch.arm is Arm.OUTRIDER]
+    yield _over_time(own, result.statuses, acceptance=[(one.time, one.rate) for one in result.acceptance])
+    yield table(OWN_HEADINGS, map(_own_cells, result.phases))
+    yield "<h2>Changes of K that it chose, at the load of their moment</h2>"
+    yield table(MOVE_HEADINGS, map(_move_cells, result.moves))
+    yield "<h2>Its decisions, and why</h2>"
+    yield table(DECISION_HEADINGS, map(_decision_cells, result.decisions), words=WORDS)
+    if result.simulated is not None:
+        yield _simulated(result.simulated)
+    yield "<h2>How to read it</h2>"
+    yield from _notes(largest)
+    yield "<h2>Measured on</h2>"
+    rows = ((name.replace("_", " "), str(value)) for name, value in result.conditions)
+    yield table(("what", "value"), rows, words="value")
 
 
 def _summary(result: Result) -> str:
     requests, durations = result.requests, result.durations
     return (
-        f"{requests.finished} requests finished, {requests.failed} failed, "
+        f"{result.conditions.started}. {requests.finished} requests finished, {requests.failed} failed, "
         f"{result.pod_restarts} pod restarts. "
         f"Ready after {durations.until_ready:.0f} s, driven for {durations.laps:.0f} s."
     )
 
 
-def _notes(result: Result) -> str:
-    return "\n".join(f'<p class="note">{escape(note)}</p>' for note in result.notes)
+def _overall(found: Sequence[Compared], largest: str) -> str:
+    held = ((Arm.NO_DRAFTS, "K=0 held"), (Arm.LONGEST_DRAFTS, largest))
+    gains = [(overall(found, arm), name) for arm, name in held]
+    said = [f"{100 * (gain - 1):+.0f} % over {name}" for gain, name in gains if gain is not None]
+    return f"Outrider over all phases, in the geometric mean: {', '.join(said)}." if said else ""
+
+
+def _names(largest: str) -> tuple[str, ...]:
+    return ("Outrider", "K=0 held", largest)
+
+
+def _compared_cells(phase: Compared) -> tuple[str, ...]:
+    rates = (_interval(phase.rate(arm)) for arm in _ARMS)
+    gains = (phase.gain(arm) for arm in (Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS))
+    return (phase.phase, *rates, *("-" if gain is None else percent(gain) for gain in gains))
+
+
+def _interval(found: Interval | None) -> str:
+    return "-" if found is None else told(found, 0)
+
+
+def _bars(phase: Compared, largest: str) -> str:
+    known = [(name, phase.rate(arm)) for name, arm in zip(_names(largest), _ARMS, strict=True)]
+    bars = [
+        Bar(name, each.value, each.low, each.high, told(each, 0)) for name, each in known if each is not None
+    ]
+    name = escape(phase.phase)
+    return f"<h3>{name}</h3>{wide(bars_chart(bars, told=f'tokens per second, {name}'))}" if bars else ""
+
+
+def _over_time(
+    stretches: Sequence[LapStretch],
+    statuses: Sequence[StatusSample],
+    acceptance: Iterable[tuple[float, float]],
+    *,
+    among: str = "",
+) -> str:
+    """among: said in every title, where figures are not measured ones."""
+    lap = OwnLap(stretches)
+    panels = [
+        Panel(f"tokens per second{among}", [Line("Outrider", list(zip(lap.times, lap.rates, strict=True)))]),
+        Panel(
+            f"streams{among}", [Line("Outrider", list(zip(lap.times, lap.streams, strict=True)), steps=True)]
+        ),
+        Panel(f"K in force at that load{among}", [Line("Outrider", lap.depths(statuses), steps=True)]),
+        Panel(
+            f"share of drafted tokens that were accepted{among}",
+            [Line("Outrider", [(lap.since_start(time), rate) for time, rate in acceptance])],
+        ),
+    ]
+    drawn = [panel for panel in panels if panel.lines[0].points]
+    return wide(
+        lines_chart(drawn, axis="seconds", told=f"Throughput, load, K and acceptance over time{among}")
+    )
 
 
 def _simulated(found: Simulated) -> str:
     """A part that looks different throughout."""
     late = "unknown" if found.late is None else f"{found.late:.2%}"
+    acceptance = [(one.time, one.rate) for one in found.acceptance]
     return f"""<section class="simulated">
 <h2>{escape(found.title)}</h2>
 <p>One more lap with Outrider on: real vLLM, whose executor ({escape(found.image)}) sleeps the times of a
 table and draws by chance which drafts are accepted. {found.requests.finished} requests finished,
 {found.requests.failed} failed, {found.pod_restarts} pod restarts. Late by {late} of the table's time.</p>
+{_over_time(found.stretches, found.statuses, acceptance, among=", simulated")}
 <h3>Tokens per second, simulated</h3>
-{_table(SIMULATED_HEADINGS, map(_own_cells, found.phases))}
-<h3>Chosen changes of K, simulated engines</h3>
-{_table(MOVE_HEADINGS, map(_move_cells, found.moves))}
+{table(OWN_HEADINGS, map(_own_cells, found.phases))}
+<h3>Changes of K that it chose, simulated engines</h3>
+{table(MOVE_HEADINGS, map(_move_cells, found.moves))}
 <h3>Decisions of the tuner, simulated engines</h3>
-{_table(DECISION_HEADINGS, map(_decision_cells, found.decisions))}
+{table(DECISION_HEADINGS, map(_decision_cells, found.decisions), words=WORDS)}
 </section>"""
+
+
+def _notes(largest: str) -> Iterator[str]:
+    yield (
+        f"<p>Outrider is the second half of its phase, after most of the learning; the whole phase stands "
+        f"in the table under the pictures. K=0 held and {escape(largest)} ran in slices before and after it, "
+        "on the same pods and with the same drafter loaded: K=0 is no launch without a drafter.</p>"
+        f"<p>Intervals are Student's, over blocks of {BLOCK_SECONDS:g} s within this one run. They hold the "
+        "noise from block to block, and neither another run nor a machine that drifts between laps.</p>"
+    )
 
 
 def _own_cells(phase: OwnPhase) -> tuple[str, ...]:
@@ -119,44 +173,15 @@ def _own_cells(phase: OwnPhase) -> tuple[str, ...]:
     )
 
 
-def _phase_cells(phase: PhaseResult) -> tuple[str, ...]:
-    return (
-        phase.phase,
-        number(phase.outrider_second_half),
-        number(phase.outrider_whole_phase),
-        _with_slices(phase.static_zero),
-        _with_slices(phase.static_largest),
-        number(phase.k_at_start),
-        number(phase.k_at_end),
-        number(phase.acceptance_rate, digits=2),
-    )
-
-
 def _move_cells(move: Move) -> tuple[str, ...]:
     return (f"{move.seconds:.0f}", move.phase, str(move.from_k), str(move.to_k), move.reason)
 
 
 def _decision_cells(decision: DecisionSample) -> tuple[str, ...]:
-    time = datetime.fromtimestamp(decision.time, UTC).isoformat()
+    time = f"{datetime.fromtimestamp(decision.time, UTC):%H:%M:%S} UTC"
     return (time, decision.from_table, decision.to_table, decision.reason, decision.message)
 
 
 def number(value: float | None, *, digits: int = 0) -> str:
     """A figure for a table cell; a dash where nothing was measured."""
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _with_slices(throughput: Throughput) -> str:
-    return f"{number(throughput.mean)} ({', '.join(number(value) for value in throughput.slices)})"
-
-
-def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "\n".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
-
-
-def _cell(text: str) -> str:
-    # Words read from the left, figures from the right.
-    css = ' class="text"' if len(text) > 24 else ""
-    return f"<td{css}>{escape(text)}</td>"

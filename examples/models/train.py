@@ -1,4 +1,4 @@
-"""Train the tiny target on code and prose, and two drafters to follow it on code only.
+"""Train the tiny target on code and prose, and three drafters to follow it on code only.
 
     python -m examples.models.train --output examples/models/weights
 
@@ -23,7 +23,9 @@ import transformers
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from examples.models.drafting import DraftHead
 from examples.models.eagle3 import Eagle3Head
+from examples.models.mtp import MtpHead
 from examples.models.muon import Muon
 from examples.models.shapes import (
     CONTEXT_TOKENS,
@@ -40,23 +42,24 @@ from examples.models.tokenizer import save_tokenizer
 
 SEED = 20260
 BATCH_SEQUENCES = 5
-EAGLE3_SEQUENCES = 2
-"""The head starts from hidden states that know the text, so it learns from less of it."""
+HEAD_SEQUENCES = 2
+"""A head starts from hidden states that know the text, so it learns from less of it."""
 CODE_SHARE = 0.6
 """Share of code in each batch of the target; the drafters see nothing else."""
 
 
-Trained = LlamaForCausalLM | Eagle3Head
+Trained = LlamaForCausalLM | DraftHead
 
 
 def main() -> None:
     """Train one or all models and write them where vLLM can load them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--only", choices=("target", "drafter", "eagle3"))
+    parser.add_argument("--only", choices=("target", "drafter", "eagle3", "mtp"))
     parser.add_argument("--target-steps", type=int, default=600)
     parser.add_argument("--drafter-steps", type=int, default=500)
     parser.add_argument("--eagle3-steps", type=int, default=160)
+    parser.add_argument("--mtp-steps", type=int, default=160)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     output: Path = arguments.output
@@ -67,11 +70,12 @@ def main() -> None:
     digest = hashlib.sha256(code.numpy().tobytes() + prose.numpy().tobytes()).hexdigest()[:16]
     print(f"text: {len(code)} bytes of code, {len(prose)} bytes of prose, sha256 {digest}", flush=True)
 
-    made = {"target": _target, "drafter": _drafter, "eagle3": _eagle3}
+    made = {"target": _target, "drafter": _drafter, "eagle3": _eagle3, "mtp": _mtp}
     steps = {
         "target": arguments.target_steps,
         "drafter": arguments.drafter_steps,
         "eagle3": arguments.eagle3_steps,
+        "mtp": arguments.mtp_steps,
     }
     for name in [arguments.only] if arguments.only else made:
         model, batches, loss = made[name](code, prose, output)
@@ -98,11 +102,18 @@ def _drafter(code: torch.Tensor, prose: torch.Tensor, output: Path) -> Lesson:  
 def _eagle3(code: torch.Tensor, prose: torch.Tensor, output: Path) -> Lesson:  # noqa: ARG001
     torch.manual_seed(SEED + 2)
     head = Eagle3Head(_config(EAGLE3), _teacher(output))
-    return head, _batches(code, EAGLE3_SEQUENCES, SEED + 2), head.loss
+    return head, _batches(code, HEAD_SEQUENCES, SEED + 2), head.loss
+
+
+def _mtp(code: torch.Tensor, prose: torch.Tensor, output: Path) -> Lesson:  # noqa: ARG001
+    torch.manual_seed(SEED + 3)
+    head = MtpHead(_config(TARGET), _teacher(output))
+    return head, _batches(code, HEAD_SEQUENCES, SEED + 3), head.loss
 
 
 def _teacher(output: Path) -> LlamaForCausalLM:
-    return LlamaForCausalLM.from_pretrained(output / "target", dtype=torch.float32).eval()
+    target = LlamaForCausalLM.from_pretrained(output / "target", dtype=torch.float32)
+    return target.eval().requires_grad_(False)
 
 
 def _tokens(documents: Iterator[Document]) -> torch.Tensor:
