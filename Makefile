@@ -1,13 +1,15 @@
 # Everything is built into OUTRIDER_CACHE, outside the tree. docs/reference/environment.md has the settings.
 export OUTRIDER_CACHE ?= $(HOME)/.cache/outrider
 export PATH := $(OUTRIDER_CACHE)/bin:$(PATH)
+# Some images set it, and then every worker compiles every module of every package in every run.
+unexport PYTHONDONTWRITEBYTECODE
 
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-contract test-cluster unit explore check cluster docs generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-contract test-cluster unit explore explore-admission check cluster docs generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +35,9 @@ unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 explore: ## The laws among the unit tests, on examples that no run has met before. ARGS="-k schedule" and the like
 	@$(UP) --until workspace
 	$(RUN) pytest tests/unit --numprocesses auto --hypothesis-profile=explore -m hypothesis $(ARGS)
+
+explore-admission: ## 10,000 random models before the cluster's API server, by dry run. ARGS="--objects 500 --seed 7"
+	$(RUN) python -m tests.cluster.admission_fuzz $(ARGS)
 
 check: ## Style, types, import rules and the chart; needs no cluster
 	@$(UP) --until workspace
@@ -67,6 +72,7 @@ golden: ## Write the golden manifests and traces again; read the diff
 	$(RUN) python -m tests.unit.tuning.golden --write
 	$(RUN) python -m tests.unit.cli.plan_golden --write
 	$(RUN) python -m tests.unit.cli.render_golden --write
+	$(RUN) python -m tests.unit.docs.how_to --write
 
 mutants: ## Change the safety files in small ways; do tests notice? Result in out/mutants. ARGS="--only law"
 	@$(UP) --until workspace
@@ -85,7 +91,7 @@ bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; 
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.engine.control
 
-bench-idle: ## What K=0 costs beside a draft model, against no drafter; wants a quiet machine. ARGS="--pairs 12"
+bench-idle: ## What K=0 costs beside a drafter, against none; wants a quiet machine. ARGS="--method eagle3"
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.k0 $(ARGS)
 
