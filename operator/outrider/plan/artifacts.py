@@ -39,8 +39,13 @@ def image_folder(image: str) -> str:
 
 
 def uses_hub(spec: Spec) -> bool:
-    """Model or drafter is downloaded from the Hugging Face hub."""
+    """The engine itself downloads model or drafter from the Hugging Face hub; their size is not known."""
     return any(parse_uri(uri).scheme is Scheme.HF for uri in _uris(spec))
+
+
+def each_pod_downloads(spec: Spec) -> bool:
+    """No volume keeps what comes from the hub, so every pod fetches it into its own home."""
+    return spec.cache is None and uses_hub(spec)
 
 
 def _uris(spec: Spec) -> tuple[str, ...]:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from outrider.api.launch import ANNOTATION
-from outrider.api.quantity import Scheme, parse_uri
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import SecretKey, Spec
-from outrider.plan.artifacts import MODELS_FOLDER, claims, image_folder, images
+from outrider.plan.artifacts import MODELS_FOLDER, claims, image_folder, images, uses_hub
 from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.names import (
     CANARY,
@@ -214,7 +213,7 @@ def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
     fixed: list[JsonValue] = [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory(launch.spec)}},
         {"name": "tmp", "emptyDir": {"sizeLimit": _TMP_SIZE}},
-        {"name": "home", "emptyDir": {} if _downloads(launch.spec) else {"sizeLimit": _CACHES_SIZE}},
+        {"name": "home", "emptyDir": {} if uses_hub(launch.spec) else {"sizeLimit": _CACHES_SIZE}},
     ]
     weights: list[JsonValue] = [
         {"name": f"models-{index}", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
@@ -225,13 +224,6 @@ def _volumes(model: SpeculativeModel, launch: EngineLaunch) -> list[JsonValue]:
         for index, image in enumerate(images(launch.spec))
     ]
     return (fixed if launch.stock else plugin + fixed) + weights
-
-
-def _downloads(spec: Spec) -> bool:
-    """Weights come into the pod's own home, and nobody knows how large they are."""
-    drafter = spec.speculation.drafter
-    uris = (spec.model.uri, *(() if drafter is None else (drafter.uri,)))
-    return any(parse_uri(uri).scheme is Scheme.HF for uri in uris)
 
 
 def _volume_mounts(launch: EngineLaunch) -> list[JsonValue]:

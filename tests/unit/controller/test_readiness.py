@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -91,6 +92,12 @@ def test_ready_and_progressing(workload: Workload, ready: str, progressing: str)
         for statement in judge(workload, NOW)
     }
     assert (said[ConditionType.READY], said[ConditionType.PROGRESSING]) == (ready, progressing)
+
+
+def test_several_pods_that_download_the_same_weights_are_told_of_the_cache() -> None:
+    starting = replace(a_workload(a_pod("m-1"), a_pod("m-2"), wanted=2), each_downloads=True)
+    told = {one.type: one.message for one in judge(starting, NOW)}
+    assert "spec.cache" in told[ConditionType.PROGRESSING]
 
 
 class Case(NamedTuple):

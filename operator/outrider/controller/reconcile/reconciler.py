@@ -33,6 +33,7 @@ from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.watch import Answers
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan, revision
+from outrider.plan.artifacts import each_pod_downloads
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.kubernetes_release import matters
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
@@ -233,6 +234,7 @@ class Reconciler:
             of_spec=_of_spec(model, _staying(pods), self._settings),
             returned=memory.returned is not None,
             in_place=memory.in_place,
+            each_downloads=model.spec.replicas > 1 and each_pod_downloads(model.spec),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
         weights = _advised(model)
