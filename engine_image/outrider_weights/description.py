@@ -26,6 +26,7 @@ def describe(folder: Path) -> dict[str, int | str]:
     raw = _read(folder / "config.json")
     found: dict[str, int | str | None] = {name: _size(raw, key) for name, key in _FIELDS.items()}
     found["madeForMethod"] = _word(raw.get("speculators_model_type"))
+    found["madeForTokens"] = _speculated(raw)
     found["chatTemplate"] = _chat_template(folder)
     return {name: told for name, told in found.items() if told is not None}
 
@@ -42,6 +43,14 @@ def _word(told: object) -> str | None:
     return told if isinstance(told, str) and 0 < len(told) <= _LONGEST_WORD and told.isascii() else None
 
 
+def _speculated(raw: Mapping[str, object]) -> int | None:
+    """Tokens of a draft; vLLM takes those of the first proposal method, too."""
+    told = raw.get("speculators_config")
+    methods = told.get("proposal_methods") if isinstance(told, Mapping) else None
+    first = methods[0] if isinstance(methods, list) and methods else None
+    return _whole(first.get("speculative_tokens")) if isinstance(first, Mapping) else None
+
+
 def _chat_template(folder: Path) -> str | None:
     """Digest of the template, which stands in a file of its own or in the tokenizer's."""
     try:
@@ -56,4 +65,8 @@ def _chat_template(folder: Path) -> str | None:
 def _size(raw: Mapping[str, object], key: str) -> int | None:
     parts = (raw, *(raw.get(inner) for inner in _INNER))
     sizes = (part.get(key) for part in parts if isinstance(part, Mapping))
-    return next((size for size in sizes if type(size) is int and size > 0), None)
+    return next((size for told in sizes if (size := _whole(told)) is not None), None)
+
+
+def _whole(told: object) -> int | None:
+    return told if type(told) is int and told > 0 else None

@@ -113,6 +113,8 @@ class ArtifactStatus(StatusModel):
     """Tokens of the longest request that they were made for."""
     made_for_method: Word | None = None
     """Of a drafter in the Speculators format, such as eagle3."""
+    made_for_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Of such a drafter: the draft length that it was trained for."""
     chat_template: Word | None = None
     """Digest of the chat template that lies beside them."""
 

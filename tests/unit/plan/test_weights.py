@@ -299,8 +299,21 @@ def test_a_drafter_of_another_vocabulary_is_taken_where_vllm_was_told_to() -> No
         ("draft_model", {"maxLength": 2048}, {"longest_context": 8192}, {"longest_context": 2048}, ()),
         ("draft_model", {}, {"chat_template": "a"}, {}, ()),
         ("eagle3", {}, {"longest_context": 8192}, {"longest_context": 2048}, ()),
+        ("eagle3", {}, {}, {"made_for_tokens": 3}, ("drafts of 3 tokens", "guesses")),
+        ("eagle3", {}, {}, {"made_for_tokens": 7}, ("drafts of 7 tokens", "not tried")),
+        ("eagle3", {}, {}, {"made_for_tokens": 5}, ()),
     ],
-    ids=["short", "shorter than asked", "another template", "as long as asked", "no template", "a head"],
+    ids=[
+        "short",
+        "shorter than asked",
+        "another template",
+        "as long as asked",
+        "no template",
+        "a head",
+        "shorter drafts",
+        "longer drafts",
+        "the same drafts",
+    ],
 )
 def test_what_engines_take_and_do_less_well_is_told(
     method: str, model: Json, target: Json, drafter: Json, told: tuple[str, ...]

@@ -44,13 +44,18 @@ def test_sizes_are_read_from_the_forms_that_there_are(tmp_path: Path, config: An
     assert (told.get("vocabularySize"), told.get("hiddenSize"), told.get("layers")) == sizes
 
 
-def test_a_drafter_of_the_speculators_format_says_its_method(tmp_path: Path) -> None:
+def test_a_drafter_of_the_speculators_format_says_its_method_and_draft_length(tmp_path: Path) -> None:
     config = {
         "speculators_model_type": "eagle3",
+        "speculators_config": {"proposal_methods": [{"speculative_tokens": 5}]},
         "transformer_layer_config": {"max_position_embeddings": 2048},
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert describe(tmp_path) == {"madeForMethod": "eagle3", "longestContext": 2048}
+    assert describe(tmp_path) == {
+        "madeForMethod": "eagle3",
+        "madeForTokens": 5,
+        "longestContext": 2048,
+    }
 
 
 def test_a_chat_template_is_the_same_wherever_it_stands(tmp_path: Path) -> None:

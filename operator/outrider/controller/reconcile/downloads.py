@@ -45,6 +45,7 @@ class _Artifact(StatusModel):
     target_hidden_size: int | None = None
     longest_context: int | None = None
     made_for_method: str | None = None
+    made_for_tokens: int | None = None
     chat_template: str | None = None
 
 
@@ -91,6 +92,7 @@ def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
         target_hidden_size=artifact.target_hidden_size,
         longest_context=artifact.longest_context,
         made_for_method=artifact.made_for_method,
+        made_for_tokens=artifact.made_for_tokens,
         chat_template=artifact.chat_template,
     )
 

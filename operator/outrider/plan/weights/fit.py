@@ -46,10 +46,21 @@ def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
 def advice(spec: Spec, weights: WeightsStatus) -> str | None:
     """What engines will take, and will not go as well as it could; None where nothing is known."""
     target, drafter = weights.model, weights.drafter
-    if target is None or drafter is None or spec.speculation.method is not Method.DRAFT_MODEL:
+    if drafter is None:
         return None
-    told = [each for each in (_short(spec, target, drafter), _other_template(target, drafter)) if each]
-    return "; ".join(told) or None
+    told = [_other_length(spec.speculation, drafter)]
+    if target is not None and spec.speculation.method is Method.DRAFT_MODEL:
+        told += [_short(spec, target, drafter), _other_template(target, drafter)]
+    return "; ".join(each for each in told if each) or None
+
+
+def _other_length(speculation: Speculation, drafter: ArtifactStatus) -> str | None:
+    """vLLM: ``SpeculatorsConfig.build_vllm_speculative_config`` takes the drafter's own length by default."""
+    trained, wanted = drafter.made_for_tokens, speculation.num_speculative_tokens
+    if trained is None or wanted is None or trained == wanted:
+        return None
+    told = f"the drafter was made for drafts of {trained} tokens, and numSpeculativeTokens is {wanted}"
+    return f"{told}: later tokens are guesses" if wanted > trained else f"{told}: longer drafts are not tried"
 
 
 def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
