@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from outrider.api.pod_template import ENGINE
 from outrider.api.resource import GROUP
-from outrider.api.spec import ENGINE
 
 MODEL_LABEL = f"{GROUP}/model"
 REVISION_LABEL = f"{GROUP}/revision"
