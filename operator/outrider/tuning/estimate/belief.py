@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import exp, log, log2, sqrt
 
 import numpy as np
@@ -86,18 +87,20 @@ class Belief:
             max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0)
         )
 
-    def learnt(self, k: int, variances: Array, seconds: Array) -> Array:
-        """[n, candidates, candidates]: what measuring `k` takes from the covariance.
+    def told_apart(self, k: int, rows: Sequence[int], best: int, variances: Array, seconds: Array) -> Array:
+        """[n, rows]: what measuring `k` takes from the variance of each row's gain over the row `best`.
 
         A step time is noisy, while acceptance of every position of the drafts is counted.
         variances: [n], of the log step time; seconds: [n], of engine time.
         """
         row = self.candidates.index(k)
         known = self._of_steps[row]
-        found: Array = np.outer(known, known) / (known[row] + variances)[:, None, None]
+        apart = known[rows] - known[best]
+        found: Array = apart**2 / (known[row] + variances)[:, None]
         if self.tokens is not None:
             less = self.tokens.learnt(k, self._drafts(k, seconds))
-            found = found + (self.tokens.slopes * less[:, None, :]) @ self.tokens.slopes.T
+            slopes = self.tokens.slopes
+            found = found + less @ ((slopes[rows] - slopes[best]) ** 2).T
         return found
 
     def after_measuring(self, k: int, variance: float, seconds: float) -> Belief:
@@ -105,18 +108,20 @@ class Belief:
 
         variance: of the log step time; seconds: of engine time.
         """
-        spent = np.array([seconds])
-        learnt = self.learnt(k, np.array([variance]), spent)[0]
-        tokens = self.tokens
+        row, tokens = self.candidates.index(k), self.tokens
+        known = self._of_steps[row]
+        learnt: Array = np.outer(known, known) / (known[row] + variance)
         if tokens is not None:
-            tokens = tokens.after(tokens.learnt(k, self._drafts(k, spent))[0])
+            less = tokens.learnt(k, self._drafts(k, np.array([seconds])))[0]
+            learnt = learnt + (tokens.slopes * less) @ tokens.slopes.T
+            tokens = tokens.after(less)
         return replace(self, covariance=self.covariance - learnt, tokens=tokens)
 
     def _drafts(self, k: int, seconds: Array) -> Array:
         """[n]: how many drafts so many seconds of `k` have."""
         return self.batch_size * seconds / self.step_seconds(k)
 
-    @property
+    @cached_property
     def _of_steps(self) -> Array:
         """The part of the covariance that step times bring."""
         return self.covariance if self.tokens is None else self.covariance - self.tokens.covariance

@@ -63,10 +63,10 @@ def worth_of_measuring(belief: Belief, among: Collection[int], terms: Terms) -> 
     best = rows[ks.index(belief.best(ks))]
     gaps = belief.log_goodput[best] - belief.log_goodput[rows]
     spent = _REPEATS * terms.seconds
+    variances = noise_variance(terms.noise, spent)
     worth = {}
     for k, gap in zip(ks, gaps, strict=True):
-        moves = belief.learnt(k, noise_variance(terms.noise, spent), spent)
-        apart = moves[:, rows, rows] + moves[:, best, best][:, None] - 2 * moves[:, rows, best]
+        apart = belief.told_apart(k, rows, best, variances, spent)
         value = _gain_of_choice(gaps, np.sqrt(np.maximum(apart, _LEAST_VARIANCE))).max(axis=1)
         worth[k] = float((value * terms.horizon / spent).max() - gap)
     return worth
