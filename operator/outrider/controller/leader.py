@@ -20,6 +20,7 @@ from outrider.controller.settings import Settings, own_namespace
 from outrider.controller.status_metrics import ShownModel, shown
 from outrider.controller.store import Key, Store, key_of
 from outrider.controller.store_fleet import StoreFleet
+from outrider.controller.traces import Traces
 from outrider.controller.tune.background_writes import ClusterReporter
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.metrics_source import open_source
@@ -50,8 +51,10 @@ class Leader:
         *,
         neighbours: Neighbourhood,
         term: Callable[[], int],
+        traces: Traces,
     ) -> None:
         self._settings = settings
+        self._traces = traces
         self._metrics = metrics
         self._neighbours = neighbours
         self._store = Store(left_out=metrics.left_out.inc)
@@ -139,7 +142,7 @@ class Leader:
         self._stand_by.take(key)
         outcome = "error"
         try:
-            with self._metrics.reconcile_seconds.time():
+            with self._metrics.reconcile_seconds.time(), self._traces.span("reconcile", key):
                 again = await self._reconciler.reconcile(key)
             outcome = "done"
         finally:
@@ -165,6 +168,7 @@ class Leader:
                     lease_seconds=settings.push_lease_seconds,
                     settle_seconds=settings.scale_settle_seconds,
                     metrics=self._metrics,
+                    traces=self._traces,
                 )
                 await self._loop.run()
         finally:

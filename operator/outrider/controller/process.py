@@ -22,6 +22,7 @@ from outrider.controller.leader import Leader
 from outrider.controller.neighbours import Alone, Neighbourhood, Neighbours
 from outrider.controller.own_metrics import OwnMetrics, serve
 from outrider.controller.settings import LeaderElection, LogFormat, Settings
+from outrider.controller.traces import Traces, open_traces
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +54,10 @@ def set_up_logs(log_format: LogFormat, level: str) -> None:
 
 async def run_operator(settings: Settings) -> None:
     """`operate` on the cluster of this process. One that gets stuck ends the process with an error."""
-    with room_for_deep_json():
+    with room_for_deep_json(), open_traces(settings.traces_url) as traces:
         async with await connect() as api:
             try:
-                await operate(settings, api)
+                await operate(settings, api, traces)
             except Stuck as error:
                 log.critical("%s; the process ends", error)
                 logging.shutdown()
@@ -64,14 +65,16 @@ async def run_operator(settings: Settings) -> None:
                 os._exit(1)
 
 
-async def operate(settings: Settings, api: ApiClient) -> None:
+async def operate(settings: Settings, api: ApiClient, traces: Traces | None = None) -> None:
     """Stand by, lead, stand by again when the Lease is lost, until told to stop; then return.
+
+    traces: by default they go nowhere.
 
     Raises:
         Stuck: a candidacy did not end; two of them must not overlap.
     """
     metrics = OwnMetrics()
-    candidacies = _Candidacies(settings, api, metrics)
+    candidacies = _Candidacies(settings, api, metrics, traces or Traces())
     await _until_first_ends(
         {
             "signals": _told_to_stop(),
@@ -87,11 +90,12 @@ async def operate(settings: Settings, api: ApiClient) -> None:
 class _Candidacies:
     """One after the other, each built anew, so that nothing of an old one lives on in memory."""
 
-    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics) -> None:
+    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics, traces: Traces) -> None:
         self._settings = settings
         self._api = api
         self._metrics = metrics
-        self._present = _Candidacy(settings, api, metrics)
+        self._traces = traces
+        self._present = self._candidacy()
 
     @property
     def ready(self) -> bool:
@@ -104,13 +108,16 @@ class _Candidacies:
             await self._present.run()
             log.warning("leadership lost; standing by for it again")
             self._metrics.leases_lost.inc()
-            self._present = _Candidacy(self._settings, self._api, self._metrics)
+            self._present = self._candidacy()
+
+    def _candidacy(self) -> _Candidacy:
+        return _Candidacy(self._settings, self._api, self._metrics, self._traces)
 
 
 class _Candidacy:
     """From standing by until the Lease is lost."""
 
-    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics) -> None:
+    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics, traces: Traces) -> None:
         self._metrics = metrics
         self._leadership = _candidate(settings, api)
         cluster = ClusterClient(api, fence=self._leadership.check)
@@ -120,6 +127,7 @@ class _Candidacy:
             metrics,
             neighbours=_neighbours(self._leadership, cluster, metrics),
             term=lambda: self._leadership.term,
+            traces=traces,
         )
 
     @property

@@ -93,6 +93,8 @@ class Settings(BaseModel):
     """Models that are reconciled at the same time."""
     http_port: Annotated[int, Field(ge=1, le=65_535)] = 8080
     """Port of /metrics, /healthz and /readyz."""
+    traces_url: Annotated[str | None, Field(pattern=r"^https?://[^@\s]+$")] = None
+    """Where traces are sent by OTLP over HTTP, such as http://collector:4318/v1/traces. Default: nowhere."""
     log_format: LogFormat = LogFormat.JSON
     """json: one object per line; text: for people."""
     log_level: Annotated[str, Field(pattern=r"^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"

@@ -133,6 +133,8 @@ def test_the_schema_knows_every_value() -> None:
         "metrics.source=prometheus",
         "networkPolicy.enabled=auto",
         "tuning.scaleSettle=-1",
+        "traces.url=collector:4318",
+        "traces.url=https://user:password@collector",
         "image.tagg=x",
         "admissionPolicy.enabled=sometimes",
         "admissionPolicy.podLabels={a b}",

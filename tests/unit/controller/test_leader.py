@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from opentelemetry.trace import StatusCode
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS
+from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS, SECRETS
 from outrider.controller import leader
 from outrider.controller.leader import Leader
 from outrider.controller.managed_namespaces import ManagedNamespaces
@@ -20,13 +22,17 @@ from outrider.controller.neighbours import Alone, Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import Settings
 from outrider.controller.store import Key
+from outrider.controller.traces import Traces
 from outrider.controller.watch import ClusterWatch
 from outrider.engine.client import EngineClient
+from outrider.plan.names import PRIVATE_KEY, control_secret
+from tests.spellings import places
 from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
 from tests.unit.controller.full_metrics import POLICY, a_decision
+from tests.unit.controller.spans import Spans
 
 
 class QuietWatch(ClusterWatch):
@@ -109,6 +115,7 @@ async def a_reign(
     loops: type[FakeLoop],
     neighbours: Neighbourhood | None = None,
     settings: Settings | None = None,
+    traces: Traces | None = None,
 ) -> AsyncIterator[Reign]:
     async with a_connection(server) as api:
         metrics = OwnMetrics()
@@ -118,6 +125,7 @@ async def a_reign(
             metrics,
             neighbours=neighbours or Alone(),
             term=lambda: 7,
+            traces=traces or Traces(),
         )
         task = asyncio.create_task(subject.lead())
         try:
@@ -436,3 +444,47 @@ async def test_a_model_is_shown_by_the_operator_that_manages_it_and_not_by_the_o
         neighbour.rules = True
 
         assert reign.conditions == []
+
+
+def reconciles(reign: Reign, outcome: str) -> float:
+    labels = {"outcome": outcome}
+    return reign.metrics.registry.get_sample_value("outrider_operator_reconciles_total", labels) or 0.0
+
+
+async def test_a_reconcile_is_a_span_with_its_model_and_reason_and_without_its_key(
+    loops: type[FakeLoop],
+) -> None:
+    spans = Spans()
+    async with a_server() as server:
+        with spans.traced() as traces:
+            async with a_reign(server, loops, traces=traces) as reign:
+                await until(lambda: reconciles(reign, "done"))
+        secret = server.find(SECRETS, control_secret("m"))
+
+    assert dict(spans.named("reconcile")[0].attributes or {}) == {
+        "k8s.namespace.name": "default",
+        "outrider.model": "m",
+        "outrider.reason": "RollingOut",
+        "outrider.ready_replicas": 0,
+    }
+    assert secret is not None
+    key = base64.b64decode(secret["data"][PRIVATE_KEY])
+    assert places(key, {span.name: span.to_json() for span in spans.all}) == []
+
+
+async def test_the_span_of_a_reconcile_that_fails_has_the_type_of_the_error_and_none_of_its_words(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> float | None:
+        raise LookupError("words of somebody else")
+
+    monkeypatch.setattr(leader.Reconciler, "reconcile", fail)
+    spans = Spans()
+    async with a_server() as server:
+        with spans.traced() as traces:
+            async with a_reign(server, loops, traces=traces) as reign:
+                await until(lambda: reconciles(reign, "error"))
+
+    failed = spans.named("reconcile")[0]
+    assert (failed.status.status_code, failed.status.description) == (StatusCode.ERROR, "LookupError")
+    assert "words of somebody else" not in failed.to_json()

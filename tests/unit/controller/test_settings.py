@@ -51,6 +51,11 @@ def test_refuses_a_url_without_scheme() -> None:
     assert "prometheus_url" in refused(prometheus_url="prometheus:9090")
 
 
+@pytest.mark.parametrize("url", ["collector:4318", "https://user:password@collector/v1/traces"])
+def test_refuses_a_collector_without_scheme_or_with_a_login_in_its_url(url: str) -> None:
+    assert "traces_url" in refused(traces_url=url)
+
+
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_is_a_flag_and_a_variable(name: str) -> None:
     help_text = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "240"}).output

@@ -16,6 +16,7 @@ from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.traces import Traces
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.stored_state import StateDeleted
 from outrider.controller.tune.tuning_loop import TuningLoop
@@ -97,6 +98,7 @@ class World:
     source_hangs: bool = False
     lookbacks: list[float] = field(default_factory=list)
     metrics: OwnMetrics = field(default_factory=OwnMetrics)
+    traces: Traces = field(default_factory=Traces)
 
     def tuned_models(self) -> Sequence[TunedModel]:
         self.fleet_reads += 1
@@ -212,5 +214,6 @@ class World:
             lease_seconds=self.lease,
             settle_seconds=30,
             metrics=self.metrics,
+            traces=self.traces,
             clock=lambda: self.now,
         )

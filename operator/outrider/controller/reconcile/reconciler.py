@@ -26,11 +26,12 @@ from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of, without_a_pod
-from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, downloading, judge
+from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, cause, downloading, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.rollouts import Rollouts, told
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
+from outrider.controller.traces import tell_span
 from outrider.controller.watch import Answers
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.artifacts import each_pod_downloads
@@ -100,6 +101,7 @@ class Reconciler:
             return None
         try:
             report = await self._carry_out(key, stored)
+            tell_span(reason=cause(report.statements), ready_replicas=report.ready_replicas)
             await self._write(stored, report)
         except Exception as error:
             await self._tell_of_failure(key, stored, error)

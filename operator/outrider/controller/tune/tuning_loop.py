@@ -14,6 +14,7 @@ from outrider.controller.fleet import EnginePod, Fleet, TunedModel
 from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
+from outrider.controller.traces import Traces, tell_span
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.background_writes import Reporter, TickReport, WriteQueue
 from outrider.controller.tune.demand import Capacity, demand
@@ -56,6 +57,7 @@ class TuningLoop:
 
     epochs: of this process, whatever becomes of the loop.
     term: the leader's term, read at each tick; it fences every push.
+    traces: by default they go nowhere.
     clock: unix seconds.
     """
 
@@ -74,6 +76,7 @@ class TuningLoop:
         lease_seconds: float,
         settle_seconds: float,
         metrics: OwnMetrics,
+        traces: Traces | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._fleet = fleet
@@ -94,6 +97,7 @@ class TuningLoop:
         # Half of what a lease leaves after a tick, so that late metrics leave time to renew the last push.
         self._longest_fetch = (lease_seconds - interval_seconds) / 2
         self._metrics = metrics
+        self._traces = traces or Traces()
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
         self._asked = asyncio.Event()
@@ -150,8 +154,9 @@ class TuningLoop:
             if model.uid not in self._tuned:
                 self._tuned[model.uid] = self._met(model)
             self._tuned[model.uid].model = model
-        measured = await self._measure(models)
-        await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
+        with self._traces.span("round"):
+            measured = await self._measure(models)
+            await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
         self._metrics.demand.forget_stale(now=self._clock())
 
     async def written(self) -> None:
@@ -162,7 +167,7 @@ class TuningLoop:
         if not models:
             return {}
         try:
-            with self._metrics.prometheus_query_seconds.time():
+            with self._metrics.prometheus_query_seconds.time(), self._traces.span("measure"):
                 async with asyncio.timeout(self._longest_fetch):
                     return await self._source.fetch(self._lookback())
         except MetricsError as error:
@@ -189,7 +194,8 @@ class TuningLoop:
 
     async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
         try:
-            await self._tick_model(tuned, measured)
+            with self._traces.span("tick", Key(tuned.model.namespace, tuned.model.name)):
+                await self._tick_model(tuned, measured)
             tuned.failures = 0
         except Exception as error:  # supervision: one model's defect must not stop the others
             log.exception("tick of %s/%s failed", tuned.model.namespace, tuned.model.name)
@@ -211,6 +217,7 @@ class TuningLoop:
         tuned.writes.report(TickReport(tuned.model, tuned.reported, tuner.knowledge, outcome.now))
         self._count(outcome)
         _log(outcome)
+        _trace(outcome)
 
     def _met(self, model: TunedModel) -> _Tuned:
         return _Tuned(
@@ -307,3 +314,17 @@ def _log(outcome: TickOutcome) -> None:
         log.info("%s: %s: %s", name, launch.verdict.reason, launch.verdict.sentence)
     if probe is not None:
         log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", name, probe)
+
+
+def _trace(outcome: TickOutcome) -> None:
+    decision, push, probe = outcome.decision, outcome.push, outcome.probe
+    tell_span(mode=outcome.model.mode, tuning=outcome.permission.reason, table=str(outcome.wanted))
+    if outcome.metrics_error is not None:
+        tell_span(metrics=outcome.metrics_error.reason)
+    if decision is not None:
+        tell_span(decision=decision.kind, reason=decision.reason, changed=decision.changed)
+        tell_span(k=decision.num_speculative_tokens, batch_size=decision.batch_size)
+    if push is not None:
+        tell_span(pushes_confirmed=len(push.confirmed), pushes_failed=len(push.failed))
+    if probe is not None:
+        tell_span(probe="started" if probe.error is None else "not started")

@@ -1,0 +1,56 @@
+"""Spans of what a leader does, by OpenTelemetry.
+
+A span names the model and the reasons that its status names. Words of errors stay in the log: they may quote
+what the API server or a pod said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from opentelemetry.trace import NoOpTracer, Status, StatusCode, Tracer, get_current_span
+
+from outrider.controller.store import Key
+
+
+class Traces:
+    """Opens spans. Without a tracer they go nowhere, and cost a few calls."""
+
+    def __init__(self, tracer: Tracer | None = None) -> None:
+        self._tracer = tracer or NoOpTracer()
+
+    @contextmanager
+    def span(self, name: str, model: Key | None = None) -> Iterator[None]:
+        """What runs inside is one span. An error that leaves it is named by its type, and raised on."""
+        about = {} if model is None else {"k8s.namespace.name": model.namespace, "outrider.model": model.name}
+        with self._tracer.start_as_current_span(
+            name, attributes=about, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield
+            except Exception as error:
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+                raise
+
+
+def tell_span(**facts: str | float | bool | None) -> None:
+    """Put facts on the span that is open here, if any, as ``outrider.…``; None is left out."""
+    span = get_current_span()
+    for name, value in facts.items():
+        if value is not None:
+            # Reasons are enumerations, and told by their values.
+            span.set_attribute(f"outrider.{name}", str(value) if isinstance(value, str) else value)
+
+
+@contextmanager
+def open_traces(url: str | None) -> Iterator[Traces]:
+    """Traces that are sent to ``url`` by OTLP over HTTP; None: they go nowhere."""
+    if url is None:
+        yield Traces()
+        return
+    # Only where wanted: it takes half a second and some MiB.
+    from outrider.controller.trace_export import Collector, sending_to
+
+    with sending_to(Collector(url)) as tracer:
+        yield Traces(tracer)
