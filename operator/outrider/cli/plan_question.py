@@ -84,7 +84,7 @@ def asked(options: Options) -> Asked:
     target, target_source = target_of(options, uri)
     method, drafter_uri = method_of(options, spec, uri)
     drafter, warning = drafter_of(method, target, options.drafter or drafter_uri)
-    share, most = _of_engine(spec, drafter=drafter_uri is not None)
+    share, most = _of_engine(spec)
     question = Question(
         target=target,
         drafter=drafter,
@@ -134,12 +134,12 @@ def _read_manifest(path: Path) -> tuple[Mapping[str, JsonValue], Spec]:
         raise CannotPlan(str(error)) from error
 
 
-def _of_engine(spec: Spec | None, *, drafter: bool) -> tuple[float, int]:
-    """Share of the GPU's memory that the engine takes, and its largest batch. drafter: one is loaded."""
+def _of_engine(spec: Spec | None) -> tuple[float, int]:
+    """Share of the GPU's memory that the engine takes, and its largest batch."""
     engine = Engine() if spec is None else spec.engine
     runtime, arguments = RUNTIMES[engine.runtime], engine.args
     try:
-        return runtime.gpu_memory_share(arguments, drafter=drafter), runtime.max_num_seqs(arguments)
+        return runtime.gpu_memory_share(arguments), runtime.max_num_seqs(arguments)
     except ValueError as error:
         raise CannotPlan(str(error)) from error
 

@@ -68,7 +68,6 @@ launch: at `PIECEWISE` set `modelRunner: V1`, with which the graphs for the larg
 a model that could be tuned, the model says so in `Degraded` (`Unsupported`) and no pod is made.
 ## Flags that differ from vLLM's defaults
 
-- `gpu-memory-utilization`: 0.94 where a drafter is loaded on a GPU, as the guides give it; else vLLM's own, 0.92.
 - `max-num-seqs`: 256. vLLM takes 1024 on GPUs of 70 GiB and more, and 128 on a CPU. A table needs a number
   that is known before the engine starts, so set `engine.args.max-num-seqs` where more requests run at once.
 - `shutdown-timeout`: 50 s, so that requests of a stopping pod end.

@@ -277,12 +277,9 @@ def volumes_of(model: SpeculativeModel) -> dict[str, dict[str, str]]:
     return {volume["name"]: volume["emptyDir"] for volume in volumes if "emptyDir" in volume}
 
 
-def test_memory_is_claimed_for_a_drafter_on_a_gpu_only() -> None:
-    drafted = {"drafter": {"uri": "hf://org/drafter"}}
-    on_a_gpu = a_model(method="eagle3", speculation=drafted)
-    assert flag(a_plan(on_a_gpu), "--gpu-memory-utilization") == "0.94"
-    for model in (a_model(method="eagle3", speculation=drafted, resources=CPU), a_model()):
-        assert flag(a_plan(model), "--gpu-memory-utilization") is None
+def test_the_share_of_memory_is_left_to_the_engine() -> None:
+    drafted = a_model(method="eagle3", speculation={"drafter": {"uri": "hf://org/drafter"}})
+    assert flag(a_plan(drafted), "--gpu-memory-utilization") is None
 
 
 def test_a_flag_of_the_user_replaces_a_default() -> None:

@@ -55,7 +55,7 @@ class Scratch:
     def max_num_batched_tokens(self, args: Args) -> int | None:  # noqa: ARG002
         return None
 
-    def gpu_memory_share(self, args: Args, *, drafter: bool) -> float:  # noqa: ARG002
+    def gpu_memory_share(self, args: Args) -> float:  # noqa: ARG002
         return 0.5
 
     def missing_model(self, log: str) -> str | None:
@@ -125,18 +125,12 @@ def test_a_log_is_read_in_the_words_of_every_runtime() -> None:
     assert missing_model("Invalid repository ID or local directory specified: '/models/y'.") == "/models/y"
 
 
-@pytest.mark.parametrize("drafter", [True, False])
-def test_vllm_takes_the_share_of_memory_that_it_is_told(drafter: bool) -> None:
-    told = {"gpu-memory-utilization": 0.5}
-    assert RUNTIMES[RuntimeKind.VLLM].gpu_memory_share(told, drafter=drafter) == 0.5
-
-
-@pytest.mark.parametrize(("drafter", "share"), [(True, 0.94), (False, 0.92)])
-def test_vllm_keeps_its_own_share_of_memory_unless_it_loads_a_drafter(drafter: bool, share: float) -> None:
-    assert RUNTIMES[RuntimeKind.VLLM].gpu_memory_share({}, drafter=drafter) == share
+@pytest.mark.parametrize(("told", "share"), [({}, 0.92), ({"gpu-memory-utilization": 0.5}, 0.5)])
+def test_vllm_takes_its_own_share_of_memory_or_what_it_is_told(told: dict[str, float], share: float) -> None:
+    assert RUNTIMES[RuntimeKind.VLLM].gpu_memory_share(told) == share
 
 
 @pytest.mark.parametrize("given", [0, 1.5, -0.1, "nan", "most"])
 def test_a_share_of_memory_that_is_none_is_refused_by_its_field(given: float | str) -> None:
     with pytest.raises(ValueError, match=r"spec\.engine\.args\.gpu-memory-utilization must be a number"):
-        RUNTIMES[RuntimeKind.VLLM].gpu_memory_share({"gpu-memory-utilization": given}, drafter=True)
+        RUNTIMES[RuntimeKind.VLLM].gpu_memory_share({"gpu-memory-utilization": given})

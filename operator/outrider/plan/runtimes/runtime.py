@@ -84,8 +84,8 @@ class Runtime(Protocol):
         """
         ...
 
-    def gpu_memory_share(self, args: Args, *, drafter: bool) -> float:
-        """Share of each GPU's memory that an engine with these arguments takes. drafter: one is loaded.
+    def gpu_memory_share(self, args: Args) -> float:
+        """Share of each GPU's memory that an engine with these arguments takes.
 
         Raises:
             ValueError: the argument is out of range; the message names the field.

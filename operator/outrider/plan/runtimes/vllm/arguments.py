@@ -14,10 +14,8 @@ from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.text import shortened
 from outrider.plan.artifacts import path_in_pod
-from outrider.plan.resources import uses_gpu
 from outrider.plan.runtimes.vllm.launch_table import launch_table, stock_table
 from outrider.plan.runtimes.vllm.limits import (
-    SHARE_WITH_DRAFTER,
     SHUTDOWN_TIMEOUT,
     canonical,
     max_num_batched_tokens,
@@ -55,9 +53,6 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     if spec.model.max_length is not None:
         flags["max-model-len"] = spec.model.max_length
     flags |= _parallelism(spec)
-    drafted = spec.speculation.drafter is not None and uses_gpu(spec)
-    if drafted and own_value(own, "gpu-memory-utilization") is None:
-        flags["gpu-memory-utilization"] = SHARE_WITH_DRAFTER
     if own_value(own, "shutdown-timeout") is None:
         flags["shutdown-timeout"] = SHUTDOWN_TIMEOUT
     config = speculative_config(spec, max_num_seqs=limit, table=table)

@@ -10,15 +10,8 @@ from outrider.plan.runtimes.runtime import Args
 DEFAULT_MAX_NUM_SEQS = 256
 """vLLM's default depends on the GPU; the launch table needs a number that is known here."""
 
-SHARE_WITH_DRAFTER = 0.94
-"""Share of GPU memory that vLLM may take where it loads a drafter, as the guides give it.
-
-It leaves less room for other users of the GPU and more for the KV cache, out of which a drafter's own layers
-take a part. From source, never run on a GPU.
-"""
-
 SHARE_OF_VLLM = 0.92
-"""vLLM's own default, which launches without a drafter keep."""
+"""vLLM's own default. From source."""
 
 SHUTDOWN_TIMEOUT = 50
 """Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
@@ -64,17 +57,15 @@ def shutdown_timeout(own: Args) -> int:
     return SHUTDOWN_TIMEOUT if seconds is None else seconds
 
 
-def gpu_memory_share(own: Args, *, drafter: bool) -> float:
+def gpu_memory_share(own: Args) -> float:
     """Share of each GPU's memory that vLLM takes, from ``spec.engine.args`` or the default.
-
-    drafter: weights of a drafter are loaded.
 
     Raises:
         ValueError: not a number above 0, up to 1.
     """
     value = own_value(own, "gpu-memory-utilization")
     if value is None:
-        return SHARE_WITH_DRAFTER if drafter else SHARE_OF_VLLM
+        return SHARE_OF_VLLM
     try:
         share = float(str(value))
     except ValueError:

@@ -53,9 +53,9 @@ class Vllm:
         """Of the flag of that name."""
         return limits.max_num_batched_tokens(args)
 
-    def gpu_memory_share(self, args: Args, *, drafter: bool) -> float:
+    def gpu_memory_share(self, args: Args) -> float:
         """Of the flag ``gpu-memory-utilization``, or the default."""
-        return limits.gpu_memory_share(args, drafter=drafter)
+        return limits.gpu_memory_share(args)
 
     def missing_model(self, log: str) -> str | None:
         """In the words of vLLM and of the hub's client."""
