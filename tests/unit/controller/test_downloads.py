@@ -215,6 +215,7 @@ async def test_a_drafter_that_is_made_for_less_is_advised_of_while_engines_start
     await place.passes(2)
 
     assert "2048 tokens" in place.weights["advice"]
+    assert "2048 tokens" in place.cluster.conditions("m")["Progressing"]["message"]
     assert "Degraded" not in place.conditions
     assert place.has(DEPLOYMENTS, "m")
 

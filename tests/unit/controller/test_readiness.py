@@ -94,10 +94,10 @@ def test_ready_and_progressing(workload: Workload, ready: str, progressing: str)
     assert (said[ConditionType.READY], said[ConditionType.PROGRESSING]) == (ready, progressing)
 
 
-def test_several_pods_that_download_the_same_weights_are_told_of_the_cache() -> None:
-    starting = replace(a_workload(a_pod("m-1"), a_pod("m-2"), wanted=2), each_downloads=True)
+def test_what_will_go_less_well_is_told_while_pods_start() -> None:
+    starting = replace(a_workload(a_pod()), advice="take a longer drafter")
     told = {one.type: one.message for one in judge(starting, NOW)}
-    assert "spec.cache" in told[ConditionType.PROGRESSING]
+    assert told[ConditionType.PROGRESSING].endswith(". take a longer drafter")
 
 
 class Case(NamedTuple):

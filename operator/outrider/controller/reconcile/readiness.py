@@ -28,10 +28,6 @@ _IN_PLACE = (
     "No node had room for one pod more within rollout.surgeTimeout, so serving pods give their room up, one "
     "at a time; the next rollout tries again"
 )
-_EACH_DOWNLOADS = (
-    "Each of them downloads the weights by itself; spec.cache has them downloaded once, for all replicas and "
-    "all restarts"
-)
 _NOWHERE = 'failed to mkdir ""'
 """containerd 1.6, seen; the API server and the kubelet take image volumes for granted from 1.35."""
 
@@ -45,7 +41,7 @@ class Workload:
     of_spec: the same, however they were launched: a relaunch leaves the spec as it is.
     returned: the last good revision is wanted now, since the spec's own failed.
     in_place: pods are replaced without one above the wanted number.
-    each_downloads: several pods, and every one brings the same weights from the hub.
+    advice: what will not go as well as it could, told while pods start.
     """
 
     wanted: int
@@ -55,7 +51,7 @@ class Workload:
     of_spec: tuple[Pod, ...]
     returned: bool = False
     in_place: bool = False
-    each_downloads: bool = False
+    advice: str | None = None
 
     @property
     def ready(self) -> int:
@@ -151,7 +147,7 @@ def _progressing(workload: Workload) -> Statement:
         return Statement(ConditionStatus.FALSE, ProgressingReason.DEADLINE_EXCEEDED, missing)
     if workload.in_place:
         return Statement(ConditionStatus.TRUE, ProgressingReason.IN_PLACE, f"{missing}. {_IN_PLACE}")
-    told = f"{missing}. {_EACH_DOWNLOADS}" if workload.each_downloads else missing
+    told = missing if workload.advice is None else f"{missing}. {workload.advice}"
     return Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, told)
 
 

@@ -50,6 +50,10 @@ _DOWNLOAD_LOOK_SECONDS = 5.0
 _TOLD_FROM = 3
 """A failure that passes is not worth a condition."""
 _FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
+_EACH_DOWNLOADS = (
+    "Each of them downloads the weights by itself; spec.cache has them downloaded once, for all replicas and "
+    "all restarts"
+)
 _NO_KEYS = ControlKeys(private="", public="")
 """Enough for a plan of which only the revisions are looked at."""
 
@@ -228,6 +232,7 @@ class Reconciler:
     ) -> Report:
         pods = self._store.pods_of(key)
         memory = self._rollouts.memory(key)
+        weights = _advised(model)
         workload = Workload(
             wanted=model.spec.replicas,
             deployments=self._deployments(key, wanted),
@@ -236,10 +241,9 @@ class Reconciler:
             of_spec=_of_spec(model, _staying(pods), self._settings),
             returned=memory.returned is not None,
             in_place=memory.in_place,
-            each_downloads=model.spec.replicas > 1 and each_pod_downloads(model.spec),
+            advice=_advice(model, weights),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
-        weights = _advised(model)
         waiting = workload.current_ready < workload.wanted or besides is not None
         wanted_pods = model.spec.replicas
         # No event tells that a pod has waited for long enough.
@@ -327,6 +331,12 @@ def _advised(model: SpeculativeModel) -> WeightsStatus | None:
     if weights is None or needs_of(model) is None:
         return None
     return weights.model_copy(update={"advice": advice(model.spec, weights)})
+
+
+def _advice(model: SpeculativeModel, weights: WeightsStatus | None) -> str | None:
+    if model.spec.replicas > 1 and each_pod_downloads(model.spec):
+        return _EACH_DOWNLOADS
+    return f"Note: {weights.advice}" if weights is not None and weights.advice is not None else None
 
 
 def _revision(pod: Pod) -> str | None:

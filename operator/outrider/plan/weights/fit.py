@@ -11,6 +11,7 @@ from outrider.api.methods import Method
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
 from outrider.api.weights import ArtifactStatus, WeightsStatus
+from outrider.plan.weights.room import no_room
 
 _OWN_VOCABULARY = "use_heterogeneous_vocab"
 """The key of ``speculation.config`` with which vLLM takes a draft model of another vocabulary."""
@@ -46,10 +47,10 @@ def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
 def advice(spec: Spec, weights: WeightsStatus) -> str | None:
     """What engines will take, and will not go as well as it could; None where nothing is known."""
     target, drafter = weights.model, weights.drafter
-    if drafter is None:
-        return None
-    told = [_other_length(spec.speculation, drafter)]
-    if target is not None and spec.speculation.method is Method.DRAFT_MODEL:
+    told = [no_room(spec, weights)]
+    if drafter is not None:
+        told.append(_other_length(spec.speculation, drafter))
+    if target is not None and drafter is not None and spec.speculation.method is Method.DRAFT_MODEL:
         told += [_short(spec, target, drafter), _other_template(target, drafter)]
     return "; ".join(each for each in told if each) or None
 

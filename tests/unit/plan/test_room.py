@@ -1,0 +1,70 @@
+"""Whether downloaded weights have room on the GPUs that a manifest names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outrider.api.weights import ArtifactStatus, WeightsStatus
+from outrider.plan.weights.room import gpu_memory, no_room
+from tests.unit.plan.factories import a_model
+
+H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+
+
+def on_nodes(labels: Any, **more: Any) -> Any:
+    return a_model(podTemplate={"spec": {"nodeSelector": labels}}, **more).spec
+
+
+def weights(size: str, drafter: str | None = None) -> WeightsStatus:
+    def artifact(told: str) -> ArtifactStatus:
+        return ArtifactStatus(uri="hf://org/m", revision="r", path="p", size=told)
+
+    return WeightsStatus(
+        wanted="d", model=artifact(size), drafter=None if drafter is None else artifact(drafter)
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "gib"),
+    [
+        (H100, 80),
+        ({"nvidia.com/gpu.memory": "40960"}, 40),
+        ({**H100, "nvidia.com/gpu.memory": "81559"}, 81559 / 1024),
+        ({"nvidia.com/gpu.product": "NVIDIA-L40S"}, None),
+        ({"nvidia.com/gpu.memory": "much"}, None),
+        ({}, None),
+        ("nodes", None),
+    ],
+)
+def test_memory_is_what_the_node_selector_asks_for(labels: Any, gib: float | None) -> None:
+    assert gpu_memory(on_nodes(labels)) == (None if gib is None else gib * 2**30)
+
+
+def test_memory_of_a_slice_is_in_its_name() -> None:
+    sliced = a_model(resources={"limits": {"nvidia.com/mig-3g.40gb": 1}}).spec
+    assert gpu_memory(sliced) == 40 * 2**30
+
+
+def test_weights_that_are_larger_than_their_gpus_are_told_with_both_numbers() -> None:
+    said = no_room(on_nodes(H100, parallelism={"tensor": 1}), weights("141.2 GB"))
+    assert said is not None
+    assert "141.2 GB" in said
+    assert "85.9 GB" in said
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_weights_are_spread_over_the_gpus(gpus: int) -> None:
+    assert no_room(on_nodes(H100, parallelism={"tensor": gpus}), weights("141.2 GB")) is None
+
+
+def test_a_head_lies_on_every_gpu_whole() -> None:
+    speculation = {"drafter": {"uri": "hf://org/head"}}
+    spec = on_nodes(H100, method="eagle3", parallelism={"tensor": 2}, speculation=speculation)
+    assert no_room(spec, weights("141.2 GB", "16.0 GB")) is not None
+
+
+@pytest.mark.parametrize("size", ["141.2 GB", "unknown"])
+def test_nothing_is_said_where_a_number_is_missing(size: str) -> None:
+    assert no_room(on_nodes(H100 if size == "unknown" else {}), weights(size)) is None
