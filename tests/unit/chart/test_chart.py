@@ -359,6 +359,7 @@ def test_sets_only_variables_that_the_operator_reads() -> None:
         r"engineImages.0\.32\.0=engine:a",
         "engineImagePullSecrets={registry}",
         "prometheus.tokenSecret.name=t",
+        "traces.url=http://collector:4318/v1/traces",
         "prometheus.username=u",
         "prometheus.passwordSecret.name=p",
         "prometheus.caConfigMap.name=c",
@@ -384,6 +385,14 @@ def test_a_policy_for_engines_names_the_labels_of_the_operators_own_pods() -> No
 @needs_helm
 def test_no_policy_for_engines_comes_unasked() -> None:
     assert "OUTRIDER_CONTROL_PEERS" not in environment(render())
+
+
+@needs_helm
+def test_traces_go_to_the_collector_of_the_value_and_by_default_nowhere() -> None:
+    url = "http://collector:4318/v1/traces"
+
+    assert environment(render(f"traces.url={url}"))["OUTRIDER_TRACES_URL"] == url
+    assert "OUTRIDER_TRACES_URL" not in environment(render())
 
 
 @needs_helm
