@@ -4,12 +4,13 @@ export PATH := $(OUTRIDER_CACHE)/bin:$(PATH)
 # Some images set it, and then every worker compiles every module of every package in every run.
 unexport PYTHONDONTWRITEBYTECODE
 
+HELM3 := $(OUTRIDER_CACHE)/bin/helm-v3.22.0
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-contract test-cluster unit explore explore-admission check cluster docs generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-contract test-cluster test-lifecycle unit explore explore-admission check cluster docs generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +28,15 @@ test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and 
 test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
+
+test-lifecycle: $(HELM3) ## Helm 3 and 4, an older release, its definition, a network that falls silent. ARGS="-k helm3" and the like
+	OUTRIDER_HELM3=$(HELM3) $(RUN) pytest tests/lifecycle $(ARGS)
+
+# Nothing else needs it: the cluster is made with Helm 4.
+$(HELM3):
+	PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 GOBIN=$(OUTRIDER_CACHE)/build/helm3 \
+	  go install -trimpath -ldflags "-s -w" helm.sh/helm/v3/cmd/helm@$(@F:helm-%=%)
+	mv $(OUTRIDER_CACHE)/build/helm3/helm $@
 
 unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
