@@ -22,6 +22,21 @@ def test_what_shows_a_line_is_there(path: str) -> None:
     assert (ROOT / path).exists()
 
 
+def shown() -> list[str]:
+    """The last cell of each row of the checklists, which are the tables with the column "shown"."""
+    tables = re.findall(r"^\| \| \w+ \| shown \|\n\|[-|]+\|\n((?:\|.+\n)+)", PAGE, re.M)
+    return [row.rstrip("| ").rpartition("|")[2].strip() for table in tables for row in table.splitlines()]
+
+
+@pytest.mark.parametrize("cell", shown())
+def test_a_line_names_its_test_or_says_that_there_is_none(cell: str) -> None:
+    assert "`tests/" in cell or cell.startswith(("yours", "not shown"))
+
+
+def test_there_are_lines_to_look_at() -> None:
+    assert len(shown()) > 25
+
+
 THREATS = (FILE.parent / "threats.md").read_text(encoding="utf-8")
 
 
