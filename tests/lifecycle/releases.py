@@ -22,7 +22,7 @@ CHART = ROOT / "charts" / "outrider"
 RELEASE = "outrider"
 CRD = "speculativemodels.outrider.dev"
 
-OLDER_COMMIT = "abbf18e110e26afd4daaf9fd05950508517df6cd"
+OLDER_COMMIT = "9b06356c4752e0315716aa27d3e4fe0465ca31b3"
 """Without rollbacks of rollouts, and with other volumes in the pods. Once there is a release, its tag."""
 OLDER_IMAGE = "outrider/operator:older"
 
