@@ -28,6 +28,7 @@ PARALLEL = "vllm/config/parallel.py"
 PLUGINS = "vllm/plugins/__init__.py"
 ENDPOINT = "vllm/plugins/endpoint_plugins/interface.py"
 ARGUMENTS = "vllm/engine/arg_utils.py"
+SERVE = "vllm/entrypoints/cli/serve.py"
 ENVIRONMENT = "vllm/envs.py"
 HEALTH = "vllm/entrypoints/serve/instrumentator/health.py"
 LAUNCHER = "vllm/entrypoints/launchers/launcher.py"
@@ -292,6 +293,16 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         since=(0, 31),
     ),
     *_of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
+    *_of(
+        "worker.py",
+        Imports(SERVE, "FlexibleArgumentParser"),
+        Imports(SERVE, "make_arg_parser"),
+        Imports(SERVE, "validate_parsed_serve_args"),
+        Defines(SERVE, "ServeSubcommand.cmd", takes=("args",)),
+        Says(SERVE, "ServeSubcommand.cmd", "run_headless(args)"),
+        Says(SERVE, "run_headless", "executor.start_worker_monitor(inline=True)"),
+        Holds(ARGUMENTS, "EngineArgs", ("nnodes", "node_rank", "master_addr", "master_port")),
+    ),
     *_of(
         "outrider.plan",
         Says(NGRAM, "NgramProposer.__init__", "self.num_numba_thread_available = min(1, (cpu_count // 2))"),

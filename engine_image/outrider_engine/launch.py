@@ -1,4 +1,4 @@
-"""Starts vLLM's API server after a look at the paths that it needs.
+"""Starts vLLM's API server, or a worker of one, after a look at the paths that it needs.
 
 ``python -m outrider_engine.launch <flags of the API server>``
 """
@@ -14,6 +14,8 @@ from pathlib import Path
 from outrider_engine.last_words import leave
 
 API_SERVER = "vllm.entrypoints.openai.api_server"
+WORKER = "outrider_engine.worker"
+HEADLESS = "--headless"
 EXIT_CONFIG = 78
 """EX_CONFIG of sysexits.h."""
 
@@ -22,12 +24,13 @@ MODEL_FILES = ("config.json", "params.json")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Replace this process by the API server, or end with `EXIT_CONFIG` when a path is missing."""
+    """Replace this process by the server, or a worker, or end with `EXIT_CONFIG` where a path is missing."""
     for role, path in local_paths(arguments):
         if not is_model(path):
             report("ModelNotFound", f"the {role} {path} does not exist or holds no model")
             sys.exit(EXIT_CONFIG)
-    os.execv(sys.executable, [sys.executable, "-m", API_SERVER, *arguments])
+    program = WORKER if HEADLESS in arguments else API_SERVER
+    os.execv(sys.executable, [sys.executable, "-m", program, *arguments])
 
 
 def local_paths(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:

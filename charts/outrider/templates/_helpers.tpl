@@ -89,4 +89,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   resources: [networkpolicies]
   verbs: [get, create, patch]
 {{- end }}
+{{- if .Values.leaderWorkerSets.enabled }}
+# Only by name. To delete: those of a model that goes back to one node per replica.
+- apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets]
+  verbs: [get, create, patch, delete]
+{{- end }}
 {{- end -}}

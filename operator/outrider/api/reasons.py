@@ -79,6 +79,8 @@ class DegradedReason(StrEnum):
     """This engine version cannot run this method or option; the message says why."""
     CLUSTER_TOO_OLD = "ClusterTooOld"
     """This release of Kubernetes lacks what the spec asks for, or has it turned off."""
+    LEADER_WORKER_SET_MISSING = "LeaderWorkerSetMissing"
+    """Groups of pods need LeaderWorkerSet: its kind, its controller, or the right to make one is missing."""
     NAME_TAKEN = "NameTaken"
     """A child's name belongs to an object that Outrider does not own."""
     APPLY_REFUSED = "ApplyRefused"

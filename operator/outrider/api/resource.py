@@ -23,6 +23,9 @@ SHORT_NAMES = ("specmodel", "sm")
 MAX_NAME_LENGTH = 52
 """Leaves room for the suffixes of children within the 63 characters of a DNS label."""
 
+MAX_GROUP_NAME_LENGTH = 40
+"""The same where pods are named by group and by worker, and StatefulSets put a hash behind it."""
+
 _NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 
@@ -70,3 +73,10 @@ class SpeculativeModel(ApiModel):
     def _name_fits_the_children(self) -> bool:
         name = self.metadata.name
         return len(name) <= MAX_NAME_LENGTH and re.fullmatch(_NAME_PATTERN, name) is not None
+
+    @rule(
+        f"self.spec.parallelism.nodes == 1 || size(self.metadata.name) <= {MAX_GROUP_NAME_LENGTH}",
+        f"metadata.name must be at most {MAX_GROUP_NAME_LENGTH} characters with several parallelism.nodes",
+    )
+    def _name_fits_the_groups(self) -> bool:
+        return self.spec.parallelism.nodes == 1 or len(self.metadata.name) <= MAX_GROUP_NAME_LENGTH

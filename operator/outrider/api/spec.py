@@ -12,10 +12,11 @@ from pydantic.fields import FieldInfo
 from outrider.api.base import ApiModel, rule
 from outrider.api.engine_args import EngineArgs
 from outrider.api.methods import Method
+from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
 from outrider.api.quantity import MOST_PODS, Duration, IntOrPercent, Quantity, Uri, Version
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Speculation, TuningMode
+from outrider.api.speculation import Actuation, Canary, Speculation, StructuralOff, TuningMode
 from outrider.api.weights import Cache
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
@@ -87,29 +88,6 @@ class Engine(ApiModel):
     it out, a list gives several values. Flags that other fields set are refused."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 8000
     """Port of the engine's HTTP server in the pod."""
-
-
-class Parallelism(ApiModel):
-    """How one replica spreads over GPUs."""
-
-    tensor: Annotated[int, Field(ge=1, le=64)] = 1
-    """Tensor-parallel size."""
-    pipeline: Annotated[int, Field(ge=1, le=64)] = 1
-    """Pipeline-parallel size."""
-    data: Annotated[int, Field(ge=1, le=64)] = 1
-    """Data-parallel size inside a replica. Above 1 the engine keeps one K, so tuning must be Off."""
-    expert: bool = False
-    """Spread the experts of a mixture-of-experts model."""
-    nodes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Nodes per replica. Only 1 is available."""
-
-    @rule(
-        "self.nodes == 1",
-        "spec.parallelism.nodes: several nodes per replica are not available yet; use 1",
-        field=".nodes",
-    )
-    def _one_node(self) -> bool:
-        return self.nodes == 1
 
 
 class DeviceClaim(ApiModel):
@@ -192,6 +170,7 @@ def _stored_default(part: type[ApiModel]) -> FieldInfo:
 
 _STATIC = "(has(self.speculation.tuning) && self.speculation.tuning.mode == 'Off')"
 _N = "self.speculation.numSpeculativeTokens"
+_TUNING = "self.speculation.tuning"
 
 
 def _from(scheme: str) -> str:
@@ -214,10 +193,10 @@ class Spec(ApiModel):
     parallelism: Annotated[Parallelism, _stored_default(Parallelism)] = Field(default_factory=Parallelism)
     """How one replica spreads over GPUs."""
     resources: Resources | None = None
-    """Compute resources of the engine. Default: limits nvidia.com/gpu = tensor x pipeline x data.
-    Given resources replace the default; without GPUs in them, none are used."""
+    """Compute resources of the engine in each pod. Default: limits nvidia.com/gpu = tensor x pipeline x data,
+    divided by nodes. Given resources replace the default; without GPUs in them, none are used."""
     replicas: Annotated[int, Field(ge=0, le=MOST_PODS)] = 1
-    """Number of engine pods."""
+    """Number of engines: of pods, or with `parallelism.nodes` of groups of pods."""
     rollout: Annotated[Rollout, _stored_default(Rollout)] = Field(default_factory=Rollout)
     """How pods are replaced."""
     cache: Cache | None = None
@@ -300,6 +279,28 @@ class Spec(ApiModel):
             return True
         named = {*(wanted.candidates or ()), *(row.num_speculative_tokens for row in wanted.schedule or ())}
         return named <= {wanted.num_speculative_tokens}
+
+    @rule(
+        "self.parallelism.nodes == 1 || self.rollout.onFailure == 'Hold'",
+        "spec.rollout.onFailure: replicas of several nodes do not return to the last good revision by "
+        "themselves; set Hold",
+        field=".rollout.onFailure",
+    )
+    def _groups_are_held(self) -> bool:
+        return self.parallelism.nodes == 1 or self.rollout.on_failure is OnFailure.HOLD
+
+    @rule(
+        "self.parallelism.nodes == 1 || !has(self.speculation.tuning) || "
+        f"({_TUNING}.actuation == 'Live' && {_TUNING}.structuralOff == 'Never' && "
+        f"{_TUNING}.canary == 'Never')",
+        "spec.speculation.tuning: replicas of several nodes are tuned live only; use actuation Live, and "
+        "Never for structuralOff and canary",
+        field=".speculation.tuning",
+    )
+    def _groups_are_not_relaunched(self) -> bool:
+        tuning = self.speculation.tuning
+        ways = (tuning.actuation, tuning.structural_off, tuning.canary)
+        return self.parallelism.nodes == 1 or ways == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
 
     def _is_from(self, *places: str) -> bool:
         drafter = self.speculation.drafter

@@ -126,6 +126,14 @@ class ClusterClient:
         proxied = f"{SERVICES.path(namespace, service, 'proxy')}/{path.lstrip('/')}"
         return await self._request("get", proxied, query_params=list(query.items()))
 
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the API server knows a kind of an add-on, in this version."""
+        try:
+            answer = await self._request("get", f"/apis/{resource.api_version}")
+        except NotFound:
+            return False
+        return any(each.get("name") == resource.plural for each in answer.get("resources") or ())
+
     async def version(self) -> tuple[int, int] | None:
         """Major and minor number of the API server's release; None where it tells none."""
         answer = await self._request("get", "/version")

@@ -39,6 +39,7 @@ class Metadata(_View):
     uid: str = ""
     resource_version: str = "0"
     generation: int = 0
+    creation_timestamp: AwareDatetime | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
@@ -117,6 +118,19 @@ class Deployment(_View):
         """None of those that an older spec left behind."""
         seen = self.status.observed_generation >= self.metadata.generation
         return self.status.conditions if seen else ()
+
+
+class LeaderWorkerSetStatus(_View):
+    """Observed groups."""
+
+    conditions: tuple[StatusCondition, ...] = ()
+
+
+class LeaderWorkerSet(_View):
+    """The groups of an engine that spreads over nodes."""
+
+    metadata: Metadata
+    status: LeaderWorkerSetStatus = LeaderWorkerSetStatus()
 
 
 class Waiting(_View):

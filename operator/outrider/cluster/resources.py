@@ -52,13 +52,24 @@ OWN_ACCESS_REVIEWS = Resource(
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODES = Resource("", "v1", "Node", "nodes")
+LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+"""Of an add-on: asked for by name, never watched. What becomes of one shows in its pods."""
 
 WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, JOBS, BUDGETS)
 """Kinds of children that are watched by label. Secrets are not: that needs the right to list them."""
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (MODELS, PODS, SECRETS, CLAIMS, NETWORK_POLICIES, EVENTS, *WATCHED_CHILDREN)
+    for resource in (
+        MODELS,
+        PODS,
+        SECRETS,
+        CLAIMS,
+        NETWORK_POLICIES,
+        LEADER_WORKER_SETS,
+        EVENTS,
+        *WATCHED_CHILDREN,
+    )
 }
 
 

@@ -11,10 +11,19 @@ from outrider.cluster.errors import Conflict
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
 from outrider.cluster.prune import unwanted
-from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, SECRETS, JsonObject, Resource, resource_of
+from outrider.cluster.resources import (
+    BUDGETS,
+    DEPLOYMENTS,
+    JOBS,
+    LEADER_WORKER_SETS,
+    SECRETS,
+    JsonObject,
+    Resource,
+    resource_of,
+)
 from outrider.controller.store import Key, Store, StoredChild
 from outrider.engine.signing import SigningKey
-from outrider.plan.names import PRIVATE_KEY, control_secret
+from outrider.plan.names import GROUP_LABEL, PRIVATE_KEY, control_secret, group_set
 
 
 class Children:
@@ -63,6 +72,20 @@ class Children:
             for child in unwanted([entry.child for entry in stored], wanted, owner):
                 metadata = child.metadata
                 await self._cluster.delete(kind, owner.namespace, metadata.name, uid=metadata.uid)
+
+    async def prune_groups(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
+        """Delete the model's LeaderWorkerSet where the plan names none any more and it still has pods.
+
+        It is looked for where a pod says that there is one: who has no such replicas needs no right to look.
+        """
+        name, model = group_set(owner.name), Key(owner.namespace, owner.name)
+        if all(pod.metadata.labels.get(GROUP_LABEL) != name for pod in self._store.pods_of(model)):
+            return
+        if any(manifest["kind"] == LEADER_WORKER_SETS.kind for manifest in wanted):
+            return
+        live = await self._cluster.get(LEADER_WORKER_SETS, owner.namespace, name)
+        for child in unwanted([] if live is None else [Child.model_validate(live)], wanted, owner):
+            await self._cluster.delete(LEADER_WORKER_SETS, owner.namespace, name, uid=child.metadata.uid)
 
     async def forget_done_job(self, model: Key, name: str) -> None:
         """Delete a Job that ended and whose pod is gone with its result; the next pass makes another."""

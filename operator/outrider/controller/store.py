@@ -17,7 +17,7 @@ from outrider.api.text import shortened
 from outrider.cluster.objects import Child, Metadata, Pod
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.engine.signing import SigningKey
-from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL
+from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL, WORKERS_LABEL
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,8 @@ def model_of(metadata: Metadata) -> Key:
     if controller is not None and controller.kind == MODELS.kind:
         return Key(metadata.namespace, controller.name)
     labels = metadata.labels
-    return Key(metadata.namespace, labels.get(MODEL_LABEL) or labels.get(WEIGHTS_LABEL) or metadata.name)
+    named = (labels.get(label) for label in (MODEL_LABEL, WEIGHTS_LABEL, WORKERS_LABEL))
+    return Key(metadata.namespace, next(filter(None, named), metadata.name))
 
 
 class Cache(Generic[EntryT]):
@@ -253,8 +254,13 @@ class Store:
         return self.pods if resource == PODS else self.children[resource]
 
     def pods_of(self, model: Key) -> tuple[Pod, ...]:
-        """All engine pods of a model, by name."""
-        return tuple(pod for pod in self._pods(model) if WEIGHTS_LABEL not in pod.metadata.labels)
+        """All engine pods of a model that serve or are to, by name; of a group it is the leader."""
+        others = {WEIGHTS_LABEL, WORKERS_LABEL}
+        return tuple(pod for pod in self._pods(model) if others.isdisjoint(pod.metadata.labels))
+
+    def workers_of(self, model: Key) -> tuple[Pod, ...]:
+        """All pods that compute for a leader on another node, by name."""
+        return tuple(pod for pod in self._pods(model) if WORKERS_LABEL in pod.metadata.labels)
 
     def downloads_of(self, model: Key) -> tuple[Pod, ...]:
         """All pods that download weights of a model, by name."""

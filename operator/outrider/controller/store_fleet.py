@@ -26,8 +26,8 @@ from outrider.tuning.relaunch.rules import Relaunching
 
 log = logging.getLogger(__name__)
 
-_REVISION_LABEL = "pod-template-hash"
-"""A Deployment puts it on its pods: another template, another value."""
+_REVISION_LABELS = ("pod-template-hash", "leaderworkerset.sigs.k8s.io/template-revision-hash")
+"""A Deployment or a LeaderWorkerSet puts its own on its pods: another template, another value."""
 
 
 class StoreFleet:
@@ -119,7 +119,8 @@ class StoreFleet:
 
 def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
     canary = pod.metadata.labels.get(ROLE_LABEL) == CANARY
-    revision = pod.metadata.labels.get(_REVISION_LABEL, "")
+    found = (pod.metadata.labels.get(label) for label in _REVISION_LABELS)
+    revision = next(filter(None, found), "")
     return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary, revision=revision)
 
 

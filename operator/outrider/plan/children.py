@@ -15,6 +15,7 @@ from outrider.api.spec import DisruptionBudget
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.names import (
     CANARY,
+    GROUP_LABEL,
     PORT_NAME,
     PRIVATE_KEY,
     PUBLIC_KEY_FILE,
@@ -25,6 +26,7 @@ from outrider.plan.names import (
     budget,
     canary_deployment,
     control_secret,
+    group_set,
     labels,
     schedule_config_map,
     selector,
@@ -75,9 +77,11 @@ def disruption_budget(model: SpeculativeModel) -> Manifest | None:
         return None
     name = model.metadata.name
     own = head(model, "policy/v1", "PodDisruptionBudget", budget(name))
+    # A group is lost with any of its pods.
+    group = {GROUP_LABEL: group_set(name)} if model.spec.parallelism.nodes > 1 else selector(name)
     spec = {
         "maxUnavailable": 1,
-        "selector": {"matchLabels": selector(name)},
+        "selector": {"matchLabels": group},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
     return {**own, "spec": spec}
@@ -123,12 +127,13 @@ def _deployment(
             },
             "progressDeadlineSeconds": max(1, math.ceil(duration_seconds(rollout.progress_deadline))),
             "revisionHistoryLimit": 3,
-            "template": _with_revision(template, revision),
+            "template": with_revision(template, revision),
         },
     }
 
 
-def _with_revision(template: Json, revision: str) -> Json:
+def with_revision(template: Json, revision: str) -> Json:
+    """The template with the label by which its pods are known."""
     metadata = template["metadata"]
     assert isinstance(metadata, dict)
     own: JsonValue = metadata.get("labels")

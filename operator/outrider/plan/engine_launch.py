@@ -18,6 +18,8 @@ class Role(StrEnum):
     REPLICA = "replica"
     CANARY = "canary"
     """A replica without speculation, to be measured against."""
+    WORKER = "worker"
+    """Computes its share of a replica that spreads over several nodes, and answers nobody."""
 
 
 @dataclass(frozen=True, slots=True)

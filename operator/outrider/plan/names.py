@@ -28,6 +28,12 @@ HOME = "/home/outrider"
 
 WEIGHTS_LABEL = f"{GROUP}/weights-of"
 """On the pods of downloads, in place of `MODEL_LABEL`, by which the Service finds engines."""
+WORKERS_LABEL = f"{GROUP}/workers-of"
+"""On the workers of groups, in place of `MODEL_LABEL`: they answer nobody, and no scale counts them."""
+GROUP_LABEL = "leaderworkerset.sigs.k8s.io/name"
+"""Put by its controller onto every pod of a LeaderWorkerSet, with that one's name."""
+MASTER_PORTS = (29_501, 29_502)
+"""Where the leader of a group waits for its workers; the second where engines serve on the first."""
 PROGRESS_PORT = 8090
 """Where a download says how far it is."""
 
@@ -60,6 +66,21 @@ def canary_deployment(model: str) -> str:
 def budget(model: str) -> str:
     """Name of the PodDisruptionBudget; one of the user's own mostly bears the model's name."""
     return f"{model}-engines"
+
+
+def group_set(model: str) -> str:
+    """Name of the LeaderWorkerSet; its controller makes a Service of that name, so it is not the model's."""
+    return f"{model}-group"
+
+
+def worker_labels(model: str) -> dict[str, str]:
+    """Labels of the pods of workers."""
+    return {
+        WORKERS_LABEL: model,
+        "app.kubernetes.io/name": "outrider-worker",
+        "app.kubernetes.io/instance": model,
+        "app.kubernetes.io/managed-by": "outrider",
+    }
 
 
 def weights_claim(model: str) -> str:

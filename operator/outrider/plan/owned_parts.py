@@ -54,7 +54,7 @@ def _lost(before: Json, after: Json, variables: Collection[str]) -> Iterator[tup
     for probe in _PROBES:
         if _object(before.get(probe)).get("httpGet") != _object(after.get(probe)).get("httpGet"):
             yield f"{probe}.httpGet", "change nothing but its times and thresholds"
-    if not _object(_object(after.get("lifecycle")).get("preStop")):
+    if _pre_stop(before) and not _pre_stop(after):
         yield "lifecycle.preStop", "leave it out, or write another handler in its place"
     if _plugins_mounts(before) != _plugins_mounts(after):
         yield f"volumeMounts[{SCHEDULE_FOLDER}]", "mount at another path"
@@ -77,6 +77,10 @@ def _has_its_port(before: Json, after: Json, name: str) -> bool:
 def _volumes_of(container: Json) -> set[str]:
     """Names of the volumes that owned mounts show."""
     return {str(mount.get("name")) for mount in _plugins_mounts(container)}
+
+
+def _pre_stop(container: Json) -> Json:
+    return _object(_object(container.get("lifecycle")).get("preStop"))
 
 
 def _plugins_mounts(container: Json) -> list[Json]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 
 from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
@@ -25,6 +23,7 @@ from outrider.plan.weights.fit import mismatch
 from outrider.plan.weights.job import claim as download_claim
 from outrider.plan.weights.job import job as download_job
 from outrider.plan.weights.needs import Needs, brought, from_the_volume, needs_of
+from outrider.plan.workload import ReplicaPods, workload
 
 Problem = tuple[DegradedReason, str]
 
@@ -85,25 +84,23 @@ def plan(
     order = LaunchLimits.of(model.spec).effective(order)
     stage = canary_stage(model.spec, order, serving)
     try:
-        template = _template(model, order.launch, Role.REPLICA, image=image, settings=settings)
+        pods = _pods(model, order.launch, Role.REPLICA, image=image, settings=settings)
         canary = None
         if stage is not CanaryStage.ABSENT:
-            canary = _template(model, _CANARY_LAUNCH, Role.CANARY, image=image, settings=settings)
+            canary = _pods(model, _CANARY_LAUNCH, Role.CANARY, image=image, settings=settings)
     except ValueError as error:
         return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
-    own_revision = _hash(template)
     replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
     budget = children.disruption_budget(model)
     manifests = (
         *_beside_pods(model, keys, settings),
         *(() if budget is None else (budget,)),
-        children.deployment(model, template=template, revision=own_revision, replicas=replicas),
+        workload(model, pods, replicas=replicas),
     )
     if canary is None:
-        return Plan(manifests, own_revision)
-    canary_revision = _hash(canary)
-    beside = children.canary(model, template=canary, revision=canary_revision)
-    return Plan((*manifests, beside), own_revision, canary_revision=canary_revision)
+        return Plan(manifests, pods.revision)
+    beside = children.canary(model, template=canary.main, revision=canary.revision)
+    return Plan((*manifests, beside), pods.revision, canary_revision=canary.revision)
 
 
 def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: PlanSettings) -> str | None:
@@ -117,7 +114,7 @@ def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: P
         return None
     model = _with_weights(model)
     try:
-        return _hash(_template(model, launch, role, image=image, settings=settings))
+        return _pods(model, launch, role, image=image, settings=settings).revision
     except ValueError:
         return None
 
@@ -170,10 +167,14 @@ def _image(model: SpeculativeModel, settings: PlanSettings) -> str | None:
     return engine.image or runtime_of(model.spec).image(engine.version, settings.engine_images)
 
 
-def _template(
+def _pods(
     model: SpeculativeModel, launch: Launch, role: Role, *, image: str, settings: PlanSettings
-) -> Json:
-    return pod_template(model, engine_launch(model.spec, launch, role), image=image, settings=settings)
+) -> ReplicaPods:
+    def template(role: Role) -> Json:
+        return pod_template(model, engine_launch(model.spec, launch, role), image=image, settings=settings)
+
+    several = model.spec.parallelism.nodes > 1
+    return ReplicaPods(template(role), template(Role.WORKER) if several else None)
 
 
 def _problems(
@@ -196,8 +197,3 @@ def _problems(
         message = f"the operator has no image for {engine.runtime} {engine.version}; set spec.engine.image"
         problems.append((DegradedReason.UNSUPPORTED, message))
     return tuple(problems)
-
-
-def _hash(template: Json) -> str:
-    text = json.dumps(template, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -21,6 +21,7 @@ from outrider.plan.names import (
     SCHEDULE_FOLDER,
     labels,
     schedule_config_map,
+    worker_labels,
 )
 from outrider.plan.network_policy import control_port
 from outrider.plan.overlay import Json, merge
@@ -54,16 +55,8 @@ def pod_template(
     Raises:
         ValueError: arguments or overlay contradict the plan; the message names the field.
     """
-    name = model.metadata.name
     planned: Json = {
-        "metadata": {
-            "labels": _labels(name, launch.role),
-            "annotations": {
-                "prometheus.io/scrape": "true",
-                "prometheus.io/port": str(model.spec.engine.port),
-                "prometheus.io/path": "/metrics",
-            },
-        },
+        "metadata": _metadata(model, launch.role),
         "spec": _pod_spec(model, launch, image=image, settings=settings),
     }
     overlay = model.spec.pod_template
@@ -80,8 +73,18 @@ def pod_template(
     return _annotated(merged, launch)
 
 
-def _labels(model: str, role: Role) -> Json:
-    return {**labels(model), **({ROLE_LABEL: CANARY} if role is Role.CANARY else {})}
+def _metadata(model: SpeculativeModel, role: Role) -> Json:
+    name = model.metadata.name
+    if role is Role.WORKER:
+        return {"labels": {**worker_labels(name)}, "annotations": {}}
+    return {
+        "labels": {**labels(name), **({ROLE_LABEL: CANARY} if role is Role.CANARY else {})},
+        "annotations": {
+            "prometheus.io/scrape": "true",
+            "prometheus.io/port": str(model.spec.engine.port),
+            "prometheus.io/path": "/metrics",
+        },
+    }
 
 
 def _annotated(template: Json, launch: EngineLaunch) -> Json:
@@ -148,19 +151,16 @@ def _container(
     launch: EngineLaunch, engine: EngineContainer, *, image: str, control: _Control | None
 ) -> Json:
     spec = launch.spec
-    ports = [(PORT_NAME, spec.engine.port), *([] if control is None else [(CONTROL_PORT_NAME, control.port)])]
     return {
         "name": CONTAINER,
         "image": image,
         "command": list(engine.command),
         "args": list(engine.arguments),
         "env": _env(spec, engine, control),
-        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
+        **_ports(spec, engine, control),
         "resources": _resources(spec),
-        "startupProbe": _probe(engine.health_path, _STARTUP_PROBES),
-        "readinessProbe": _probe(engine.readiness_path, _READINESS_PROBES),
-        "livenessProbe": _probe(engine.health_path, _LIVENESS_PROBES),
-        "lifecycle": {"preStop": engine.pre_stop},
+        **_probes(engine),
+        **({} if engine.pre_stop is None else {"lifecycle": {"preStop": engine.pre_stop}}),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -168,6 +168,23 @@ def _container(
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _volume_mounts(launch),
+    }
+
+
+def _ports(spec: Spec, engine: EngineContainer, control: _Control | None) -> Json:
+    if engine.health_path is None:
+        return {}
+    ports = [(PORT_NAME, spec.engine.port), *([] if control is None else [(CONTROL_PORT_NAME, control.port)])]
+    return {"ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports]}
+
+
+def _probes(engine: EngineContainer) -> Json:
+    if engine.health_path is None or engine.readiness_path is None:
+        return {}
+    return {
+        "startupProbe": _probe(engine.health_path, _STARTUP_PROBES),
+        "readinessProbe": _probe(engine.readiness_path, _READINESS_PROBES),
+        "livenessProbe": _probe(engine.health_path, _LIVENESS_PROBES),
     }
 
 
@@ -198,6 +215,9 @@ def _env(spec: Spec, engine: EngineContainer, control: _Control | None) -> list[
     if engine.pod_uid_variable is not None:
         uid: Json = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.uid"}}
         variables.append({"name": engine.pod_uid_variable, "valueFrom": uid})
+    if engine.address_variable is not None:
+        address: Json = {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}
+        variables.append({"name": engine.address_variable, "valueFrom": address})
     if spec.model.secret_ref is not None:
         variables.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": _key(spec.model.secret_ref)}})
     return variables

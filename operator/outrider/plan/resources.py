@@ -7,11 +7,6 @@ from outrider.api.spec import DeviceClaim, Spec
 GPU = "nvidia.com/gpu"
 
 
-def gpus_per_replica(spec: Spec) -> int:
-    """GPUs that one replica spreads over."""
-    return spec.parallelism.tensor * spec.parallelism.pipeline * spec.parallelism.data
-
-
 def resources(spec: Spec) -> dict[str, dict[str, str]]:
     """The container's resources: those of the spec, else one GPU per rank.
 
@@ -19,7 +14,7 @@ def resources(spec: Spec) -> dict[str, dict[str, str]]:
     node throws out when it runs short, and the last that gets CPU.
     """
     if spec.resources is None:
-        return {"limits": {GPU: str(gpus_per_replica(spec))}, "requests": _processes(spec)}
+        return {"limits": {GPU: str(spec.parallelism.gpus_per_pod)}, "requests": _processes(spec)}
     given = {
         kind: {name: str(quantity) for name, quantity in amounts.items()}
         for kind, amounts in (("limits", spec.resources.limits), ("requests", spec.resources.requests))
@@ -31,13 +26,13 @@ def resources(spec: Spec) -> dict[str, dict[str, str]]:
 
 def _processes(spec: Spec) -> dict[str, str]:
     """What an engine takes at least: a worker per GPU, and server and scheduler together as one."""
-    count = gpus_per_replica(spec) + 1
+    count = spec.parallelism.gpus_per_pod + 1
     return {"cpu": str(count), "memory": f"{4 * count}Gi"}
 
 
 def shared_memory(spec: Spec) -> str:
     """Size of /dev/shm, by which an engine's processes talk: a GiB each."""
-    return f"{gpus_per_replica(spec) + 1}Gi"
+    return f"{spec.parallelism.gpus_per_pod + 1}Gi"
 
 
 def device_claims(spec: Spec) -> tuple[DeviceClaim, ...]:

@@ -461,7 +461,43 @@ ENGINES = (
 SHAPES = (
     _spec("two GPUs", parallelism={"tensor": 2}),
     _spec("no GPU", "spec.parallelism.tensor", parallelism={"tensor": 0}),
-    _spec("several nodes", "spec.parallelism.nodes: several nodes", parallelism={"nodes": 2}),
+    _spec("two nodes", parallelism={"tensor": 4, "nodes": 2}, rollout={"onFailure": "Hold"}),
+    _spec(
+        "nodes that share unevenly",
+        "spec.parallelism.nodes: every node takes as many ranks",
+        parallelism={"tensor": 4, "nodes": 3},
+        rollout={"onFailure": "Hold"},
+    ),
+    _spec(
+        "data parallelism over nodes",
+        "spec.parallelism.data: data parallelism over several nodes",
+        parallelism={"tensor": 2, "data": 2, "nodes": 2},
+        speculation={"tuning": {"mode": "Off"}},
+        rollout={"onFailure": "Hold"},
+    ),
+    _spec(
+        "nodes that would roll back",
+        "spec.rollout.onFailure: replicas of several nodes",
+        parallelism={"tensor": 4, "nodes": 2},
+    ),
+    *(
+        _spec(
+            f"nodes with {field}",
+            "spec.speculation.tuning: replicas of several nodes are tuned live only",
+            parallelism={"tensor": 4, "nodes": 2},
+            rollout={"onFailure": "Hold"},
+            speculation={"tuning": {field: value}},
+        )
+        for field, value in (("actuation", "Rollout"), ("structuralOff", "Allow"), ("canary", "Allow"))
+    ),
+    AdmissionCase(
+        "a long name on several nodes",
+        {
+            "metadata": {"name": "q" * 41},
+            "spec": {"parallelism": {"tensor": 4, "nodes": 2}, "rollout": {"onFailure": "Hold"}},
+        },
+        "metadata.name must be at most 40 characters",
+    ),
     _spec("tuned data parallelism", "spec.parallelism.data: the engine keeps one K", parallelism={"data": 2}),
     _spec("static data parallelism", parallelism={"data": 2}, speculation={"tuning": {"mode": "Off"}}),
     _spec(

@@ -193,6 +193,15 @@ def test_may_do_what_the_operator_does_and_nothing_else() -> None:
     }
 
 
+@needs_helm
+def test_leader_worker_sets_may_be_made_only_where_that_is_wanted() -> None:
+    role = of_kind("ClusterRole", render("leaderWorkerSets.enabled=true"))
+    granted = {(group, resource): verbs for group, resource, verbs in rules(role)}
+
+    by_name = frozenset({"get", "create", "patch", "delete"})
+    assert granted["leaderworkerset.x-k8s.io", "leaderworkersets"] == by_name
+
+
 POLICY = "ValidatingAdmissionPolicy"
 HAS_POLICIES = ("--api-versions", f"admissionregistration.k8s.io/v1/{POLICY}")
 

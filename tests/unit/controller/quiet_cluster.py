@@ -15,6 +15,7 @@ class QuietCluster:
 
     fails: raised by every apply of a child. meanwhile: metadata that somebody sets before the next status
     is written. status: what was written last, by model. kubernetes: the release of the API server.
+    add_ons: kinds that it knows besides.
     version_number: resource version of the newest object.
     """
 
@@ -26,6 +27,7 @@ class QuietCluster:
         self.fails: Exception | None = None
         self.meanwhile: Json = {}
         self.kubernetes: tuple[int, int] | None = (1, 36)
+        self.add_ons: set[Resource] = set()
         self.version_number = 1_000
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
@@ -36,6 +38,9 @@ class QuietCluster:
         wanted = dict(each.split("=") for each in labels.split(",")).items()
         kept = (raw for path, raw in self.objects.items() if path.startswith(resource.path(namespace)))
         return [raw for raw in kept if wanted <= raw["metadata"]["labels"].items()], self.version_number
+
+    async def serves(self, resource: Resource) -> bool:
+        return resource in self.add_ons
 
     async def version(self) -> tuple[int, int] | None:
         return self.kubernetes

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider_engine.last_words import TERMINATION_LOG_VARIABLE
-from outrider_engine.launch import API_SERVER, EXIT_CONFIG, main
+from outrider_engine.launch import API_SERVER, EXIT_CONFIG, HEADLESS, WORKER, main
 
 
 @pytest.fixture
@@ -43,6 +43,12 @@ def test_vllm_gets_every_argument(started: list[list[str]], tmp_path: Path) -> N
     arguments = ["--model", a_model(tmp_path / "target"), "--port", "8000", "--enforce-eager"]
     main(arguments)
     assert started == [[sys.executable, "-m", API_SERVER, *arguments]]
+
+
+def test_a_worker_is_started_without_a_server(started: list[list[str]]) -> None:
+    arguments = ["--model=Qwen/Qwen3-8B", "--nnodes=2", "--node-rank=1", HEADLESS]
+    main(arguments)
+    assert started == [[sys.executable, "-m", WORKER, *arguments]]
 
 
 def test_a_name_of_a_hub_is_not_looked_for(started: list[list[str]]) -> None:

@@ -53,6 +53,7 @@ from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.factories import NOW, a_launch_order, a_pod, a_raw_model, a_workload
 from tests.unit.controller.test_downloads import TARGET, begun
+from tests.unit.controller.test_groups import TWO_NODES
 from tests.unit.controller.test_readiness import NO_ACCOUNT, NO_KEY, NOT_FOUND, stuck_setup, unscheduled
 from tests.unit.controller.test_reconciler import Place
 from tests.unit.controller.test_rollouts import a_failed_rollout
@@ -98,6 +99,10 @@ async def without_image_volumes() -> Found:
     place = Place(a_raw_model(model={"uri": "oci://ghcr.io/a/b:1"}))
     place.cluster.kubernetes = (1, 30)
     return await after(place)
+
+
+async def without_groups() -> Found:
+    return await after(Place(a_raw_model(**TWO_NODES)))
 
 
 async def downloading(reason: DegradedReason | None = None) -> Found:
@@ -163,6 +168,7 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.INVALID_SPEC, lambda: after(Place(a_raw_model(replicas="three")))),
     (DegradedReason.UNSUPPORTED, lambda: after(Place(a_raw_model(engine={"version": "0.31.0"})))),
     (DegradedReason.CLUSTER_TOO_OLD, without_image_volumes),
+    (DegradedReason.LEADER_WORKER_SET_MISSING, without_groups),
     (ProgressingReason.DOWNLOADING, downloading),
     (DegradedReason.WEIGHTS_NOT_FOUND, lambda: downloading(DegradedReason.WEIGHTS_NOT_FOUND)),
     (DegradedReason.WEIGHTS_REFUSED, lambda: downloading(DegradedReason.WEIGHTS_REFUSED)),

@@ -42,6 +42,8 @@ class Workload:
     returned: the last good revision is wanted now, since the spec's own failed.
     in_place: pods are replaced without one above the wanted number.
     advice: what will not go as well as it could, told while pods start.
+    workers: of current pods that lead a group. group_ended: why a group of this revision had to begin anew.
+    overdue: groups made no progress within the deadline; Deployments tell it themselves.
     """
 
     wanted: int
@@ -52,6 +54,9 @@ class Workload:
     returned: bool = False
     in_place: bool = False
     advice: str | None = None
+    workers: tuple[Pod, ...] = ()
+    group_ended: Trouble | None = None
+    overdue: bool = False
 
     @property
     def ready(self) -> int:
@@ -156,7 +161,7 @@ def _complete(workload: Workload) -> bool:
 
 
 def _deadline_exceeded(workload: Workload) -> bool:
-    return any(gave_up(deployment) for deployment in workload.deployments)
+    return workload.overdue or any(gave_up(deployment) for deployment in workload.deployments)
 
 
 def gave_up(deployment: Deployment) -> bool:
@@ -171,6 +176,10 @@ def _not_within_the_deadline(workload: Workload, _: datetime) -> Trouble | None:
     if not _deadline_exceeded(workload):
         return None
     return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
+
+
+def _group_ended(workload: Workload, _: datetime) -> Trouble | None:
+    return workload.group_ended if workload.current_ready < workload.wanted else None
 
 
 def _pods_not_created(workload: Workload, _: datetime) -> Trouble | None:
@@ -269,6 +278,18 @@ def _engine_crashing(pod: Pod, _: datetime) -> str | None:
     return f"ended {engine.restart_count} times, last with exit code {_last_words(engine)}"
 
 
+def end_of(pod: Pod, now: datetime) -> Trouble | None:
+    """Why the engine of a pod began anew in it; None where it did not."""
+    engine = pod.container(CONTAINER)
+    if engine is None or engine.last_end is None or engine.restart_count == 0:
+        return None
+    missing = _model_not_found(pod, now)
+    if missing is not None:
+        return Trouble(DegradedReason.MODEL_NOT_FOUND, f"pod {pod.metadata.name}: {missing}")
+    said = f"pod {pod.metadata.name}: ended, and its group with it, with exit code {_last_words(engine)}"
+    return Trouble(DegradedReason.ENGINE_CRASHING, shortened(said, _LONGEST_DETAIL))
+
+
 def _last_words(engine: ContainerStatus) -> str:
     end = engine.last_end
     if end is None:
@@ -282,10 +303,10 @@ _Check = Callable[[Workload, datetime], Trouble | None]
 
 
 def _in_a_pod(reason: DegradedReason, look: Callable[[Pod, datetime], str | None]) -> _Check:
-    """Of the current pods, the first one that is not ready and shows this."""
+    """Of the current pods and their workers, the first one that is not ready and shows this."""
 
     def check(workload: Workload, now: datetime) -> Trouble | None:
-        for pod in workload.current:
+        for pod in (*workload.current, *workload.workers):
             message = None if pod.ready else look(pod, now)
             if message is not None:
                 return Trouble(reason, shortened(f"pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
@@ -316,6 +337,7 @@ _CHECKS: Sequence[_Check] = (
     _in_a_pod(DegradedReason.MODEL_NOT_FOUND, _model_not_found),
     *(_in_a_pod(reason, look) for reason, look in _BEFORE_IT_RUNS.items()),
     _in_a_pod(DegradedReason.ENGINE_CRASHING, _engine_crashing),
+    _group_ended,
     _pods_not_created,
     _not_within_the_deadline,
 )

@@ -26,6 +26,7 @@ from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of, without_a_pod
+from outrider.controller.reconcile.groups import NO_GROUPS, Groups, GroupsSeen, refusal
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, cause, downloading, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.rollouts import Rollouts, told
@@ -85,6 +86,7 @@ class Reconciler:
         self._settings = settings
         self._now = now
         self._children = Children(cluster, store)
+        self._groups = Groups(cluster, store, now=now)
         self._rollouts = Rollouts(cluster, store, settings=settings, now=now)
         self._fleet = StoreFleet(store)
         self._http = http or pod_http()
@@ -140,6 +142,9 @@ class Reconciler:
             wanted = await self._wanted(key, stored.model, keys, order, kubernetes)
             if wanted.problems:
                 return self._blocked(key, Trouble(*wanted.problems[0]))
+            obstacle = await self._groups.obstacle(stored.model)
+            if obstacle is not None:
+                return self._blocked(key, obstacle, _LOOK_AGAIN_SECONDS)
             try:
                 await self._children.apply(owner, wanted.children)
             except NameTaken as error:
@@ -155,13 +160,15 @@ class Reconciler:
             if wanted.download is not None:
                 self._store.keys[key] = signing_key
                 return await self._downloading(key, stored.model, wanted, wanted.download)
+            await self._children.prune_groups(owner, wanted.children)
+            groups = await self._groups.look(key, stored.model, wanted.revision)
         except NameTaken as error:
             return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
         except Refused as error:
             return self._blocked(key, _refusal(stored.model, kubernetes, error), 60.0)
         self._store.keys[key] = signing_key
-        trouble = told(self._rollouts.memory(key)) or trouble or self._not_tuned(stored)
-        return self._progress(key, stored.model, wanted, besides=trouble)
+        trouble = told(self._rollouts.memory(key)) or trouble or groups.trouble or self._not_tuned(stored)
+        return self._progress(key, stored.model, wanted, besides=trouble, groups=groups)
 
     async def _wanted(
         self,
@@ -229,6 +236,7 @@ class Reconciler:
         *,
         above: Trouble | None = None,
         besides: Trouble | None = None,
+        groups: GroupsSeen = NO_GROUPS,
     ) -> Report:
         pods = self._store.pods_of(key)
         memory = self._rollouts.memory(key)
@@ -242,6 +250,9 @@ class Reconciler:
             returned=memory.returned is not None,
             in_place=memory.in_place,
             advice=_advice(model, weights),
+            workers=groups.workers,
+            group_ended=groups.group_ended,
+            overdue=groups.overdue,
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
@@ -304,7 +315,7 @@ def _refusal(model: SpeculativeModel, kubernetes: KubernetesVersion | None, erro
     off = turned_off(model.spec, kubernetes, error.message)
     if off is not None:
         return Trouble(DegradedReason.CLUSTER_TOO_OLD, off)
-    return Trouble(DegradedReason.APPLY_REFUSED, error.message)
+    return refusal(model, error) or Trouble(DegradedReason.APPLY_REFUSED, error.message)
 
 
 def _owner(key: Key, stored: StoredModel) -> Owner:

@@ -58,7 +58,7 @@ class Rollouts:
         """
         deployment = self._deployment(key)
         spec = revision(model, Launch(), Role.REPLICA, settings=self._settings)
-        if deployment is None or spec is None:
+        if deployment is None or spec is None or plan.child(DEPLOYMENTS.kind) is None:
             return plan
         target = Target(plan.revision, spec, str(model.spec.static_schedule()), model.spec.rollout.on_failure)
         seen = self._seen(key, deployment, model.spec.rollout)

@@ -30,14 +30,16 @@ class EngineContainer:
     control_port_variable: str | None
     """The variable by which the engine learns the port of its control API, where that has one of its own;
     None: it has no such API."""
-    health_path: str
-    """Answers 200 once the model is loaded, for as long as the engine lives."""
-    readiness_path: str
-    """Answers 200 while new requests are welcome."""
-    pre_stop: Json
-    """Handler before SIGTERM, in the form of ``lifecycle.preStop``."""
+    health_path: str | None
+    """Answers 200 once the model is loaded, for as long as the engine lives; None: it serves no port."""
+    readiness_path: str | None
+    """Answers 200 while new requests are welcome; None as above."""
+    pre_stop: Json | None
+    """Handler before SIGTERM, in the form of ``lifecycle.preStop``; None: SIGTERM comes at once."""
     seconds_to_end: int
     """What a pod gets to end: the handler, the requests that still run, and the engine itself."""
+    address_variable: str | None = None
+    """The variable by which the engine learns its pod's address, to tell it to other nodes; None: no need."""
 
 
 class Runtime(Protocol):

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from outrider.api.spec import Spec
-from outrider.plan.engine_launch import EngineLaunch
+from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.runtimes.runtime import Args, EngineContainer
-from outrider.plan.runtimes.vllm import arguments, environment, last_words, limits, methods, runner, shutdown
+from outrider.plan.runtimes.vllm import (
+    arguments,
+    environment,
+    last_words,
+    limits,
+    methods,
+    nodes,
+    runner,
+    shutdown,
+)
 
 _WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
 _STOCK = ("python3", "-m", "vllm.entrypoints.openai.api_server")
@@ -32,17 +41,35 @@ class Vllm:
         return methods.unsupported_reason(wanted, spec.engine.version) or runner.runner_refusal(spec)
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
-        """The API server: with the plugin behind its launcher, or stock."""
+        """The API server, with the plugin behind its launcher, or stock; or a worker without a server."""
+        if launch.role is Role.WORKER:
+            return self._worker(launch, served_name)
         return EngineContainer(
             seconds_to_end=shutdown.seconds_to_end(launch),
             command=_STOCK if launch.stock else _WITH_PLUGIN,
-            arguments=tuple(arguments.arguments(launch.spec, served_name=served_name, table=launch.table)),
+            arguments=_arguments(launch, served_name),
             environment=environment.environment(launch.spec, stock=launch.stock),
             pod_uid_variable=None if launch.stock else environment.POD_UID_VARIABLE,
             control_port_variable=None if launch.stock else environment.CONTROL_PORT_VARIABLE,
             health_path=_HEALTH,
             readiness_path=_HEALTH if launch.stock else _READINESS,
             pre_stop=shutdown.pre_stop(launch),
+            address_variable=nodes.address_variable(launch.spec),
+        )
+
+    def _worker(self, launch: EngineLaunch, served_name: str) -> EngineContainer:
+        """It ends with its leader, so it gets as long as that one."""
+        return EngineContainer(
+            seconds_to_end=shutdown.seconds_to_end(launch),
+            command=_WITH_PLUGIN,
+            arguments=_arguments(launch, served_name),
+            environment=environment.environment(launch.spec, stock=launch.stock),
+            pod_uid_variable=None,
+            control_port_variable=None,
+            health_path=None,
+            readiness_path=None,
+            pre_stop=None,
+            address_variable=nodes.address_variable(launch.spec),
         )
 
     def max_num_seqs(self, args: Args) -> int:
@@ -60,3 +87,8 @@ class Vllm:
     def missing_model(self, log: str) -> str | None:
         """In the words of vLLM and of the hub's client."""
         return last_words.missing_model(log)
+
+
+def _arguments(launch: EngineLaunch, served_name: str) -> tuple[str, ...]:
+    words = arguments.arguments(launch.spec, served_name=served_name, table=launch.table)
+    return (*words, *nodes.arguments(launch.spec, launch.role))

@@ -1,0 +1,128 @@
+"""Replicas that are groups of pods: what a LeaderWorkerSet and its pods show.
+
+Its controller has no deadline of progress, and takes the pods of a group that ended away with what they told.
+So both are kept here: how long nothing came of it, and what was told last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from outrider.api.quantity import duration_seconds
+from outrider.api.reasons import DegradedReason
+from outrider.api.resource import SpeculativeModel
+from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import Refused
+from outrider.cluster.objects import LeaderWorkerSet, Pod
+from outrider.cluster.resources import LEADER_WORKER_SETS
+from outrider.controller.reconcile.readiness import Trouble, end_of
+from outrider.controller.store import Key, Store
+from outrider.plan.names import REVISION_LABEL, group_set
+
+TAKEN_UP_WITHIN = timedelta(seconds=45)
+"""A controller that runs answers within a second."""
+
+_INSTALL = (
+    "install LeaderWorkerSet (leaderworkerset.x-k8s.io/v1), and Outrider's chart with "
+    "leaderWorkerSets.enabled: true; or use spec.parallelism.nodes: 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """See the fields of this name of `Workload`. trouble: what is told where pods tell nothing."""
+
+    workers: tuple[Pod, ...] = ()
+    group_ended: Trouble | None = None
+    overdue: bool = False
+    trouble: Trouble | None = None
+
+
+NO_GROUPS = GroupsSeen()
+
+
+class Groups:
+    """Looks at the groups of models. now: wall clock."""
+
+    def __init__(self, cluster: ClusterClient, store: Store, *, now: Callable[[], datetime]) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._now = now
+        self._ends: dict[Key, tuple[str, Trouble]] = {}
+
+    async def obstacle(self, model: SpeculativeModel) -> Trouble | None:
+        """Why no groups can be made in this cluster; None where they can, or none are wanted."""
+        if model.spec.parallelism.nodes == 1 or await self._cluster.serves(LEADER_WORKER_SETS):
+            return None
+        message = (
+            f"the cluster knows no LeaderWorkerSet, of which replicas of several nodes are made; {_INSTALL}"
+        )
+        return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
+
+    async def look(self, key: Key, model: SpeculativeModel, revision: str) -> GroupsSeen:
+        """What there is of a model's groups. revision: of the pods that are wanted.
+
+        Raises:
+            ClusterError: the LeaderWorkerSet cannot be read.
+        """
+        if model.spec.parallelism.nodes == 1:
+            self._ends.pop(key, None)
+            return NO_GROUPS
+        raw = await self._cluster.get(LEADER_WORKER_SETS, key.namespace, group_set(key.name))
+        leaders = _of(revision, self._store.pods_of(key))
+        workers = _of(revision, self._store.workers_of(key))
+        groups = None if raw is None else LeaderWorkerSet.model_validate(raw)
+        deadline = timedelta(seconds=duration_seconds(model.spec.rollout.progress_deadline))
+        return GroupsSeen(
+            workers=tuple(pod for pod in workers if pod.metadata.deletion_timestamp is None),
+            group_ended=self._last_end(key, revision, (*leaders, *workers)),
+            overdue=groups is not None and overdue(groups, leaders, deadline, self._now()),
+            trouble=None if groups is None else not_taken_up(groups, self._now()),
+        )
+
+    def _last_end(self, key: Key, revision: str, pods: Sequence[Pod]) -> Trouble | None:
+        found = next((end for pod in pods if (end := end_of(pod, self._now()))), None)
+        if found is not None:
+            self._ends[key] = (revision, found)
+        of, told = self._ends.get(key, ("", None))
+        return told if of == revision else None
+
+
+def refusal(model: SpeculativeModel, error: Refused) -> Trouble | None:
+    """What is told where the operator may not make groups; None where it is refused something else."""
+    if model.spec.parallelism.nodes == 1 or LEADER_WORKER_SETS.plural not in error.message:
+        return None
+    if "forbidden" not in error.message:
+        return None
+    message = f"the operator may make no LeaderWorkerSet ({error.message}); {_INSTALL}"
+    return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
+
+
+def overdue(groups: LeaderWorkerSet, leaders: Sequence[Pod], deadline: timedelta, now: datetime) -> bool:
+    """Whether nothing came of it for that long: no other state of the whole, no leader more that serves.
+
+    A pod that is made is no progress, since a group that ends again and again is made again and again.
+    """
+    ready = (pod.condition("Ready") for pod in leaders)
+    conditions = (*groups.status.conditions, *(each for each in ready if each is not None and each.holds))
+    times = (groups.metadata.creation_timestamp, *(each.last_transition_time for each in conditions))
+    newest = max(filter(None, times), default=now)
+    return now - newest > deadline
+
+
+def not_taken_up(groups: LeaderWorkerSet, now: datetime) -> Trouble | None:
+    """What is told where no controller answers."""
+    made = groups.metadata.creation_timestamp
+    if groups.status.conditions or made is None or now - made < TAKEN_UP_WITHIN:
+        return None
+    message = (
+        f"no controller has taken up the LeaderWorkerSet {groups.metadata.name} within "
+        f"{TAKEN_UP_WITHIN.total_seconds():.0f} s; look whether LeaderWorkerSet's own Deployment runs"
+    )
+    return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
+
+
+def _of(revision: str, pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.metadata.labels.get(REVISION_LABEL) == revision)

@@ -1,0 +1,180 @@
+"""Replicas of several nodes: a LeaderWorkerSet is applied, watched by its pods, and taken away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outrider.cluster.errors import from_status
+from outrider.cluster.resources import DEPLOYMENTS, LEADER_WORKER_SETS
+from outrider.controller.reconcile.groups import TAKEN_UP_WITHIN
+from outrider.plan.names import GROUP_LABEL, MODEL_LABEL, REVISION_LABEL, WORKERS_LABEL, group_set
+from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod, ago
+from tests.unit.controller.test_reconciler import KEY, Place
+
+TWO_NODES: dict[str, Any] = {
+    "parallelism": {"tensor": 2, "nodes": 2},
+    "rollout": {"onFailure": "Hold", "progressDeadline": "10m"},
+}
+PATH = LEADER_WORKER_SETS.path("default", group_set("m"))
+FORBIDDEN = 'leaderworkersets.leaderworkerset.x-k8s.io "m-group" is forbidden: User "o" cannot get resource'
+
+
+class GroupPlace(Place):
+    """A model on two nodes, in a cluster that has LeaderWorkerSet."""
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        return self.cluster.objects[PATH]
+
+    def of_the_groups(self, name: str, *, worker: bool = False, **what: Any) -> None:
+        template = self.groups["spec"]["leaderWorkerTemplate"]["leaderTemplate"]
+        raw = a_raw_pod(name, revision=template["metadata"]["labels"][REVISION_LABEL], **what)
+        raw["metadata"]["labels"][GROUP_LABEL] = group_set("m")
+        if worker:
+            raw["metadata"]["labels"][WORKERS_LABEL] = raw["metadata"]["labels"].pop(MODEL_LABEL)
+        self.store.pods.put(raw)
+
+    def groups_are(self, age: float, *conditions: Any) -> None:
+        self.groups["metadata"]["creationTimestamp"] = ago(age)
+        self.groups["status"] = {"conditions": list(conditions)}
+
+
+async def a_place(**spec: Any) -> GroupPlace:
+    place = GroupPlace(a_raw_model(**{**TWO_NODES, **spec}))
+    place.cluster.add_ons.add(LEADER_WORKER_SETS)
+    await place.passes()
+    return place
+
+
+async def test_a_cluster_without_the_kind_is_told_with_a_remedy_and_nothing_is_made() -> None:
+    place = Place(a_raw_model(**TWO_NODES))
+    await place.passes()
+    assert place.conditions["Degraded"] == "LeaderWorkerSetMissing"
+    assert "install LeaderWorkerSet" in place.trouble
+    assert DEPLOYMENTS.path("default", "m") not in place.cluster.objects
+
+
+async def test_the_kind_is_looked_for_again_within_a_minute() -> None:
+    place = Place(a_raw_model(**TWO_NODES))
+    again = await place.reconciler.reconcile(KEY)
+    assert again is not None
+    assert again < 60
+    place.cluster.add_ons.add(LEADER_WORKER_SETS)
+    await place.passes()
+    assert "Degraded" not in place.conditions
+    assert PATH in place.cluster.objects
+
+
+async def test_a_missing_right_is_told_with_the_charts_value() -> None:
+    place = Place(a_raw_model(**TWO_NODES))
+    place.cluster.add_ons.add(LEADER_WORKER_SETS)
+    place.cluster.fails = from_status(403, FORBIDDEN, retry_after=None)
+    await place.passes()
+    assert place.conditions["Degraded"] == "LeaderWorkerSetMissing"
+    assert "leaderWorkerSets.enabled: true" in place.trouble
+
+
+async def test_a_controller_that_does_not_answer_is_told_within_a_minute() -> None:
+    place = await a_place()
+    place.groups_are(TAKEN_UP_WITHIN.total_seconds() + 1)
+    await place.passes()
+    assert place.conditions["Degraded"] == "LeaderWorkerSetMissing"
+    assert "no controller has taken up" in place.trouble
+    assert TAKEN_UP_WITHIN.total_seconds() < 60
+
+
+async def test_a_model_serves_once_its_leader_does() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0", ready=True)
+    place.of_the_groups("m-group-0-1", worker=True, ready=True)
+    await place.passes()
+    assert place.conditions["Ready"] == "Serving"
+    assert place.conditions["Progressing"] == "Complete"
+
+
+async def test_workers_count_as_no_replicas() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0", ready=True)
+    place.of_the_groups("m-group-0-1", worker=True, ready=True)
+    await place.passes()
+    status = place.cluster.status["m"]
+    assert (status["replicas"], status["readyReplicas"]) == (1, 1)
+    assert status["selector"] == f"{MODEL_LABEL}=m"
+
+
+async def test_what_keeps_a_worker_from_running_is_told() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0")
+    place.of_the_groups("m-group-0-1", worker=True, waiting=("ErrImagePull", "no engine:9"))
+    await place.passes()
+    assert place.conditions["Degraded"] == "ImagePullFailed"
+    assert "m-group-0-1" in place.trouble
+
+
+async def test_why_a_group_ended_is_told_although_its_pods_are_gone() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0-1", worker=True, leaving=True, restarts=1, ended=(1, "CUDA error"))
+    await place.passes()
+    place.store.pods.replace([], 10_000, within=None)
+    await place.passes()
+    assert place.conditions["Degraded"] == "EngineCrashing"
+    assert "CUDA error" in place.trouble
+
+
+async def test_what_ended_before_is_forgotten_once_the_group_serves() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0-1", worker=True, leaving=True, restarts=1, ended=(1, "CUDA error"))
+    await place.passes()
+    place.of_the_groups("m-group-0", ready=True, uid="new", version=2)
+    await place.passes()
+    assert "Degraded" not in place.conditions
+
+
+async def test_a_group_that_is_scaled_down_ended_for_no_trouble() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0", leaving=True, ended=(0, ""))
+    await place.passes()
+    assert "Degraded" not in place.conditions
+
+
+@pytest.mark.parametrize(("age", "told"), [(599, False), (601, True)])
+async def test_a_rollout_without_progress_is_told_at_its_deadline(age: float, *, told: bool) -> None:
+    place = await a_place()
+    place.groups_are(5000, a_condition("Progressing", age=age))
+    await place.passes()
+    assert (place.conditions.get("Degraded") == "ProgressDeadlineExceeded") is told
+
+
+async def test_a_group_that_is_made_again_and_again_is_no_progress() -> None:
+    place = await a_place()
+    place.groups_are(5000, a_condition("Progressing", age=601))
+    place.of_the_groups("m-group-0", uid="the tenth")
+    await place.passes()
+    assert place.conditions["Degraded"] == "ProgressDeadlineExceeded"
+
+
+async def test_one_node_again_makes_a_deployment_and_takes_the_groups_away() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0", ready=True)
+    raw = a_raw_model(version=10_000)
+    place.store.models.put(raw)
+    await place.passes()
+    assert PATH not in place.cluster.objects
+    assert DEPLOYMENTS.path("default", "m") in place.cluster.objects
+
+
+async def test_groups_of_somebody_else_are_left_alone() -> None:
+    place = GroupPlace(a_raw_model(**TWO_NODES))
+    place.cluster.add_ons.add(LEADER_WORKER_SETS)
+    metadata = {"name": group_set("m"), "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    foreign = {
+        "apiVersion": LEADER_WORKER_SETS.api_version,
+        "kind": LEADER_WORKER_SETS.kind,
+        "metadata": metadata,
+    }
+    place.cluster.objects[PATH] = foreign
+    await place.passes()
+    assert place.conditions["Degraded"] == "NameTaken"
+    assert place.cluster.objects[PATH] == foreign
