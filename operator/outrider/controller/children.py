@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.difference import satisfies, stamped
-from outrider.cluster.errors import Conflict
+from outrider.cluster.errors import Conflict, Refused
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
 from outrider.cluster.prune import unwanted
@@ -23,7 +23,7 @@ from outrider.cluster.resources import (
 )
 from outrider.controller.store import Key, Store, StoredChild
 from outrider.engine.signing import SigningKey
-from outrider.plan.names import GROUP_LABEL, PRIVATE_KEY, control_secret, group_set
+from outrider.plan.names import PRIVATE_KEY, control_secret, group_set
 
 
 class Children:
@@ -74,16 +74,22 @@ class Children:
                 await self._cluster.delete(kind, owner.namespace, metadata.name, uid=metadata.uid)
 
     async def prune_groups(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
-        """Delete the model's LeaderWorkerSet where the plan names none any more and it still has pods.
+        """Delete the model's LeaderWorkerSet before its Deployment is made, so that no crash leaves both.
 
-        It is looked for where a pod says that there is one: who has no such replicas needs no right to look.
+        It is looked for at that one time, and only in a cluster that has such a kind.
         """
-        name, model = group_set(owner.name), Key(owner.namespace, owner.name)
-        if all(pod.metadata.labels.get(GROUP_LABEL) != name for pod in self._store.pods_of(model)):
+        deployment = Key(owner.namespace, owner.name)
+        named = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
+        known = self._store.children[DEPLOYMENTS].get(deployment)
+        if known is not None or (DEPLOYMENTS.kind, owner.name) not in named:
             return
-        if any(manifest["kind"] == LEADER_WORKER_SETS.kind for manifest in wanted):
+        if not await self._cluster.serves(LEADER_WORKER_SETS):
             return
-        live = await self._cluster.get(LEADER_WORKER_SETS, owner.namespace, name)
+        name = group_set(owner.name)
+        try:
+            live = await self._cluster.get(LEADER_WORKER_SETS, owner.namespace, name)
+        except Refused:  # Without the right to look there was none to make one.
+            return
         for child in unwanted([] if live is None else [Child.model_validate(live)], wanted, owner):
             await self._cluster.delete(LEADER_WORKER_SETS, owner.namespace, name, uid=child.metadata.uid)
 

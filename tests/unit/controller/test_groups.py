@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from outrider.cluster.errors import from_status
+from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from outrider.controller.reconcile.groups import TAKEN_UP_WITHIN
 from outrider.plan.names import GROUP_LABEL, MODEL_LABEL, REVISION_LABEL, WORKERS_LABEL, group_set
@@ -157,12 +158,28 @@ async def test_a_group_that_is_made_again_and_again_is_no_progress() -> None:
 
 async def test_one_node_again_makes_a_deployment_and_takes_the_groups_away() -> None:
     place = await a_place()
-    place.of_the_groups("m-group-0", ready=True)
-    raw = a_raw_model(version=10_000)
-    place.store.models.put(raw)
+    place.store.models.put(a_raw_model(version=10_000))
     await place.passes()
     assert PATH not in place.cluster.objects
     assert DEPLOYMENTS.path("default", "m") in place.cluster.objects
+
+
+async def test_groups_that_are_still_there_let_no_deployment_be_made_beside() -> None:
+    place = await a_place()
+    place.store.models.put(a_raw_model(version=10_000))
+    with patch.object(place.cluster, "delete", side_effect=Unavailable("etcd is away")):
+        await place.failing_passes(Unavailable("etcd is away"), times=1)
+    assert DEPLOYMENTS.path("default", "m") not in place.cluster.objects
+
+
+async def test_several_nodes_take_the_deployment_away() -> None:
+    place = GroupPlace(a_raw_model())
+    place.cluster.add_ons.add(LEADER_WORKER_SETS)
+    await place.passes()
+    place.store.models.put(a_raw_model(version=10_000, **TWO_NODES))
+    await place.passes()
+    assert PATH in place.cluster.objects
+    assert DEPLOYMENTS.path("default", "m") not in place.cluster.objects
 
 
 async def test_groups_of_somebody_else_are_left_alone() -> None:

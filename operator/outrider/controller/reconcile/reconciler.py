@@ -145,6 +145,7 @@ class Reconciler:
             obstacle = await self._groups.obstacle(stored.model)
             if obstacle is not None:
                 return self._blocked(key, obstacle, _LOOK_AGAIN_SECONDS)
+            await self._children.prune_groups(owner, wanted.children)
             try:
                 await self._children.apply(owner, wanted.children)
             except NameTaken as error:
@@ -160,7 +161,6 @@ class Reconciler:
             if wanted.download is not None:
                 self._store.keys[key] = signing_key
                 return await self._downloading(key, stored.model, wanted, wanted.download)
-            await self._children.prune_groups(owner, wanted.children)
             groups = await self._groups.look(key, stored.model, wanted.revision)
         except NameTaken as error:
             return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
