@@ -43,6 +43,11 @@ class Parallelism(ApiModel):
         return self.nodes == 1 or self.data == 1
 
     @property
+    def gpus(self) -> int:
+        """Ranks, and so GPUs, of one replica."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
     def gpus_per_pod(self) -> int:
-        """Ranks, and so GPUs, in each pod of a replica."""
-        return self.tensor * self.pipeline * self.data // self.nodes
+        """The same in each of its pods."""
+        return self.gpus // self.nodes

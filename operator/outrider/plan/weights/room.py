@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
 from outrider.api.weights import ArtifactStatus, WeightsStatus
-from outrider.plan.resources import gpus_per_replica, resources
+from outrider.plan.resources import resources
 
 _MIB, _GIB = 2.0**20, 2.0**30
 _MEMORY_LABEL = "nvidia.com/gpu.memory"
@@ -30,7 +30,7 @@ def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
     memory = gpu_memory(spec)
     if memory is None or weights.model is None:
         return None
-    gpus = gpus_per_replica(spec)
+    gpus = spec.parallelism.gpus
     needed = _bytes(weights.model) / gpus
     if weights.drafter is not None:
         needed += _bytes(weights.drafter) / (gpus if spec.speculation.method is Method.DRAFT_MODEL else 1)
