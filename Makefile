@@ -10,7 +10,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-contract test-cluster test-lifecycle test-nodes unit explore explore-admission check cluster docs generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-contract test-cluster test-lifecycle unit explore explore-admission check cluster docs generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,10 +37,6 @@ $(HELM3):
 	PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 GOBIN=$(OUTRIDER_CACHE)/build/helm3 \
 	  go install -trimpath -ldflags "-s -w" helm.sh/helm/v3/cmd/helm@$(@F:helm-%=%)
 	mv $(OUTRIDER_CACHE)/build/helm3/helm $@
-
-test-nodes: ## A replica of two nodes in real vLLM, as two processes; needs no cluster
-	@$(UP) --until models
-	$(RUN) pytest tests/nodes $(ARGS)
 
 unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
