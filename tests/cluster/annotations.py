@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.cluster.kubectl import kubectl
+from tests.cluster.kubectl import kubectl, namespace
 
 PAUSED = "outrider.dev/paused"
 OVERRIDE = "outrider.dev/schedule-override"
@@ -34,4 +34,4 @@ def take_back(name: str) -> None:
 
 
 def _annotate(name: str, *words: str) -> None:
-    kubectl("annotate", "specmodel", name, "-n", "default", "--overwrite", *words)
+    kubectl("annotate", "specmodel", name, "-n", namespace(), "--overwrite", *words)

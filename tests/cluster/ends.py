@@ -13,7 +13,7 @@ from pathlib import Path
 from examples.kit.cluster import address
 from tests.cluster import kept_connections
 from tests.cluster.engines import page, ready_pods
-from tests.cluster.kubectl import kubectl, wait_for
+from tests.cluster.kubectl import kubectl, namespace, wait_for
 from tests.cluster.models import served_name
 from tests.cluster.sending import client_pod
 
@@ -46,10 +46,10 @@ def clients(model: str, streams: int = STREAMS) -> Iterator[Asked]:
     """
     script = Path(kept_connections.__file__).read_text()
     flags = (
-        *("--url", address(model, "default"), "--model", served_name(model)),
+        *("--url", address(model, namespace()), "--model", served_name(model)),
         *("--streams", str(streams)),
     )
-    where = ("-i", client_pod(model), "-n", "default")
+    where = ("-i", client_pod(model), "-n", namespace())
     command = ["kubectl", "exec", *where, "--", "python3", "-c", script, *flags]
     asked = Asked()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -69,7 +69,7 @@ def end_one(model: str) -> End:
     with clients(model) as asked:
         pod = a_busy_pod(model)
         began = time.monotonic()
-        kubectl("delete", "pod", pod, "-n", "default", "--timeout=120s")
+        kubectl("delete", "pod", pod, "-n", namespace(), "--timeout=120s")
         seconds = time.monotonic() - began
     return End(pod, seconds, asked)
 

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from outrider.engine.signing import SigningKey
-from tests.cluster.kubectl import KubectlError, Object, condition, get, kubectl, list_objects
+from tests.cluster.api_server import ApiServerError, read
+from tests.cluster.kubectl import Object, condition, get, kubectl, list_objects, namespace
 
 STATE, SCHEDULE = "/outrider/v1/state", "/outrider/v1/schedule"
 _TOKENS = "vllm:generation_tokens_total"
@@ -67,7 +68,7 @@ def page(pod: str) -> Page | None:
     """The page as it stands; None where the engine does not answer in time."""
     try:
         samples = _samples(pod)
-    except KubectlError:
+    except ApiServerError:
         return None
     values: dict[str, float] = {}
     table: dict[str, int] = {}
@@ -143,8 +144,8 @@ def name_of(found: Object) -> str:
 
 
 def _samples(pod: str) -> list[Sample]:
-    path = f"/api/v1/namespaces/default/pods/{pod}:8000/proxy/metrics"
-    text = kubectl("get", "--raw", path, "--request-timeout=5s")
+    path = f"/api/v1/namespaces/{namespace()}/pods/{pod}:8000/proxy/metrics"
+    text = read(path, seconds=5)
     lines = "\n".join([line for line in text.splitlines() if line.startswith(_READ)] + [""])
     return [sample for family in text_string_to_metric_families(lines) for sample in family.samples]
 
@@ -156,4 +157,4 @@ def _pod(name: str) -> Object:
 
 
 def _run_in(pod: str, script: str, *arguments: str) -> str:
-    return kubectl("exec", pod, "-n", "default", "-c", "engine", "--", "python3", "-c", script, *arguments)
+    return kubectl("exec", pod, "-n", namespace(), "-c", "engine", "--", "python3", "-c", script, *arguments)

@@ -1,14 +1,39 @@
-"""kubectl as a library: what a user types is what the tests do."""
+"""What tests do to objects is what a user types; what they look at is read from the API server."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from tests.cluster.api_server import kind, path, read, read_if_there
+
 Object = dict[str, Any]
+
+_places = [("default", "outrider-system")]
+
+
+def namespace() -> str:
+    """Where the models of the tests are at this moment."""
+    return _places[-1][0]
+
+
+def operator_namespace() -> str:
+    """Where their operator is."""
+    return _places[-1][1]
+
+
+@contextmanager
+def within(models: str, *, operator: str) -> Iterator[None]:
+    """In the block, models and their operator are looked for in these namespaces."""
+    _places.append((models, operator))
+    try:
+        yield
+    finally:
+        _places.pop()
 
 
 class KubectlError(AssertionError):
@@ -28,22 +53,24 @@ def apply(manifest: Mapping[str, Any], *flags: str) -> str:
     return kubectl("apply", *flags, "-f", "-", stdin=json.dumps(manifest))
 
 
-def get(kind: str, name: str, namespace: str = "default") -> Object | None:
-    """One object, or None where there is none."""
-    printed = kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
-    return json.loads(printed) if printed.strip() else None
+def get(resource: str, name: str, where: str | None = None) -> Object | None:
+    """One object, or None where there is none. where: its namespace, if it is another than the models'."""
+    printed = read_if_there(path(resource, where or namespace(), name))
+    return None if printed is None else json.loads(printed)
 
 
-def list_objects(kinds: str, *, selector: str, namespace: str = "default") -> list[Object]:
+def list_objects(resources: str, *, selector: str, where: str | None = None) -> list[Object]:
     """All objects of these kinds that carry the labels."""
-    printed = kubectl("get", kinds, "-n", namespace, "-l", selector, "-o", "json")
-    items: list[Object] = json.loads(printed)["items"]
-    return items
+    return [
+        item | {"kind": kind(resource)}
+        for resource in resources.split(",")
+        for item in json.loads(read(path(resource, where or namespace()), labelSelector=selector))["items"]
+    ]
 
 
-def patch(kind: str, name: str, change: Mapping[str, Any], namespace: str = "default") -> None:
+def patch(kind: str, name: str, change: Mapping[str, Any], where: str | None = None) -> None:
     """A JSON merge patch."""
-    kubectl("patch", kind, name, "-n", namespace, "--type", "merge", "-p", json.dumps(change))
+    kubectl("patch", kind, name, "-n", where or namespace(), "--type", "merge", "-p", json.dumps(change))
 
 
 def condition(model: Object | None, kind: str) -> Object | None:
@@ -85,9 +112,9 @@ def _last_look(seen: Object | None) -> str:
 def _cluster_says() -> str:
     commands = (
         ("get", "pods", "-A", "-o", "wide"),
-        ("get", "events", "-n", "default", "--sort-by=.lastTimestamp"),
-        ("logs", "-n", "outrider-system", "-l", "app.kubernetes.io/name=outrider", "--tail=60"),
-        ("logs", "-n", "default", "-l", "app.kubernetes.io/managed-by=outrider", "--tail=40"),
+        ("get", "events", "-n", namespace(), "--sort-by=.lastTimestamp"),
+        ("logs", "-n", operator_namespace(), "-l", "app.kubernetes.io/name=outrider", "--tail=60"),
+        ("logs", "-n", namespace(), "-l", "app.kubernetes.io/managed-by=outrider", "--tail=40"),
     )
     parts = []
     for command in commands:

@@ -10,12 +10,23 @@ from typing import Any
 import yaml
 
 from examples.kit.status import k_at
-from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, list_objects, wait_for
+from tests.cluster.kubectl import (
+    Object,
+    apply,
+    get,
+    has_condition,
+    kubectl,
+    list_objects,
+    namespace,
+    wait_for,
+)
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TINY = "tiny-draft-model.yaml"
 TWIN = "twin-h100.yaml"
 """Engines that compute nothing, take the time of a GPU, and start in a third of the time."""
+
+_KINDS = "deployments,replicasets,pods,services,serviceaccounts,configmaps,secrets"
 
 Manifest = dict[str, Any]
 Deploy = Callable[[Manifest, str], Manifest]
@@ -23,9 +34,9 @@ Deploy = Callable[[Manifest, str], Manifest]
 
 
 def read_example(name: str = TINY) -> Manifest:
-    """An example, in the namespace where its volumes are."""
+    """An example, in the namespace of the tests."""
     manifest: Manifest = yaml.safe_load((EXAMPLES / name).read_text())
-    manifest["metadata"]["namespace"] = "default"
+    manifest["metadata"]["namespace"] = namespace()
     return manifest
 
 
@@ -51,20 +62,32 @@ def deploying() -> Iterator[Deploy]:
         yield deploy
     finally:
         for name in applied:
-            kubectl("delete", "specmodel", name, "-n", "default", "--ignore-not-found", "--wait=false")
+            kubectl("delete", "specmodel", name, "-n", namespace(), "--ignore-not-found", "--wait=false")
         for name in applied:
-            wait_until_nothing_is_left(name)
+            wait_until_nothing_is_left(name, drain=False)
 
 
-def wait_until_nothing_is_left(name: str, *, seconds: float = 90) -> None:
-    """No object carries the model's label any more."""
-    kinds = "deployments,replicasets,pods,services,serviceaccounts,configmaps,secrets"
+def wait_until_nothing_is_left(name: str, *, drain: bool = True, seconds: float = 90) -> None:
+    """No object carries the model's label any more.
+
+    drain: pods that end have their time. Without, they are cut short: no client is left to be sent away.
+    """
+    cut: set[str] = set()
 
     def look() -> Manifest | None:
-        left = list_objects(kinds, selector=f"outrider.dev/model={name}")
+        left = list_objects(_KINDS, selector=f"outrider.dev/model={name}")
+        ending = {pod["metadata"]["name"] for pod in left if _ends(pod)} - cut
+        if ending and not drain:
+            cut.update(ending)
+            short = ("--grace-period=1", "--ignore-not-found", "--wait=false")
+            kubectl("delete", "pods", *sorted(ending), "-n", namespace(), *short)
         return {"status": [f"{item['kind']}/{item['metadata']['name']}" for item in left]} if left else None
 
     wait_for(f"nothing of {name} is left", look, lambda left: left is None, seconds=seconds)
+
+
+def _ends(found: Object) -> bool:
+    return found["kind"] == "Pod" and "deletionTimestamp" in found["metadata"]
 
 
 def served_name(name: str) -> str:

@@ -1,20 +1,19 @@
-"""The operator's own pod: gone, killed, restarted."""
+"""The pods of the operator that rules the models of the tests: gone, killed, restarted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.cluster.kubectl import Object, kubectl, list_objects, wait_for
+from tests.cluster.kubectl import Object, kubectl, list_objects, operator_namespace, wait_for
 
-NAMESPACE = "outrider-system"
 LABEL = "app.kubernetes.io/name=outrider"
 
 
 @contextmanager
 def without_operator() -> Iterator[None]:
     """No operator runs; afterwards a new one does."""
-    operator = ("deployment/outrider", "-n", NAMESPACE)
+    operator = ("deployment/outrider", "-n", operator_namespace())
     kubectl("scale", *operator, "--replicas=0")
     try:
         wait_for("the operator is gone", operator_pods, lambda left: left is None, seconds=60)
@@ -26,10 +25,11 @@ def without_operator() -> Iterator[None]:
 
 def kill_operator() -> None:
     """At once, as when its node dies; the Deployment makes another one."""
-    kubectl("delete", "pod", "-n", NAMESPACE, "-l", LABEL, "--grace-period=0", "--force", "--wait=false")
+    which = ("-n", operator_namespace(), "-l", LABEL)
+    kubectl("delete", "pod", *which, "--grace-period=0", "--force", "--wait=false")
 
 
 def operator_pods() -> Object | None:
     """The names of the operator's pods; None without any."""
-    pods = list_objects("pods", selector=LABEL, namespace=NAMESPACE)
+    pods = list_objects("pods", selector=LABEL, where=operator_namespace())
     return {"status": [pod["metadata"]["name"] for pod in pods]} if pods else None

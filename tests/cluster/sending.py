@@ -20,6 +20,7 @@ from examples.kit.options import CLIENT_IMAGE
 from examples.kit.prompts import Kind
 from examples.kit.records import Count
 from examples.kit.traffic import Traffic
+from tests.cluster.kubectl import namespace
 from tests.cluster.models import Manifest
 
 STRETCH_SECONDS = 10.0
@@ -110,11 +111,11 @@ def client_pod(name: str) -> str:
 
 @asynccontextmanager
 async def sending_to(manifest: Manifest) -> AsyncIterator[Sender]:
-    """A client for one model of the namespace ``default``; it is gone afterwards."""
+    """A client for one model; it is gone afterwards."""
     name, served_name = manifest["metadata"]["name"], manifest["spec"]["model"]["servedName"]
     place = Place(Path(os.environ["KUBECONFIG"]), None)
-    cluster = Cluster(place, await place.api(), "default")
-    url = address(name, "default")
+    cluster = Cluster(place, await place.api(), namespace())
+    url = address(name, namespace())
     traffic = Traffic(cluster, CLIENT_IMAGE, url, served_name, 256, 0.0, name=client_pod(name))
     try:
         await traffic.start()

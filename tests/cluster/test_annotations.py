@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cluster.annotations import forget, override, pause, take_back
-from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, wait_for
+from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, namespace, wait_for
 from tests.cluster.models import deploying, in_force, model, read_twin
 from tests.cluster.operator_pod import without_operator
+from tests.cluster.own_operator import own_operator
 
-pytestmark = [pytest.mark.engine("twin", "starts"), pytest.mark.alone("restarts")]
+pytestmark = [pytest.mark.engine("twin", "starts")]
 
 NAME = "annotated"
 STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
@@ -22,10 +23,10 @@ TICKS = 30.0
 
 @pytest.fixture(scope="module", autouse=True)
 def tuned() -> Iterator[None]:
-    """One model for the whole module."""
-    manifest = read_twin()
-    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": STATIC}
-    with deploying() as deploy:
+    """One model for the whole module, under an operator that is nobody else's."""
+    with own_operator(NAME), deploying() as deploy:
+        manifest = read_twin()
+        manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": STATIC}
         deploy(manifest, NAME)
         wait_for("the table is in force", look, in_force(STATIC_TABLE), seconds=300)
         yield
@@ -78,7 +79,7 @@ def test_what_the_tuner_knows_goes_with_the_model_and_is_forgotten_when_deleted(
     assert kept is not None
     (owner,) = kept["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("SpeculativeModel", NAME)
-    kubectl("delete", "configmap", f"{NAME}-tuner", "-n", "default")
+    kubectl("delete", "configmap", f"{NAME}-tuner", "-n", namespace())
     wait_for("told", look, forgotten(f"the ConfigMap {NAME}-tuner was deleted"), seconds=60)
     wait_for("a new one", state, lambda seen: seen is not None, seconds=60)
 
@@ -97,7 +98,7 @@ def test_a_state_that_cannot_be_used_is_told_and_the_table_stays() -> None:
     wait_for("kept", state, lambda seen: seen is not None, seconds=60)
     with without_operator():
         change = '{"data": {"state.json": "{"}}'
-        kubectl("patch", "configmap", f"{NAME}-tuner", "-n", "default", "--type", "merge", "-p", change)
+        kubectl("patch", "configmap", f"{NAME}-tuner", "-n", namespace(), "--type", "merge", "-p", change)
     wait_for("told", ignored, lambda seen: seen is not None, seconds=60)
     wait_for("the table stays", look, in_force(STATIC_TABLE), seconds=TICKS)
 
@@ -130,5 +131,5 @@ def forgotten(why: str) -> Callable[[Object | None], bool]:
 def ignored() -> Object | None:
     """The Event about a state that was not used."""
     selector = f"reason=TunerStateIgnored,involvedObject.name={NAME}"
-    printed = kubectl("get", "events", "-n", "default", "--field-selector", selector, "-o", "name")
+    printed = kubectl("get", "events", "-n", namespace(), "--field-selector", selector, "-o", "name")
     return {"status": printed} if printed.strip() else None

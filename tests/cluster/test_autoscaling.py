@@ -13,8 +13,9 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from tests.cluster.api_server import ApiServerError, read
 from tests.cluster.engines import page, ready_pods
-from tests.cluster.kubectl import KubectlError, Object, apply, get, has_condition, kubectl, wait_for
+from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, wait_for
 from tests.cluster.models import deploying, model, read_twin
 from tests.cluster.sending import Sender, Sent, sending_to
 
@@ -85,8 +86,8 @@ def needed() -> Object | None:
     """What the autoscaler reads; None before the adapter knows the metric."""
     path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/outrider_required_replicas"
     try:
-        answer: Object = json.loads(kubectl("get", "--raw", f"{path}?labelSelector=model%3D{NAME}"))
-    except KubectlError:
+        answer: Object = json.loads(read(path, labelSelector=f"model={NAME}"))
+    except ApiServerError:
         return None
     return answer
 

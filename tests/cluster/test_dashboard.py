@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
@@ -15,7 +14,8 @@ import yaml
 
 from charts.dashboard import ROWS
 from charts.grafana import Query
-from tests.cluster.kubectl import Object, has_condition, kubectl, wait_for
+from tests.cluster.api_server import read
+from tests.cluster.kubectl import Object, has_condition, wait_for
 from tests.cluster.models import deploying, model, read_twin
 from tests.cluster.operator_pod import without_operator
 from tests.cluster.sending import Sender, sending_to
@@ -25,14 +25,14 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin
 NAME = "seen"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
 SECONDS = 180.0
-PROMETHEUS = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query?query="
+PROMETHEUS = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query"
 ALERTS = Path(__file__).resolve().parents[2] / "charts" / "outrider" / "files" / "alerts.yaml"
 QUERIES = [(panel.title, query) for row in ROWS for panel in row.panels for query in panel.queries]
 
 
 def ask(expression: str) -> list[dict[str, Any]]:
     """The series that Prometheus answers with at this moment."""
-    answer = json.loads(kubectl("get", "--raw", PROMETHEUS + quote(expression, safe="")))
+    answer = json.loads(read(PROMETHEUS, query=expression))
     assert answer["status"] == "success", answer
     found: list[dict[str, Any]] = answer["data"]["result"]
     return found

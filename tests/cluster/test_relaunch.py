@@ -17,16 +17,17 @@ from outrider.cluster.ownership import TUNER_MANAGER
 from outrider.controller.store import launch_config_map
 from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
+from tests.cluster.api_server import read
 from tests.cluster.engines import name_of, pods_of, ready_pods
-from tests.cluster.kubectl import Object, apply, kubectl, patch, wait_for
+from tests.cluster.kubectl import Object, apply, namespace, patch, wait_for
 from tests.cluster.models import deploying, model, read_twin, speculation
 from tests.cluster.operator_pod import without_operator
+from tests.cluster.own_operator import own_operator
 from tests.cluster.sending import Sender, sending_to
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.engine("twin", "starts"),
-    pytest.mark.alone("restarts"),
 ]
 
 NAME = "relaunch"
@@ -39,11 +40,11 @@ TICKS = 60.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stock() -> AsyncIterator[Sender]:
-    """One engine without Outrider's plugin, and a client."""
-    manifest = read_twin()
+    """One engine without Outrider's plugin, and a client, under an operator that is nobody else's."""
     tuning = {"mode": "Auto", "actuation": "Rollout", "structuralOff": "Allow", "relaunchInterval": "1h"}
-    manifest["spec"]["speculation"] |= {"tuning": tuning, "schedule": STATIC.to_wire()}
-    with deploying() as deploy:
+    with own_operator(NAME), deploying() as deploy:
+        manifest = read_twin()
+        manifest["spec"]["speculation"] |= {"tuning": tuning, "schedule": STATIC.to_wire()}
         deploy(manifest, NAME)
         async with sending_to(manifest) as sender:
             wait_for("serves", launches, lambda seen: seen == ready_with(STATIC), seconds=START)
@@ -130,7 +131,7 @@ def order(wanted: LaunchOrder) -> None:
     assert found is not None
     metadata = {
         "name": launch_config_map(NAME),
-        "namespace": "default",
+        "namespace": namespace(),
         "labels": labels(NAME),
         "ownerReferences": [owner_reference(NAME, found["metadata"]["uid"])],
     }
@@ -141,7 +142,7 @@ def order(wanted: LaunchOrder) -> None:
 
 def metrics(pod: str) -> str:
     """The engine's own page."""
-    return kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/{pod}:8000/proxy/metrics")
+    return read(f"/api/v1/namespaces/{namespace()}/pods/{pod}:8000/proxy/metrics")
 
 
 def drafts(text: str) -> float:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from outrider.controller.tune.memory import read_estimates
 from tests.cluster.annotations import override as override_table
 from tests.cluster.kubectl import Object, get, patch, wait_for
-from tests.cluster.models import in_force, model
+from tests.cluster.models import deploying, in_force, model, read_twin
+from tests.cluster.sending import Sender, sending_to
 
 NAME = "pair"
 STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 0}, {"numSpeculativeTokens": 5}]
@@ -13,6 +17,20 @@ STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 0}, {"numSpeculativeTokens
 TICK = 5.0
 """As the cluster's operator is set up."""
 TICKS = 30.0
+
+
+@asynccontextmanager
+async def two_engines() -> AsyncIterator[Sender]:
+    """Two engines behind one Service, and a client."""
+    manifest = read_twin()
+    manifest["spec"]["replicas"] = 2
+    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Off"}, "schedule": STATIC}
+    with deploying() as deploy:
+        deploy(manifest, NAME)
+        async with sending_to(manifest) as sender:
+            wait_for("both serve", look, in_force("3:0,*:5", replicas=2), seconds=400)
+            await sender.reached()
+            yield sender
 
 
 def look() -> Object | None:

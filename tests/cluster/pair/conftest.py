@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
 
 from tests.cluster.annotations import take_back
-from tests.cluster.kubectl import has_condition, kubectl, wait_for
-from tests.cluster.models import deploying, in_force, read_twin
-from tests.cluster.pair import NAME, STATIC, TICKS, look, tune
-from tests.cluster.sending import Sender, sending_to
+from tests.cluster.engines import ready_pods, state
+from tests.cluster.kubectl import has_condition, kubectl, namespace, wait_for
+from tests.cluster.models import in_force
+from tests.cluster.pair import NAME, TICKS, look, tune, two_engines
+from tests.cluster.sending import Sender
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def pair() -> AsyncIterator[Sender]:
     """Two engines behind one Service, and a client."""
-    manifest = read_twin()
-    manifest["spec"]["replicas"] = 2
-    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Off"}, "schedule": STATIC}
-    with deploying() as deploy:
-        deploy(manifest, NAME)
-        async with sending_to(manifest) as sender:
-            wait_for("both serve", look, in_force("3:0,*:5", replicas=2), seconds=400)
-            await sender.reached()
-            yield sender
+    async with two_engines() as sender:
+        yield sender
 
 
 @pytest.fixture(autouse=True)
@@ -42,4 +36,10 @@ def as_applied(pair: Sender) -> Iterator[None]:  # noqa: ARG001 - order
         ),
         seconds=180 + TICKS,
     )
-    kubectl("delete", "configmap", f"{NAME}-tuner", "-n", "default", "--ignore-not-found")
+    kubectl("delete", "configmap", f"{NAME}-tuner", "-n", namespace(), "--ignore-not-found")
+
+
+@pytest.fixture
+def engines(pair: Sender) -> Callable[[], dict[str, str]]:  # noqa: ARG001  it has them
+    """The engine processes, by pod."""
+    return lambda: {pod: str(state(pod)["bootId"]) for pod in ready_pods(NAME)}

@@ -1,19 +1,19 @@
-"""What breaks in the middle of something: an engine, the operator, Prometheus."""
+"""What breaks in the middle of something: an engine, the operator."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
 from tests.cluster.engines import Page, page, read_page, ready_pods, signal_engine_core, state
-from tests.cluster.kubectl import Object, has_condition, kubectl, wait_for
-from tests.cluster.models import in_force, speculation
+from tests.cluster.kubectl import wait_for
+from tests.cluster.models import in_force
 from tests.cluster.operator_pod import kill_operator
-from tests.cluster.pair import NAME, TICK, TICKS, evidence, look, override, rules, tune
+from tests.cluster.pair import NAME, TICK, evidence, look, override, rules, tune
+from tests.cluster.pair.watching import changed_evidence, pages, seconds_until
 from tests.cluster.sending import Sender
 
 pytestmark = [
@@ -24,14 +24,8 @@ pytestmark = [
 
 LOOKS = 2.0
 """Between two looks, and for kubectl itself."""
-AWAY = 75.0
-"""Longer than a lease."""
-ON_ITS_WAY = 3 * TICK
-"""A decision of before may still be told, or be forgotten with the ConfigMap that the last test deleted."""
 LONG = 150.0
 """On a machine where a slice takes seconds and not a second."""
-LEASE = 60.0
-KEPT_EVERY = 30.0
 KEPT_SHARE = 0.7
 """Older measurements count less, but none is thrown away."""
 CRASH = 1
@@ -92,43 +86,6 @@ async def test_an_operator_that_dies_in_a_probe_leaves_no_step_and_learns_nothin
         assert (sent.failed, sent.errors) == (0, ())
 
 
-async def test_without_prometheus_for_longer_than_a_lease_the_table_stays_and_requests_are_answered(
-    pair: Sender,
-) -> None:
-    tune("Auto")
-    pods = ready_pods(NAME)
-    async with pair.holding(streams=2) as came_to:
-        await asyncio.to_thread(wait_for, "measured", look, metrics("True", "MetricsFresh"), seconds=TICKS)
-        await asyncio.to_thread(wait_for, "decided", look, has_left_the_static_table, seconds=2 * TICKS)
-        kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=0")
-        gone_at = time.monotonic()
-        try:
-            await asyncio.to_thread(
-                wait_for, "said so", look, metrics("False", "PrometheusUnreachable"), seconds=60
-            )
-            tables, leases = set(), []
-            while (away := time.monotonic() - gone_at) < AWAY:
-                if away > ON_ITS_WAY:
-                    tables.add(str(speculation(look()).get("table")))
-                leases += [found.lease_seconds for found in pages(pods).values()]
-                assert metrics("False")(look())
-                await asyncio.sleep(2)
-        finally:
-            kubectl("scale", "deployment/prometheus", "-n", "monitoring", "--replicas=1")
-        known = evidence()
-        await asyncio.to_thread(wait_for, "measured again", look, metrics("True", "MetricsFresh"), seconds=90)
-        assert await changed_evidence(known)
-    print(f"tables {tables}, leases from {min(leases):.0f} to {max(leases):.0f} s; {came_to}")
-    assert len(tables) == 1
-    assert min(leases) > LEASE / 2
-    assert [(sent.failed, sent.errors) for sent in came_to] == [(0, ())]
-
-
-def has_left_the_static_table(seen: Object | None) -> bool:
-    """Before its first decision the tuner may have one on its way that status does not know yet."""
-    return str(speculation(seen).get("table")) not in ("None", "3:0,*:5")
-
-
 @dataclass
 class Seen:
     """What engines used from one operator's end to the first push of the next one, probes aside."""
@@ -168,32 +125,7 @@ class Seen:
             self.tables[pod].setdefault((found.term, found.epoch), set()).add(str(found.table))
 
 
-def pages(pods: list[str]) -> dict[str, Page]:
-    """Of the engines that answer."""
-    return {pod: found for pod in pods if (found := page(pod)) is not None}
-
-
 def uses(pod: str, k: int) -> bool:
     """Every batch drafts this K."""
     found = page(pod)
     return found is not None and set(found.table.values()) == {k}
-
-
-def metrics(status: str, reason: str | None = None) -> Callable[[Object | None], bool]:
-    """What MetricsAvailable says."""
-    return lambda seen: has_condition(seen, "MetricsAvailable", status, reason)
-
-
-async def seconds_until(holds: Callable[[], bool], *, at_most: float) -> float:
-    """How long it took; fails when it takes longer."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < at_most, f"not within {at_most:.0f} s"
-        await asyncio.sleep(0.2)
-    return time.monotonic() - began
-
-
-async def changed_evidence(known: dict[tuple[str, int], float]) -> dict[tuple[str, int], float]:
-    """What is stored next; the tuner writes it from time to time."""
-    await seconds_until(lambda: evidence() != known, at_most=KEPT_EVERY + TICKS)
-    return evidence()

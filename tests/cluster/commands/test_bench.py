@@ -8,36 +8,16 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.kubectl import Object, has_condition, wait_for
-from tests.cluster.models import deploying, in_force, model, read_twin
+from tests.cluster.commands import NAME, look
+from tests.cluster.kubectl import has_condition, wait_for
 from tests.cluster.outrider_cli import guidellm, has_no_override, outrider, program
 
 pytestmark = [pytest.mark.engine("twin", "starts")]
 
-NAME = "bench-command"
-TABLE = "*:2"
-SCHEDULE = [{"numSpeculativeTokens": 2}]
 LOAD = ("--streams", "4", "--rounds", "3", "--seconds", "5", "--k", "3")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tuned() -> Iterator[None]:
-    """One model for the whole module."""
-    manifest = read_twin()
-    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": SCHEDULE}
-    with deploying() as deploy:
-        deploy(manifest, NAME)
-        wait_for("the table is in force", look, in_force(TABLE), seconds=300)
-        yield
-
-
-def look() -> Object | None:
-    """The model as it stands."""
-    return model(NAME)
 
 
 def test_every_arm_gets_a_gain_with_an_interval_and_nothing_is_left() -> None:

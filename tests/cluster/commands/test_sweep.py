@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.kubectl import has_condition, wait_for
-from tests.cluster.models import deploying, model, read_twin
+from tests.cluster.commands import NAME, look
 from tests.cluster.outrider_cli import guidellm, has_no_override, outrider
 
 pytestmark = [pytest.mark.engine("twin", "starts")]
-
-NAME = "sweep-command"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def converged() -> Iterator[None]:
-    """One model for the whole module."""
-    with deploying() as deploy:
-        deploy(read_twin(), NAME)
-        wait_for(
-            "the table is in force",
-            lambda: model(NAME),
-            lambda seen: has_condition(seen, "ActuationConverged", "True"),
-            seconds=300,
-        )
-        yield
 
 
 def test_a_sweep_fills_every_cell_and_simulate_reads_it(tmp_path: Path) -> None:
@@ -42,4 +24,4 @@ def test_a_sweep_fills_every_cell_and_simulate_reads_it(tmp_path: Path) -> None:
     assert (table["batch_sizes"], table["num_speculative_tokens"]) == ([1, 4], [0, 3])
     assert all(plain > 0 and drafting > 0 for plain, drafting in table["tokens_per_second"])
     assert outrider("simulate", "--tables", str(file), "--dwell", "30").code == 0
-    assert has_no_override(model(NAME))
+    assert has_no_override(look())

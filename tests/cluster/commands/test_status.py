@@ -5,44 +5,30 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.annotations import pause, take_back
+from tests.cluster.commands import NAME, look
 from tests.cluster.kubectl import has_condition, kubectl, wait_for
-from tests.cluster.models import deploying, in_force, model, read_twin
+from tests.cluster.models import speculation
 from tests.cluster.outrider_cli import outrider, program
 
 pytestmark = [pytest.mark.engine("twin", "starts")]
 
-NAME = "status-command"
-TABLE = "3:2,*:0"
-SCHEDULE = [{"maxBatchSize": 3, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tuned() -> Iterator[None]:
-    """One model for the whole module."""
-    manifest = read_twin()
-    manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": SCHEDULE}
-    with deploying() as deploy:
-        deploy(manifest, NAME)
-        wait_for("the table is in force", lambda: model(NAME), in_force(TABLE), seconds=300)
-        yield
-
 
 def test_a_model_that_serves_needs_nobody() -> None:
+    table = speculation(look())["table"]
     ended = outrider("status", NAME, "-n", "default")
     assert (ended.code, ended.err) == (0, "")
     assert f"default/{NAME}: Serving, 1/1 pods" in ended.out
-    assert TABLE in ended.out
+    assert table in ended.out
 
 
 def test_json_says_the_same_as_the_api_server() -> None:
     (told,) = outrider("status", NAME, "-n", "default", "--json").told["models"]
-    seen = model(NAME)
+    seen = look()
     assert seen is not None
     assert told["status"]["speculation"]["table"] == seen["status"]["speculation"]["table"]
 
@@ -63,7 +49,7 @@ def test_a_pause_is_followed_while_the_command_runs() -> None:
     assert [each["urgency"] for each in found["findings"] if each["reason"] == "Paused"] == ["Note"]
     wait_for(
         "tuning goes on",
-        lambda: model(NAME),
+        look,
         lambda seen: has_condition(seen, "TuningActive", "True"),
         seconds=60,
     )

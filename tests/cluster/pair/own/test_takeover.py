@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster.api_server import read
 from tests.cluster.engines import page, read_page, ready_pods
-from tests.cluster.kubectl import Object, get, kubectl, wait_for
-from tests.cluster.operator_pod import NAMESPACE, operator_pods
+from tests.cluster.kubectl import Object, get, kubectl, operator_namespace, wait_for
+from tests.cluster.operator_pod import operator_pods
 from tests.cluster.pair import NAME, TICK, rules
 from tests.cluster.sending import Sender
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="package"),
     pytest.mark.engine("twin", "starts"),
-    pytest.mark.alone("restarts"),
 ]
 
 TAKEOVER = 60.0
@@ -34,7 +34,7 @@ done
 
 @pytest.fixture(scope="module")
 def two_operators(pair: Sender) -> Iterator[None]:  # noqa: ARG001  its engines tell who pushes
-    operator = ("deployment/outrider", "-n", NAMESPACE)
+    operator = ("deployment/outrider", "-n", operator_namespace())
     kubectl("scale", *operator, "--replicas=2")
     try:
         kubectl("rollout", "status", *operator, "--timeout=90s")
@@ -79,14 +79,14 @@ async def test_a_leader_that_is_killed_is_followed(
 
 def leader() -> str:
     """The pod that holds the Lease."""
-    lease = get("lease", "outrider", NAMESPACE)
+    lease = get("lease", "outrider", operator_namespace())
     assert lease is not None
     return str(lease["spec"]["holderIdentity"]).rpartition("_")[0]
 
 
 def signal_operator(pod: str, signal: str) -> None:
     """A signal to the operator in this pod, from the node, which is a container of Docker."""
-    found = get("pod", pod, NAMESPACE)
+    found = get("pod", pod, operator_namespace())
     assert found is not None, f"no pod {pod}"
     command = ["docker", "exec", found["spec"]["nodeName"], "sh", "-c", _SIGNAL, "sh", pod, signal]
     subprocess.run(command, check=True, timeout=30)
@@ -127,7 +127,7 @@ def looks(*, seconds: float) -> set[tuple[str, int, str]]:
 
 def leads(pod: str) -> int:
     """What the operator says of itself: 1 or 0."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}:8080/proxy/metrics"
-    lines = kubectl("get", "--raw", path).splitlines()
+    path = f"/api/v1/namespaces/{operator_namespace()}/pods/{pod}:8080/proxy/metrics"
+    lines = read(path).splitlines()
     (value,) = (line.split()[-1] for line in lines if line.startswith("outrider_operator_leader "))
     return int(float(value))

@@ -1,0 +1,1 @@
+"""A pair whose operator and Prometheus are its own, for what restarts the one or takes the other away."""
