@@ -10,14 +10,15 @@ from xdist.remote import Producer
 
 from tests.cluster.kubectl import KubectlError, kubectl
 from tests.cluster.models import Deploy, Manifest, deploying, read_example, wait_until_nothing_is_left
-from tests.cluster.side_by_side import HERE, OneWorkerForOneModel, mark
+from tests.cluster.side_by_side import HERE, OneWorkerForOneModel, mark, turn
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder needs the cluster."""
+    """Everything in this folder needs the cluster; what takes longest begins first."""
     for item in items:
         if HERE in item.path.parents:
             mark(item)
+    items.sort(key=lambda item: turn(item.nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneWorkerForOneModel:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 ENGINES = ("real", "twin", "none")
 """Real vLLM that computes; real vLLM that computes nothing and takes a GPU's time; no engine comes up."""
 HERE = Path(__file__).parent
+LONGEST = (
+    *("pair/own", "pair", "commands", "test_relaunch.py", "test_canary.py", "test_autoscaling.py"),
+    *("test_annotations.py", "test_tutorial.py", "test_dashboard.py", "test_twin.py", "test_rollouts.py"),
+    *("test_verify_command.py", "test_weights.py", "test_bad_input.py"),
+)
+"""What starts engines, or waits: it begins first, so that no worker is left with it at the end."""
 
 
 def mark(item: pytest.Item) -> None:
@@ -25,11 +33,29 @@ def mark(item: pytest.Item) -> None:
         raise pytest.UsageError(f"{item.nodeid}: mark it with engine(one of {kinds}; why in a word)")
 
 
+def turn(nodeid: str) -> int:
+    """When the tests that share a model begin: smaller is earlier."""
+    name = one_model(nodeid).removeprefix(f"{PurePosixPath('tests', HERE.name)}/")
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
 class OneWorkerForOneModel(LoadScopeScheduling):  # type: ignore[misc]
-    """The tests of a file share a model, those of a folder too: one worker runs them, in their order."""
+    """The tests of a file share a model, those of a folder too: one worker runs them, in their order.
+
+    Files begin in the order in which they were collected.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         return one_model(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Once a worker has one test left, which it begins when it knows the next one, and no earlier."""
+        if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+            super()._reschedule(node)
 
 
 def one_model(nodeid: str) -> str:
