@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def read_twin() -> Manifest:
 
 @contextmanager
 def deploying() -> Iterator[Deploy]:
-    """Applies models; in the end each of them is deleted and has left nothing."""
+    """Applies models; in the end each of them is deleted and has left nothing but pods that end."""
     applied: list[str] = []
 
     def deploy(manifest: Manifest, name: str) -> Manifest:
@@ -61,32 +61,32 @@ def deploying() -> Iterator[Deploy]:
     try:
         yield deploy
     finally:
-        for name in applied:
-            kubectl("delete", "specmodel", name, "-n", namespace(), "--ignore-not-found", "--wait=false")
-        for name in applied:
-            wait_until_nothing_is_left(name, drain=False)
+        if applied:
+            kubectl("delete", "specmodel", *applied, "-n", namespace(), "--ignore-not-found", "--wait=false")
+            wait_until_all_is_given_up(*applied)
 
 
-def wait_until_nothing_is_left(name: str, *, drain: bool = True, seconds: float = 90) -> None:
-    """No object carries the model's label any more.
+def wait_until_nothing_is_left(*names: str) -> None:
+    """No object carries the label of one of these models any more."""
+    _wait_while_left(names, lambda _: True)
 
-    drain: pods that end have their time. Without, they are cut short: no client is left to be sent away.
-    """
-    cut: set[str] = set()
+
+def wait_until_all_is_given_up(*names: str) -> None:
+    """Nothing is left of these models but pods that end: no client waits for what their engines do now."""
+    _wait_while_left(names, lambda found: not _is_ending_pod(found))
+
+
+def _wait_while_left(names: Sequence[str], counts: Callable[[Object], bool]) -> None:
+    selector = f"outrider.dev/model in ({','.join(names)})"
 
     def look() -> Manifest | None:
-        left = list_objects(_KINDS, selector=f"outrider.dev/model={name}")
-        ending = {pod["metadata"]["name"] for pod in left if _ends(pod)} - cut
-        if ending and not drain:
-            cut.update(ending)
-            short = ("--grace-period=1", "--ignore-not-found", "--wait=false")
-            kubectl("delete", "pods", *sorted(ending), "-n", namespace(), *short)
+        left = [item for item in list_objects(_KINDS, selector=selector) if counts(item)]
         return {"status": [f"{item['kind']}/{item['metadata']['name']}" for item in left]} if left else None
 
-    wait_for(f"nothing of {name} is left", look, lambda left: left is None, seconds=seconds)
+    wait_for(f"nothing of {', '.join(names)} is left", look, lambda left: left is None, seconds=90)
 
 
-def _ends(found: Object) -> bool:
+def _is_ending_pod(found: Object) -> bool:
     return found["kind"] == "Pod" and "deletionTimestamp" in found["metadata"]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.kubectl import wait_for
-from tests.cluster.models import model, read_twin, wait_until_nothing_is_left
+from tests.cluster.models import model, read_twin, wait_until_all_is_given_up
 from tests.unit.docs.pages import ROOT, text_of
 
 pytestmark = [pytest.mark.engine("twin", "starts")]
@@ -90,7 +90,7 @@ def typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
         finally:
             os.killpg(shell.pid, 15)
             subprocess.run(["kubectl", "delete", "specmodel", NAME, "--ignore-not-found"], check=False)
-            wait_until_nothing_is_left(NAME)
+            wait_until_all_is_given_up(NAME)
 
 
 def test_every_step_of_the_tutorial_does_what_it_says(typist: Typist) -> None:
