@@ -13,11 +13,14 @@ ENGINES = ("real", "twin", "none")
 """Real vLLM that computes; real vLLM that computes nothing and takes a GPU's time; no engine comes up."""
 HERE = Path(__file__).parent
 LONGEST = (
-    *("pair/own", "pair", "commands", "test_relaunch.py", "test_canary.py", "test_autoscaling.py"),
+    *("pair/own", "pair", "test_relaunch.py", "commands", "test_canary.py", "test_autoscaling.py"),
     *("test_annotations.py", "test_tutorial.py", "test_dashboard.py", "test_twin.py", "test_rollouts.py"),
     *("test_verify_command.py", "test_weights.py", "test_bad_input.py"),
 )
-"""What starts engines, or waits: it begins first, so that no worker is left with it at the end."""
+"""What starts engines, or waits: it begins first, so that no worker is left with it at the end.
+
+Commands measure, and the first minute, in which five engines start at once, is a bad one for that.
+"""
 
 
 def mark(item: pytest.Item) -> None:
