@@ -103,4 +103,4 @@ def _ask(path: str, seconds: float, query: dict[str, str]) -> tuple[int, str]:
 @cache
 def _connection() -> Any:
     """KUBECONFIG comes from the environment."""
-    return config.new_client_from_config()
+    return config.new_client_from_config()  # type: ignore[no-untyped-call]
