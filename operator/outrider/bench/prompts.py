@@ -35,5 +35,7 @@ def lines(prompts: Sequence[str], *, of_slice: int = 0) -> Iterator[str]:
     of_slice: its number; each slice has numbers of its own.
     """
     first = of_slice * _LINES + 1
-    for number, prompt in enumerate(islice(cycle(prompts), _LINES), start=first):
-        yield json.dumps({"prompt": f"Request {number}. {prompt}"})
+    # Each prompt is spelled once; the number before it is the same in JSON.
+    spelled = [json.dumps(prompt).removeprefix('"') for prompt in prompts]
+    for number, prompt in enumerate(islice(cycle(spelled), _LINES), start=first):
+        yield f'{{"prompt": "Request {number}. {prompt}}}'
