@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import httpx
 
-from tests.contract.engine import REQUEST_SECONDS, Engine
+from tests.contract.engine import PLAIN, REQUEST_SECONDS, Engine
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Samples:
 
 def scrape(engine: Engine) -> Samples:
     """`GET /metrics`."""
-    answer = httpx.get(f"{engine.url}/metrics", timeout=REQUEST_SECONDS, trust_env=False)
+    answer = httpx.get(f"{engine.url}/metrics", timeout=REQUEST_SECONDS, trust_env=False, verify=PLAIN)
     answer.raise_for_status()
     return Samples(
         {

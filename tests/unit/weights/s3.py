@@ -41,10 +41,10 @@ class Server:
 
     def stall(self, *names: str) -> None:
         """After the first piece. Forgets what was asked."""
-        httpx.post(f"{self.url}/-/faults", json=names)
+        httpx.post(f"{self.url}/-/faults", json=names, verify=False)
 
     def asked(self) -> list[list[str]]:
-        return list(httpx.get(f"{self.url}/-/asked").json())
+        return list(httpx.get(f"{self.url}/-/asked", verify=False).json())
 
 
 @contextmanager
