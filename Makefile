@@ -40,7 +40,7 @@ $(HELM3):
 
 unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
-	$(RUN) pytest tests/unit --numprocesses 3 $(ARGS)
+	$(RUN) pytest tests/unit --numprocesses 3 --dist worksteal $(ARGS)
 
 explore: ## The laws among the unit tests, on examples that no run has met before. ARGS="-k schedule" and the like
 	@$(UP) --until workspace
