@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import log, sqrt
 from typing import Annotated
 
@@ -40,7 +41,7 @@ class Tokens:
     variances: Array  # [positions]: of that acceptance
     precision: Array  # [positions]: by which one draft that is long enough adds to 1 / variance
 
-    @property
+    @cached_property
     def covariance(self) -> Array:
         """Of `log_mean`."""
         return (self.slopes * self.variances) @ self.slopes.T
