@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,16 +86,21 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 def _modules(*, held_out: bool) -> Iterator[tuple[str, ast.Module]]:
     root = Path(sysconfig.get_path("stdlib"))
-    for path in sorted(root.rglob("*.py")):
-        relative = path.relative_to(root)
-        name = relative.as_posix()
-        skipped = not SKIPPED_FOLDERS.isdisjoint(relative.parts) or relative.name.startswith("_sysconfigdata")
-        if skipped or is_held_out(name) is not held_out:
+    for path in sorted(_sources(root)):
+        name = path.relative_to(root).as_posix()
+        if path.name.startswith("_sysconfigdata") or is_held_out(name) is not held_out:
             continue
         try:
             yield name, ast.parse(path.read_bytes())
         except SyntaxError:  # lib2to3 carries Python 2 files
             continue
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    """Skipped folders are not entered: site-packages may have tens of thousands of files."""
+    for folder, below, files in os.walk(root):
+        below[:] = (name for name in below if name not in SKIPPED_FOLDERS)
+        yield from (Path(folder, name) for name in files if name.endswith(".py"))
 
 
 class _WithoutEnglish(ast.NodeTransformer):
