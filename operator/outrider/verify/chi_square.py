@@ -18,8 +18,7 @@ def quantile(share: float, freedom: int) -> float:
     low, high = 0.0, float(freedom)
     while _lower(freedom / 2, high / 2) < share:
         high *= 2
-    for _ in range(200):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         if _lower(freedom / 2, middle / 2) < share:
             low = middle
         else:
