@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -89,6 +90,21 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def unpacked(archive: Path) -> Path:
+    """Beside the archive, once for all runs: so the bytecode that Python writes there is kept as well."""
+    folder = archive.with_suffix("")
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch, zipfile.ZipFile(archive) as files:
+            partial = Path(scratch) / "whole"
+            files.extractall(partial)
+            try:
+                partial.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # else another run was first
+                    raise
+    return folder
+
+
 @pytest.fixture(scope="module", params=RELEASES)
 def resolved(
     request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
@@ -100,9 +116,7 @@ def resolved(
         if not archive.exists():
             # 300 MB each: not fetched by every run on a new machine.
             pytest.skip(f"no {archive.name} in the cache: `make contract` fetches it")
-        variables["PYTHONPATH"] = str(tmp_path_factory.mktemp("vllm"))
-        with zipfile.ZipFile(archive) as files:
-            files.extractall(variables["PYTHONPATH"])
+        variables["PYTHONPATH"] = str(unpacked(archive))
     _run("look", CLASSES, variables)
     given = [_launch(expected, models, release) for expected in LAUNCHES.values()]
     answers = json.loads(_run("resolve", given, variables).splitlines()[-1])
