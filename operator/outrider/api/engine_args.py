@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
@@ -48,6 +49,27 @@ OWNED_FLAGS: dict[str, str] = {
     "root-path": "leave it out; probes and the control API use the root path",
 }
 """Flag without dashes -> what to do instead. The same flag with underscores is refused too."""
+
+
+_MEMORY_FLAGS = (
+    "quantization",
+    "load-format",
+    "dtype",
+    "hf-overrides",
+    "cpu-offload-gb",
+    "offload-backend",
+    "kv-cache-dtype",
+    "kv-cache-memory-bytes",
+    "num-gpu-blocks-override",
+    "decode-context-parallel-size",
+)
+"""With these another part of weights or cache lies on the GPU than the checkpoint says."""
+
+
+def loads_otherwise(args: Iterable[str]) -> bool:
+    """Whether flags, shortened or with a JSON path too, make an estimate of memory void."""
+    names = [name.replace("_", "-").partition(".")[0] for name in args]
+    return any(flag.startswith(name) for name in names for flag in _MEMORY_FLAGS)
 
 
 def spellings(flag: str) -> tuple[str, ...]:

@@ -99,6 +99,8 @@ class DegradedReason(StrEnum):
     """The download ended for another cause; it goes on by itself with what is missing."""
     DRAFTER_MISMATCH = "DrafterMismatch"
     """The drafter was made for a model of other sizes; the message has both numbers."""
+    WILL_NOT_FIT = "WillNotFit"
+    """The weights alone are more than the memory of the GPUs that the spec selects."""
     MODEL_NOT_FOUND = "ModelNotFound"
     """The engine found no model or drafter at the given path."""
     IMAGE_PULL_FAILED = "ImagePullFailed"

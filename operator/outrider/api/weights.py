@@ -118,6 +118,15 @@ class ArtifactStatus(StatusModel):
     chat_template: Word | None = None
     """Digest of the chat template that lies beside them."""
 
+    @property
+    def size_bytes(self) -> int | None:
+        """To a tenth of a gigabyte; None where `size` says something else."""
+        number, _, unit = self.size.partition(" ")
+        try:
+            return round(float(number) * 1e9) if unit == "GB" else None
+        except (ValueError, OverflowError):
+            return None
+
 
 class WeightsStatus(StatusModel):
     """The weights of `spec.cache`."""

@@ -20,6 +20,7 @@ from outrider.sizing.drafters import (
 from outrider.sizing.gpus import GPUS, Gpu, gpu_named, gpu_of_product
 from outrider.sizing.hf_config import ConfigError, read_config
 from outrider.sizing.models import KNOWN_MODELS, known_model, precision_in, same_model
+from outrider.sizing.room import PRODUCT, selected
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.tasks import Task
 
@@ -200,10 +201,8 @@ def _gpu_by_name(options: Options, spec: Spec | None) -> Gpu | None:
                 "or give --gpu-memory, --gpu-bandwidth and --gpu-tflops"
             )
         return found
-    overlay = spec.pod_template.spec if spec is not None and spec.pod_template is not None else {}
-    selector = overlay.get("nodeSelector")
-    label = selector.get("nvidia.com/gpu.product") if isinstance(selector, dict) else None
-    return gpu_of_product(label) if isinstance(label, str) else None
+    label = None if spec is None else selected(spec, PRODUCT)
+    return None if label is None else gpu_of_product(label)
 
 
 def measured_table(options: Options) -> ThroughputTable | None:

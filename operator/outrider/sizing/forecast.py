@@ -152,7 +152,7 @@ def _memory(question: Question, chosen: Proposal, gpus: int) -> Memory:
     return memory(
         question.target,
         question.drafter,
-        question.gpu,
+        question.gpu.memory_bytes,
         gpus=gpus,
         share=question.memory_share,
         candidates=len(chosen.candidates),

@@ -13,7 +13,6 @@ from enum import StrEnum
 
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import DraftingModel
-from outrider.sizing.gpus import Gpu
 
 GRAPH_BYTES = 0.6e9
 """Per GPU, of the CUDA graphs of one K up to the largest batch. Assumed."""
@@ -95,14 +94,16 @@ class Memory:
 def memory(
     target: Architecture,
     drafter: DraftingModel,
-    gpu: Gpu,
+    gpu_bytes: float,
     *,
     gpus: int,
     share: float,
     candidates: int,
     load: Load,
 ) -> Memory:
-    """Of one replica. share: of each GPU's memory that the engine may take; candidates: how many K."""
+    """Of one replica. gpu_bytes: memory of each GPU; share: of it that the engine may take; candidates: how
+    many K.
+    """
     spread = min(gpus, target.kv_heads)
     draft_cache = drafter.cache_bytes_per_token / (spread if drafter.spreads else 1)
     return Memory(
@@ -112,6 +113,6 @@ def memory(
         cache_per_token=target.cache_bytes_per_token / spread + draft_cache,
         graphs=GRAPH_BYTES + GRAPH_BYTES_PER_FURTHER_K * (candidates - 1),
         runtime=RUNTIME_BYTES,
-        available=share * gpu.memory_bytes,
+        available=share * gpu_bytes,
         load=load,
     )

@@ -8,6 +8,7 @@ import pytest
 
 from outrider.api.reasons import ConditionType, DegradedReason
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, find_trouble, judge
+from outrider.sizing.room import Shortage
 from tests.unit.controller.factories import NOW, a_condition, a_pod, a_workload
 
 NO_KEY = "couldn't find key token in Secret default/hf"
@@ -98,6 +99,19 @@ def test_what_will_go_less_well_is_told_while_pods_start() -> None:
     starting = replace(a_workload(a_pod()), advice="take a longer drafter")
     told = {one.type: one.message for one in judge(starting, NOW)}
     assert told[ConditionType.PROGRESSING].endswith(". take a longer drafter")
+
+
+def test_what_may_not_fit_is_told_while_pods_start_and_is_no_trouble() -> None:
+    starting = replace(a_workload(a_pod()), shortage=Shortage(certain=False, message="little room"))
+    told = {one.type: one.message for one in judge(starting, NOW)}
+    assert "little room" in told[ConditionType.PROGRESSING]
+    assert ConditionType.DEGRADED not in told
+
+
+@pytest.mark.parametrize(("ready", "degraded"), [(False, True), (True, False)])
+def test_a_pod_that_serves_proves_an_estimate_wrong(ready: bool, degraded: bool) -> None:
+    short = replace(a_workload(a_pod(ready=ready)), shortage=Shortage(certain=True, message="no room"))
+    assert (find_trouble(short, NOW) is not None) is degraded
 
 
 class Case(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from outrider.api.reasons import DegradedReason
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.reconcile import reconciler
@@ -22,6 +23,12 @@ MISTYPED = (
     "failed to create typed patch object (default/m; apps/v1, Kind=Deployment): "
     ".spec.template.spec.hostNetwrk: field not declared in schema"
 )
+
+TOO_LARGE = {
+    "model": {"uri": "hf://meta-llama/Llama-3.3-70B-Instruct"},
+    "podTemplate": {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-L4"}}},
+}
+"""Of a spec whose weights are more than the GPU has."""
 
 
 @dataclass
@@ -242,3 +249,20 @@ async def test_a_refusal_where_the_gate_of_image_volumes_may_be_off_names_the_ga
     assert place.conditions["Degraded"] == "ClusterTooOld"
     assert "turn on its feature gate ImageVolume" in place.trouble
     assert place.trouble.endswith("must specify a volume type")
+
+
+async def test_weights_that_are_too_large_are_told_and_the_pods_are_made_all_the_same() -> None:
+    place = Place(a_raw_model(**TOO_LARGE))
+    await place.passes()
+    told = place.cluster.conditions("m")["Degraded"]
+    assert told["reason"] == DegradedReason.WILL_NOT_FIT
+    assert "141.1 GB" in told["message"]
+    assert DEPLOYMENTS.path("default", "m") in place.cluster.objects
+
+
+async def test_a_share_of_memory_that_is_no_number_is_the_engines_to_refuse() -> None:
+    place = Place(
+        a_raw_model(**TOO_LARGE, engine={"image": "e:1", "args": {"gpu-memory-utilization": "much"}})
+    )
+    await place.passes()
+    assert "Degraded" not in place.conditions

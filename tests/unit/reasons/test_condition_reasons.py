@@ -55,7 +55,7 @@ from tests.unit.controller.factories import NOW, a_launch_order, a_pod, a_raw_mo
 from tests.unit.controller.test_downloads import TARGET, begun
 from tests.unit.controller.test_groups import TWO_NODES
 from tests.unit.controller.test_readiness import NO_ACCOUNT, NO_KEY, NOT_FOUND, stuck_setup, unscheduled
-from tests.unit.controller.test_reconciler import Place
+from tests.unit.controller.test_reconciler import TOO_LARGE, Place
 from tests.unit.controller.test_rollouts import a_failed_rollout
 from tests.unit.reasons.tuner_scenes import MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
@@ -176,6 +176,7 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.CHECKSUM_MISMATCH, lambda: downloading(DegradedReason.CHECKSUM_MISMATCH)),
     (DegradedReason.DOWNLOAD_FAILED, lambda: downloading(DegradedReason.DOWNLOAD_FAILED)),
     (DegradedReason.DRAFTER_MISMATCH, unfit_drafter),
+    (DegradedReason.WILL_NOT_FIT, lambda: after(Place(a_raw_model(**TOO_LARGE)))),
     (DegradedReason.NAME_TAKEN, taken),
     (DegradedReason.APPLY_REFUSED, refused),
     (DegradedReason.RECONCILE_FAILED, failing_thrice),

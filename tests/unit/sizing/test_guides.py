@@ -34,7 +34,7 @@ def test_the_memory_table_is_met_within_5_percent_and_fits(
     held = memory(
         target,
         a_drafter(target, drafter),
-        a_gpu(gpu),
+        a_gpu(gpu).memory_bytes,
         gpus=gpus,
         share=0.94,
         candidates=5,

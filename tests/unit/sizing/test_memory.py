@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +20,7 @@ def held(
     return memory(
         target,
         a_drafter(target),
-        replace(a_gpu(), memory_bytes=gigabytes * 1e9),
+        gigabytes * 1e9,
         gpus=gpus,
         share=0.9,
         candidates=k,
@@ -65,7 +63,9 @@ def test_a_head_lies_on_every_gpu_and_a_draft_model_is_spread() -> None:
     target = a_known("Llama-3.1-8B")
     for name, share in (("eagle3", 1.0), ("Llama-3.2-1B", 0.5)):
         drafter = a_drafter(target, name)
-        found = memory(target, drafter, a_gpu(), gpus=2, share=0.9, candidates=1, load=Load(1, 1))
+        found = memory(
+            target, drafter, a_gpu().memory_bytes, gpus=2, share=0.9, candidates=1, load=Load(1, 1)
+        )
         assert found.drafter == share * drafter.weight_bytes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,6 +12,7 @@ from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
 from outrider.plan.names import CONTAINER
 from outrider.plan.runtimes import missing_model
+from outrider.sizing.room import Shortage
 
 SETUP_PATIENCE = timedelta(seconds=90)
 """Longest time in which a scheduled pod normally gets its volumes and network."""
@@ -44,6 +45,7 @@ class Workload:
     advice: what will not go as well as it could, told while pods start.
     workers: of current pods that lead a group. group_ended: why a group of this revision had to begin anew.
     overdue: groups made no progress within the deadline; Deployments tell it themselves.
+    shortage: what the GPUs that the spec selects lack, by estimate.
     """
 
     wanted: int
@@ -57,6 +59,7 @@ class Workload:
     workers: tuple[Pod, ...] = ()
     group_ended: Trouble | None = None
     overdue: bool = False
+    shortage: Shortage | None = None
 
     @property
     def ready(self) -> int:
@@ -152,8 +155,16 @@ def _progressing(workload: Workload) -> Statement:
         return Statement(ConditionStatus.FALSE, ProgressingReason.DEADLINE_EXCEEDED, missing)
     if workload.in_place:
         return Statement(ConditionStatus.TRUE, ProgressingReason.IN_PLACE, f"{missing}. {_IN_PLACE}")
-    told = missing if workload.advice is None else f"{missing}. {workload.advice}"
+    told = ". ".join((missing, *_foreseen(workload)))
     return Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, told)
+
+
+def _foreseen(workload: Workload) -> Iterator[str]:
+    """What the spec brings about that may go badly."""
+    if workload.advice is not None:
+        yield workload.advice
+    if workload.shortage is not None and not workload.shortage.certain:
+        yield workload.shortage.message
 
 
 def _complete(workload: Workload) -> bool:
@@ -170,6 +181,14 @@ def gave_up(deployment: Deployment) -> bool:
         condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"
         for condition in deployment.conditions
     )
+
+
+def _will_not_fit(workload: Workload, _: datetime) -> Trouble | None:
+    """A pod that serves proves every estimate wrong."""
+    short = workload.shortage
+    if short is None or not short.certain or workload.current_ready or not workload.wanted:
+        return None
+    return Trouble(DegradedReason.WILL_NOT_FIT, short.message)
 
 
 def _not_within_the_deadline(workload: Workload, _: datetime) -> Trouble | None:
@@ -334,6 +353,7 @@ def pod_trouble(pod: Pod, now: datetime) -> Trouble | None:
 
 
 _CHECKS: Sequence[_Check] = (
+    _will_not_fit,
     _in_a_pod(DegradedReason.MODEL_NOT_FOUND, _model_not_found),
     *(_in_a_pod(reason, look) for reason, look in _BEFORE_IT_RUNS.items()),
     _in_a_pod(DegradedReason.ENGINE_CRASHING, _engine_crashing),

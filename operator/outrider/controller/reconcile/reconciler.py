@@ -16,6 +16,7 @@ from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
+from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
@@ -39,8 +40,10 @@ from outrider.plan.artifacts import each_pod_downloads
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.kubernetes_release import matters
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
+from outrider.plan.runtimes import runtime_of
 from outrider.plan.weights.fit import advice
 from outrider.plan.weights.needs import Needs, needs_of
+from outrider.sizing.room import Shortage, shortage
 from outrider.transport import pod_http
 
 log = logging.getLogger(__name__)
@@ -253,6 +256,7 @@ class Reconciler:
             workers=groups.workers,
             group_ended=groups.group_ended,
             overdue=groups.overdue,
+            shortage=_shortage(model.spec, weights),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
@@ -348,6 +352,14 @@ def _advice(model: SpeculativeModel, weights: WeightsStatus | None) -> str | Non
     if model.spec.replicas > 1 and each_pod_downloads(model.spec):
         return _EACH_DOWNLOADS
     return f"Note: {weights.advice}" if weights is not None and weights.advice is not None else None
+
+
+def _shortage(spec: Spec, weights: WeightsStatus | None) -> Shortage | None:
+    try:
+        share = runtime_of(spec).gpu_memory_share(spec.engine.args)
+    except ValueError:  # The engine says so itself.
+        return None
+    return shortage(spec, weights, share=share)
 
 
 def _revision(pod: Pod) -> str | None:

@@ -1,0 +1,168 @@
+"""Whether engines have room on the GPUs that a manifest selects, by the estimate of `outrider plan`. Pure.
+
+Nothing is said where model or GPU is not known, or where flags load the weights in another way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.api.engine_args import loads_otherwise
+from outrider.api.methods import Method
+from outrider.api.spec import Spec
+from outrider.api.text import whole_number
+from outrider.api.weights import WeightsStatus
+from outrider.plan.weights.room import no_room
+from outrider.sizing.architecture import Architecture
+from outrider.sizing.drafters import DraftingModel, draft_model, eagle_head, prediction_layer, without_weights
+from outrider.sizing.gpus import gpu_of_product
+from outrider.sizing.memory import Load, Memory, Verdict, memory
+from outrider.sizing.models import KnownModel, same_model
+
+PRODUCT = "nvidia.com/gpu.product"
+MEMORY = "nvidia.com/gpu.memory"
+"""Labels that GPU feature discovery gives nodes; the memory is in MiB."""
+_GPUS = "nvidia.com/gpu"
+_A_SLICE = "-MIG-"
+"""In the product's name: the pod gets a part of the GPU, and its memory is in the other label only."""
+_MIB = 2**20
+_LARGEST_MIB = 10_000_000
+_MOST_GPUS = 64
+_AGREES = 0.9
+"""Of the weights by the table; a size in the status is rounded to 0.1 GB."""
+_REMEDIES = "a GPU with more memory, or quantised weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Too little memory on a GPU. certain: the weights alone are more than all that it has."""
+
+    certain: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    name: str
+    memory_bytes: float
+
+
+def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shortage | None:
+    """What is lacking on each GPU; None where there is room, and where nobody can know.
+
+    Nor is an estimate told where the size of the files tells the same (`outrider.plan.weights.room`).
+
+    weights: of `spec.cache`, once they are there. share: of the GPU's memory that the engine may take.
+    """
+    gpu = _selected_gpu(spec)
+    if gpu is None or loads_otherwise(spec.engine.args):
+        return None
+    known = same_model(spec.model.uri)
+    files = None if weights is None or weights.model is None else weights.model.size_bytes
+    if known is None or not _may_be(known, files):
+        return None
+    load = Load(1, _longest(spec, weights))
+    gpus = _gpus_of_a_rank(spec)
+    held = _held(spec, known.architecture, gpu, share, load, gpus)
+    if (files is not None or spec.model.uri == known.uri) and held.weights > gpu.memory_bytes:
+        enough = (n for n in _more_than(gpus) if _fits(_held(spec, known.architecture, gpu, share, load, n)))
+        return Shortage(True, _certain(held, gpu, next(enough, None)))
+    if _fits(held) or (weights is not None and no_room(spec, weights)):
+        return None
+    return Shortage(False, _estimated(held, gpu))
+
+
+def selected(spec: Spec, label: str) -> str | None:
+    """The value of a label by which the manifest selects nodes."""
+    overlay = spec.pod_template.spec if spec.pod_template is not None else {}
+    selector = overlay.get("nodeSelector")
+    value = selector.get(label) if isinstance(selector, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def _selected_gpu(spec: Spec) -> _Gpu | None:
+    if spec.resources is not None and _GPUS not in spec.resources.limits:
+        return None
+    product, mib = selected(spec, PRODUCT), selected(spec, MEMORY)
+    told = None if mib is None else whole_number(mib, least=1, most=_LARGEST_MIB)
+    if told is not None:
+        return _Gpu(product or "the selected GPU", float(told * _MIB))
+    if product is None or _A_SLICE in product.upper():
+        return None
+    found = gpu_of_product(product)
+    return None if found is None else _Gpu(product, found.memory_bytes)
+
+
+def _gpus_of_a_rank(spec: Spec) -> int:
+    """GPUs over which one copy of the weights is spread at the most."""
+    wanted = spec.parallelism
+    return wanted.tensor * wanted.pipeline * (wanted.data if wanted.expert else 1)
+
+
+def _may_be(known: KnownModel, files: int | None) -> bool:
+    """A repository may be called anything; files that are smaller are of other weights, or quantised."""
+    return files is None or files >= _AGREES * known.architecture.weight_bytes
+
+
+def _longest(spec: Spec, weights: WeightsStatus | None) -> int:
+    told = None if weights is None or weights.model is None else weights.model.longest_context
+    return spec.model.max_length or told or 1
+
+
+def _held(spec: Spec, target: Architecture, gpu: _Gpu, share: float, load: Load, gpus: int) -> Memory:
+    return memory(
+        target,
+        _drafter(spec, target),
+        gpu.memory_bytes,
+        gpus=gpus,
+        share=share,
+        candidates=len(spec.candidates()),
+        load=load,
+    )
+
+
+def _drafter(spec: Spec, target: Architecture) -> DraftingModel:
+    """A drafter that is not known counts as nothing: too little is said rather than too much."""
+    method, drafter = spec.speculation.method, spec.speculation.drafter
+    if method in (Method.EAGLE, Method.EAGLE3):
+        return eagle_head(method, target)
+    if method is Method.MTP:
+        return prediction_layer(target)
+    known = None if drafter is None else same_model(drafter.uri)
+    if method is Method.DRAFT_MODEL and known is not None:
+        return draft_model(known.architecture, known.source)
+    return without_weights(method)
+
+
+def _fits(held: Memory) -> bool:
+    return held.verdict is not Verdict.TOO_LARGE
+
+
+def _more_than(gpus: int) -> tuple[int, ...]:
+    counts = (2**power for power in range(_MOST_GPUS.bit_length()))
+    return tuple(count for count in counts if count > gpus)
+
+
+def _certain(held: Memory, gpu: _Gpu, enough: int | None) -> str:
+    more = "more GPUs" if enough is None else f"at least {enough} GPUs (spec.parallelism.tensor)"
+    return (
+        f"the weights take {_gb(held.weights)} on each GPU, and {gpu.name} has {_gb(gpu.memory_bytes)}: use "
+        f"{more}, {_REMEDIES}"
+    )
+
+
+def _estimated(held: Memory, gpu: _Gpu) -> str:
+    parts = [f"weights {_gb(held.weights)}", f"graphs and the rest {_gb(held.graphs + held.runtime)}"]
+    if held.drafter:
+        parts.insert(1, f"drafter {_gb(held.drafter)}")
+    if held.load.context > 1:
+        parts.append(f"cache of one request of {held.load.context} tokens {_gb(held.cache)}")
+    return (
+        f"Estimated on each GPU: {', '.join(parts)}; that is {_gb(held.needed)}, and the engine may take "
+        f"{_gb(held.available)} of the {_gb(gpu.memory_bytes)} of {gpu.name}. It may end while it starts: "
+        f"use a smaller spec.model.maxLength, more GPUs, {_REMEDIES}"
+    )
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.1f} GB"
