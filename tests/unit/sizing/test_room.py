@@ -124,6 +124,10 @@ def test_smaller_files_than_the_name_says_are_of_quantised_weights() -> None:
 
 
 def test_an_estimate_is_not_told_beside_what_the_files_tell() -> None:
-    weights = {"uri": "pvc://models/Llama-3.3-70B-Instruct", "product": None, "memory": "143000"}
+    weights: dict[str, Any] = {
+        "uri": "pvc://models/Llama-3.3-70B-Instruct",
+        "product": None,
+        "memory": "143000",
+    }
     assert found(**weights, max_length=131072) is not None
     assert found(**weights, max_length=131072, files="160.0 GB") is None
