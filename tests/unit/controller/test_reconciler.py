@@ -24,7 +24,7 @@ MISTYPED = (
     ".spec.template.spec.hostNetwrk: field not declared in schema"
 )
 
-TOO_LARGE = {
+TOO_LARGE: dict[str, Any] = {
     "model": {"uri": "hf://meta-llama/Llama-3.3-70B-Instruct"},
     "podTemplate": {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-L4"}}},
 }
