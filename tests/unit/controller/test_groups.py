@@ -128,7 +128,12 @@ async def test_what_ended_before_is_forgotten_once_the_group_serves() -> None:
     place = await a_place()
     place.of_the_groups("m-group-0-1", worker=True, leaving=True, restarts=1, ended=(1, "CUDA error"))
     await place.passes()
-    place.of_the_groups("m-group-0", ready=True, uid="new", version=2)
+    place.store.pods.replace([], 10_000, within=None)
+    place.of_the_groups("m-group-0", ready=True, version=10_001)
+    await place.passes()
+    assert "Degraded" not in place.conditions
+
+    place.store.models.put(a_raw_model(version=10_000, **TWO_NODES, replicas=2))
     await place.passes()
     assert "Degraded" not in place.conditions
 

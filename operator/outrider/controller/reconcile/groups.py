@@ -72,6 +72,9 @@ class Groups:
             return NO_GROUPS
         raw = await self._cluster.get(LEADER_WORKER_SETS, key.namespace, group_set(key.name))
         leaders = _of(revision, self._store.pods_of(key))
+        if sum(pod.ready for pod in leaders) >= model.spec.replicas:
+            self._ends.pop(key, None)
+            return NO_GROUPS
         workers = _of(revision, self._store.workers_of(key))
         groups = None if raw is None else LeaderWorkerSet.model_validate(raw)
         deadline = timedelta(seconds=duration_seconds(model.spec.rollout.progress_deadline))
