@@ -8,8 +8,8 @@ from aiohttp import web
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import Conflict, NotFound, Refused, Unavailable
 from outrider.cluster.lease import NotLeader
-from outrider.cluster.resources import DEPLOYMENTS, LEASES, PODS, SERVICES
-from tests.unit.cluster.factories import a_cluster, a_manifest, answer, raw_answer, refusal
+from outrider.cluster.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, Resource
+from tests.unit.cluster.factories import Answer, a_cluster, a_manifest, answer, raw_answer, refusal
 
 OBJECT = answer({"metadata": {"name": "m"}})
 
@@ -191,3 +191,21 @@ async def test_tells_the_release_of_the_api_server(told: dict[str, str], version
     async with a_cluster(answer(told)) as (cluster, server):
         assert await cluster.version() == version
     assert server.asked == ["GET /version"]
+
+
+KIND = Resource("example.com", "v1", "Thing", "things")
+
+
+@pytest.mark.parametrize(
+    ("answered", "known"),
+    [
+        (answer({"resources": [{"name": "others"}, {"name": "things"}]}), True),
+        (answer({"resources": [{"name": "others"}]}), False),
+        (answer({}, status=404), False),
+    ],
+    ids=["known", "another kind", "another group"],
+)
+async def test_tells_whether_an_add_on_is_there(answered: Answer, *, known: bool) -> None:
+    async with a_cluster(answered) as (cluster, server):
+        assert await cluster.serves(KIND) is known
+    assert server.asked == ["GET /apis/example.com/v1"]

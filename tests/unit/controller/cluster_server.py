@@ -20,6 +20,7 @@ _PATH = re.compile(
     r"(?P<root>/apis/[^/]+/[^/]+|/api/v1)(/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(/(?P<name>[^/]+))?(?P<status>/status)?"
 )
+_DISCOVERY = re.compile(r"/apis/[^/]+/[^/]+")
 
 
 class ClusterServer:
@@ -76,6 +77,8 @@ class ClusterServer:
 
     async def answer(self, request: web.Request) -> web.Response:
         method, path = request.method, request.path
+        if _DISCOVERY.fullmatch(path):  # Everybody may ask, and there are no add-ons.
+            return _failure(404)
         self.asked.append(f"{method} {path}")
         status = self.refuse(request)
         if isinstance(status, str):
