@@ -116,9 +116,12 @@ def test_what_the_planner_cannot_carry_out_is_told_with_its_reason() -> None:
     assert result.stderr.startswith("outrider render: old: Unsupported: vLLM 0.34.0")
 
 
+PODS = ("Deployment", "LeaderWorkerSet", "Job")
+
+
 def test_the_examples_can_be_rendered() -> None:
     for path in (render_golden.ROOT / "examples").glob("*.yaml"):
         models = [SpeculativeModel.model_validate(raw) for raw in yaml.safe_load_all(path.read_text())]
         # What is to be downloaded first is a Job in place of the Deployment.
-        carried_out = [c for c in documents(render(str(path))) if c["kind"] in ("Deployment", "Job")]
+        carried_out = [c for c in documents(render(str(path))) if c["kind"] in PODS]
         assert len(carried_out) == len(models)
