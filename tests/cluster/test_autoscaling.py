@@ -27,6 +27,8 @@ SEATS = 4
 """Requests that one engine holds."""
 TOO_MANY = 6
 """Streams that need 6 / 4 / 0.8 = 1.9 replicas, however they spread."""
+SETTLED = 180.0
+"""The tuner rests anew whenever a pod comes, goes, or fails a look of the kubelet on a busy machine."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -141,7 +143,7 @@ async def test_a_load_that_one_engine_cannot_hold_brings_a_second_one(sender: Se
         await until("the adapter tells the need", needed, needs(2), seconds=60)
         await until("the autoscaler asks for two pods", look, wants(2), seconds=60)
         await until("the tuner rests with the second pod", look, rests, seconds=240)
-        await until("it goes on", look, runs(2), seconds=60)
+        await until("it goes on", look, runs(2), seconds=SETTLED)
         await until("both engines say that they run one table", pushes, two_alike, seconds=30)
         await until("two are enough", needed, needs(2), seconds=30)
     assert_no_request_failed(sent)
@@ -152,5 +154,5 @@ async def test_when_the_load_is_gone_the_second_engine_goes_and_no_request_is_lo
         await until("the adapter tells the need", needed, needs(1), seconds=60)
         await until("the autoscaler takes a pod back", look, wants(1), seconds=60)
         await until("the tuner rests", look, rests, seconds=60)
-        await until("it goes on", look, runs(1), seconds=60)
+        await until("it goes on", look, runs(1), seconds=SETTLED)
     assert_no_request_failed(sent)
