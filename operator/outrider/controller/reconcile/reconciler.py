@@ -16,7 +16,6 @@ from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
@@ -26,6 +25,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
+from outrider.controller.reconcile.advice import advised, missing_memory, told_at_the_start
 from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of, without_a_pod
 from outrider.controller.reconcile.groups import NO_GROUPS, Groups, GroupsSeen, refusal
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, cause, downloading, judge
@@ -36,14 +36,10 @@ from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.traces import tell_span
 from outrider.controller.watch import Answers
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan, revision
-from outrider.plan.artifacts import each_pod_downloads
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.kubernetes_release import matters
 from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
-from outrider.plan.runtimes import runtime_of
-from outrider.plan.weights.fit import advice
-from outrider.plan.weights.needs import Needs, needs_of
-from outrider.sizing.room import Shortage, shortage
+from outrider.plan.weights.needs import Needs
 from outrider.transport import pod_http
 
 log = logging.getLogger(__name__)
@@ -54,10 +50,6 @@ _DOWNLOAD_LOOK_SECONDS = 5.0
 _TOLD_FROM = 3
 """A failure that passes is not worth a condition."""
 _FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
-_EACH_DOWNLOADS = (
-    "Each of them downloads the weights by itself; spec.cache has them downloaded once, for all replicas and "
-    "all restarts"
-)
 _NO_KEYS = ControlKeys(private="", public="")
 """Enough for a plan of which only the revisions are looked at."""
 
@@ -243,7 +235,7 @@ class Reconciler:
     ) -> Report:
         pods = self._store.pods_of(key)
         memory = self._rollouts.memory(key)
-        weights = _advised(model)
+        weights = advised(model)
         workload = Workload(
             wanted=model.spec.replicas,
             deployments=self._deployments(key, wanted),
@@ -252,11 +244,11 @@ class Reconciler:
             of_spec=_of_spec(model, _staying(pods), self._settings),
             returned=memory.returned is not None,
             in_place=memory.in_place,
-            advice=_advice(model, weights),
+            advice=told_at_the_start(model, weights),
             workers=groups.workers,
             group_ended=groups.group_ended,
             overdue=groups.overdue,
-            shortage=_shortage(model.spec, weights),
+            shortage=missing_memory(model.spec, weights),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
@@ -338,28 +330,6 @@ def _of_job(pods: Sequence[Pod], name: str) -> tuple[Pod, ...]:
         for pod in pods
         if any(ref.kind == JOBS.kind and ref.name == name for ref in pod.metadata.owner_references)
     )
-
-
-def _advised(model: SpeculativeModel) -> WeightsStatus | None:
-    """The downloaded weights, with what the present spec makes of them."""
-    weights = model.status.weights
-    if weights is None or needs_of(model) is None:
-        return None
-    return weights.model_copy(update={"advice": advice(model.spec, weights)})
-
-
-def _advice(model: SpeculativeModel, weights: WeightsStatus | None) -> str | None:
-    if model.spec.replicas > 1 and each_pod_downloads(model.spec):
-        return _EACH_DOWNLOADS
-    return f"Note: {weights.advice}" if weights is not None and weights.advice is not None else None
-
-
-def _shortage(spec: Spec, weights: WeightsStatus | None) -> Shortage | None:
-    try:
-        share = runtime_of(spec).gpu_memory_share(spec.engine.args)
-    except ValueError:  # The engine says so itself.
-        return None
-    return shortage(spec, weights, share=share)
 
 
 def _revision(pod: Pod) -> str | None:
