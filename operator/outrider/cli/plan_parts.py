@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
+from outrider.plan.gpu_labels import PRODUCT, selected
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.sizing.architecture import Architecture, Precision
@@ -20,7 +21,6 @@ from outrider.sizing.drafters import (
 from outrider.sizing.gpus import GPUS, Gpu, gpu_named, gpu_of_product
 from outrider.sizing.hf_config import ConfigError, read_config
 from outrider.sizing.models import KNOWN_MODELS, known_model, precision_in, same_model
-from outrider.sizing.room import PRODUCT, selected
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.tasks import Task
 

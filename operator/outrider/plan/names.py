@@ -40,12 +40,7 @@ PROGRESS_PORT = 8090
 
 def labels(model: str) -> dict[str, str]:
     """Labels of every child of ``model`` and of its pods."""
-    return {
-        MODEL_LABEL: model,
-        "app.kubernetes.io/name": "outrider-engine",
-        "app.kubernetes.io/instance": model,
-        "app.kubernetes.io/managed-by": "outrider",
-    }
+    return _labels(MODEL_LABEL, model, "outrider-engine")
 
 
 def selector(model: str) -> dict[str, str]:
@@ -75,12 +70,7 @@ def group_set(model: str) -> str:
 
 def worker_labels(model: str) -> dict[str, str]:
     """Labels of the pods of workers."""
-    return {
-        WORKERS_LABEL: model,
-        "app.kubernetes.io/name": "outrider-worker",
-        "app.kubernetes.io/instance": model,
-        "app.kubernetes.io/managed-by": "outrider",
-    }
+    return _labels(WORKERS_LABEL, model, "outrider-worker")
 
 
 def weights_claim(model: str) -> str:
@@ -95,9 +85,14 @@ def download_job(model: str, digest: str) -> str:
 
 def download_labels(model: str) -> dict[str, str]:
     """Labels of the pods of downloads."""
+    return _labels(WEIGHTS_LABEL, model, "outrider-weights")
+
+
+def _labels(own: str, model: str, name: str) -> dict[str, str]:
+    """own: the label by which the operator knows them; name: that of Kubernetes' common labels."""
     return {
-        WEIGHTS_LABEL: model,
-        "app.kubernetes.io/name": "outrider-weights",
+        own: model,
+        "app.kubernetes.io/name": name,
         "app.kubernetes.io/instance": model,
         "app.kubernetes.io/managed-by": "outrider",
     }

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from outrider.api.engine_args import loads_otherwise
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
-from outrider.api.text import whole_number
 from outrider.api.weights import WeightsStatus
+from outrider.plan.gpu_labels import PRODUCT, selected, selected_memory
+from outrider.plan.resources import GPU
 from outrider.plan.weights.room import no_room
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import DraftingModel, draft_model, eagle_head, prediction_layer, without_weights
@@ -19,14 +20,8 @@ from outrider.sizing.gpus import gpu_of_product
 from outrider.sizing.memory import Load, Memory, Verdict, memory
 from outrider.sizing.models import KnownModel, same_model
 
-PRODUCT = "nvidia.com/gpu.product"
-MEMORY = "nvidia.com/gpu.memory"
-"""Labels that GPU feature discovery gives nodes; the memory is in MiB."""
-_GPUS = "nvidia.com/gpu"
 _A_SLICE = "-MIG-"
 """In the product's name: the pod gets a part of the GPU, and its memory is in the other label only."""
-_MIB = 2**20
-_LARGEST_MIB = 10_000_000
 _MOST_GPUS = 64
 _AGREES = 0.9
 """Of the weights by the table; a size in the status is rounded to 0.1 GB."""
@@ -72,21 +67,12 @@ def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shor
     return Shortage(False, _estimated(held, gpu))
 
 
-def selected(spec: Spec, label: str) -> str | None:
-    """The value of a label by which the manifest selects nodes."""
-    overlay = spec.pod_template.spec if spec.pod_template is not None else {}
-    selector = overlay.get("nodeSelector")
-    value = selector.get(label) if isinstance(selector, dict) else None
-    return value if isinstance(value, str) else None
-
-
 def _selected_gpu(spec: Spec) -> _Gpu | None:
-    if spec.resources is not None and _GPUS not in spec.resources.limits:
+    if spec.resources is not None and GPU not in spec.resources.limits:
         return None
-    product, mib = selected(spec, PRODUCT), selected(spec, MEMORY)
-    told = None if mib is None else whole_number(mib, least=1, most=_LARGEST_MIB)
+    product, told = selected(spec, PRODUCT), selected_memory(spec)
     if told is not None:
-        return _Gpu(product or "the selected GPU", float(told * _MIB))
+        return _Gpu(product or "the selected GPU", told)
     if product is None or _A_SLICE in product.upper():
         return None
     found = gpu_of_product(product)

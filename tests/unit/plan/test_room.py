@@ -34,6 +34,7 @@ def weights(size: str, drafter: str | None = None) -> WeightsStatus:
         ({**H100, "nvidia.com/gpu.memory": "81559"}, 81559 / 1024),
         ({"nvidia.com/gpu.product": "NVIDIA-L40S"}, None),
         ({"nvidia.com/gpu.memory": "much"}, None),
+        ({"nvidia.com/gpu.memory": "9" * 5000}, None),
         ({}, None),
         ("nodes", None),
     ],

@@ -12,17 +12,14 @@ from collections.abc import Iterator
 
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
-from outrider.api.weights import ArtifactStatus, WeightsStatus
+from outrider.api.weights import WeightsStatus
+from outrider.plan.gpu_labels import PRODUCT, selected, selected_memory
 from outrider.plan.resources import resources
 
-_MIB, _GIB = 2.0**20, 2.0**30
-_MEMORY_LABEL = "nvidia.com/gpu.memory"
-"""MiB, by NVIDIA's GPU feature discovery."""
-_PRODUCT_LABEL = "nvidia.com/gpu.product"
+_GIB = 2.0**30
 _IN_A_PRODUCT = re.compile(r"(?:^|-)(\d+)GB(?:-|$)")
 """As in NVIDIA-H100-80GB-HBM3; not every product's name tells."""
 _SLICE = re.compile(r"nvidia\.com/mig-\d+g\.(\d+)gb(?:\..*)?")
-_SIZE = re.compile(r"(\d+\.\d) GB")
 
 
 def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
@@ -31,9 +28,11 @@ def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
     if memory is None or weights.model is None:
         return None
     gpus = spec.parallelism.gpus
-    needed = _bytes(weights.model) / gpus
+    needed = (weights.model.size_bytes or 0) / gpus
     if weights.drafter is not None:
-        needed += _bytes(weights.drafter) / (gpus if spec.speculation.method is Method.DRAFT_MODEL else 1)
+        needed += (weights.drafter.size_bytes or 0) / (
+            gpus if spec.speculation.method is Method.DRAFT_MODEL else 1
+        )
     if needed <= memory:
         return None
     return (
@@ -51,17 +50,7 @@ def _told(spec: Spec) -> Iterator[float]:
     for name in resources(spec).get("limits", {}):
         if (found := _SLICE.fullmatch(name)) is not None:
             yield int(found[1]) * _GIB
-    labels = spec.pod_template.spec.get("nodeSelector") if spec.pod_template is not None else None
-    if not isinstance(labels, dict):
-        return
-    mib = str(labels.get(_MEMORY_LABEL, ""))
-    if mib.isdecimal() and int(mib) > 0:
-        yield int(mib) * _MIB
-    if (found := _IN_A_PRODUCT.search(str(labels.get(_PRODUCT_LABEL, "")))) is not None:
+    if (memory := selected_memory(spec)) is not None:
+        yield memory
+    if (found := _IN_A_PRODUCT.search(selected(spec, PRODUCT) or "")) is not None:
         yield int(found[1]) * _GIB
-
-
-def _bytes(artifact: ArtifactStatus) -> float:
-    """As the status tells it, to a tenth of a GB."""
-    found = _SIZE.fullmatch(artifact.size)
-    return float(found[1]) * 1e9 if found is not None else 0.0
