@@ -14,9 +14,10 @@ import httpx
 import pytest
 
 from outrider_engine.drain import open_connections, wait_for_clients
-from tests.contract.engine import STATIC_TABLE, Engine, running_engine
+from tests.contract import quick_start
+from tests.contract.engine import STATIC_TABLE, Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
-from tests.contract.measuring import run_streams, scrape, settled
+from tests.contract.measuring import run_streams, scrape, settled, wait_until
 from tests.contract.processes import connections, pids
 from tests.contract.twin import twin_launch
 
@@ -60,6 +61,7 @@ def push_into_a_crash(engine: Engine) -> httpx.Response:
 
 def clients_of_each_server(engine: Engine, stack: ExitStack) -> list[httpx.Client]:
     """With open connections. The others are stopped meanwhile: the kernel may give one server all of them."""
+    wait_until(lambda: len(pids(engine, SERVER)) == SERVERS, "not every API server has its name")
     servers, found = pids(engine, SERVER), list[httpx.Client]()
     for server in servers:
         others = [pid for pid in servers if pid != server]
@@ -82,7 +84,8 @@ def in_force(state: dict[str, object]) -> tuple[object, ...]:
 @pytest.fixture(scope="module")
 def crash(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crash]:
     """What happens to a push in a crash, and what comes after it: a stand-in, since no tensor matters."""
-    with running_engine(plugin, tmp_path_factory.mktemp("killed")) as killed:
+    quick = Launch(plugins=(quick_start.NAME,))
+    with running_engine(plugin, tmp_path_factory.mktemp("killed"), quick) as killed:
         killed.put(a_push(term=9, epoch=4, schedule=a_constant(5))).raise_for_status()
         answer = push_into_a_crash(killed)
         killed.process.wait(timeout=END_SECONDS)
