@@ -23,7 +23,7 @@ test: ## Set everything up and run every check and every test; ends with the min
 
 test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
 	@$(UP) --until models
-	$(RUN) pytest tests/contract --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(RUN) pytest tests/contract --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import pytest
 import pytest_asyncio
@@ -20,6 +21,7 @@ from tests.cluster.models import (
     speculation,
     wait_until_nothing_is_left,
 )
+from tests.cluster.outrider_cli import outrider
 from tests.cluster.sending import Sender, Sent, sending_to
 
 pytestmark = [
@@ -167,6 +169,16 @@ async def test_decisions_say_why_in_numbers(line: Line) -> None:  # noqa: ARG001
     for decision in decisions:
         assert decision["reason"] == "Follows" or "tok/s" in decision["message"]
     assert condition(seen, "MetricsAvailable") is not None
+
+
+async def test_explain_tells_what_ruled_before_and_after_a_decision(line: Line) -> None:  # noqa: ARG001
+    seen = look()
+    assert seen is not None
+    latest = seen["status"]["decisions"][0]
+    just_before = datetime.fromisoformat(latest["time"]) - timedelta(seconds=1)
+    words = ("explain", NAME, "-n", "default", "--json", "--at")
+    assert outrider(*words, just_before.isoformat()).told["table"] == latest["from"]
+    assert outrider(*words, latest["time"]).told["decision"] == latest
 
 
 async def test_a_retune_leaves_the_reconcilers_part_of_status_alone(line: Line) -> None:  # noqa: ARG001

@@ -17,13 +17,11 @@ from tests.contract.twin import install_twin
 SHARED_ENGINES = {"engine", "following", "ngram_engine", "plain"}
 SHARING = {
     "test_chat",
-    "test_eagle3",
     "test_equality",
     "test_k0",
     "test_load",
     "test_long_steps",
     "test_measure",
-    "test_mtp",
     "test_probe",
     "test_push",
     "test_sampling",
@@ -33,6 +31,9 @@ SHARING = {
     "test_versions",
 }
 """Files of these engines. One worker runs them all, so that it alone starts the engines."""
+HEADS = {"test_eagle3", "test_mtp"}
+"""They need the answers of the plain engine and no other. A second one is cheaper than a third of the run on
+one worker."""
 LONGEST_FIRST = ("test_twin", "test_acceptance", "test_sweep", "test_crash", "test_preemption", "test_drain")
 """Of the other files, so that no worker is left with a long one at the end."""
 
@@ -47,7 +48,8 @@ class FilesByEngine(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
-        return "shared engines" if Path(file).stem in SHARING else file
+        stem = Path(file).stem
+        return "shared engines" if stem in SHARING else "heads" if stem in HEADS else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesByEngine | None:
@@ -60,12 +62,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         stem = item.path.stem
-        if item.path.parent == here and _asks_for_shared_engines(item) and stem not in SHARING:
+        if item.path.parent == here and _asks_for_shared_engines(item) and stem not in SHARING | HEADS:
             raise pytest.UsageError(f"{stem} shares an engine: name it in SHARING of {__file__}")
 
     def place(item: pytest.Item) -> int:
         stem = item.path.stem
-        return 0 if item.path.parent != here or stem in SHARING else (*LONGEST_FIRST, stem).index(stem) + 1
+        if item.path.parent != here or stem in SHARING:
+            return 0
+        return 1 if stem in HEADS else (*LONGEST_FIRST, stem).index(stem) + 2
 
     items.sort(key=place)
 

@@ -23,5 +23,7 @@ def test_a_sweep_fills_every_cell_and_simulate_reads_it(tmp_path: Path) -> None:
     (table,) = json.loads(file.read_text())["tables"]
     assert (table["batch_sizes"], table["num_speculative_tokens"]) == ([1, 4], [0, 3])
     assert all(plain > 0 and drafting > 0 for plain, drafting in table["tokens_per_second"])
-    assert outrider("simulate", "--tables", str(file), "--dwell", "30").code == 0
+    picture = tmp_path / "simulated.svg"
+    assert outrider("simulate", "--tables", str(file), "--dwell", "30", "--plot", str(picture)).code == 0
+    assert "<svg" in picture.read_text()
     assert has_no_override(look())
