@@ -5,6 +5,7 @@ export PATH := $(OUTRIDER_CACHE)/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 HELM3 := $(OUTRIDER_CACHE)/bin/helm-v3.22.0
+OLDEST := $(OUTRIDER_CACHE)/bin/kube-apiserver-v1.30.14
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
@@ -29,8 +30,12 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
 
-test-lifecycle: $(HELM3) ## Helm 3 and 4, an older release, its definition, a network that falls silent. ARGS="-k helm3" and the like
-	OUTRIDER_HELM3=$(HELM3) $(RUN) pytest tests/lifecycle $(ARGS)
+test-lifecycle: $(HELM3) $(OLDEST) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a network that falls silent. ARGS="-k helm3" and the like
+	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) $(RUN) pytest tests/lifecycle $(ARGS)
+
+$(OLDEST): tests/environment/go/kubernetes-oldest/go.mod
+	cd $(<D) && PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 \
+	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 
 # Nothing else needs it: the cluster is made with Helm 4.
 $(HELM3):

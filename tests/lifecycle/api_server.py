@@ -80,8 +80,9 @@ class ApiServer:
 
 
 @contextmanager
-def an_api_server(folder: Path) -> Iterator[ApiServer]:
-    """In the block it answers; afterwards it is gone. folder: an empty one, for its files and logs."""
+def an_api_server(folder: Path, program: str = "kube-apiserver") -> Iterator[ApiServer]:
+    """In the block it answers; afterwards it is gone. folder: an empty one, for its files and logs. program:
+    of another release of Kubernetes."""
     store, peers, port = (free_port() for _ in range(3))
     key = folder / "service-accounts.key"
     private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -109,7 +110,7 @@ def an_api_server(folder: Path) -> Iterator[ApiServer]:
         # Nobody makes the account "default" that pods would need.
         "--disable-admission-plugins=ServiceAccount",
     ]
-    with running("etcd", etcd, folder / "etcd.log"), running("kube-apiserver", server, folder / "server.log"):
+    with running("etcd", etcd, folder / "etcd.log"), running(program, server, folder / "server.log"):
         found = ApiServer(port, folder)
         _wait_until_ready(found)
         yield found
