@@ -27,7 +27,8 @@ from outrider.tuning.policy import Estimation
 
 _PRIOR_RATE = 0.6
 _PRIOR_COUNT = 4.0
-"""A position that nobody drafted is taken to accept like the one before, with the weight of a few drafts."""
+"""A position that nobody drafted is taken to accept like the one before, and no better than those before it
+together, with the weight of a few drafts: drafts do not get surer the longer they are."""
 _GUESS_COUNT = 20.0
 """Drafts that the guess weighs how other text fares where it was not drafted: it is off by a tenth or so."""
 
@@ -71,13 +72,15 @@ class Profile:
     def rates(self, length: int) -> tuple[Array, Array]:
         """Acceptance of each position, given that the one before was accepted, and its variance."""
         rates, variances = np.empty(length), np.empty(length)
-        before = _PRIOR_RATE
+        expected, survival = _PRIOR_RATE, 1.0
         for position in range(length):
             tried, hits = self._counts(position)
-            rate = (hits + before * _PRIOR_COUNT) / (tried + _PRIOR_COUNT)
-            before = min(max(rate, 1e-3), 1 - 1e-3)
-            rates[position] = before
-            variances[position] = before * (1 - before) / (tried + _PRIOR_COUNT)
+            rate = (hits + expected * _PRIOR_COUNT) / (tried + _PRIOR_COUNT)
+            rate = min(max(rate, 1e-3), 1 - 1e-3)
+            rates[position] = rate
+            variances[position] = rate * (1 - rate) / (tried + _PRIOR_COUNT)
+            survival *= rate
+            expected = min(rate, survival ** (1 / (position + 1)))
         return rates, variances
 
     def tokens(self, candidates: tuple[int, ...]) -> Tokens:
