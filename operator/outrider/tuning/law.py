@@ -87,7 +87,7 @@ def decide(
         wish = blind(learnt, veto or guardrails.NOTHING_SEEN, policy, now)
     else:
         wish = _wish(view.with_state(choice.follow(learnt, view.beliefs, view.bin, policy, now)))
-    return report(wish, view, before=state.schedule, windows=windows, policy=policy)
+    return report(wish, view, before=state.schedule, windows=windows, policy=policy, in_force=in_force)
 
 
 def _wish(view: View) -> Wish:

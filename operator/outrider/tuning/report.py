@@ -32,9 +32,18 @@ _MEASURED_SECONDS = 1.0
 
 
 def report(
-    wish: Wish, view: View | None, *, before: Schedule, windows: Sequence[Window], policy: Policy
+    wish: Wish,
+    view: View | None,
+    *,
+    before: Schedule,
+    windows: Sequence[Window],
+    policy: Policy,
+    in_force: Schedule | None = None,
 ) -> Decision:
-    """The decision that carries out a wish. `view`: None without measurements."""
+    """The decision that carries out a wish.
+
+    view: None without measurements. in_force: the table of the engines; None where a wish becomes it.
+    """
     state = wish.state.composed(policy)
     wish = _explaining(replace(wish, state=state), before, {} if view is None else view.beliefs, policy)
     decision = replace(
@@ -52,7 +61,7 @@ def report(
         num_speculative_tokens=state.schedule.k_at_mean(batch_size),
         measured_gain=_measured_gain(view),
         estimates=_estimates(view),
-        speedup=_speedup(view),
+        speedup=_speedup(view, in_force),
         structural=_structural(view),
         outlook=_outlook(view),
     )
@@ -142,14 +151,16 @@ def _estimates(view: View) -> dict[str, BinEstimates]:
     return found
 
 
-def _speedup(view: View) -> Speedup | None:
-    """The chosen K against no drafter at the batch size of now.
+def _speedup(view: View, in_force: Schedule | None) -> Speedup | None:
+    """The K in force, or about to be, against no drafter at the batch size of now.
 
     log ratio = log goodput(K) - log goodput(K=0) - log(1 + tax of K=0); 95 % of a normal distribution.
     That is of the time in which tokens are written. To read prompts takes every launch the same time, so
     with q seconds of reading for each of writing a ratio r becomes (r + q) / (1 + q).
     """
     k, policy = view.bin_state.k, view.policy
+    if in_force is not None:
+        k = policy.allowed(in_force.k_at_mean(view.belief.batch_size))
     if 0 not in policy.candidates:
         return None
     gain, error = view.belief.gain(k, 0) if k != 0 else (0.0, 0.0)

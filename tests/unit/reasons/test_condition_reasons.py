@@ -260,6 +260,7 @@ def a_stuck_plant() -> Plant:
 
 
 SETTLED = a_decision()
+OFF_NOW = replace(SETTLED, num_speculative_tokens=0)
 
 TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     (ReadyReason.BLOCKED, lambda: after(Place(a_raw_model(replicas="three")))),
@@ -279,7 +280,7 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     (EffectiveReason.FASTER, lambda: told(an_outcome(decision=SETTLED), speedup=(1.1, 1.3))),
     (EffectiveReason.WITHIN_NOISE, lambda: told(an_outcome(decision=SETTLED), speedup=(0.9, 1.1))),
     (EffectiveReason.SLOWER, lambda: told(an_outcome(decision=SETTLED), speedup=(0.7, 0.9))),
-    (EffectiveReason.SOFT_OFF, lambda: told(an_outcome(decision=replace(SETTLED, num_speculative_tokens=0)))),
+    (EffectiveReason.SOFT_OFF, lambda: told(an_outcome(decision=OFF_NOW, wanted=Schedule.constant(0)))),
     (ActuationReason.CONVERGED, lambda: pushed(None, None)),
     (ActuationReason.PARTIALLY_APPLIED, lambda: pushed(None, PushRefused("Busy", "not now"))),
     (ActuationReason.ENGINE_UNREACHABLE, lambda: pushed(EngineUnreachable("timeout"))),

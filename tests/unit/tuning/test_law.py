@@ -267,6 +267,17 @@ def test_observing_never_tries_anything() -> None:
         state = decision.state
 
 
+def test_the_speedup_of_observing_is_that_of_the_table_in_force() -> None:
+    """Here K=0 would be chosen: that it is no slower than K=0 says nothing of the engines."""
+    losing = {b: (row[0], *(row[0] * x for x in (0.8, 0.7, 0.6, 0.5))) for b, row in CODE.items()}
+    known = run(a_start(0), Engine(8.0, table=losing), ticks=40)[-1].state
+    window = an_exact_window(
+        a_cell(batch=8.0, k=3, goodput=Engine(8.0, table=losing).goodput(3), seconds=TICK), at=205.0
+    )
+    decision = decide([window], known, policy=POLICY, now=205.0, in_force=Schedule.constant(3))
+    assert (chosen(decision), decision.speedup and decision.speedup.high < 0.9) == (0, True)
+
+
 # Following
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider.api.annotations import Instructions
-from outrider.api.reasons import DecisionReason
+from outrider.api.reasons import DecisionReason, EffectiveReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.tune import model_tuner
@@ -16,6 +16,8 @@ from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
 from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.reasons.tuner_scenes import an_outcome, told
+from tests.unit.tuning.test_relaunch import a_decision
 from tests.unit.tuning_loop.factories import World, a_model, step
 from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s
 
@@ -104,3 +106,14 @@ async def test_no_gain_is_measured_of_a_change_that_was_not_made(
             await step(loop)
     (record,) = world.decisions
     assert record.get("measuredGain") == measured
+
+
+def test_speculation_is_slower_by_the_table_in_force_and_not_by_the_one_that_is_wished() -> None:
+    """The tuner would take K=0, and the engines draft 3 tokens."""
+    found = an_outcome(decision=replace(a_decision(), num_speculative_tokens=0), wanted=Schedule.constant(3))
+    assert EffectiveReason.SLOWER in told(found, speedup=(0.6, 0.8))
+
+
+def test_that_nothing_is_drafted_is_no_verdict_where_drafts_would_be_wished() -> None:
+    found = an_outcome(decision=a_decision(), wanted=Schedule.constant(0))
+    assert not set(told(found, speedup=(0.9, 1.1))) & set(EffectiveReason)

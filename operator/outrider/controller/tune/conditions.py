@@ -66,7 +66,7 @@ def statements(
         _tuning(outcome),
         _metrics(outcome, last.get(ConditionType.METRICS_AVAILABLE)),
         _actuation(outcome),
-        _drafter(outcome.decision, acceptance),
+        _drafter(outcome, acceptance, last.get(ConditionType.DRAFTER_HEALTHY)),
         _effective(outcome, speedup, last.get(ConditionType.SPECULATION_EFFECTIVE)),
         _launch(outcome, last.get(ConditionType.LAUNCH_SUITS)),
     )
@@ -147,13 +147,18 @@ def _actuation(outcome: TickOutcome) -> Statement | None:
     return Statement(ConditionStatus.FALSE, reason, f"{push}. {advice}")
 
 
-def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> Statement | None:
+def _drafter(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> Statement | None:
+    said = "Nothing was drafted in the last minute."
+    if acceptance is not None:
+        said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
+    if _collapsed(outcome, last):
+        advice = (
+            "The newest drafts are far below their own history: compare the engine's outputs with and"
+            " without speculation."
+        )
+        return Statement(ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
     if acceptance is None:
         return None
-    said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
-    if decision is not None and decision.acceptance_collapsed:
-        advice = "Far below its own history: compare the engine's outputs with and without speculation."
-        return Statement(ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
     for least, status, reason in (
         (0.8, ConditionStatus.TRUE, DrafterReason.EXCELLENT),
         (0.6, ConditionStatus.TRUE, DrafterReason.GOOD),
@@ -164,6 +169,22 @@ def _drafter(decision: Decision | None, acceptance: Acceptance | None) -> Statem
     return Statement(ConditionStatus.FALSE, DrafterReason.POOR, said)
 
 
+def _collapsed(outcome: TickOutcome, last: Condition | None) -> bool:
+    """Until drafts are sound again: the tuner turns off what fails, and K=0 must not hide why."""
+    decision = outcome.decision
+    if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
+        return False
+    stands = last is not None and last.reason == DrafterReason.COLLAPSED
+    if decision is None:
+        return stands
+    if decision.acceptance_collapsed:
+        return True
+    if decision.acceptance is None or not decision.acceptance.per_position:
+        return stands
+    # One bad tick may be chance, but with K=0 there is no second one.
+    return decision.state.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
+
+
 def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | None) -> Statement | None:
     decision = outcome.decision
     if outcome.without_drafter:
@@ -171,7 +192,10 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | 
     if decision is None:
         rests = outcome.model.mode is not TuningMode.OFF
         return _again(last) if rests else None
-    if decision.num_speculative_tokens == 0:
+    k = _k_in_force(outcome, decision)
+    if k == 0 and decision.num_speculative_tokens != 0:
+        return None
+    if k == 0:
         message = "No draft length pays at this load; K is 0."
         return Statement(ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
     if speedup is None or speedup.low is None or speedup.high is None:
@@ -182,6 +206,11 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | 
     if speedup.high < 1:
         return Statement(ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
     return Statement(ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
+
+
+def _k_in_force(outcome: TickOutcome, decision: Decision) -> int | None:
+    """At the load of now, once this tick's push has reached the engines; None where nobody knows the load."""
+    return None if decision.batch_size is None else outcome.wanted.k_at_mean(decision.batch_size)
 
 
 def _launch(outcome: TickOutcome, last: Condition | None) -> Statement | None:

@@ -107,7 +107,8 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
 
 def _forgetting(state: ReportState) -> ReportState:
     """Without what rests on measurements that are forgotten; what was decided stays history."""
-    kept = (c for c in state.conditions if c.type != ConditionType.SPECULATION_EFFECTIVE)
+    measured = (ConditionType.SPECULATION_EFFECTIVE, ConditionType.DRAFTER_HEALTHY)
+    kept = (c for c in state.conditions if c.type not in measured)
     return replace(state, conditions=tuple(kept), speedup=None)
 
 
