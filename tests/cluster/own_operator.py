@@ -7,6 +7,7 @@ well: without it, the cluster's operator would step in while the other one is aw
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,8 @@ ENVIRONMENT = Path(__file__).resolve().parents[1] / "environment"
 VOLUMES_OF = "volumes-of"
 KEEPER = "keeper"
 KEPT = timedelta(hours=1)
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": "8080"}
+"""By the cluster's Prometheus, so that alerts can be asked about this operator, too."""
 
 
 @contextmanager
@@ -46,6 +49,7 @@ def own_operator(name: str, *, prometheus: str | None = None) -> Iterator[None]:
     if prometheus is not None:
         settings["prometheus.url"] = prometheus.format(release)
     flags = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    flags += ["--set-json", f"podAnnotations={json.dumps(SCRAPED)}"]
     files = ("--values", str(ENVIRONMENT / "values.yaml"))
     try:
         for manifest in (*map(a_namespace, (models, release)), *a_keeper(models), *volumes(models)):

@@ -60,25 +60,33 @@ class Sender:
         return _sum([count async for count in self.traffic.hold(Load(streams, Prompts(kind)), seconds)])
 
     async def send_until(
-        self, reached: Callable[[], bool], streams: int, within: float, kind: Kind = Kind.CODE
+        self,
+        reached: Callable[[], bool],
+        streams: int,
+        within: float,
+        kind: Kind = Kind.CODE,
+        text: str = "",
     ) -> Sent:
         """Hold a load until something is so, at most about `within` seconds, and count.
 
+        text: class of text that a stand-in answers with.
         In stretches, since a client that is broken off goes on in its pod.
         """
         counts: list[Count] = []
         while sum(count.seconds for count in counts) < within:
-            stretch = self.traffic.hold(Load(streams, Prompts(kind)), STRETCH_SECONDS)
+            stretch = self.traffic.hold(Load(streams, Prompts(kind), text), STRETCH_SECONDS)
             counts += [count async for count in stretch]
             if await asyncio.to_thread(reached):
                 break
         return _sum(counts)
 
     @asynccontextmanager
-    async def holding(self, streams: int, kind: Kind = Kind.CODE) -> AsyncIterator[list[Sent]]:
+    async def holding(
+        self, streams: int, kind: Kind = Kind.CODE, text: str = ""
+    ) -> AsyncIterator[list[Sent]]:
         """Hold a load while the block runs; afterwards the list has what it came to."""
         over, came_to = asyncio.Event(), list[Sent]()
-        load = asyncio.create_task(self.send_until(over.is_set, streams, math.inf, kind))
+        load = asyncio.create_task(self.send_until(over.is_set, streams, math.inf, kind, text))
         try:
             yield came_to
         finally:

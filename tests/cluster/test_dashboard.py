@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from charts.dashboard import ROWS
 from charts.grafana import Query
-from tests.cluster.api_server import read
+from tests.cluster.alerts import BROKEN, alerts, ask, held, knowing_broken_text, wait_until_held
 from tests.cluster.kubectl import Object, has_condition, wait_for
-from tests.cluster.models import deploying, model, read_twin
+from tests.cluster.models import deploying, k_in_force, model, read_twin
 from tests.cluster.operator_pod import without_operator
 from tests.cluster.sending import Sender, sending_to
 
@@ -25,29 +22,13 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin
 NAME = "seen"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
 SECONDS = 180.0
-PROMETHEUS = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query"
-ALERTS = Path(__file__).resolve().parents[2] / "charts" / "outrider" / "files" / "alerts.yaml"
 QUERIES = [(panel.title, query) for row in ROWS for panel in row.panels for query in panel.queries]
-
-
-def ask(expression: str) -> list[dict[str, Any]]:
-    """The series that Prometheus answers with at this moment."""
-    answer = json.loads(read(PROMETHEUS, query=expression))
-    assert answer["status"] == "success", answer
-    found: list[dict[str, Any]] = answer["data"]["result"]
-    return found
 
 
 def filled(query: Query) -> str:
     """As Grafana sends it for this model."""
     text = query.expression.replace("$__rate_interval", "30s").replace("$model_namespace", "default")
     return re.sub(r"\$model\b", NAME, text)
-
-
-def alerts() -> dict[str, str]:
-    """Expressions by the name of the alert."""
-    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
-    return {rule["alert"]: rule["expr"] for rule in group["rules"]}
 
 
 def empty() -> list[str]:
@@ -58,7 +39,7 @@ def empty() -> list[str]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sender() -> AsyncIterator[Sender]:
     """A model whose table begins without drafts, so that the tuner has something to do, and its client."""
-    manifest = read_twin()
+    manifest = knowing_broken_text(read_twin())
     manifest["spec"]["speculation"]["schedule"] = NO_DRAFTS
     with deploying() as deploy:
         deploy(manifest, NAME)
@@ -104,6 +85,20 @@ def about_the_model() -> set[str]:
         if NAME in (series["metric"].get("model"), series["metric"].get("outrider_dev_model"))
         or name == "OutriderLeaderAbsent"
     }
+
+
+async def test_drafts_that_all_fail_are_seen_although_the_tuner_turns_them_off(sender: Sender) -> None:
+    """Its history is that of the load before."""
+    alert = "OutriderAcceptanceCollapsed"
+    assert held(alert, model=NAME) == []
+
+    async with sender.holding(8, text=BROKEN):
+        wanted = {"model_namespace": "default", "model": NAME}
+        await asyncio.to_thread(wait_until_held, alert, wanted, seconds=90, model=NAME)
+        seen = await asyncio.to_thread(
+            wait_for, "turned off", lambda: model(NAME), lambda seen: not k_in_force(seen, 8), seconds=60
+        )
+    assert has_condition(seen, "DrafterHealthy", "False", "AcceptanceCollapsed")
 
 
 @pytest.mark.engine("none", "its image is missing")

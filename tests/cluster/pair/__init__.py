@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from outrider.controller.tune.memory import read_estimates
+from tests.cluster.alerts import knowing_broken_text
 from tests.cluster.annotations import override as override_table
 from tests.cluster.kubectl import Object, get, patch, wait_for
 from tests.cluster.models import deploying, in_force, model, read_twin
@@ -22,7 +23,7 @@ TICKS = 30.0
 @asynccontextmanager
 async def two_engines() -> AsyncIterator[Sender]:
     """Two engines behind one Service, and a client."""
-    manifest = read_twin()
+    manifest = knowing_broken_text(read_twin())
     manifest["spec"]["replicas"] = 2
     manifest["spec"]["speculation"] |= {"tuning": {"mode": "Off"}, "schedule": STATIC}
     with deploying() as deploy:

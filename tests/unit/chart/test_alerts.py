@@ -65,6 +65,13 @@ def test_each_alert_has_a_scene_that_fires_it_and_one_that_does_not(name: str) -
     assert set(expected) == {True, False}
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_each_alert_is_named_by_a_test_that_provokes_it_in_a_cluster(name: str) -> None:
+    tests = (ROOT / "tests" / "cluster").rglob("test_*.py")
+
+    assert any(f'"{name}"' in file.read_text(encoding="utf-8") for file in tests)
+
+
 @each_rule
 def test_an_alert_asks_for_metrics_that_there_are(rule: dict[str, Any]) -> None:
     asked = metric_names(rule["expr"])

@@ -1,4 +1,4 @@
-"""Prometheus is away for longer than engines keep what nobody renews."""
+"""Prometheus is away for longer than engines keep what nobody renews; another one sees the alert about it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.cluster.alerts import held, wait_until_held
 from tests.cluster.engines import ready_pods
-from tests.cluster.kubectl import Object, has_condition, kubectl, operator_namespace, wait_for
+from tests.cluster.kubectl import Object, has_condition, kubectl, namespace, operator_namespace, wait_for
 from tests.cluster.models import speculation
 from tests.cluster.own_prometheus import DEPLOYMENT
 from tests.cluster.pair import NAME, TICK, TICKS, evidence, look, tune
@@ -23,6 +24,7 @@ AWAY = 75.0
 ON_ITS_WAY = 3 * TICK
 """A decision of before may still be told, or be forgotten with the ConfigMap that the last test deleted."""
 LEASE = 60.0
+ALERT = "OutriderMetricsMissing"
 
 
 async def test_without_prometheus_for_longer_than_a_lease_the_table_stays_and_requests_are_answered(
@@ -33,12 +35,15 @@ async def test_without_prometheus_for_longer_than_a_lease_the_table_stays_and_re
     async with pair.holding(streams=2) as came_to:
         await asyncio.to_thread(wait_for, "measured", look, metrics("True", "MetricsFresh"), seconds=TICKS)
         await asyncio.to_thread(wait_for, "decided", look, has_left_the_static_table, seconds=2 * TICKS)
+        assert held(ALERT, model=NAME) == []
         kubectl("scale", *prometheus, "--replicas=0")
         gone_at = time.monotonic()
         try:
             await asyncio.to_thread(
                 wait_for, "said so", look, metrics("False", "PrometheusUnreachable"), seconds=60
             )
+            missed = {"model_namespace": namespace(), "model": NAME}
+            await asyncio.to_thread(wait_until_held, ALERT, missed, seconds=TICKS, model=NAME)
             tables, leases = set(), []
             while (away := time.monotonic() - gone_at) < AWAY:
                 if away > ON_ITS_WAY:
