@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from examples.demo import picture
 from examples.demo.panels import OwnLap
 from examples.demo.phases import Arm
+from examples.demo.picture import save
 from examples.demo.result import LapStretch, Move, OwnPhase, Result, Simulated
 from examples.demo.spread import BLOCK_SECONDS, Compared, compared, overall
 from examples.kit.records import DecisionSample, StatusSample
 from outrider.bench.result import percent, told
 from outrider.bench.verdict import Interval
-from outrider.pictures.page import document, table, wide
+from outrider.pictures.page import document, picture, table
 from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
 PASSED, FAILED = "#009e73", "#d55e00"
@@ -29,7 +29,7 @@ DECISION_HEADINGS = ("time", "from", "to", "reason", WORDS)
 def write(result: Result, folder: Path) -> list[Path]:
     """Write the picture and the page into `folder`; returns their paths."""
     image, page = folder / "report.png", folder / "report.html"
-    picture.save(result, image)
+    save(result, image)
     page.write_text(html(result), encoding="utf-8")
     return [image, page]
 
@@ -70,8 +70,9 @@ def _parts(result: Result) -> Iterator[str]:
 
 def _summary(result: Result) -> str:
     requests, durations = result.requests, result.durations
+    started = datetime.fromisoformat(result.conditions.started).astimezone(UTC)
     return (
-        f"{result.conditions.started}. {requests.finished} requests finished, {requests.failed} failed, "
+        f"{started:%Y-%m-%d %H:%M} UTC. {requests.finished} requests finished, {requests.failed} failed, "
         f"{result.pod_restarts} pod restarts. "
         f"Ready after {durations.until_ready:.0f} s, driven for {durations.laps:.0f} s."
     )
@@ -103,8 +104,11 @@ def _bars(phase: Compared, largest: str) -> str:
     bars = [
         Bar(name, each.value, each.low, each.high, told(each, 0)) for name, each in known if each is not None
     ]
-    name = escape(phase.phase)
-    return f"<h3>{name}</h3>{wide(bars_chart(bars, told=f'tokens per second, {name}'))}" if bars else ""
+    if not bars:
+        return ""
+    what = f"tokens per second, {phase.phase}"
+    drawn = picture(lambda width: bars_chart(bars, told=what, width=width))
+    return f"<h3>{escape(phase.phase)}</h3>{drawn}"
 
 
 def _over_time(
@@ -128,9 +132,8 @@ def _over_time(
         ),
     ]
     drawn = [panel for panel in panels if panel.lines[0].points]
-    return wide(
-        lines_chart(drawn, axis="seconds", told=f"Throughput, load, K and acceptance over time{among}")
-    )
+    what = f"Throughput, load, K and acceptance over time{among}"
+    return picture(lambda width: lines_chart(drawn, axis="seconds", told=what, width=width))
 
 
 def _simulated(found: Simulated) -> str:

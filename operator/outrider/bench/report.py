@@ -9,7 +9,7 @@ from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
 from outrider.bench.result import WORDS, Result, Unread, dollars, percent, told
 from outrider.bench.verdict import FEWEST_ROUNDS, Interval, Verdict, against_best, gains, mean, verdict
-from outrider.pictures.page import document, table, wide
+from outrider.pictures.page import document, picture, table
 from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
 _MARKS = {Verdict.PAYS: "#009e73", Verdict.COSTS: "#d55e00", Verdict.UNSURE: "#9aa4b0"}
@@ -57,7 +57,7 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     if setting.price_per_hour is not None:
         yield "<h2>Dollars per million tokens</h2>"
         costs = dollars(result.rates, setting.price_per_hour)
-        yield wide(bars_chart(list(_of(costs, 2)), told="Dollars per million output tokens by arm"))
+        yield _drawn(list(_of(costs, 2)), "Dollars per million output tokens by arm")
     yield "<h2>Was the machine steady?</h2>"
     yield _rounds(result)
     yield "<h2>What the tuner did meanwhile</h2>"
@@ -93,7 +93,11 @@ def _bars(result: Result, read: Read, unit: str) -> str:
     known = {arm: each for arm, each in found.items() if each is not None}
     if not known:
         return '<p class="faint">No answer was finished within a slice, so nobody measured it.</p>'
-    return wide(bars_chart(list(_of(known, 1 if unit == "ms" else 0)), told=f"{unit} by arm"))
+    return _drawn(list(_of(known, 1 if unit == "ms" else 0)), f"{unit} by arm")
+
+
+def _drawn(bars: Sequence[Bar], told: str) -> str:
+    return picture(lambda width: bars_chart(bars, told=told, width=width))
 
 
 def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
@@ -111,8 +115,8 @@ def _rounds(result: Result) -> str:
         Line(arm.name, [(float(number), rate) for number, rate in enumerate(rates, 1)])
         for arm, rates in result.rates.items()
     ]
-    chart = lines_chart([Panel("tokens per second by round", lines)], axis="round", told="Drift of all arms")
-    return wide(chart) + (
+    panels = [Panel("tokens per second by round", lines)]
+    return picture(lambda width: lines_chart(panels, axis="round", told="Drift of all arms", width=width)) + (
         '<p class="faint">Arms of one round ran within minutes of one another, in mixed order. Lines that '
         "rise and fall together are drift, which the comparison takes out.</p>"
     )
