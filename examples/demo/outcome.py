@@ -144,7 +144,10 @@ def _own(driven: LapStretch, log: Log) -> OwnPhase:
 
 
 def _acceptance(log: Log) -> list[AcceptanceSample]:
-    return [AcceptanceSample(time=span.time, rate=span.accepted / span.drafted) for span in log.drafts]
+    return [
+        AcceptanceSample(time=span.time, rate=span.accepted / span.drafted, drafted=span.drafted)
+        for span in log.drafts
+    ]
 
 
 def _throughput(stretches: Sequence[LapStretch], arm: Arm) -> Throughput:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -11,7 +11,7 @@ from examples.demo.panels import OwnLap
 from examples.demo.phases import Arm
 from examples.demo.picture import save
 from examples.demo.result import LapStretch, Move, OwnPhase, Result, Simulated
-from examples.demo.spread import BLOCK_SECONDS, Compared, compared, overall
+from examples.demo.spread import BLOCK_SECONDS, Compared, OwnSpread, compared, overall, own_spreads, unknown
 from examples.kit.records import DecisionSample, StatusSample
 from outrider.bench.result import percent, told
 from outrider.bench.verdict import Interval
@@ -22,6 +22,7 @@ PASSED, FAILED = "#009e73", "#d55e00"
 OWN_HEADINGS = ("phase", "second half", "whole phase", "K at start", "K at end", "acceptance")
 MOVE_HEADINGS = ("seconds", "phase", "from", "to", "reason")
 WORDS = "in words"
+TOO_FEW = "too few"
 _ARMS = (Arm.OUTRIDER, Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS)
 DECISION_HEADINGS = ("time", "from", "to", "reason", WORDS)
 
@@ -40,12 +41,12 @@ def html(result: Result) -> str:
 
 
 def _parts(result: Result) -> Iterator[str]:
-    found, largest = compared(result), f"K={result.conditions.largest_k} held"
+    found, largest = compared(result), _largest(result)
     yield "<h1>Outrider demo: what speculation bought</h1>"
     yield f'<p class="faint">{escape(_summary(result))} Brackets and whiskers are 95 % intervals.</p>'
     yield from (f'<p class="simulated">{escape(note)}</p>' for note in result.notes)
     mark, verdict = (PASSED, "Passed.") if result.passed else (FAILED, " ".join(result.failures))
-    yield f'<p class="verdict" style="--mark:{mark}">{escape(verdict)} {escape(_overall(found, largest))}</p>'
+    yield f'<p class="verdict" style="--mark:{mark}">{escape(verdict)} {escape(headline(result))}</p>'
     yield f"<h2>Tokens per second, {escape(result.conditions.computed)}</h2>"
     yield table(("phase", *_names(largest), "over K=0 held", f"over {largest}"), map(_compared_cells, found))
     yield "<h2>Phase by phase</h2>"
@@ -54,7 +55,7 @@ def _parts(result: Result) -> Iterator[str]:
     yield "<h2>What the tuner did</h2>"
     own = [stretch for stretch in result.stretches if stretch.arm is Arm.OUTRIDER]
     yield _over_time(own, result.statuses, acceptance=[(one.time, one.rate) for one in result.acceptance])
-    yield table(OWN_HEADINGS, map(_own_cells, result.phases))
+    yield _own_table(result.phases, own_spreads(result.stretches, result.acceptance))
     yield "<h2>Changes of K that it chose, at the load of their moment</h2>"
     yield table(MOVE_HEADINGS, map(_move_cells, result.moves))
     yield "<h2>Its decisions, and why</h2>"
@@ -78,11 +79,23 @@ def _summary(result: Result) -> str:
     )
 
 
-def _overall(found: Sequence[Compared], largest: str) -> str:
-    held = ((Arm.NO_DRAFTS, "K=0 held"), (Arm.LONGEST_DRAFTS, largest))
-    gains = [(overall(found, arm), name) for arm, name in held]
-    said = [f"{100 * (gain - 1):+.0f} % over {name}" for gain, name in gains if gain is not None]
-    return f"Outrider over all phases, in the geometric mean: {', '.join(said)}." if said else ""
+def headline(result: Result) -> str:
+    """What speculation bought over all phases, or why there is no figure of it."""
+    found = compared(result)
+    held = ((Arm.NO_DRAFTS, "K=0 held"), (Arm.LONGEST_DRAFTS, _largest(result)))
+    said = (_gained(found, arm, name) for arm, name in held)
+    return f"Outrider over all phases, in the geometric mean: {'; '.join(said)}."
+
+
+def _gained(found: Sequence[Compared], arm: Arm, name: str) -> str:
+    gain = overall(found, arm)
+    if gain is not None:
+        return f"{percent(gain)} over {name}"
+    return f"no figure over {name}, too little was seen for an interval in {', '.join(unknown(found, arm))}"
+
+
+def _largest(result: Result) -> str:
+    return f"K={result.conditions.largest_k} held"
 
 
 def _names(largest: str) -> tuple[str, ...]:
@@ -92,11 +105,11 @@ def _names(largest: str) -> tuple[str, ...]:
 def _compared_cells(phase: Compared) -> tuple[str, ...]:
     rates = (_interval(phase.rate(arm)) for arm in _ARMS)
     gains = (phase.gain(arm) for arm in (Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS))
-    return (phase.phase, *rates, *("-" if gain is None else percent(gain) for gain in gains))
+    return (phase.phase, *rates, *(TOO_FEW if gain is None else percent(gain) for gain in gains))
 
 
 def _interval(found: Interval | None) -> str:
-    return "-" if found is None else told(found, 0)
+    return TOO_FEW if found is None else told(found, 0)
 
 
 def _bars(phase: Compared, largest: str) -> str:
@@ -147,7 +160,7 @@ table and draws by chance which drafts are accepted. {found.requests.finished} r
 {found.requests.failed} failed, {found.pod_restarts} pod restarts. Late by {late} of the table's time.</p>
 {_over_time(found.stretches, found.statuses, acceptance, among=", simulated")}
 <h3>Tokens per second, simulated</h3>
-{table(OWN_HEADINGS, map(_own_cells, found.phases))}
+{_own_table(found.phases, own_spreads(found.stretches, found.acceptance))}
 <h3>Changes of K that it chose, simulated engines</h3>
 {table(MOVE_HEADINGS, map(_move_cells, found.moves))}
 <h3>Decisions of the tuner, simulated engines</h3>
@@ -161,18 +174,25 @@ def _notes(largest: str) -> Iterator[str]:
         f"in the table under the pictures. K=0 held and {escape(largest)} ran in slices before and after it, "
         "on the same pods and with the same drafter loaded: K=0 is no launch without a drafter.</p>"
         f"<p>Intervals are Student's, over blocks of {BLOCK_SECONDS:g} s within this one run. They hold the "
-        "noise from block to block, and neither another run nor a machine that drifts between laps.</p>"
+        "noise from block to block, and neither another run nor a machine that drifts between laps. That of "
+        "a whole phase takes its ramp and its trials for noise as well. The one over all phases is of these "
+        "phases, and says nothing of other loads. Where fewer than two blocks with tokens were seen "
+        f"there is no figure, and the cell says {TOO_FEW}.</p>"
     )
 
 
-def _own_cells(phase: OwnPhase) -> tuple[str, ...]:
+def _own_table(phases: Iterable[OwnPhase], spreads: Mapping[str, OwnSpread]) -> str:
+    return table(OWN_HEADINGS, (_own_cells(phase, spreads[phase.phase]) for phase in phases))
+
+
+def _own_cells(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
     return (
         phase.phase,
-        number(phase.outrider_second_half),
-        number(phase.outrider_whole_phase),
+        measured(spread.second_half, phase.outrider_second_half),
+        measured(spread.whole_phase, phase.outrider_whole_phase),
         number(phase.k_at_start),
         number(phase.k_at_end),
-        number(phase.acceptance_rate, digits=2),
+        measured(spread.acceptance, phase.acceptance_rate, digits=2),
     )
 
 
@@ -185,6 +205,13 @@ def _decision_cells(decision: DecisionSample) -> tuple[str, ...]:
     return (time, decision.from_table, decision.to_table, decision.reason, decision.message)
 
 
-def number(value: float | None, *, digits: int = 0) -> str:
-    """A figure for a table cell; a dash where nothing was measured."""
-    return "-" if value is None else f"{value:.{digits}f}"
+def number(value: float | None) -> str:
+    """A K for a table cell; a dash where none was seen."""
+    return "-" if value is None else f"{value:.0f}"
+
+
+def measured(found: Interval | None, value: float | None, *, digits: int = 0) -> str:
+    """An estimate for a table cell; a dash where nothing was measured, words where it was too little."""
+    if found is not None:
+        return told(found, digits)
+    return "-" if value is None else TOO_FEW

@@ -82,10 +82,11 @@ class LapStretch(Stretch):
 
 
 class AcceptanceSample(Record):
-    """Accepted over drafted tokens around one time, in unix seconds."""
+    """Accepted over drafted tokens around one time, in unix seconds. drafted: tokens, what it weighs."""
 
     time: float
     rate: float
+    drafted: float
 
 
 class Simulated(Record):

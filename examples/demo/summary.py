@@ -1,49 +1,80 @@
-"""The last thing on the screen: tokens per second of every arm, phase by phase."""
+"""The last thing on the screen: tokens per second of every arm, phase by phase, and what they come to."""
 
 from __future__ import annotations
 
-from rich.table import Table
+from collections.abc import Iterator
 
-from examples.demo.report import number
+from rich.console import JustifyMethod, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from examples.demo.phases import Arm
+from examples.demo.report import TOO_FEW, headline, number
 from examples.demo.result import OwnPhase, Result, Simulated
+from examples.demo.spread import OwnSpread, compared, own_spreads
+from outrider.bench.verdict import Interval
 
 OWN_HEADINGS = ("phase", "Outrider, 2nd half", "Outrider, whole")
 LAST_HEADINGS = ("K", "acceptance")
 
 
-def summary(result: Result) -> list[Table]:
-    """Static arms as the mean of their slices. What is simulated has a table of its own."""
-    return [_computed(result), *([_simulated(result.simulated)] if result.simulated else [])]
+def summary(result: Result) -> Iterator[RenderableType]:
+    """What was computed, with its headline. What is simulated has a table of its own."""
+    yield _computed(result)
+    if result.simulated is not None:
+        yield _simulated(result.simulated)
+    yield Text(headline(result))
 
 
 def _computed(result: Result) -> Table:
     largest = f"K = {result.conditions.largest_k} held"
     headings = (*OWN_HEADINGS, "K = 0 held", largest, *LAST_HEADINGS)
     table = _table(f"Tokens per second, {result.conditions.computed}", headings)
-    for phase in result.phases:
-        held = (number(phase.static_zero.mean), number(phase.static_largest.mean))
-        table.add_row(*_own(phase), *held, *_last(phase))
+    spreads = own_spreads(result.stretches, result.acceptance)
+    for phase, arms in zip(result.phases, compared(result), strict=True):
+        spread = spreads[phase.phase]
+        held = (
+            _measured(arms.rate(Arm.NO_DRAFTS), phase.static_zero.mean),
+            _measured(arms.rate(Arm.LONGEST_DRAFTS), phase.static_largest.mean),
+        )
+        table.add_row(*_own(phase, spread), *held, *_last(phase, spread))
     return table
 
 
 def _simulated(found: Simulated) -> Table:
     table = _table(f"Tokens per second. {found.title}", (*OWN_HEADINGS, *LAST_HEADINGS))
+    spreads = own_spreads(found.stretches, found.acceptance)
     for phase in found.phases:
-        table.add_row(*_own(phase), *_last(phase))
+        spread = spreads[phase.phase]
+        table.add_row(*_own(phase, spread), *_last(phase, spread))
     return table
 
 
 def _table(title: str, headings: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=f"{title}; ± 95 %", title_justify="left", show_edge=False)
     for heading in headings:
-        table.add_column(heading, justify="left" if heading == "phase" else "right")
+        justify: JustifyMethod = "left" if heading == "phase" else "right"
+        # Else 80 columns cut its heading, and break its figures, before those that have room.
+        table.add_column(heading, justify=justify, no_wrap=heading == "acceptance")
     return table
 
 
-def _own(phase: OwnPhase) -> tuple[str, ...]:
-    return (phase.phase, number(phase.outrider_second_half), number(phase.outrider_whole_phase))
+def _own(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
+    return (
+        phase.phase,
+        _measured(spread.second_half, phase.outrider_second_half),
+        _measured(spread.whole_phase, phase.outrider_whole_phase),
+    )
 
 
-def _last(phase: OwnPhase) -> tuple[str, ...]:
+def _last(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
     k = f"{number(phase.k_at_start)} -> {number(phase.k_at_end)}"
-    return (k, number(phase.acceptance_rate, digits=2))
+    return (k, _measured(spread.acceptance, phase.acceptance_rate, digits=2))
+
+
+def _measured(found: Interval | None, value: float | None, *, digits: int = 0) -> str:
+    """As on the page, and narrow enough for a terminal: the wider side of the interval stands for both."""
+    if found is None:
+        return "-" if value is None else TOO_FEW
+    margin = max(found.high - found.value, found.value - found.low)
+    return f"{found.value:.{digits}f} ±{margin:.{digits}f}"

@@ -48,10 +48,15 @@ def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
                 chosen = "*:5" if load.prompts is Prompts.CODE else "*:0"
                 log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, chosen)]
                 log.decisions.append(decided(time + 11, chosen, "BetterK"))
-                log.drafts.append(Drafts(time=time + 5, accepted=80.0, drafted=100.0))
+                log.drafts += some_drafts(time, accepted=80.0)
             time = stretch.end + 1.0
     _fail_in_the_first(log, failed)
     return log
+
+
+def some_drafts(time: float, *, accepted: float) -> list[Drafts]:
+    """Of three scrapes in the phase that begins at `time`, which scatter around `accepted` of a hundred."""
+    return [Drafts(time + 5 * part, accepted + 2 * (part - 2), 100.0) for part in (1, 2, 3)]
 
 
 def _fail_in_the_first(log: Log, failed: int) -> None:
@@ -94,7 +99,7 @@ def a_simulated_lap(*, failed: int = 0, restarts: int = 0, late: float | None = 
         log.stretches.append(stretch.model_copy(update={"prompts": load.prompts}))
         log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, "*:5")]
         log.decisions.append(decided(time + 11, "*:5", "BetterK"))
-        log.drafts.append(Drafts(time=time + 5, accepted=50.0, drafted=100.0))
+        log.drafts += some_drafts(time, accepted=50.0)
         time = stretch.end + 1.0
     _fail_in_the_first(log, failed)
     return SimulatedLap(STAND_IN, "h100_8b", late, log)

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import json
 import re
+from html import escape
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 
 from examples.demo import report
 from examples.demo.panels import OwnLap, smoothed
-from examples.demo.phases import TRACE, Arm
+from examples.demo.phases import SIMULATED_TRACE, TRACE, Arm
 from examples.demo.picture import draw
-from examples.demo.result import Result
+from examples.demo.result import LapStretch, Result
 from examples.demo.summary import summary
+from examples.kit.records import Count
 from tests.unit.bench.test_report import Tags
 from tests.unit.demo.factories import a_result, a_simulated_lap, a_stretch
 from tests.unit.kit.factories import a_count
@@ -51,15 +56,56 @@ def test_every_phase_has_a_gain_with_its_interval_and_a_picture() -> None:
 
 def test_the_page_says_what_speculation_bought_over_all_phases() -> None:
     (verdict,) = re.findall(r'class="verdict"[^>]*>(.*?)</p>', report.html(a_result()))
-    assert "+60 % over K=0 held, +7 % over K=5 held." in verdict
+    assert "+60.0 % [+60.0, +60.0] over K=0 held; +6.7 % [+6.7, +6.7] over K=5 held." in verdict
 
 
-def test_an_arm_of_which_too_little_was_seen_has_no_figure() -> None:
+def test_noise_of_a_run_is_in_the_headline_of_the_page_and_of_the_screen() -> None:
+    found = restless(a_result())
+    gains = re.findall(r"([+-][\d.]+) % \[([+-][\d.]+), ([+-][\d.]+)\] over K=", report.headline(found))
+    assert len(gains) == 2
+    assert all(float(low) < float(value) < float(high) for value, low, high in gains)
+    assert escape(report.headline(found)) in report.html(found)
+    assert report.headline(found) in [str(part) for part in summary(found)]
+
+
+def test_an_arm_of_which_too_little_was_seen_has_no_figure_and_the_page_says_where() -> None:
     found = a_result()
-    short = [one for one in found.stretches if one.arm is not Arm.NO_DRAFTS]
-    page = report.html(found.model_copy(update={"stretches": short}))
-    assert "over K=0 held." not in page
-    assert "% over K=5 held." in page
+    short = [one for one in found.stretches if one.arm is not Arm.NO_DRAFTS or one.load != "prose x2"]
+    (verdict,) = re.findall(
+        r'class="verdict"[^>]*>(.*?)</p>', report.html(found.model_copy(update={"stretches": short}))
+    )
+    assert "no figure over K=0 held, too little was seen for an interval in prose x2; +6.7 %" in verdict
+
+
+def test_every_figure_of_outriders_own_lap_has_its_interval() -> None:
+    page = report.html(restless(a_result(lap=a_simulated_lap())))
+    rows = re.findall(r"<tr>(?:<td>[^<]*</td>){6}</tr>", page)
+    own = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    own = [cells for cells in own if re.fullmatch(r"\d", cells[3])]
+    assert len(own) == len(TRACE) + len(SIMULATED_TRACE)
+    for _, second_half, whole_phase, _, _, acceptance in own:
+        assert all(re.fullmatch(r"[\d.]+ \[[\d.]+, [\d.]+\]", cell) for cell in (second_half, whole_phase))
+        assert re.fullmatch(r"0\.\d\d \[0\.\d\d, 0\.\d\d\]", acceptance)
+
+
+def test_what_was_seen_too_shortly_is_said_in_words() -> None:
+    found = a_result()
+    page = report.html(found.model_copy(update={"acceptance": found.acceptance[:1]}))
+    assert page.count("<td>too few</td></tr>") == len(TRACE)
+
+
+def restless(found: Result) -> Result:
+    """The same with every other pair of counts a tenth higher."""
+    return found.model_copy(
+        update={"stretches": [one.model_copy(update={"counts": _restless(one)}) for one in found.stretches]}
+    )
+
+
+def _restless(stretch: LapStretch) -> tuple[Count, ...]:
+    return tuple(
+        each.model_copy(update={"tokens": each.tokens * 11 // 10}) if index // 2 % 2 else each
+        for index, each in enumerate(stretch.counts)
+    )
 
 
 def test_the_page_says_why_a_run_failed() -> None:
@@ -142,5 +188,19 @@ def test_notes_are_on_the_page() -> None:
 
 
 def test_the_summary_labels_both_parts() -> None:
-    told = [str(table.title) for table in summary(a_result(lap=a_simulated_lap()))]
-    assert told == ["Tokens per second, computed on this CPU", f"Tokens per second. {SIMULATED}"]
+    parts = summary(a_result(lap=a_simulated_lap()))
+    titles = [str(part.title) for part in parts if isinstance(part, Table)]
+    assert titles == [
+        "Tokens per second, computed on this CPU; ± 95 %",
+        f"Tokens per second. {SIMULATED}; ± 95 %",
+    ]
+
+
+def test_the_summary_fits_a_terminal_and_no_rate_stands_without_its_margin() -> None:
+    console = Console(file=StringIO(), width=80)
+    console.print(*summary(restless(a_result(lap=a_simulated_lap()))), sep="\n")
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+    rows = [line for line in lines if re.search(r" x\d+ +│", line)]
+    assert len(rows) == len(TRACE) + len(SIMULATED_TRACE)
+    assert [row.count("±") for row in rows] == [5] * len(TRACE) + [3] * len(SIMULATED_TRACE)
