@@ -7,6 +7,8 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import Actuation
 from outrider.cli.cluster_access import Access, CannotRead
 from outrider.cli.model_reader import read_model
+from outrider.cluster.errors import Refused
+from outrider.cluster.resources import MODELS, OWN_ACCESS_REVIEWS
 
 
 async def held_model(
@@ -15,8 +17,8 @@ async def held_model(
     """The model and its candidates, rising.
 
     Raises:
-        CannotRead: no such model, its table cannot be held, somebody holds it already, or a K is none of
-        its candidates.
+        CannotRead: no such model, its table cannot be held, somebody holds it already, a K is none of its
+        candidates, or the caller may not hold it.
     """
     model, _ = await read_model(there.cluster, there.namespace, name)
     told, spec = f"{there.namespace}/{name}", model.spec
@@ -29,4 +31,34 @@ async def held_model(
     if unknown:
         known = ", ".join(map(str, candidates))
         raise CannotRead(f"--k {unknown[0]} is not one that the engines were launched with: use {known}.")
+    await _see_that_it_may_be_held(there, name)
     return model, candidates
+
+
+async def _see_that_it_may_be_held(there: Access, name: str) -> None:
+    """Before load is sent for what cannot be measured then.
+
+    Raises:
+        CannotRead: the caller has no right to it.
+    """
+    asked = {
+        "group": MODELS.group,
+        "resource": MODELS.plural,
+        "verb": "patch",
+        "namespace": there.namespace,
+        "name": name,
+    }
+    question = {
+        "apiVersion": OWN_ACCESS_REVIEWS.api_version,
+        "kind": OWN_ACCESS_REVIEWS.kind,
+        "spec": {"resourceAttributes": asked},
+    }
+    try:
+        answer = await there.cluster.ask(OWN_ACCESS_REVIEWS, question)
+    except Refused:
+        return  # Who may not ask learns it from the write itself.
+    if (answer.get("status") or {}).get("allowed") is False:
+        raise CannotRead(
+            f"you may not patch SpeculativeModel {there.namespace}/{name}, and a table is held by an "
+            f"annotation: ask for the verb patch on {MODELS.plural}.{MODELS.group} in {there.namespace}."
+        )

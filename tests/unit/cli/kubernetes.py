@@ -32,10 +32,10 @@ class Kubernetes:
     def answer(self, method: str, path: str, body: Body | None) -> tuple[int, Any]:
         self.asked.append(f"{method} {path}")
         bare = path.split("?")[0]
-        if bare.endswith("accessreviews") and body is not None:
-            return 201, {**body, "status": {"allowed": self.review(body["spec"])}}
         if self.refused(method, bare):
             return 403, {"message": f"{bare} is forbidden"}
+        if bare.endswith("accessreviews") and body is not None:
+            return 201, {**body, "status": {"allowed": self.review(body["spec"])}}
         if method in ("PATCH", "POST", "DELETE"):
             self.written.append((method, bare, body or {}))
         if bare not in self.objects:

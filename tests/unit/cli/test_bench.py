@@ -58,7 +58,7 @@ class Tuned(Kubernetes):
 
     def answer(self, method: str, path: str, body: Body | None) -> tuple[int, Any]:
         answered = super().answer(method, path, body)
-        if method == "PATCH" and body is not None:
+        if method == "PATCH" and body is not None and answered[0] == 200:
             for name, value in body["metadata"]["annotations"].items():
                 if value is None:
                     self.annotations.pop(name, None)

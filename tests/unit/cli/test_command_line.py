@@ -19,6 +19,7 @@ from tests.unit.controller.factories import a_raw_model
 
 ROOT = Path(__file__).parents[3]
 MODELS = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels"
+GUIDELLM = ["--guidellm", "true"]
 PLAIN = {"run", "crd", "render", "version"}
 """Those whose output is no table for people."""
 
@@ -58,11 +59,11 @@ def test_the_page_of_exit_codes_has_them_all() -> None:
     assert {str(int(code)) for code in ExitCode} <= set(rows)
 
 
-@pytest.mark.parametrize("name", ["explain", "status", "doctor", "bench", "verify"])
+@pytest.mark.parametrize("name", ["explain", "status", "doctor", "bench", "sweep", "verify"])
 def test_without_a_cluster_it_is_one_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
     (command,) = (command for known, command in commands() if known == name)
     words = ["m"] if any(parameter.name == "name" for parameter in command.params) else []
-    extra = ["--guidellm", "true"] if name == "bench" else []
+    extra = {"bench": GUIDELLM, "sweep": [*GUIDELLM, "-o", str(tmp_path / "table.json")]}.get(name, [])
     file = tmp_path / "none"
     result = CliRunner().invoke(app, [name, *words, *extra], env={"KUBECONFIG": str(file)})
     told = f"outrider {name}: no cluster to ask: there is no file {file}. Set KUBECONFIG.\n"
