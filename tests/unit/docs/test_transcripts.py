@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from outrider.api.crd import PRINTER_COLUMNS
 from outrider.api.reasons import ReadyReason
 from outrider.api.schedule import Schedule
 from outrider.cli.doctor.findings import Level
+from outrider.cli.main import app
 from outrider.cli.on_call import on_call
 from outrider.cli.status_screen import screen_of_all, screen_of_one
 from tests.unit.cli import plan_golden
@@ -20,6 +23,12 @@ from tests.unit.controller.factories import a_raw_model
 from tests.unit.docs.pages import PLACES, ROOT, blocks, text_of
 
 NOW = datetime(2026, 11, 22, 22, 17, 30, tzinfo=UTC)
+RENDERED = "outrider render examples/qwen3-8b-eagle3.yaml"
+SIMULATED = (
+    "outrider simulate --tables examples/tables/visible_tables.json --name a40_7b "
+    "--policy outrider,hand,acceptance,oracle --plot a40.svg"
+)
+LEFT_OUT = "…"
 PROMPT = re.compile(r"^\$ ((?:outrider|kubectl) .+)$")
 
 
@@ -50,7 +59,7 @@ def test_every_transcript_is_of_a_command_that_is_looked_at() -> None:
     planned = {f"outrider plan {arguments}" for arguments, _ in plan_golden.runs_of_the_guide()}
     looked_at = {"kubectl get specmodel", "outrider status -A", "outrider doctor"}
     looked_at |= {"outrider status bench-engine", "outrider status scaled"}
-    assert commands == planned | looked_at
+    assert commands == planned | looked_at | {RENDERED, SIMULATED}
 
 
 @pytest.mark.parametrize("said", of("kubectl get specmodel"))
@@ -160,3 +169,36 @@ def test_the_doctor_says_what_its_checks_say(said: str) -> None:
         assert level in set(Level)
         assert f'"{subject}"' in sources
         assert f"| {subject} |" in page or subject == "leader"
+
+
+def parts(said: str) -> list[str]:
+    """What stands between lines that say that something is left out."""
+    return [part for part in re.split(rf"^{LEFT_OUT}\n", said, flags=re.M) if part]
+
+
+def printed_here(command: str) -> str:
+    """By the command itself, which needs no cluster."""
+    result = CliRunner().invoke(app, command.split()[1:])
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_what_a_manifest_becomes_is_as_the_page_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (said,) = of(RENDERED)
+    rest = printed_here(RENDERED)
+    assert len(parts(said)) == 3
+    for part in parts(said):
+        before, found, rest = rest.partition(part)
+        assert found, f"not printed, or not in this order: {part}"
+        assert before == "" or before.endswith("\n")
+
+
+def test_a_simulation_prints_what_the_page_shows_and_draws_a_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    (said,) = of(SIMULATED)
+    picture = tmp_path / "a40.svg"
+    assert printed_here(SIMULATED.replace("a40.svg", str(picture))) == said
+    assert picture.read_text().startswith("<svg")
