@@ -79,8 +79,8 @@ def test_an_arm_of_which_too_little_was_seen_has_no_figure_and_the_page_says_whe
 
 def test_every_figure_of_outriders_own_lap_has_its_interval() -> None:
     page = report.html(restless(a_result(lap=a_simulated_lap())))
-    rows = re.findall(r"<tr>(?:<td>[^<]*</td>){6}</tr>", page)
-    own = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    rows = re.findall(r"<tr>(?:<td[^>]*>[^<]*</td>){6}</tr>", page)
+    own = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
     own = [cells for cells in own if re.fullmatch(r"\d", cells[3])]
     assert len(own) == len(TRACE) + len(SIMULATED_TRACE)
     for _, second_half, whole_phase, _, _, acceptance in own:
