@@ -1,7 +1,9 @@
-"""The tutorial, word for word: what stands on the page is typed, and what it promises comes.
+"""The tutorial, word for word, with the tools that it lists: it is typed, and what it promises comes.
 
-The model is the stand-in instead of the tiny one, since it starts in a third of the time; so names, a port
-and the path of the manifest are others.
+Three things are others. The manifest is that of the stand-in, under the name of the tiny model: it starts in
+a third of the time and leaves the cores to other tests, but answers to a name that says simulated. `make
+cluster` says what it would do, since the cluster of the tests is up. A port that is taken here becomes a free
+one.
 """
 
 from __future__ import annotations
@@ -9,28 +11,33 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.fresh_debian import link_programs
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import model, read_twin, wait_until_all_is_given_up
+from tests.environment.place import locate
 from tests.unit.docs.pages import ROOT, text_of
 
 pytestmark = [pytest.mark.engine("twin", "starts")]
 
-NAME, SERVED = "tutorial", "simulated-tutorial"
+NAME, SERVED, PORT = "tiny", "simulated-tiny", 8080
+MANIFEST = Path("examples/tiny-draft-model.yaml")
 PAGE = text_of("docs/guide/tutorial.md")
+LISTED = re.findall(r"^apt-get install (.+)$", PAGE, re.M)
 
 
 def steps() -> dict[str, str]:
-    """What is typed in each numbered step."""
-    sections = re.split(r"^### (\d)\. .*$", PAGE, flags=re.M)[1:]
+    """What is typed by hand: the set-up, by the name 0, and in each numbered step."""
+    by_hand = PAGE.split("\n## By hand\n")[1]
+    sections = re.split(r"^### (\d)\. .*$", "### 0. Set-up\n" + by_hand, flags=re.M)[1:]
     return {
         number: "".join(re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S))
         for number, text in zip(sections[::2], sections[1::2], strict=True)
@@ -42,7 +49,6 @@ class Typist:
     """A shell in the repository that lives as long as the tutorial."""
 
     shell: subprocess.Popen[str]
-    manifest: Path
     port: int
 
     def types(self, number: str) -> str:
@@ -59,26 +65,53 @@ class Typist:
         raise AssertionError(f"step {number} ended early: {''.join(lines)}")
 
     def _as_here(self, text: str) -> str:
-        text = text.replace("examples/tiny-draft-model.yaml", str(self.manifest))
-        text = text.replace('"model": "tiny"', f'"model": "{SERVED}"')
-        return re.sub(r"\btiny\b", NAME, text).replace("8080", str(self.port))
+        text = text.replace("make cluster", "make --dry-run cluster")
+        text = text.replace(f'"model": "{NAME}"', f'"model": "{SERVED}"')
+        return text.replace(str(PORT), str(self.port))
 
 
-@pytest.fixture(scope="module")
-def typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
+def a_port() -> int:
+    """That of the page, or a free one."""
+    with socket.socket() as wanted:
+        try:
+            wanted.bind(("127.0.0.1", PORT))
+        except OSError:
+            wanted.bind(("127.0.0.1", 0))
+        return int(wanted.getsockname()[1])
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A user who has nothing but what the set-up left."""
+    cache = tmp_path / "home" / ".cache"
+    cache.mkdir(parents=True)
+    (cache / "outrider").symlink_to(locate(os.environ).cache)
+    return cache.parent
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """This one, with the stand-in in place of the tiny model."""
+    folder = tmp_path / "outrider"
+    (folder / MANIFEST).parent.mkdir(parents=True)
+    for entry in ROOT.iterdir():
+        if entry.name != MANIFEST.parts[0]:
+            (folder / entry.name).symlink_to(entry)
     manifest = read_twin()
     manifest["metadata"]["name"] = NAME
     manifest["spec"]["model"]["servedName"] = SERVED
-    path = tmp_path_factory.mktemp("tutorial") / "model.yaml"
-    path.write_text(json.dumps(manifest))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.fixture
+def typist(tmp_path: Path, home: Path, repository: Path) -> Iterator[Typist]:
+    (tmp_path / "bin").mkdir()
+    tools = link_programs(LISTED[0].split(), tmp_path / "bin")
     with subprocess.Popen(
-        ["bash", "-e"],
-        cwd=ROOT,
-        env=environment,
+        [shutil.which("bash") or "bash", "-e"],
+        cwd=repository,
+        env={"HOME": str(home), "PATH": str(tools)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -86,7 +119,7 @@ def typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
         start_new_session=True,
     ) as shell:
         try:
-            yield Typist(shell, path, port)
+            yield Typist(shell, a_port())
         finally:
             os.killpg(shell.pid, 15)
             subprocess.run(["kubectl", "delete", "specmodel", NAME, "--ignore-not-found"], check=False)
@@ -94,7 +127,8 @@ def typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
 
 
 def test_every_step_of_the_tutorial_does_what_it_says(typist: Typist) -> None:
-    assert sorted(steps()) == ["1", "2", "3", "4", "5", "6"]
+    assert sorted(steps()) == ["0", "1", "2", "3", "4", "5", "6"]
+    assert "tests/environment/up.py" in typist.types("0")
     assert f"{NAME} condition met" in typist.types("1")
     answers = typist.types("2")
     assert '"object":"text_completion"' in answers
