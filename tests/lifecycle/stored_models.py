@@ -36,11 +36,11 @@ def is_taken(server: ApiServer, manifest: Object) -> bool:
     return True
 
 
-def eventually(what: str, look: Callable[[], bool]) -> None:
+def eventually(what: str, look: Callable[[], bool], *, seconds: float = SECONDS) -> None:
     """Look again until it is so."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while not look():
-        assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
         time.sleep(0.2)
 
 
