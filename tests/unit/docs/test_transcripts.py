@@ -28,6 +28,23 @@ SIMULATED = (
     "outrider simulate --tables examples/tables/visible_tables.json --name a40_7b "
     "--policy outrider,hand,acceptance,oracle --plot a40.svg"
 )
+_TRIAL = "twin -n trial --url http://127.0.0.1:46739"
+_CLIENT = "--guidellm 'python tests/cluster/guidellm_stand_in.py'"
+BENCH = (
+    f"outrider bench {_TRIAL} --seconds 5 --rounds 4 --k 3 --price-per-hour 2.40 {_CLIENT} "
+    "-o bench.json --report bench.html"
+)
+SWEEP = f"outrider sweep {_TRIAL} --streams 1,8 --k 0 --k 3 --seconds 3 --rounds 2 {_CLIENT} -o twin.json"
+RECORDED = {
+    "kubectl speculative status twin -n trial",
+    "outrider explain twin -n trial",
+    "outrider explain twin -n trial --at 30s",
+    "outrider status twin -n trial -w",
+    "outrider verify twin -n trial",
+    BENCH,
+    SWEEP,
+}
+"""Looked at in test_recorded.py."""
 LEFT_OUT = "…"
 PROMPT = re.compile(r"^\$ ((?:outrider|kubectl) .+)$")
 
@@ -59,7 +76,7 @@ def test_every_transcript_is_of_a_command_that_is_looked_at() -> None:
     planned = {f"outrider plan {arguments}" for arguments, _ in plan_golden.runs_of_the_guide()}
     looked_at = {"kubectl get specmodel", "outrider status -A", "outrider doctor"}
     looked_at |= {"outrider status bench-engine", "outrider status scaled"}
-    assert commands == planned | looked_at | {RENDERED, SIMULATED}
+    assert commands == planned | looked_at | {RENDERED, SIMULATED} | RECORDED
 
 
 @pytest.mark.parametrize("said", of("kubectl get specmodel"))
