@@ -33,9 +33,12 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 test-lifecycle: $(HELM3) $(OLDEST) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a network that falls silent. ARGS="-k helm3" and the like
 	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) $(RUN) pytest tests/lifecycle $(ARGS)
 
+# By default it calls itself v0.0.0, and Helm then refuses the chart.
+STAMP := $(foreach field,gitVersion=v1.30.14 gitMajor=1 gitMinor=30,-X k8s.io/component-base/version.$(field))
+
 $(OLDEST): tests/environment/go/kubernetes-oldest/go.mod
 	cd $(<D) && PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 \
-	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+	  go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 
 # Nothing else needs it: the cluster is made with Helm 4.
 $(HELM3):

@@ -22,7 +22,7 @@ from tests.lifecycle.stored_models import a_model, eventually, is_taken
 from tests.unit.api.admission_cases import CASES, AdmissionCase
 
 HOME = "outrider-system"
-EVERYTHING = {"admissionPolicy": {"enabled": True}, "networkPolicy": {"enabled": True}}
+EVERYTHING = {"admissionPolicy": {"enabled": True, "podLabels": ["team"]}, "networkPolicy": {"enabled": True}}
 
 
 @pytest.fixture(scope="module")

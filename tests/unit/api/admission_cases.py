@@ -529,8 +529,8 @@ SHAPES = (
         speculation={"drafter": {"tensorParallelSize": 2}},
     ),
     _spec("CPU resources", resources={"limits": {"memory": "2Gi"}, "requests": {"cpu": "100m", "memory": 1}}),
-    _spec("a bad quantity", "write a quantity such as 1", resources={"limits": {"memory": "much"}}),
-    _spec("a negative quantity", "write a quantity such as 1", resources={"requests": {"cpu": -1}}),
+    _spec("a bad quantity", "spec.resources.limits.memory", resources={"limits": {"memory": "much"}}),
+    _spec("a negative quantity", "spec.resources.requests.cpu", resources={"requests": {"cpu": -1}}),
     _spec("no replicas", replicas=0),
     _spec("negative replicas", "spec.replicas", replicas=-1),
     _spec(
@@ -580,7 +580,7 @@ SHAPES = (
     ),
     _spec("a cache without claim and size", "spec.cache: give claim", cache={}),
     _spec("a cache with claim and size", "one of the two", cache={"claim": "weights", "size": "1Gi"}),
-    _spec("a cache of no size", "write a quantity", cache={"size": "large"}),
+    _spec("a cache of no size", "spec.cache.size", cache={"size": "large"}),
     _spec(
         "a storage class of a claim that exists",
         "leave them out beside claim",
