@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from outrider_engine.attempts import Attempts
-from outrider_engine.readiness import ANSWER_SECONDS, POLL_SECONDS, fault_of, hang
+from outrider_engine.readiness import POLL_SECONDS, fault_of, hang
 from outrider_engine.state import State
 from outrider_engine.sweep import SweepState, Visit
 
@@ -25,6 +25,9 @@ logger = logging.getLogger("vllm.outrider")
 SECONDS_VARIABLE = "OUTRIDER_SWEEP_SECONDS"
 SHARE_VARIABLE = "OUTRIDER_SWEEP_SHARE"
 LOOK_SECONDS = 0.02
+ANSWER_SECONDS = 120.0
+"""A core answers between two steps, and the last one may have read the prompts of the largest batch: on a CPU
+that computes no bfloat16 one took 26 s. Whom a limit takes for hung that is none starts all over again."""
 """How often the front end asks whether a visit has ended."""
 _MARK = 0
 """What `Attempts` keeps of a sweep that did not end."""
