@@ -25,10 +25,11 @@ logger = logging.getLogger("vllm.outrider")
 SECONDS_VARIABLE = "OUTRIDER_SWEEP_SECONDS"
 SHARE_VARIABLE = "OUTRIDER_SWEEP_SHARE"
 LOOK_SECONDS = 0.02
-ANSWER_SECONDS = 120.0
-"""A core answers between two steps, and the last one may have read the prompts of the largest batch: on a CPU
-that computes no bfloat16 one took 26 s. Whom a limit takes for hung that is none starts all over again."""
 """How often the front end asks whether a visit has ended."""
+ANSWER_SECONDS = 120.0
+"""For the core to answer after the sweep. It does so between two steps, and the last one may read the prompts of
+the largest batch: 26 s on a CPU that does not compute in bfloat16. An engine that is taken for hung starts all
+over again."""
 _MARK = 0
 """What `Attempts` keeps of a sweep that did not end."""
 
