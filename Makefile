@@ -5,7 +5,8 @@ export PATH := $(OUTRIDER_CACHE)/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 HELM3 := $(OUTRIDER_CACHE)/bin/helm-v3.22.0
-OLDEST := $(OUTRIDER_CACHE)/bin/kube-apiserver-v1.30.14
+OLDEST_KUBERNETES := 1.30.14
+OLDEST := $(OUTRIDER_CACHE)/bin/kube-apiserver-v$(OLDEST_KUBERNETES)
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
@@ -34,7 +35,8 @@ test-lifecycle: $(HELM3) $(OLDEST) ## Helm 3 and 4, an older release, its defini
 	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) $(RUN) pytest tests/lifecycle $(ARGS)
 
 # By default it calls itself v0.0.0, and Helm then refuses the chart.
-STAMP := $(foreach field,gitVersion=v1.30.14 gitMajor=1 gitMinor=30,-X k8s.io/component-base/version.$(field))
+STAMP := $(foreach field,gitVersion=v$(OLDEST_KUBERNETES) \
+  $(join gitMajor= gitMinor=,$(wordlist 1,2,$(subst ., ,$(OLDEST_KUBERNETES)))),-X k8s.io/component-base/version.$(field))
 
 $(OLDEST): tests/environment/go/kubernetes-oldest/go.mod
 	cd $(<D) && PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 \

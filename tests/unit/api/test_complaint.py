@@ -123,6 +123,11 @@ SAID = {
         "On",
         "spec.speculation.tuning.mode: must be 'Off', 'Observe' or 'Auto'",
     ),
+    "a quantity that is none": (
+        ("spec", "resources"),
+        {"limits": {"memory": "much"}},
+        "spec.resources.limits.memory: write a quantity such as 1, 500m or 64Gi",
+    ),
     "a number of one of two forms": (
         ("spec", "rollout", "maxSurge"),
         -1,
