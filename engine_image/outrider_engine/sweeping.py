@@ -27,9 +27,9 @@ SHARE_VARIABLE = "OUTRIDER_SWEEP_SHARE"
 LOOK_SECONDS = 0.02
 """How often the front end asks whether a visit has ended."""
 ANSWER_SECONDS = 120.0
-"""For the core to answer after the sweep. It does so between two steps, and the last one may read the
-prompts of the largest batch: 26 s on a CPU that does not compute in bfloat16. An engine that is taken for
-hung starts all over again."""
+"""For the core to answer before and after the sweep. It does so between two steps, and the last one may read
+the prompts of the largest batch: 26 s on a CPU that does not compute in bfloat16. An engine that is taken
+for hung starts all over again."""
 _MARK = 0
 """What `Attempts` keeps of a sweep that did not end."""
 
