@@ -21,11 +21,10 @@ from kubernetes.aio.leaderelection.electionconfig import Config
 from kubernetes.aio.leaderelection.leaderelection import LeaderElection
 
 from outrider.cluster.installation import Claim
-from outrider.cluster.term_lock import LEASE_SECONDS, Deposed, TermLock
+from outrider.cluster.term_lock import LEASE_SECONDS, RETRY_SECONDS, Deposed, TermLock
 
 LEASE_NAME = "outrider"
 RENEW_DEADLINE_SECONDS = 10
-RETRY_SECONDS = 2
 
 
 class NotLeader(Exception):
@@ -98,7 +97,7 @@ class Leadership:
     async def publish(self, claim: Claim, *, above: int) -> None:
         """Return once the Lease tells this claim and this leader's term is larger than ``above``.
 
-        It is written with the next renewal, and the term is in use only when it is stored.
+        The term is in use only when it is stored.
         """
         self.claim = claim
         await self._lock.publish(claim, above=above)

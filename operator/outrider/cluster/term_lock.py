@@ -29,6 +29,8 @@ from outrider.cluster.installation import TERM_ANNOTATION, Claim, term_of
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 15
+RETRY_SECONDS = 2
+"""From one look at the Lease to the next, and from one renewal to the next."""
 _REQUEST_SECONDS = 6.0
 _NO_ANSWER = (aiohttp.ClientError, OSError)  # a TimeoutError is one of the latter
 
@@ -67,6 +69,7 @@ class TermLock(LeaseLock):
         self.answered_at: float | None = None
         self._claim = claim
         self._least_term = 0
+        self._asking = asyncio.Lock()
         self._written = asyncio.Condition()
         self._published: Claim | None = None
         self._current = False
@@ -75,10 +78,25 @@ class TermLock(LeaseLock):
         """Version of another's Lease, and since when this one has looked at it in vain for a newer one."""
 
     async def publish(self, claim: Claim, *, above: int) -> None:
-        """Return once the Lease tells this claim and a term above ``above``."""
+        """Return once the Lease tells this claim and a term above ``above``.
+
+        It is written at once. Where that fails, the next renewal tells it.
+        """
         self._claim, self._least_term = claim, max(self._least_term, above + 1)
+        if not self._told(claim, above):
+            # Whoever holds the Lease by now: the library finds out with its next renewal.
+            with suppress(Deposed):
+                await self._renew()
         async with self._written:
-            await self._written.wait_for(lambda: self._published == claim and self.term > above)
+            await self._written.wait_for(lambda: self._told(claim, above))
+
+    def _told(self, claim: Claim, above: int) -> bool:
+        return self._published == claim and self.term > above
+
+    async def _renew(self) -> None:
+        async with self._asking:
+            if self._current and self.lease_reference is not None:
+                await self._replace(self.name, self.namespace, self.election_record(self.lease_reference))
 
     async def get(self, name: str, namespace: str) -> _Found:
         """The record, without a request where the last write has told it.
@@ -86,8 +104,19 @@ class TermLock(LeaseLock):
         Raises:
             Deposed: another one holds the Lease that this one held.
         """
-        if self._current and self.lease_reference is not None:
-            return True, self.election_record(self.lease_reference)
+        async with self._asking:
+            if self._current and self.lease_reference is not None:
+                return True, self.election_record(self.lease_reference)
+            found = await self._look(name, namespace)
+            left = self._runs_out_in()
+            if left is not None and 0 < left < RETRY_SECONDS:
+                # The next look would come later than the end of that Lease.
+                await asyncio.sleep(left)
+                found = await self._look(name, namespace)
+            # Without a record the library takes the Lease, whatever its own clock says.
+            return (True, None) if found[0] and self._ran_out() else found
+
+    async def _look(self, name: str, namespace: str) -> _Found:
         try:
             async with asyncio.timeout(self._patience()):
                 found: _Found = await super().get(name, namespace)
@@ -99,8 +128,7 @@ class TermLock(LeaseLock):
         if self.term and found[0] and not self._held():
             self.renewed_at = None
             raise Deposed
-        # Without a record the library takes the Lease, whatever its own clock says.
-        return (True, None) if found[0] and self._ran_out() else found
+        return found
 
     async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
         """Make the Lease; False where that failed."""
@@ -116,11 +144,15 @@ class TermLock(LeaseLock):
         Raises:
             Deposed: another one holds the Lease that this one held.
         """
+        async with self._asking:
+            return await self._replace(name, namespace, updated_record)
+
+    async def _replace(self, name: str, namespace: str, record: LeaderElectionRecord) -> bool:
         lease = self.lease_reference
         if lease is None or lease.metadata is None or lease.spec is None or self._lives():
             return False
         taken, before = not self._held(), _term(lease)
-        lease.spec = self._renewed(lease.spec, updated_record)
+        lease.spec = self._renewed(lease.spec, record)
         began = int(self._clock()) if taken else 0
         term = max(_term(lease), before + taken, self._least_term, began)
         kept = lease.metadata.annotations or {}
@@ -164,7 +196,7 @@ class TermLock(LeaseLock):
             lease = await self._answer(request)
         except _Changed:
             if self.term:
-                await self.get(self.name, self.namespace)
+                await self._look(self.name, self.namespace)
             return False
         if lease is None:
             return False
@@ -206,13 +238,18 @@ class TermLock(LeaseLock):
 
     def _ran_out(self) -> bool:
         """Another one holds the Lease, and has not renewed it for as long as it lasts."""
+        left = self._runs_out_in()
+        return left is not None and left <= 0
+
+    def _runs_out_in(self) -> float | None:
+        """Seconds until another's Lease runs out, if it is not renewed; None where no other one holds it."""
         lease, now = self.lease_reference, time.monotonic()
         if lease is None or lease.metadata is None or not self._held_by_another():
-            return False
+            return None
         version = lease.metadata.resource_version or ""
         if version != self._seen[0]:
             self._seen = version, now
-        return now - self._seen[1] >= LEASE_SECONDS
+        return self._seen[1] + LEASE_SECONDS - now
 
     def _held_by_another(self) -> bool:
         spec = self.lease_reference.spec if self.lease_reference else None

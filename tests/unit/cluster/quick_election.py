@@ -15,7 +15,8 @@ def hurry(
 ) -> None:
     """All in seconds. lasts: of a Lease, by default as long as always."""
     monkeypatch.setattr(lease, "Config", _unchecked)
-    monkeypatch.setattr(lease, "RETRY_SECONDS", retry)
+    for module in (lease, term_lock):
+        monkeypatch.setattr(module, "RETRY_SECONDS", retry)
     monkeypatch.setattr(lease, "RENEW_DEADLINE_SECONDS", deadline)
     if lasts is not None:
         for module in (lease, term_lock):

@@ -742,6 +742,57 @@ async def test_a_claim_is_told_when_publishing_it_ends() -> None:
     assert server.annotations["outrider.dev/watch-namespaces"] == "x"
 
 
+async def test_a_claim_does_not_wait_for_the_next_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch, retry=3600)
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        async with asyncio.timeout(60):
+            await leadership.publish(Claim(frozenset({"x"})), above=0)
+        task.cancel()
+    assert server.annotations["outrider.dev/watch-namespaces"] == "x"
+
+
+async def test_a_claim_that_is_not_stored_is_told_with_the_next_renewal() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        server.fails, asked = 500, len(server.log)
+        telling = asyncio.create_task(leadership.publish(Claim(frozenset({"x"})), above=0))
+        await server.until(lambda: len(server.log) > asked + 2)
+        server.fails = None
+        async with asyncio.timeout(60):
+            await telling
+        task.cancel()
+    assert server.annotations["outrider.dev/watch-namespaces"] == "x"
+
+
+async def test_a_claim_and_a_renewal_do_not_get_in_each_others_way() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        for number in range(20):
+            async with asyncio.timeout(60):
+                await leadership.publish(Claim(frozenset({str(number)})), above=0)
+        await server.until(lambda: server.log.count("PUT") > 40)
+        leadership.check()
+        task.cancel()
+    assert "GET" not in server.log[2:], "nobody had to look whose the Lease is"
+
+
+async def test_a_candidate_takes_a_lease_that_has_run_out_without_waiting_for_its_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hurry(monkeypatch, lasts=1, retry=3600)
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        died, task = await elect(api)
+        task.cancel()
+        leadership, task = await elect(api)
+        task.cancel()
+    assert leadership.term > died.term
+
+
 async def test_a_published_term_is_larger_than_the_one_it_has_to_outbid() -> None:
     async with a_lease_server(LeaseServer()) as api:
         leadership, task = await elect(api)

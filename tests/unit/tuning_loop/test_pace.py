@@ -10,9 +10,12 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.schedule import Schedule
+from outrider.api.speculation import Actuation
+from outrider.api.status import Status
 from outrider.controller.tune import tuning_loop
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
+from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model
 
@@ -80,3 +83,36 @@ async def test_an_engine_that_does_not_listen_yet_holds_up_nobody(
             while ready.puts < 2:
                 loop.look_now()
                 await asyncio.sleep(0)
+
+
+async def test_engines_get_what_is_known_before_anybody_asks_for_metrics(engines: EngineClient) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        # With such a lease a tick waits for half an hour for the source.
+        world = World([a_model(*pods, static=Schedule.constant(1))], source_hangs=True, lease=3600)
+        async with running(world, engines):
+            pass
+    assert engine.schedule == Schedule.constant(1).to_wire()
+    assert len(world.lookbacks) == 1
+
+
+@pytest.mark.parametrize("actuation", list(Actuation))
+async def test_a_round_without_measurements_says_of_metrics_what_was_said_before(
+    engines: EngineClient, actuation: Actuation
+) -> None:
+    async with serving(FakeEngine()) as pods:
+        stale = {
+            "type": "MetricsAvailable",
+            "status": "False",
+            "reason": "MetricsStale",
+            "message": "an earlier process saw this",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        status = Status.model_validate({"conditions": [stale]})
+        world = World([replace(a_model(*pods, status=status), relaunching=Relaunching(actuation))])
+        with world.loop(engines) as loop:
+            await loop.resume()
+            await loop.written()
+    said = world.condition("MetricsAvailable")
+    assert said is not None
+    assert said["message"] == "an earlier process saw this"

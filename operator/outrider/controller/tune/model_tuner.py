@@ -203,8 +203,10 @@ class ModelTuner:
             self._era,
         )
 
-    async def tick(self, model: TunedModel, measured: Measured, *, term: int, now: float) -> TickOutcome:
-        """Observe, decide and actuate once. now: unix seconds."""
+    async def tick(
+        self, model: TunedModel, measured: Measured | None, *, term: int, now: float
+    ) -> TickOutcome:
+        """Observe, decide and actuate once. measured: None where nobody asked. now: unix seconds."""
         state, policy = self._continue(model)
         ready = _ReadyPods.of(model)
         observations, bare = self._observe(model, ready, measured, now)
@@ -216,7 +218,7 @@ class ModelTuner:
             state = self._forget(model, policy, rule, state)
         # While no pod with a drafter was measured yet, the others must not pass for the whole model.
         apart = bare if observations or not ready.drafting else ()
-        if self._map is None:
+        if self._map is None and measured is not None:
             # The first decision about a launch is no guess where its engines know better.
             self._map = newest(None, _of(ready.drafting, await self._introductions.of(ready.with_plugin)))
         decides = rule.active and forgotten is None
@@ -298,12 +300,12 @@ class ModelTuner:
             self._ready = ready
 
     def _observe(
-        self, model: TunedModel, ready: _ReadyPods, measured: Measured, now: float
+        self, model: TunedModel, ready: _ReadyPods, measured: Measured | None, now: float
     ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
         """Of the pods with the wanted table, and of those without a drafter."""
         self._launched.follow(ready.as_launched, now)
         self._bare.follow(ready.bare, now)
-        if isinstance(measured, MetricsError):
+        if measured is None or isinstance(measured, MetricsError):
             return (), ()
         name, age = model.namespace, self._timing.max_sample_age
         bare = self._bare.observe(name, measured, now=now, max_age=age)

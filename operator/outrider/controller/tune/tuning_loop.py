@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -107,7 +108,7 @@ class TuningLoop:
         self._asked.set()
 
     async def run(self) -> None:
-        """Tick until cancelled, at a steady pace, and when asked to; then keep what was learnt.
+        """Resume, then tick until cancelled, at a steady pace and when asked to; then keep what was learnt.
 
         A slow tick delays the next one and never overlaps it.
         """
@@ -120,11 +121,11 @@ class TuningLoop:
 
     async def _tick_forever(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        for act in itertools.chain((self.resume,), itertools.repeat(self.tick)):
             started = loop.time()
             try:
                 with self._metrics.tuning_tick_seconds.time():
-                    await self.tick()
+                    await act()
             except Exception:  # supervision: what all models share may work again at the next tick
                 log.exception("a tick failed")
             await self._rest(started)
@@ -146,18 +147,33 @@ class TuningLoop:
         finally:
             self._asked.clear()
 
+    async def resume(self) -> None:
+        """One round without measurements, and the next one soon: engines get at once what is known already.
+
+        Whoever led before may be lost with much of the cluster, and the source of metrics among it.
+        """
+        with self._traces.span("round"):
+            await self._tick_all(self._look_at_models(), None)
+        self.look_now()
+
     async def tick(self) -> None:
         """One round over all models."""
+        models = self._look_at_models()
+        with self._traces.span("round"):
+            await self._tick_all(models, await self._measure(models))
+        self._metrics.demand.forget_stale(now=self._clock())
+
+    def _look_at_models(self) -> Sequence[TunedModel]:
         models = self._fleet.tuned_models()
         self._forget_gone(models)
         for model in models:
             if model.uid not in self._tuned:
                 self._tuned[model.uid] = self._met(model)
             self._tuned[model.uid].model = model
-        with self._traces.span("round"):
-            measured = await self._measure(models)
-            await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
-        self._metrics.demand.forget_stale(now=self._clock())
+        return models
+
+    async def _tick_all(self, models: Sequence[TunedModel], measured: Measured | None) -> None:
+        await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
 
     async def written(self) -> None:
         """Wait until everything that ticks had to say is written or given up."""
@@ -192,7 +208,7 @@ class TuningLoop:
             return longest
         return min(longest, max(self._interval, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
 
-    async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
+    async def _tick_supervised(self, tuned: _Tuned, measured: Measured | None) -> None:
         try:
             with self._traces.span("tick", Key(tuned.model.namespace, tuned.model.name)):
                 await self._tick_model(tuned, measured)
@@ -206,7 +222,7 @@ class TuningLoop:
                 tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
                 tuned.writes.report(TickReport(tuned.model, tuned.reported, None, now))
 
-    async def _tick_model(self, tuned: _Tuned, measured: Measured) -> None:
+    async def _tick_model(self, tuned: _Tuned, measured: Measured | None) -> None:
         tuned.tuner = tuner = tuned.tuner or await self._begin(tuned)
         if tuner is None:
             return
