@@ -87,8 +87,9 @@ class Leader:
     async def lead(self) -> None:
         """Run until cancelled."""
         with self._shown():
-            await self._read_first()
-            await self._neighbours.first_look()
+            async with asyncio.TaskGroup() as first:
+                first.create_task(self._read_first())
+                first.create_task(self._neighbours.first_look())
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._watch.watch_forever())
                 parts.create_task(self._watch.read_all_forever(self._settings.resync_seconds))
