@@ -31,7 +31,7 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
 
-test-lifecycle: $(HELM3) $(OLDEST) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a network that falls silent. ARGS="-k helm3" and the like
+test-lifecycle: $(HELM3) $(OLDEST) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a machine that is lost, a network that falls silent. ARGS="-k helm3" and the like
 	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) $(RUN) pytest tests/lifecycle $(ARGS)
 
 # By default it calls itself v0.0.0, and Helm then refuses the chart.
