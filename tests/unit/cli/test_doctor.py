@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from outrider import __version__
 from outrider.api.crd import custom_resource_definition
+from outrider.cli.doctor import checks
 from outrider.cli.doctor.checks import findings
 from outrider.cli.doctor.evidence import (
     EnginePod,
@@ -39,6 +40,8 @@ KEY = ("default", "m-1")
 HELPERS = Path(__file__).parents[3] / "charts" / "outrider" / "templates" / "_helpers.tpl"
 PROXY = "/api/v1/namespaces/monitoring/services/http:prometheus:9090/proxy/api/v1/query"
 
+DEFINITION = custom_resource_definition()
+
 REIGN = Installation(
     namespace="outrider-system",
     claim=Claim(account="outrider"),
@@ -50,7 +53,7 @@ REIGN = Installation(
 )
 WELL = Evidence(
     now=NOW,
-    crd=custom_resource_definition(),
+    crd=DEFINITION,
     operators=(Operator("outrider-system", "outrider", __version__, 1, 1, Settings()),),
     reigns=(REIGN,),
     missing_of_caller=(),
@@ -64,9 +67,14 @@ WELL = Evidence(
 
 
 def a_crd_of_another_version() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(custom_resource_definition()))
+    found: dict[str, Any] = json.loads(json.dumps(DEFINITION))
     found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].pop("status")
     return found
+
+
+@pytest.fixture(autouse=True)
+def the_definition_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "custom_resource_definition", lambda: DEFINITION)
 
 
 def metrics(**changes: Any) -> Metrics:
@@ -245,7 +253,7 @@ def a_cluster() -> Kubernetes:
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/speculativemodels.outrider.dev"
     return Kubernetes(
         {
-            definition: custom_resource_definition(),
+            definition: DEFINITION,
             "/apis/apps/v1/deployments": a_list(operator),
             "/apis/coordination.k8s.io/v1/leases": a_list(),
             "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases": a_list(lease),

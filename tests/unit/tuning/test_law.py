@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -45,6 +46,7 @@ def tick(state: TunerState, *observations: Observation, at: float, policy: Polic
     return decide(observations, state, policy=policy, now=at)
 
 
+@cache
 def a_settled(batch: float = 8.0, *, k: int = 3, ticks: int = 20) -> Decision:
     return run(a_start(k), Engine(batch), ticks=ticks)[-1]
 

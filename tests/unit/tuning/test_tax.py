@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from math import log1p
 
 import numpy as np
@@ -64,6 +65,7 @@ def looks(decisions: list[Decision]) -> float:
     return sum(s.seconds for p in probes for s in p.slices if s.num_speculative_tokens == 0)
 
 
+@cache
 def learnt(batch: float = 16.0) -> TunerState:
     return run(a_start(), Engine(batch), ticks=60)[-1].state
 
