@@ -48,9 +48,10 @@ $(HELM3):
 	  go install -trimpath -ldflags "-s -w" helm.sh/helm/v3/cmd/helm@$(@F:helm-%=%)
 	mv $(OUTRIDER_CACHE)/build/helm3/helm $@
 
+# Workers share the cores, and threads of their algebra would only wait for each other.
 unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
-	$(RUN) pytest tests/unit --numprocesses 3 --dist worksteal $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(RUN) pytest tests/unit --numprocesses 3 --dist worksteal $(ARGS)
 
 explore: ## The laws among the unit tests, on examples that no run has met before. ARGS="-k schedule" and the like
 	@$(UP) --until workspace

@@ -17,7 +17,14 @@ from tests.unit.chart.test_chart import CHART, ROOT, helm, needs_helm, of_kind, 
 
 FILE = CHART / "files" / "alerts.yaml"
 SCENES = Path(__file__).parent / "alerts.test.yaml"
-RULES: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"][0]["rules"]
+
+
+def content(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return found
+
+
+RULES: list[dict[str, Any]] = content(FILE)["groups"][0]["rules"]
 NAMES = [rule["alert"] for rule in RULES]
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=NAMES)
@@ -54,7 +61,7 @@ def test_the_file_can_be_given_to_prometheus_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_alert_has_a_scene_that_fires_it_and_one_that_does_not(name: str) -> None:
-    scenes = yaml.safe_load(SCENES.read_text(encoding="utf-8"))["tests"]
+    scenes = content(SCENES)["tests"]
     expected = [
         bool(asked["exp_alerts"])
         for scene in scenes

@@ -16,7 +16,9 @@ from tests.environment.place import HELM, UV
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
-WORKFLOWS: dict[str, dict[str, Any]] = {path.stem: yaml.safe_load(path.read_text()) for path in FILES}
+WORKFLOWS: dict[str, dict[str, Any]] = {
+    path.stem: yaml.load(path.read_text(), yaml.CSafeLoader) for path in FILES
+}
 JOBS = [(name, job) for name, workflow in WORKFLOWS.items() for job in workflow["jobs"]]
 PUBLISHED = ("packages", "operator-image", "engine-images", "chart")
 

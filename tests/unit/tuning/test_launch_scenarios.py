@@ -113,7 +113,7 @@ class Model:
 
 
 def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen() -> None:
-    model = Model(Relaunching(structural_off=StructuralOff.ALLOW), batch=1.0)
+    model = Model(Relaunching(structural_off=StructuralOff.ALLOW), batch=1.0, tick=60.0)
     model.spend(600.0)
     model.batch = 16.0
     model.spend(2 * HOUR)
@@ -145,7 +145,7 @@ def test_stock_engines_find_their_table_by_rolling_restarts() -> None:
 
 
 def test_a_table_found_at_one_load_serves_the_others_or_is_changed_with_care() -> None:
-    model = Model(Relaunching(actuation=Actuation.ROLLOUT), stock=True)
+    model = Model(Relaunching(actuation=Actuation.ROLLOUT), stock=True, tick=60.0)
     for batch in (16.0, 1.0, 32.0, 4.0) * 2:
         model.batch = batch
         model.spend(1.5 * HOUR)

@@ -13,13 +13,13 @@ from outrider.simulate.figures import Figures
 from outrider.simulate.table_runs import Setting, run_table
 
 TABLES = read_tables(Path(__file__).parents[3] / "examples/tables/visible_tables.json")
-SEEDS = range(4)
 
 
 @cache
-def figures(name: str, policy: str = "outrider", **changes: object) -> tuple[Figures, ...]:
+def figures(name: str, policy: str = "outrider", *, runs: int = 4, **changes: object) -> tuple[Figures, ...]:
     """Several tests look at the same runs, each at something else."""
-    return tuple(run_table(TABLES[name], policy, Setting(seed=seed, **changes))[1] for seed in SEEDS)  # type: ignore[arg-type]
+    settings = (Setting(seed=seed, **changes) for seed in range(runs))  # type: ignore[arg-type]
+    return tuple(run_table(TABLES[name], policy, setting)[1] for setting in settings)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -37,13 +37,13 @@ def test_the_law_is_ahead_of_a_bandit_without_a_model(name: str) -> None:
 
 
 def test_probes_keep_to_their_share_and_changes_are_few() -> None:
-    for run in figures("a40_7b", loads=(32,), dwell=1800.0):
+    for run in figures("a40_7b", runs=2, loads=(32,), dwell=1800.0):
         assert run.steady_probe_share <= 0.03
         assert run.switches_per_hour <= 6
 
 
 def test_more_noise_does_not_mean_more_changes_than_allowed() -> None:
-    for run in figures("cpu_tiny_code", loads=(8,), dwell=3600.0, noise=0.15):
+    for run in figures("cpu_tiny_code", runs=2, loads=(8,), dwell=3600.0, noise=0.15):
         assert run.switches_per_hour <= 15  # nine at once, then six per hour
 
 
