@@ -7,6 +7,8 @@ unexport PYTHONDONTWRITEBYTECODE
 HELM3 := $(OUTRIDER_CACHE)/bin/helm-v3.22.0
 OLDEST_KUBERNETES := 1.30.14
 OLDEST := $(OUTRIDER_CACHE)/bin/kube-apiserver-v$(OLDEST_KUBERNETES)
+# The controller of LeaderWorkerSet, and its chart beside it.
+GROUPS := $(OUTRIDER_CACHE)/build/leaderworkerset-0.9.0/manager
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
@@ -31,8 +33,9 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
 
-test-lifecycle: $(HELM3) $(OLDEST) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a machine that is lost, a network that falls silent. ARGS="-k helm3" and the like
-	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) $(RUN) pytest tests/lifecycle $(ARGS)
+test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a machine that is lost, groups of several nodes, a network that falls silent. ARGS="-k helm3" and the like
+	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) OUTRIDER_LEADERWORKERSET=$(dir $(GROUPS)) \
+	  $(RUN) pytest tests/lifecycle $(ARGS)
 
 # By default it calls itself v0.0.0, and Helm then refuses the chart.
 STAMP := $(foreach field,gitVersion=v$(OLDEST_KUBERNETES) \
@@ -41,6 +44,12 @@ STAMP := $(foreach field,gitVersion=v$(OLDEST_KUBERNETES) \
 $(OLDEST): tests/environment/go/kubernetes-oldest/go.mod
 	cd $(<D) && PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 \
 	  go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+
+$(GROUPS): tests/lifecycle/go/leaderworkerset/go.mod
+	mkdir -p $(@D)
+	cd $(<D) && export PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 && \
+	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ sigs.k8s.io/lws/cmd && \
+	  rm -rf $(@D)/chart && cp -r "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/lws)/charts/lws" $(@D)/chart && chmod -R u+w $(@D)/chart
 
 # Nothing else needs it: the cluster is made with Helm 4.
 $(HELM3):

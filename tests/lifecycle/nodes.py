@@ -28,13 +28,14 @@ from urllib3.exceptions import HTTPError
 from tests.cluster.api_server import path
 from tests.cluster.kubectl import Object
 from tests.environment.choice import Cluster, Setup
-from tests.environment.place import NODE_IMAGE, OPERATOR_IMAGE, TWIN_IMAGE, locate
+from tests.environment.place import NODE_IMAGE, locate
 from tests.environment.runner import StageError
 from tests.environment.up import survey
 
 NAME = "outrider-nodes"
 WORKERS = 2
 _SECONDS = 10.0
+_ANSWER_SECONDS = 120.0
 _AGAIN = Retry(connect=2, read=1, redirect=0)
 """An idle connection may be closed at the moment when it is used."""
 _ENDS = 5
@@ -81,17 +82,24 @@ class Nodes:
         except AssertionError:
             return None
 
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What is answered to this request; for those that a server takes its time for."""
+        answer: dict[str, Any] = json.loads(self._ask("POST", path, seconds=_ANSWER_SECONDS, json=body))
+        return answer
+
     def _read(self, path: str, **query: str) -> str:
+        return self._ask("GET", path + (f"?{urlencode(query)}" if query else ""), seconds=_SECONDS)
+
+    def _ask(self, method: str, path: str, *, seconds: float, **body: Any) -> str:
         """On a connection that stays open: a kubectl for each look would take a core of a small machine."""
         api = self._api
-        url = f"{api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        pool = api.rest_client.pool_manager
+        url, pool = f"{api.configuration.host}{path}", api.rest_client.pool_manager
         try:
-            answer: HTTPResponse = pool.request("GET", url, timeout=_SECONDS, retries=_AGAIN)
+            answer: HTTPResponse = pool.request(method, url, timeout=seconds, retries=_AGAIN, **body)
         except HTTPError as error:
-            raise AssertionError(f"GET {path}: {error}") from error
+            raise AssertionError(f"{method} {path}: {error}") from error
         text = answer.data.decode()
-        assert answer.status == HTTPStatus.OK, f"GET {path}: {answer.status} {text.strip()}"
+        assert answer.status == HTTPStatus.OK, f"{method} {path}: {answer.status} {text.strip()}"
         return text
 
     @cached_property
@@ -100,7 +108,7 @@ class Nodes:
 
 
 @contextmanager
-def several_nodes(folder: Path) -> Iterator[Nodes]:
+def several_nodes(folder: Path, *images: str) -> Iterator[Nodes]:
     """In the block they are ready and have the images; afterwards they are gone.
 
     folder: for the credentials, which no other cluster's file gets.
@@ -113,7 +121,7 @@ def several_nodes(folder: Path) -> Iterator[Nodes]:
         _printed("kind", "create", "cluster", *named, *made, stdin=_configuration(setup))
         nodes = Nodes(folder / "nodes.kubeconfig")
         nodes.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=180s")
-        for image in (OPERATOR_IMAGE, TWIN_IMAGE):
+        for image in images:
             _printed("kind", "load", "docker-image", "--name", NAME, image)
         yield nodes
     finally:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.annotations import OVERRIDE, OVERRIDE_UNTIL
 from tests.cluster.kubectl import Object, condition
 from tests.cluster.models import read_twin
-from tests.environment.place import OPERATOR_IMAGE
+from tests.environment.place import OPERATOR_IMAGE, TWIN_IMAGE
 from tests.lifecycle.nodes import Nodes, bring_back, connect_again, cut_off, lose, several_nodes
 from tests.lifecycle.releases import CHART, ROOT, Helm
 from tests.lifecycle.stored_models import KIND, eventually
@@ -44,7 +44,7 @@ class Ruled:
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """With two operators on two machines, and a model whose engines serve."""
-    with several_nodes(tmp_path_factory.mktemp("nodes")) as found:
+    with several_nodes(tmp_path_factory.mktemp("nodes"), OPERATOR_IMAGE, TWIN_IMAGE) as found:
         repository, _, tag = OPERATOR_IMAGE.rpartition(":")
         values = {
             "replicas": 2,
