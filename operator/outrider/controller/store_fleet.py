@@ -6,10 +6,11 @@ import logging
 
 from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder
-from outrider.api.methods import TRAITS, Drafting
+from outrider.api.methods import TRAITS, Drafting, Method
 from outrider.api.quantity import duration_seconds
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
+from outrider.api.speculation import K0, Actuation, Speculation
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
@@ -127,8 +128,17 @@ def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
 def _policy(spec: Spec) -> Policy:
     policy = Policy(spec.candidates(), runtime_of(spec).max_num_seqs(spec.engine.args))
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
-        return policy.changed(min_draft_share=0.0)
-    return policy
+        policy = policy.changed(min_draft_share=0.0)
+    return policy.with_idle_drafter() if _idles(spec.speculation) else policy
+
+
+def _idles(speculation: Speculation) -> bool:
+    """Whether the drafter makes no pass while K is 0: it searches the text, or the plugin leaves it out."""
+    if TRAITS[speculation.method].drafting is Drafting.WHEN_FOUND:
+        return True
+    tuning = speculation.tuning
+    left_out = speculation.method is Method.DRAFT_MODEL and tuning.k0 is not K0.SYNC
+    return left_out and tuning.actuation is Actuation.LIVE
 
 
 def _relaunching(spec: Spec) -> Relaunching:

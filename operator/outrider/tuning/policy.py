@@ -57,9 +57,11 @@ class Estimation:
     """Acceptance follows the texts, so it is forgotten fast; counts are large."""
     shift_drafts: float = 40.0
     """Drafts before and after that it takes to tell one text from another."""
-    k0_tax: float = 0.05
-    """Relative. What K=0 in a speculative engine costs against a launch without a drafter, as long as
-    nobody measured it (published: 4 to 25 %)."""
+    k0_tax: float = 0.10
+    """Relative. What K=0 costs against a launch without a drafter, as long as nobody measured it, where the
+    drafter follows every step (published: 4 to 25 %)."""
+    k0_tax_idle: float = 0.05
+    """The same where the drafter makes no pass while K is 0."""
     k0_tax_deviation: float = 0.08
     """How unsure that is."""
     tax_half_life_seconds: float = 86400.0
@@ -269,6 +271,10 @@ class Policy:
     def relaunching(self) -> Policy:
         """For engines whose table changes with a restart only: no trials, but K are chosen unmeasured."""
         return self.observing().changed(untried=True)
+
+    def with_idle_drafter(self) -> Policy:
+        """For engines whose drafter makes no pass while K is 0."""
+        return self.changed(k0_tax=self.estimation.k0_tax_idle)
 
     def allowed(self, k: int) -> int:
         """The largest candidate <= k; the smallest one if there is none."""

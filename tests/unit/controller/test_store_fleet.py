@@ -71,6 +71,24 @@ def test_gives_the_tuning_loop_what_the_spec_says() -> None:
     assert str(found.static) == "32:1,*:0"
 
 
+@pytest.mark.parametrize(
+    ("method", "tuning", "tax"),
+    [
+        ("eagle3", {}, 0.10),
+        ("draft_model", {}, 0.05),
+        ("draft_model", {"k0": "Sync"}, 0.10),
+        ("draft_model", {"actuation": "Rollout"}, 0.10),
+        ("ngram", {}, 0.05),
+    ],
+)
+def test_a_drafter_that_makes_no_pass_while_k_is_0_is_taken_to_cost_less_then(
+    method: str, tuning: dict[str, Any], tax: float
+) -> None:
+    drafter = {} if method == "ngram" else {"drafter": {"uri": "hf://o/d"}}
+    (found,) = tuned(a_raw_model(speculation=speculation(method=method, tuning=tuning, **drafter)))
+    assert found.policy.estimation.k0_tax == tax
+
+
 def test_ready_pods_are_reached_at_their_own_address() -> None:
     assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip="10.0.0.7"))) == ["http://10.0.0.7:8000"]
 
