@@ -8,7 +8,8 @@ from outrider.api.speculation import Actuation
 from outrider.cli.cluster_access import Access, CannotRead
 from outrider.cli.model_reader import read_model
 from outrider.cluster.errors import Refused
-from outrider.cluster.resources import MODELS, OWN_ACCESS_REVIEWS
+from outrider.cluster.resources import MODELS
+from outrider.cluster.reviews import Act, may
 
 
 async def held_model(
@@ -41,23 +42,12 @@ async def _see_that_it_may_be_held(there: Access, name: str) -> None:
     Raises:
         CannotRead: the caller has no right to it.
     """
-    asked = {
-        "group": MODELS.group,
-        "resource": MODELS.plural,
-        "verb": "patch",
-        "namespace": there.namespace,
-        "name": name,
-    }
-    question = {
-        "apiVersion": OWN_ACCESS_REVIEWS.api_version,
-        "kind": OWN_ACCESS_REVIEWS.kind,
-        "spec": {"resourceAttributes": asked},
-    }
+    act = Act(MODELS.group, MODELS.plural, "patch", there.namespace, name=name)
     try:
-        answer = await there.cluster.ask(OWN_ACCESS_REVIEWS, question)
+        allowed = await may(there.cluster, act)
     except Refused:
         return  # Who may not ask learns it from the write itself.
-    if (answer.get("status") or {}).get("allowed") is False:
+    if not allowed:
         raise CannotRead(
             f"you may not patch SpeculativeModel {there.namespace}/{name}, and a table is held by an "
             f"annotation: ask for the verb patch on {MODELS.plural}.{MODELS.group} in {there.namespace}."

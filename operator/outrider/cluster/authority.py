@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.installation import Claim, Installation
-from outrider.cluster.resources import ACCESS_REVIEWS, MODELS
+from outrider.cluster.resources import MODELS
+from outrider.cluster.reviews import Act, ServiceAccount, may
 
 _Question = tuple[str, str, str]
 _REMEMBERED_SECONDS = 300.0
@@ -43,29 +44,13 @@ class Authority:
         return replace(seen, claim=replace(claim, watches=true)) if true else None
 
     async def _may_manage(self, seen: Installation, namespace: str) -> bool:
+        """namespace: where, empty for everywhere."""
         question = (seen.namespace, seen.claim.account, namespace)
         oldest = self._clock() - _REMEMBERED_SECONDS
         self._answers = {asked: known for asked, known in self._answers.items() if known[1] > oldest}
         if question not in self._answers:
-            answer = await self._cluster.ask(ACCESS_REVIEWS, _review(*question))
-            self._answers[question] = answer.get("status", {}).get("allowed") is True, self._clock()
+            # The account counts in the Lease's own namespace only.
+            account = ServiceAccount(seen.namespace, seen.claim.account)
+            act = Act(MODELS.group, MODELS.plural, "patch", namespace, subresource="status")
+            self._answers[question] = await may(self._cluster, act, account=account), self._clock()
         return self._answers[question][0]
-
-
-def _review(home: str, account: str, namespace: str) -> dict[str, object]:
-    """namespace: where, empty for everywhere. The account counts in the Lease's own namespace only."""
-    return {
-        "apiVersion": ACCESS_REVIEWS.api_version,
-        "kind": ACCESS_REVIEWS.kind,
-        "spec": {
-            "user": f"system:serviceaccount:{home}:{account}",
-            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
-            "resourceAttributes": {
-                "group": MODELS.group,
-                "resource": MODELS.plural,
-                "subresource": "status",
-                "verb": "patch",
-                "namespace": namespace,
-            },
-        },
-    }

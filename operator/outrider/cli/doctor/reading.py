@@ -32,17 +32,15 @@ from outrider.cluster.errors import ClusterError, NotFound, Unavailable
 from outrider.cluster.installation import Installation
 from outrider.cluster.lease import LEASE_NAME
 from outrider.cluster.resources import (
-    ACCESS_REVIEWS,
     DEFINITIONS,
     DEPLOYMENTS,
     LEASES,
     MODELS,
     NODES,
-    OWN_ACCESS_REVIEWS,
     PODS,
     JsonObject,
-    Resource,
 )
+from outrider.cluster.reviews import Act, ServiceAccount, may
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.plan.names import MODEL_LABEL
 
@@ -143,14 +141,14 @@ async def _reigns(cluster: ClusterClient) -> tuple[Installation, ...]:
 async def _missing_of(cluster: ClusterClient, operator: Operator | None) -> Mapping[str, tuple[Right, ...]]:
     if operator is None or isinstance(operator.settings, Unseen):
         raise CannotLook("no operator was seen whose account could be asked about")
-    account = f"system:serviceaccount:{operator.namespace}:{operator.settings.service_account}"
+    account = ServiceAccount(operator.namespace, operator.settings.service_account)
     namespaces = operator.settings.watch_namespaces[:_MOST_NAMESPACES] or ("",)
     missing = [await _missing(cluster, OF_THE_OPERATOR, each, account=account) for each in namespaces]
     return dict(zip(namespaces, missing, strict=True))
 
 
 async def _missing(
-    cluster: ClusterClient, rights: tuple[Right, ...], namespace: str, *, account: str | None
+    cluster: ClusterClient, rights: tuple[Right, ...], namespace: str, *, account: ServiceAccount | None
 ) -> tuple[Right, ...]:
     """Those that are not granted. account: None for the caller's own."""
     asked = (_may(cluster, right, namespace, account) for right in rights)
@@ -158,31 +156,10 @@ async def _missing(
     return tuple(right for right, may in zip(rights, allowed, strict=True) if not may)
 
 
-async def _may(cluster: ClusterClient, right: Right, namespace: str, account: str | None) -> bool:
-    review: Resource = OWN_ACCESS_REVIEWS if account is None else ACCESS_REVIEWS
-    resource, _, subresource = right.resource.partition("/")
-    attributes = {
-        "group": right.group,
-        "resource": resource,
-        "subresource": subresource,
-        "verb": right.verb,
-        "namespace": namespace,
-    }
-    subject = {} if account is None else {"user": account, "groups": _groups(account)}
-    answer = await cluster.ask(
-        review,
-        {
-            "apiVersion": review.api_version,
-            "kind": review.kind,
-            "spec": {"resourceAttributes": attributes, **subject},
-        },
-    )
-    return (answer.get("status") or {}).get("allowed") is True
-
-
-def _groups(account: str) -> list[str]:
-    namespace = account.split(":")[2]
-    return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+async def _may(cluster: ClusterClient, right: Right, namespace: str, account: ServiceAccount | None) -> bool:
+    plural, _, subresource = right.resource.partition("/")
+    act = Act(right.group, plural, right.verb, namespace, subresource=subresource)
+    return await may(cluster, act, account=account)
 
 
 async def _metrics(cluster: ClusterClient, operator: Operator | None) -> Metrics | Silent | None:
