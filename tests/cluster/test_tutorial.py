@@ -3,19 +3,17 @@
 Three things are others. The manifest is that of the stand-in, under the name of the tiny model: it starts in
 a third of the time and leaves the cores to other tests, but answers to a name that says simulated. `make
 cluster` says what it would do, since the cluster of the tests is up. A port that is taken here becomes a free
-one.
+one. In `tests/lifecycle/test_tutorial_in_a_container.py` nothing is other.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,51 +21,14 @@ import pytest
 from tests.cluster.fresh_debian import link_programs
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import model, read_twin, wait_until_all_is_given_up
+from tests.cluster.tutorial import NAME, PORT, Typist, listed, steps
 from tests.environment.place import locate
-from tests.unit.docs.pages import ROOT, text_of
+from tests.unit.docs.pages import ROOT
 
 pytestmark = [pytest.mark.engine("twin", "starts")]
 
-NAME, SERVED, PORT = "tiny", "simulated-tiny", 8080
+SERVED = "simulated-tiny"
 MANIFEST = Path("examples/tiny-draft-model.yaml")
-PAGE = text_of("docs/guide/tutorial.md")
-LISTED = re.findall(r"^apt-get install (.+)$", PAGE, re.M)
-
-
-def steps() -> dict[str, str]:
-    """What is typed by hand: the set-up, by the name 0, and in each numbered step."""
-    by_hand = PAGE.split("\n## By hand\n")[1]
-    sections = re.split(r"^### (\d)\. .*$", "### 0. Set-up\n" + by_hand, flags=re.M)[1:]
-    return {
-        number: "".join(re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S))
-        for number, text in zip(sections[::2], sections[1::2], strict=True)
-    }
-
-
-@dataclass(frozen=True)
-class Typist:
-    """A shell in the repository that lives as long as the tutorial."""
-
-    shell: subprocess.Popen[str]
-    port: int
-
-    def types(self, number: str) -> str:
-        """A step, and what it prints. Fails where a command of it does."""
-        assert self.shell.stdin is not None
-        assert self.shell.stdout is not None
-        self.shell.stdin.write(self._as_here(steps()[number]) + "\necho; echo 'end of step'\n")
-        self.shell.stdin.flush()
-        lines = []
-        for line in self.shell.stdout:
-            if line == "end of step\n":
-                return "".join(lines)
-            lines.append(line)
-        raise AssertionError(f"step {number} ended early: {''.join(lines)}")
-
-    def _as_here(self, text: str) -> str:
-        text = text.replace("make cluster", "make --dry-run cluster")
-        text = text.replace(f'"model": "{NAME}"', f'"model": "{SERVED}"')
-        return text.replace(str(PORT), str(self.port))
 
 
 def a_port() -> int:
@@ -107,7 +68,7 @@ def repository(tmp_path: Path) -> Path:
 @pytest.fixture
 def typist(tmp_path: Path, home: Path, repository: Path) -> Iterator[Typist]:
     (tmp_path / "bin").mkdir()
-    tools = link_programs(LISTED[0].split(), tmp_path / "bin")
+    tools = link_programs(listed(), tmp_path / "bin")
     with subprocess.Popen(
         [shutil.which("bash") or "bash", "-e"],
         cwd=repository,
@@ -119,7 +80,14 @@ def typist(tmp_path: Path, home: Path, repository: Path) -> Iterator[Typist]:
         start_new_session=True,
     ) as shell:
         try:
-            yield Typist(shell, a_port())
+            yield Typist(
+                shell,
+                {
+                    "make cluster": "make --dry-run cluster",
+                    f'"model": "{NAME}"': f'"model": "{SERVED}"',
+                    str(PORT): str(a_port()),
+                },
+            )
         finally:
             os.killpg(shell.pid, 15)
             subprocess.run(["kubectl", "delete", "specmodel", NAME, "--ignore-not-found"], check=False)
@@ -128,20 +96,20 @@ def typist(tmp_path: Path, home: Path, repository: Path) -> Iterator[Typist]:
 
 def test_every_step_of_the_tutorial_does_what_it_says(typist: Typist) -> None:
     assert sorted(steps()) == ["0", "1", "2", "3", "4", "5", "6"]
-    assert "tests/environment/up.py" in typist.types("0")
-    assert f"{NAME} condition met" in typist.types("1")
-    answers = typist.types("2")
+    assert "tests/environment/up.py" in typist.takes("0")
+    assert f"{NAME} condition met" in typist.takes("1")
+    answers = typist.takes("2")
     assert '"object":"text_completion"' in answers
     assert '"object":"chat.completion"' in answers
-    typist.types("3")
+    typist.takes("3")
     wait_for(
         "the load was answered by another table",
         lambda: model(NAME),
         lambda seen: bool(((seen or {}).get("status") or {}).get("decisions")),
         seconds=60,
     )
-    told = typist.types("4")
+    told = typist.takes("4")
     assert f"default/{NAME}: Serving, 1/1 pods" in told
     assert "Last decisions" in told
-    assert "Paused" in typist.types("5")
-    typist.types("6")
+    assert "Paused" in typist.takes("5")
+    typist.takes("6")

@@ -1,0 +1,70 @@
+"""The tutorial's page as what is typed, and somebody who types it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from subprocess import Popen
+
+from tests.unit.docs.pages import text_of
+
+NAME, PORT = "tiny", 8080
+"""Of the model, and where it is asked."""
+
+_PAGE = text_of("docs/guide/tutorial.md")
+_END = "end of step"
+
+
+def what_is_needed() -> str:
+    """What is typed on a fresh Debian before anything else."""
+    return _typed(_PAGE.split("\n## What you need\n")[1].split("\n## ")[0])
+
+
+def listed() -> list[str]:
+    """The packages that the page lists."""
+    (names,) = re.findall(r"^apt-get install (.+)$", what_is_needed(), re.M)
+    return str(names).split()
+
+
+def steps() -> dict[str, str]:
+    """What is typed by hand: the set-up, by the name 0, and in each numbered step."""
+    by_hand = _PAGE.split("\n## By hand\n")[1]
+    sections = re.split(r"^### (\d)\. .*$", "### 0. Set-up\n" + by_hand, flags=re.M)[1:]
+    return {number: _typed(text) for number, text in zip(sections[::2], sections[1::2], strict=True)}
+
+
+def _typed(text: str) -> str:
+    return "".join(re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S))
+
+
+@dataclass(frozen=True)
+class Typist:
+    """At a shell that lives as long as the tutorial. instead: what is typed in place of words of the page."""
+
+    shell: Popen[str]
+    instead: Mapping[str, str] = field(default_factory=dict)
+
+    def takes(self, number: str) -> str:
+        """A step, and what it prints. Fails where a command of it does."""
+        text = steps()[number]
+        for words, others in self.instead.items():
+            text = text.replace(words, others)
+        return self.types(text)
+
+    def types(self, text: str) -> str:
+        """What these lines print.
+
+        Raises:
+            AssertionError: a command failed, and the shell with it. The message is what was printed.
+        """
+        assert self.shell.stdin is not None
+        assert self.shell.stdout is not None
+        self.shell.stdin.write(f"{text}\necho; echo '{_END}'\n")
+        self.shell.stdin.flush()
+        lines = []
+        for line in self.shell.stdout:
+            if line == f"{_END}\n":
+                return "".join(lines)
+            lines.append(line)
+        raise AssertionError(f"it ended early: {text}\n{''.join(lines)}")
