@@ -33,7 +33,7 @@ class Slice:
     """What clients saw of one slice."""
 
     tokens_per_second: float  # of all streams, answers that were cut off by its end included
-    first_token_ms: float | None  # mean; None: no answer was finished
+    first_token_ms: float | None  # mean; None: no answer was finished, or nothing was told of them
     between_tokens_ms: float | None  # the same
     finished: int
     failed: int

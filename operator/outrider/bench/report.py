@@ -8,7 +8,7 @@ from html import escape
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
 from outrider.bench.result import WORDS, Result, Unread, dollars, percent, told
-from outrider.bench.verdict import FEWEST_ROUNDS, Interval, Verdict, against_best, gains, mean, verdict
+from outrider.bench.verdict import FEWEST_ROUNDS, Interval, Verdict, against_best, gains, mean_amount, verdict
 from outrider.pictures.page import document, picture, table
 from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
@@ -70,7 +70,7 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
 
 def _cards(result: Result) -> Iterator[str]:
     rates, setting = result.rates, result.setting
-    yield _card("tokens per second", mean(rates[AS_IT_IS]), mean(rates[NO_DRAFTS]), 0)
+    yield _card("tokens per second", mean_amount(rates[AS_IT_IS]), mean_amount(rates[NO_DRAFTS]), 0)
     waits = {arm: _mean(result.slices[arm], lambda each: each.between_tokens_ms) for arm in result.slices}
     with_drafts, without = waits[AS_IT_IS], waits[NO_DRAFTS]
     if with_drafts is not None and without is not None:
@@ -92,8 +92,20 @@ def _bars(result: Result, read: Read, unit: str) -> str:
     found = {arm: _mean(slices, read) for arm, slices in result.slices.items()}
     known = {arm: each for arm, each in found.items() if each is not None}
     if not known:
-        return '<p class="faint">No answer was finished within a slice, so nobody measured it.</p>'
+        return f'<p class="faint">Not known: {_why_not(result, read)}.</p>'
     return _drawn(list(_of(known, 1 if unit == "ms" else 0)), f"{unit} by arm")
+
+
+def _why_not(result: Result, read: Read) -> str:
+    """Why no arm has an interval of what answers tell once they are finished."""
+    slices = [each for found in result.slices.values() for each in found]
+    if not any(each.finished for each in slices):
+        return (
+            "no slice was long enough for an answer to finish in it. Longer --seconds, shorter --max-tokens"
+        )
+    if all(read(each) is None for each in slices):
+        return "answers were finished, and the program that sent the load told no milliseconds of them"
+    return f"no arm has it of {FEWEST_ROUNDS} slices, and an interval takes as many"
 
 
 def _drawn(bars: Sequence[Bar], told: str) -> str:
@@ -107,7 +119,7 @@ def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
 
 def _mean(slices: Sequence[Slice], read: Read) -> Interval | None:
     values = [value for value in map(read, slices) if value is not None]
-    return mean(values) if len(values) >= FEWEST_ROUNDS else None
+    return mean_amount(values) if len(values) >= FEWEST_ROUNDS else None
 
 
 def _rounds(result: Result) -> str:
@@ -131,7 +143,7 @@ def _table(result: Result) -> str:
         gain = found.get(arm)
         cells = [
             arm.name,
-            told(mean(result.rates[arm]), 0),
+            told(mean_amount(result.rates[arm]), 0),
             "" if gain is None else told(gain, 2),
             _cell(_mean(slices, lambda each: each.first_token_ms)),
             _cell(_mean(slices, lambda each: each.between_tokens_ms)),

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from outrider.api.status import DecisionRecord
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
-from outrider.bench.verdict import Interval, Verdict, against_best, gains, geometric, mean, verdict
+from outrider.bench.verdict import Interval, Verdict, against_best, gains, geometric, mean_amount, verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def text_of(result: Result) -> Iterator[str]:
     found = gains(rates)
     for arm, values in rates.items():
         gain = found.get(arm)
-        cells = (told(mean(values), 0), "" if gain is None else told(gain, 2))
+        cells = (told(mean_amount(values), 0), "" if gain is None else told(gain, 2))
         yield f"{arm.name:<9} {cells[0]:>20}  {cells[1]:>19}  {_waits(result.slices[arm])}"
     yield "first, next: ms to the first token, and between two tokens"
     gain = found[AS_IT_IS]
@@ -120,7 +120,7 @@ def json_of(result: Result) -> dict[str, JsonValue]:
         entry: dict[str, JsonValue] = {
             "arm": arm.name,
             "k": arm.k,
-            "tokensPerSecond": asdict(mean(rates[arm])),
+            "tokensPerSecond": asdict(mean_amount(rates[arm])),
             "overK0": None if arm == NO_DRAFTS else asdict(found[arm]),
             "dollarsPerMillionTokens": None if costs is None else asdict(costs[arm]),
             "slices": [asdict(each) for each in slices],

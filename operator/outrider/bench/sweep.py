@@ -9,10 +9,14 @@ from dataclasses import asdict, dataclass
 from pydantic import JsonValue
 
 from outrider.api.schedule import Row, Schedule
-from outrider.bench.verdict import Interval, mean, ratio
+from outrider.bench.result import told
+from outrider.bench.verdict import mean_amount, ratio
 
-_COLUMNS = 5
+_COLUMNS = 3
 """That fit 80 characters."""
+_WIDTH = 22
+_MOST_LOST = 0.2
+"""What a proposed K may lose to another one, as far as is known; beyond that nothing is proposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Sweep:
     name: str
     seconds: float  # of a slice
     rates: Mapping[Cell, Sequence[float]]
+    simulated: str | None = None  # what engines stand in for that compute nothing
 
     @property
     def streams(self) -> list[int]:
@@ -47,46 +52,73 @@ class Sweep:
         """Slices of each cell."""
         return len(next(iter(self.rates.values())))
 
-    def best(self, streams: int) -> int:
-        """The smallest K that is not worse than the fastest one beyond the interval: drafts cost memory."""
-        fastest = max(self.ks, key=lambda k: statistics.fmean(self.rates[Cell(streams, k)]))
-        top = self.rates[Cell(streams, fastest)]
-        return next(k for k in self.ks if ratio(self.rates[Cell(streams, k)], top).high >= 1 or k == fastest)
+    def best(self, streams: int) -> int | None:
+        """The smallest K that is not worse than the fastest one beyond the interval: drafts cost memory.
+
+        None: the intervals are so wide that it may lose much to another one.
+        """
+        rates = {k: self.rates[Cell(streams, k)] for k in self.ks}
+        fastest = max(self.ks, key=lambda k: statistics.fmean(rates[k]))
+        best = next(k for k in self.ks if k == fastest or ratio(rates[k], rates[fastest]).high >= 1)
+        most_lost = 1 - min(ratio(rates[best], rates[k]).low for k in self.ks)
+        return best if most_lost <= _MOST_LOST else None
+
+    @property
+    def untold(self) -> list[int]:
+        """Streams for which nobody can tell which K is best, rising."""
+        return [streams for streams in self.streams if self.best(streams) is None]
 
 
-def proposed(sweep: Sweep) -> Schedule:
-    """A static table: the best K up to each number of streams; above the largest one, what is best there."""
-    *lower, last = sweep.streams
-    rows = (*(Row(each, sweep.best(each)) for each in lower), Row(None, sweep.best(last)))
+def proposed(sweep: Sweep) -> Schedule | None:
+    """A static table: the best K up to each number of streams; above the largest one, what is best there.
+
+    None: for some number of streams it cannot be told.
+    """
+    bests = [(streams, sweep.best(streams)) for streams in sweep.streams]
+    found = [(streams, k) for streams, k in bests if k is not None]
+    if len(found) < len(bests):
+        return None
+    *lower, (_, last) = found
+    rows = (*(Row(streams, k) for streams, k in lower), Row(None, last))
     return Schedule(rows).merged()
 
 
 def text_of(sweep: Sweep) -> Iterator[str]:
     """Lines for people."""
     yield f"{sweep.namespace}/{sweep.name}, {sweep.rounds} slices of {sweep.seconds:g} s each"
-    yield "tokens per second ± half the 95 % interval"
+    if sweep.simulated is not None:
+        yield f"simulated: engines compute nothing and sleep the step times of {sweep.simulated}"
+    yield "tokens per second, 95 % in brackets"
     for first in range(0, len(sweep.ks), _COLUMNS):
         ks = sweep.ks[first : first + _COLUMNS]
-        yield "streams" + "".join(f"{f'K={k}':>14}" for k in ks)
+        yield "streams" + "".join(f"{f'K={k}':>{_WIDTH}}" for k in ks)
         for streams in sweep.streams:
-            found = (mean(sweep.rates[Cell(streams, k)]) for k in ks)
-            yield f"{streams:>7}" + "".join(f"{_told(each):>14}" for each in found)
-    yield f"A static table for it: {proposed(sweep)} (batch size up to : K)"
-
-
-def _told(found: Interval) -> str:
-    return f"{found.value:.0f} ± {found.value - found.low:.0f}"
+            found = (mean_amount(sweep.rates[Cell(streams, k)]) for k in ks)
+            yield f"{streams:>7}" + "".join(f"{told(each, 0):>{_WIDTH}}" for each in found)
+    table = proposed(sweep)
+    if table is None:
+        numbers = ", ".join(map(str, sweep.untold))
+        yield f"Cannot tell which K is best with {numbers} streams, so no table is proposed:"
+        yield "more --rounds or longer --seconds tell more"
+    else:
+        yield f"A static table for it: {table} (batch size up to : K)"
 
 
 def json_of(sweep: Sweep) -> dict[str, JsonValue]:
-    """A file for ``outrider simulate``, with the intervals and the proposal beside its table."""
+    """A file for ``outrider simulate``, with the intervals and the proposal beside its table.
+
+    The proposal is null where none can be made.
+    """
     rates: list[JsonValue] = [
         [statistics.fmean(sweep.rates[Cell(streams, k)]) for k in sweep.ks] for streams in sweep.streams
     ]
     intervals: list[JsonValue] = [
-        {"streams": cell.streams, "k": cell.k, **asdict(mean(values))} for cell, values in sweep.rates.items()
+        {"streams": cell.streams, "k": cell.k, **asdict(mean_amount(values))}
+        for cell, values in sweep.rates.items()
     ]
     source = f"outrider sweep of {sweep.namespace}/{sweep.name}, {sweep.rounds} slices of {sweep.seconds:g} s"
+    if sweep.simulated is not None:
+        source += f", simulated by {sweep.simulated}"
     table: dict[str, JsonValue] = {
         "name": sweep.name,
         "source": source,
@@ -94,5 +126,11 @@ def json_of(sweep: Sweep) -> dict[str, JsonValue]:
         "num_speculative_tokens": list(sweep.ks),
         "tokens_per_second": rates,
     }
-    schedule: list[JsonValue] = [dict(row) for row in proposed(sweep).to_wire()]
-    return {"tables": [table], "intervals": intervals, "schedule": schedule}
+    found = proposed(sweep)
+    schedule: list[JsonValue] | None = None if found is None else [dict(row) for row in found.to_wire()]
+    return {
+        "tables": [table],
+        "intervals": intervals,
+        "schedule": schedule,
+        "simulated": sweep.simulated,
+    }

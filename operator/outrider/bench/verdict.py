@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
@@ -40,6 +40,12 @@ def mean(values: Sequence[float]) -> Interval:
     centre = statistics.fmean(values)
     margin = _student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(centre, centre - margin, centre + margin)
+
+
+def mean_amount(values: Sequence[float]) -> Interval:
+    """The same of what is never below 0, such as a rate or a duration; so its interval is not either."""
+    found = mean(values)
+    return replace(found, low=max(0.0, found.low))
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:

@@ -21,7 +21,7 @@ from outrider.bench.result import Result, Setting, Unread, json_of, text_of
 from outrider.bench.sweep import Cell, Sweep, proposed
 from outrider.bench.sweep import json_of as sweep_as_json
 from outrider.bench.sweep import text_of as sweep_as_text
-from outrider.bench.verdict import Interval, Verdict, against_best, mean, ratio, verdict
+from outrider.bench.verdict import Interval, Verdict, against_best, mean, mean_amount, ratio, verdict
 from outrider.simulate.engines.tables_file import parse_tables
 
 REPORT = (Path(__file__).parent / "guidellm_0_8_1.json").read_text()
@@ -121,6 +121,12 @@ def test_two_rounds_say_little() -> None:
     assert (found.low, found.high) == (pytest.approx(100 - 12.71), pytest.approx(100 + 12.71))
 
 
+@given(RATES)
+def test_no_rate_is_told_to_be_below_nothing(rates: list[float]) -> None:
+    found = mean_amount(rates)
+    assert 0 <= found.low <= found.value <= found.high
+
+
 @pytest.mark.parametrize(
     ("gain", "told"),
     [
@@ -214,13 +220,50 @@ def test_of_two_k_that_are_alike_the_smaller_one_is_proposed() -> None:
     assert a_sweep((100, 150, 150.1), (1, 1, 1), (1, 1, 1)).best(1) == 1
 
 
+def test_where_the_best_k_cannot_be_told_there_is_no_proposal() -> None:
+    clear = a_sweep((100, 150, 180), (400, 450, 440), (900, 800, 600))
+    noisy = replace(clear, rates={**clear.rates, Cell(4, 0): [100.0, 900.0, 300.0]})
+    assert (noisy.best(4), noisy.untold, proposed(noisy)) == (None, [4], None)
+    assert sweep_as_json(noisy)["schedule"] is None
+    told = list(sweep_as_text(noisy))
+    assert told[-2:] == [
+        "Cannot tell which K is best with 4 streams, so no table is proposed:",
+        "more --rounds or longer --seconds tell more",
+    ]
+    assert not any("static table" in line for line in told)
+
+
+def test_a_smaller_k_may_lose_a_fifth_as_far_as_is_known_and_no_more() -> None:
+    def between(low: float, high: float) -> Sweep:
+        rates = {Cell(1, 0): [low, high, low, high], Cell(1, 3): [100.0] * 4}
+        return Sweep("prod", "qwen3", 10.0, rates)
+
+    assert between(95, 101).best(1) == 0
+    assert between(80, 116).best(1) is None
+
+
+def test_a_k_that_is_clearly_best_is_told_however_noisy_the_others_are() -> None:
+    rates = {Cell(1, 0): [10.0, 30.0, 20.0], Cell(1, 3): [1000.0, 1010.0, 990.0]}
+    assert Sweep("prod", "qwen3", 10.0, rates).best(1) == 3
+
+
+def test_a_sweep_of_engines_that_compute_nothing_says_so_everywhere() -> None:
+    sweep = replace(a_sweep((1, 2, 3), (1, 2, 3), (1, 2, 3)), simulated="h100_8b")
+    assert "simulated: engines compute nothing and sleep the step times of h100_8b" in sweep_as_text(sweep)
+    found = sweep_as_json(sweep)
+    assert found["simulated"] == "h100_8b"
+    (table,) = parse_tables(json.dumps(found), "sweep").values()
+    assert table.source.endswith("simulated by h100_8b")
+
+
 def test_a_sweep_of_many_k_fits_eighty_columns() -> None:
     rates = {Cell(streams, k): [12345.0, 12400.0] for streams in (1, 4096) for k in range(8)}
     told = list(sweep_as_text(Sweep("prod", "qwen3", 10.0, rates)))
     assert max(map(len, told)) <= 80
     assert [line.split() for line in told if line.startswith("streams")] == [
-        ["streams", "K=0", "K=1", "K=2", "K=3", "K=4"],
-        ["streams", "K=5", "K=6", "K=7"],
+        ["streams", "K=0", "K=1", "K=2"],
+        ["streams", "K=3", "K=4", "K=5"],
+        ["streams", "K=6", "K=7"],
     ]
 
 

@@ -121,9 +121,20 @@ def test_a_bench_that_ended_early_says_so_before_its_verdict() -> None:
     assert ", 2 rounds of " in text
 
 
-def test_where_no_answer_was_finished_the_page_says_so() -> None:
-    slices = {arm: [Slice(100.0 + i, None, None, 0, 0) for i in range(2)] for arm in FOUND.slices}
-    assert page(Result(FOUND.setting, slices)).count("nobody measured it") == 2
+@pytest.mark.parametrize(
+    ("slices", "why"),
+    [
+        ([Slice(1.0, None, None, 0, 0)] * 2, "no slice was long enough for an answer to finish in it"),
+        ([Slice(1.0, None, None, 9, 0)] * 2, "the program that sent the load told no milliseconds of them"),
+        (
+            [Slice(1.0, 5.0, 5.0, 9, 0), Slice(1.0, None, None, 0, 0)],
+            "no arm has it of 2 slices, and an interval takes as many",
+        ),
+    ],
+    ids=["none-finished", "none-told", "one-slice"],
+)
+def test_where_there_are_no_milliseconds_the_page_says_why(slices: list[Slice], why: str) -> None:
+    assert page(Result(FOUND.setting, dict.fromkeys(FOUND.slices, slices))).count(why) == 2
 
 
 def test_names_of_others_are_no_markup() -> None:

@@ -128,7 +128,7 @@ def test_a_sweep_tells_what_its_progress_came_to_as_the_page_does() -> None:
     for streams, k, rate in re.findall(r"^round \d of 2: (\d+) streams, K=(\d): (\d+) tokens/s$", said, re.M):
         cell = sweep.Cell(int(streams), int(k))
         rates[cell] = (*rates.get(cell, ()), float(rate))
-    told = "".join(f"{line}\n" for line in sweep.text_of(sweep.Sweep("trial", "twin", 3.0, rates)))
+    told = "".join(f"{line}\n" for line in sweep.text_of(sweep.Sweep("trial", "twin", 3.0, rates, "h100_8b")))
     shown = said[said.index("trial/twin") :]
     number = re.compile(r"\d+")
     assert number.sub("#", shown) == number.sub("#", told)

@@ -95,7 +95,7 @@ async def sweep(
         tell("warming up")
         await live.slice(None, streams=max(streams))
         async for rates in _by_round(cells, measured, rounds=rounds, seed=seed):
-            keep(Sweep(live.namespace, job.name, job.seconds, rates))
+            keep(Sweep(live.namespace, job.name, job.seconds, rates, live.simulated))
 
 
 async def _by_round(
