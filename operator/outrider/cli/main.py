@@ -23,10 +23,27 @@ from outrider.controller.settings import Settings
 
 app = typer.Typer(
     name="outrider",
-    help="Kubernetes operator that tunes speculative decoding live.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def outrider(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and end."),
+    ] = False,
+) -> None:
+    """Kubernetes operator that tunes speculative decoding live."""
+
+
 app.command()(plan)
 app.command("render")(render_manifest)
 app.command()(simulate)

@@ -12,6 +12,7 @@ import typer
 from typer import rich_utils
 from typer.testing import CliRunner
 
+from outrider import __version__
 from outrider.cli.exit_codes import ExitCode
 from outrider.cli.main import app
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
@@ -51,6 +52,12 @@ def test_every_help_fits_eighty_columns(name: str, monkeypatch: pytest.MonkeyPat
 def test_kubectl_finds_the_same_program_as_its_plugin() -> None:
     scripts = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["kubectl-speculative"] == scripts["outrider"]
+
+
+@pytest.mark.parametrize("word", ["--version", "version"])
+def test_the_version_is_one_line_on_standard_output(word: str) -> None:
+    result = CliRunner().invoke(app, [word])
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{__version__}\n", "")
 
 
 def test_the_page_of_exit_codes_has_them_all() -> None:
