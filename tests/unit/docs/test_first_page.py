@@ -37,6 +37,17 @@ def engine_images() -> dict[str, str]:
     }
 
 
+def test_every_program_that_is_typed_is_listed_or_comes_on_the_way() -> None:
+    of_the_shell_and_coreutils = {"export", "seq", "xargs"}
+    of_the_repository = {"outrider"}
+    for_a_kind_cluster = {"kind"}
+    (listed,) = re.findall(r"^- On your machine: (.+)$", text_of(PAGE), re.M)
+    typed = {word for words in WORDS for word in words[:1]}
+    typed -= of_the_shell_and_coreutils | of_the_repository | for_a_kind_cluster
+    assert "curl" in typed
+    assert [word for word in typed if word not in listed.lower()] == []
+
+
 def test_the_chart_is_given_the_images_that_were_built() -> None:
     operator = f"{values()['image.repository']}:{values()['image.tag']}"
     assert built() == {operator, *engine_images().values()}
