@@ -1,14 +1,15 @@
 """What commands printed of one model in a cluster is what they print today of the state that it was in.
 
 `recorded/twin.json` is what ``outrider explain --json`` said then, of a stand-in for an H100; `bench.json` is
-the slices that ``outrider bench`` wrote. What a sweep measured stands in its own lines of progress.
+the slices that ``outrider bench`` wrote; `verify.json` is what ``outrider verify --json`` said of a model
+that computes. What a sweep measured stands in its own lines of progress.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,12 @@ from outrider.cli.history import lines_of, past
 from outrider.cli.on_call import on_call
 from outrider.cli.status_screen import screen_of_one
 from outrider.tuning.decision import BinEstimates, Estimate
+from outrider.verify import result as verified
+from outrider.verify.greedy import Comparison, Difference
+from outrider.verify.sampling import PositionTest
 from tests.unit.cli.test_status import printed
 from tests.unit.controller.factories import a_raw_model
-from tests.unit.docs.test_transcripts import BENCH, LEFT_OUT, SWEEP, of, parts
+from tests.unit.docs.test_transcripts import BENCH, LEFT_OUT, SWEEP, VERIFY, of, parts
 
 FOLDER = Path(__file__).parent / "recorded"
 MEASURED = datetime(2026, 11, 23, 14, 33, 57, tzinfo=UTC)
@@ -110,6 +114,30 @@ def test_verify_refuses_a_stand_in_in_the_words_of_the_page(said: str) -> None:
     _, words = said.split(" twin ")
     assert said.startswith("outrider verify: the engines of twin ")
     assert words.strip() in (Path(__file__).parents[3] / source).read_text()
+
+
+def differences(found: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    return [Difference(**{**each, "comparison": Comparison(each["comparison"])}) for each in found]
+
+
+def test_a_verification_is_told_as_the_page_tells_it() -> None:
+    (said,) = of(VERIFY)
+    found = recorded("verify")
+    told = verified.text_of(
+        verified.Result(
+            namespace=found["namespace"],
+            name=found["name"],
+            k=found["k"],
+            tokens=32,
+            tie=found["tie"],
+            greedy=differences(found["greedy"]),
+            again=differences(found["again"]),
+            sampled=[PositionTest(**each) for each in found["sampled"]],
+        )
+    )
+    whole = "".join(f"{line}\n" for line in told)
+    assert said.endswith(whole)
+    assert "Verdict: " in whole
 
 
 def test_a_bench_is_told_as_the_page_tells_it() -> None:

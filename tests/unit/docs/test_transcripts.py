@@ -35,6 +35,7 @@ BENCH = (
     "-o bench.json --report bench.html"
 )
 SWEEP = f"outrider sweep {_TRIAL} --streams 1,8 --k 0 --k 3 --seconds 3 --rounds 2 {_CLIENT} -o twin.json"
+VERIFY = "outrider verify checked -n default --tokens 32 --samples 100"
 RECORDED = {
     "kubectl speculative status twin -n trial",
     "outrider explain twin -n trial",
@@ -43,6 +44,7 @@ RECORDED = {
     "outrider verify twin -n trial",
     BENCH,
     SWEEP,
+    VERIFY,
 }
 """Looked at in test_recorded.py."""
 LEFT_OUT = "…"
