@@ -6,6 +6,8 @@ Run by a Python that has vLLM, without anything of this project, with JSON on st
 - ``pretended_gpu.py resolve``: a list of ``{"flags": […], "variables": {…}}``. The last line of the output is
   a list of what becomes of each: ``runner`` (V1, V2), ``mode`` (of the CUDA graphs), ``asynchronous``, and
   ``decodeLengths``: tokens per request of the decode steps that get a full graph of their own.
+- ``pretended_gpu.py batches``: a list of ``{"name": …, "memory": bytes, "capability": [major, minor]}``. The
+  last line of the output is a list of the largest batch of an API server on each of these GPUs.
 
 Compiled kernels are replaced by empty modules and nothing is computed: what is asked for is the
 configuration, and which graphs vLLM would capture by it.
@@ -157,6 +159,25 @@ def described(flags: list[str], variables: dict[str, str]) -> dict[str, object]:
         }
 
 
+def default_batch(gpu: dict[str, Any]) -> int:
+    """vLLM's ``max-num-seqs`` for an API server on one GPU, where no flag says it."""
+    import vllm.platforms as platforms
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.platforms.interface import DeviceCapability
+    from vllm.usage.usage_lib import UsageContext
+
+    told = {
+        "get_device_name": gpu["name"],
+        "get_device_total_memory": int(gpu["memory"]),
+        "get_device_capability": DeviceCapability(*gpu["capability"]),
+    }
+    with patch.multiple(
+        platforms._current_platform, **{name: MagicMock(return_value=told[name]) for name in told}
+    ):
+        _, batches = EngineArgs.get_batch_defaults(1)
+    return int(batches[UsageContext.OPENAI_API_SERVER])
+
+
 def main(task: str) -> None:
     """See the head of this file."""
     given = json.load(sys.stdin)
@@ -164,7 +185,10 @@ def main(task: str) -> None:
         look_at(given)
         return
     pretend()
-    found = [described(launch["flags"], launch["variables"]) for launch in given]
+    if task == "batches":
+        found: list[Any] = [default_batch(gpu) for gpu in given]
+    else:
+        found = [described(launch["flags"], launch["variables"]) for launch in given]
     sys.stdout.write(f"{json.dumps(found)}\n")
 
 

@@ -22,6 +22,8 @@ import pytest
 from engine_image.contract.wheels import cache_folder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
+from outrider.plan.runtimes.vllm.limits import LARGEST_DEFAULT_BATCH, default_max_num_seqs
+from outrider.sizing.gpus import GPUS, Gpu
 from tests.contract.engine import MODELS, PYTHON
 from tests.contract.twin import eagle3
 
@@ -35,6 +37,7 @@ V2_FOLLOWS = ("0.32.0", "0.33.0")
 CLASSES = ("LlamaForCausalLM", "Eagle3LlamaForCausalLM", "MiMoForCausalLM", "MiMoMTPModel")
 CANDIDATES = [0, 1, 2, 3, 5]
 EVERY_LENGTH = [k + 1 for k in CANDIDATES]
+UNLIMITED = {"dtype": "bfloat16"}
 OFF = {"candidates": [5], "tuning": {"mode": "Off"}}
 
 
@@ -57,6 +60,9 @@ LAUNCHES: Mapping[str, Expected] = {
     "none": Expected({"method": "none"}, "V2", FULL, [1]),
     "eagle3": Expected(EAGLE3, "V2", FULL, EVERY_LENGTH),
     "mtp": Expected({"method": "mtp"}, "V2", FULL, EVERY_LENGTH, target="mtp"),
+    "eagle3 in batches of vLLM's choice": Expected(
+        EAGLE3, "V2", FULL, EVERY_LENGTH, engine={"args": UNLIMITED}
+    ),
     "draft_model": Expected(DRAFTED, "V1", FULL, [6]),
     "ngram": Expected({"method": "ngram"}, "V1", FULL, [6]),
     "eagle3 of one candidate": Expected({**EAGLE3, **OFF}, "V2", FULL, [6]),
@@ -68,10 +74,11 @@ LAUNCHES: Mapping[str, Expected] = {
 
 @dataclass(frozen=True)
 class Resolved:
-    """What one release makes of every launch, by its name."""
+    """What one release makes of every launch, and its largest batch on every GPU, by their names."""
 
     release: str
     launches: Mapping[str, Any]
+    batches: Mapping[str, int]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +127,14 @@ def resolved(
     _run("look", CLASSES, variables)
     given = [_launch(expected, models, release) for expected in LAUNCHES.values()]
     answers = json.loads(_run("resolve", given, variables).splitlines()[-1])
-    return Resolved(release, dict(zip(LAUNCHES, answers, strict=True)))
+    gpus = [
+        {"name": f"NVIDIA {g.name}", "memory": g.memory_bytes, "capability": _capability(g)} for g in GPUS
+    ]
+    batches = json.loads(_run("batches", gpus, variables).splitlines()[-1])
+    names = [gpu.name for gpu in GPUS]
+    return Resolved(
+        release, dict(zip(LAUNCHES, answers, strict=True)), dict(zip(names, batches, strict=True))
+    )
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
@@ -138,6 +152,19 @@ def test_vllm_takes_the_runner_that_the_operator_reckons_with(resolved: Resolved
         assert resolved.launches[launch]["runner"] == "V1"
     elif resolved.release in V2_FOLLOWS:
         assert resolved.launches[launch]["runner"] == LAUNCHES[launch].runner
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_the_largest_batch_that_is_reckoned_with_is_vllms_own(resolved: Resolved, gpu: Gpu) -> None:
+    if gpu.name == "GB10" and resolved.release != "0.33.0":
+        assert resolved.batches[gpu.name] == LARGEST_DEFAULT_BATCH
+    else:
+        assert resolved.batches[gpu.name] == default_max_num_seqs(gpu.name, gpu.memory_bytes)
+
+
+def _capability(gpu: Gpu) -> tuple[int, int]:
+    """Of a GB10 vLLM asks for it; of the others it says nothing here."""
+    return (12, 1) if gpu.name == "GB10" else (9, 0)
 
 
 def _run(task: str, given: object, variables: Mapping[str, str]) -> str:

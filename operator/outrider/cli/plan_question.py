@@ -26,6 +26,7 @@ from outrider.cli.plan_parts import (
 )
 from outrider.plan.runtimes import RUNTIMES
 from outrider.sizing.forecast import Forecast, Question
+from outrider.sizing.gpus import Gpu
 from outrider.sizing.manifest import new_manifest, with_proposal
 from outrider.sizing.memory import Load, Verdict
 from outrider.sizing.proposal import Proposal
@@ -84,11 +85,12 @@ def asked(options: Options) -> Asked:
     target, target_source = target_of(options, uri)
     method, drafter_uri = method_of(options, spec, uri)
     drafter, warning = drafter_of(method, target, options.drafter or drafter_uri)
-    share, most = _of_engine(spec)
+    gpu = gpu_of(options, spec)
+    share, most = _of_engine(spec, gpu)
     question = Question(
         target=target,
         drafter=drafter,
-        gpu=gpu_of(options, spec),
+        gpu=gpu,
         gpus=options.gpus or (1 if spec is None else spec.parallelism.tensor * spec.parallelism.pipeline),
         memory_share=share,
         max_num_seqs=most,
@@ -134,12 +136,14 @@ def _read_manifest(path: Path) -> tuple[Mapping[str, JsonValue], Spec]:
         raise CannotPlan(str(error)) from error
 
 
-def _of_engine(spec: Spec | None) -> tuple[float, int]:
+def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:
     """Share of the GPU's memory that the engine takes, and its largest batch."""
     engine = Engine() if spec is None else spec.engine
     runtime, arguments = RUNTIMES[engine.runtime], engine.args
     try:
-        return runtime.gpu_memory_share(arguments), runtime.max_num_seqs(arguments)
+        given = runtime.max_num_seqs(arguments)
+        most = runtime.default_max_num_seqs(gpu.name, gpu.memory_bytes) if given is None else given
+        return runtime.gpu_memory_share(arguments), most
     except ValueError as error:
         raise CannotPlan(str(error)) from error
 

@@ -51,6 +51,8 @@ class TunedModel:
     """As last seen; only a fresh process reads it, to go on where another one stopped."""
     pods: tuple[EnginePod, ...]
     """The ready ones."""
+    max_num_seqs: int | None = None
+    """Largest batch of an engine, where the user set one."""
     max_num_batched_tokens: int | None = None
     """Token budget of one engine step, where the user set one."""
     instructions: Instructions = field(default_factory=Instructions)

@@ -46,7 +46,7 @@ def shown(stored: StoredModel) -> ShownModel:
 
 def _edges(spec: Spec) -> tuple[int, ...]:
     try:
-        return geometric_bins(runtime_of(spec).max_num_seqs(spec.engine.args))
+        return geometric_bins(runtime_of(spec).largest_batch(spec.engine.args))
     except ValueError:
         return ()  # reconcile says so in Degraded
 

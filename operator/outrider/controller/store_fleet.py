@@ -84,6 +84,7 @@ class StoreFleet:
             static=spec.static_schedule(),
             policy=policy,
             status=model.status,
+            max_num_seqs=runtime_of(spec).max_num_seqs(spec.engine.args),
             max_num_batched_tokens=runtime_of(spec).max_num_batched_tokens(spec.engine.args),
             instructions=read_instructions(
                 stored.metadata.annotations,
@@ -126,7 +127,7 @@ def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
 
 
 def _policy(spec: Spec) -> Policy:
-    policy = Policy(spec.candidates(), runtime_of(spec).max_num_seqs(spec.engine.args))
+    policy = Policy(spec.candidates(), runtime_of(spec).largest_batch(spec.engine.args))
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
         policy = policy.changed(min_draft_share=0.0)
     return policy.with_idle_drafter() if _idles(spec.speculation) else policy

@@ -143,6 +143,8 @@ class EngineState(_Wire):
 
     boot_id: Word
     """Random for each start of the engine; a change means that pushed tables are gone."""
+    max_num_seqs: BatchSize | None = None
+    """The largest batch of the launch."""
     captured_k: Annotated[frozenset[DraftLength], Field(max_length=_MOST_K, alias="capturedK")]
     live_tuning: LiveTuning
     simulated: Sentence | None = None

@@ -66,10 +66,27 @@ launch: at `PIECEWISE` set `modelRunner: V1`, with which the graphs for the larg
 
 `modelRunner: V1` or `V2` decides it by hand. Where the named runner has no such method, or cannot change K of
 a model that could be tuned, the model says so in `Degraded` (`Unsupported`) and no pod is made.
+
+## What is left to vLLM
+
+Largest batch, token budget, share of memory and sizes of graphs are vLLM's own on every GPU, unless
+`engine.args` says otherwise:
+
+| flag | vLLM's default for a server |
+|---|---|
+| `max-num-seqs` | 1024 on GPUs of 70 GiB and more, 256 on others and on every A100, 128 on a CPU. A GB10 counts among the others from 0.33 |
+| `max-num-batched-tokens` | 8192, 2048 and 2048 on the same; 16384 from 160 GiB |
+| `gpu-memory-utilization` | 0.92 |
+| sizes of CUDA graphs | up to 512 tokens in a step, 1024 on Blackwell |
+
+- A launch table has each K where a batch of any of them comes: up to 128, or up to `max-num-seqs` where it is
+  set. Full graphs reach as far as with a table made for the GPU: for K=5 in the 512 tokens batches of 84, and
+  of 128 or 512 for K=3 and K=0.
+- Engines tell their largest batch to the operator ([autoscaling](../guide/autoscaling.md)). Stock ones
+  (`actuation: Rollout`) do not: with `max-num-seqs` in `engine.args` their replicas are reckoned better.
+
 ## Flags that differ from vLLM's defaults
 
-- `max-num-seqs`: 256. vLLM takes 1024 on GPUs of 70 GiB and more, and 128 on a CPU. A table needs a number
-  that is known before the engine starts, so set `engine.args.max-num-seqs` where more requests run at once.
 - `shutdown-timeout`: 50 s, so that requests of a stopping pod end.
 - With n-gram vLLM gives up asynchronous scheduling, with Outrider as without: a launch without speculation
   schedules asynchronously, and a comparison with it holds that difference, too.

@@ -117,6 +117,23 @@ def test_the_largest_batch_that_fits_is_found_without_trying_each(
     assert Capacity(largest, budget).at(table) == max(fits, default=1)
 
 
+def test_where_nobody_says_the_largest_batch_a_queue_says_that_a_pod_is_full() -> None:
+    unknown = Capacity(None)
+    assert needs(a_window(batch=200), capacity=unknown) == Demand(1, 0.0)
+    assert needs(a_window(batch=200, waiting=100), capacity=unknown) == Demand(2, 1.5)
+    assert needs(a_window(batch=200, kv=0.9), capacity=unknown).saturation_ratio == pytest.approx(0.9)
+
+
+def test_what_arrives_between_two_steps_is_no_queue() -> None:
+    assert needs(a_window(batch=200, waiting=0.5), capacity=Capacity(None)) == Demand(1, 0.0)
+
+
+def test_a_token_budget_limits_an_engine_that_does_not_say_its_largest_batch() -> None:
+    budget = Capacity(None, max_num_batched_tokens=200)
+    assert needs(a_window(batch=50), capacity=budget).saturation_ratio == 0.25
+    assert needs(a_window(batch=50), capacity=budget, table=Schedule.constant(3)).saturation_ratio == 1.0
+
+
 @pytest.mark.timeout(120)  # for a walk over every batch, which would take minutes
 def test_a_batch_limit_of_a_billion_is_no_walk_over_a_billion() -> None:
     assert Capacity(10**9, max_num_batched_tokens=8).at(Schedule.parse("8:3,*:0")) == 2

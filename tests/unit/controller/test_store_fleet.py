@@ -89,6 +89,14 @@ def test_a_drafter_that_makes_no_pass_while_k_is_0_is_taken_to_cost_less_then(
     assert found.policy.estimation.k0_tax == tax
 
 
+def test_where_the_engine_chooses_its_largest_batch_there_are_bins_for_all_that_it_may_choose() -> None:
+    (given,) = tuned(a_raw_model(engine={"image": "engine:1", "args": {"max-num-seqs": 64}}))
+    (left,) = tuned(a_raw_model(engine={"image": "engine:1"}))
+
+    assert (given.max_num_seqs, given.policy.max_num_seqs) == (64, 64)
+    assert (left.max_num_seqs, left.policy.max_num_seqs) == (None, 1024)
+
+
 def test_ready_pods_are_reached_at_their_own_address() -> None:
     assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip="10.0.0.7"))) == ["http://10.0.0.7:8000"]
 

@@ -70,7 +70,7 @@ def test_what_the_planner_launches_is_what_was_compared(method: Method) -> None:
     """The configuration of a real pod, not only its entry in the registry."""
     drafter = {} if method is Method.NGRAM else {"drafter": {"uri": "hf://org/drafter"}}
     spec = a_model(method=method.value, speculation=drafter).spec
-    config = speculative_config(spec, max_num_seqs=64)
+    config = speculative_config(spec)
     assert config is not None
     parallel = config.get("parallel_drafting", False) is True
     launched = support.variant(str(config["method"]), parallel_drafting=parallel)

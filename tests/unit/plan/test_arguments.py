@@ -38,6 +38,18 @@ def refusal(result: Plan) -> str:
     return message
 
 
+def test_what_the_manifest_does_not_say_is_left_to_vllm() -> None:
+    words = " ".join(arguments(planned()))
+    for flag in ("max-num-seqs", "max-num-batched-tokens", "gpu-memory-utilization", "cudagraph"):
+        assert flag not in words
+
+
+@pytest.mark.parametrize("name", ["max_num_seqs", "max-num-seqs"])
+def test_the_largest_batch_of_the_manifest_is_told_once(name: str) -> None:
+    words = arguments(a_plan(a_model(engine={"args": {name: 64}})))
+    assert [word for word in words if "seqs" in word] == ["--max-num-seqs=64"]
+
+
 @pytest.mark.parametrize(
     "value", ["--api-key", "--api-key=x", "--", ["0", "--api-key", "x"], ["--api-key=x"]]
 )

@@ -133,14 +133,14 @@ def test_a_canary_is_drained_as_its_replicas_are() -> None:
 def test_a_stock_engine_is_launched_with_the_static_table() -> None:
     result = planned(tuned(ROLLOUT))
 
-    assert table_of(result) == [[1, 8, 3], [9, 32, 1], [33, 256, 0]]
+    assert table_of(result) == [[1, 8, 3], [9, 32, 1], [33, 65536, 0]]
     assert template_metadata(result)["annotations"][ANNOTATION] == "8:3,32:1,*:0"
 
 
 def test_a_stock_engine_is_launched_with_the_ordered_table() -> None:
     result = planned(tuned(ROLLOUT), an_order("12:5,*:1"))
 
-    assert table_of(result) == [[1, 12, 5], [13, 256, 1]]
+    assert table_of(result) == [[1, 12, 5], [13, 65536, 1]]
     assert template_metadata(result)["annotations"][ANNOTATION] == "12:5,*:1"
 
 
@@ -167,6 +167,15 @@ def test_a_stock_engine_can_be_launched_without_drafter() -> None:
 @given(schedule=schedules, size=st.integers(1, 256))
 def test_a_stock_engine_drafts_what_the_table_says_at_every_batch_size(schedule: Schedule, size: int) -> None:
     found = [k for first, last, k in stock_table(schedule, 256) if first <= size <= last]
+
+    assert found == [schedule.k_at(size)]
+
+
+@given(schedule=schedules, size=st.integers(1, 2048))
+def test_where_vllm_chooses_the_largest_batch_the_table_of_a_stock_engine_has_no_end(
+    schedule: Schedule, size: int
+) -> None:
+    found = [k for first, last, k in stock_table(schedule, None) if first <= size <= last]
 
     assert found == [schedule.k_at(size)]
 

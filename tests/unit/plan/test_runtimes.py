@@ -49,7 +49,13 @@ class Scratch:
             seconds_to_end=7,
         )
 
-    def max_num_seqs(self, args: Args) -> int:  # noqa: ARG002
+    def max_num_seqs(self, args: Args) -> int | None:  # noqa: ARG002
+        return None
+
+    def largest_batch(self, args: Args) -> int:  # noqa: ARG002
+        return 8
+
+    def default_max_num_seqs(self, gpu: str, memory_bytes: float) -> int:  # noqa: ARG002
         return 8
 
     def max_num_batched_tokens(self, args: Args) -> int | None:  # noqa: ARG002

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -109,7 +110,7 @@ async def test_only_as_much_is_asked_for_as_windows_need(
 
 async def test_autoscalers_learn_what_the_load_needs_until_nobody_measures_it(engines: EngineClient) -> None:
     labels = {"namespace": "default", "model": "m"}
-    async with serving(FakeEngine()) as pods:
+    async with serving(FakeEngine(max_num_seqs=64)) as pods:
         key = PodKey("default", "engine-0")
         world = World([a_model(*pods)], series={key: scraped_every_5_s(plugin=True)})
         with world.loop(engines) as loop:
@@ -123,6 +124,24 @@ async def test_autoscalers_learn_what_the_load_needs_until_nobody_measures_it(en
                 world.now += TICK
     assert measured == pytest.approx(8 / 64)  # requests in a step, over those that the engine takes
     assert world.own_metric("outrider_required_replicas", **labels) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "of_spec", "limit"), [(16, None, 16), (64, 32, 32), (None, 32, 32)], ids=str
+)
+async def test_the_largest_batch_is_that_of_the_spec_else_what_the_engine_says(
+    engines: EngineClient, told: int | None, of_spec: int | None, limit: int
+) -> None:
+    labels = {"namespace": "default", "model": "m"}
+    async with serving(FakeEngine(max_num_seqs=told)) as pods:
+        key = PodKey("default", "engine-0")
+        model = replace(a_model(*pods), max_num_seqs=of_spec)
+        world = World([model], series={key: scraped_every_5_s(plugin=True)})
+        with world.loop(engines) as loop:
+            for _ in range(3):
+                await step(loop)
+                world.now += TICK
+    assert world.own_metric("outrider_saturation_ratio", **labels) == pytest.approx(8 / limit)
 
 
 async def test_a_tick_is_counted_by_its_reason_until_the_model_goes(engines: EngineClient) -> None:

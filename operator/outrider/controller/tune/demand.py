@@ -3,11 +3,13 @@
 For one pod with B requests in a step on average, W requests that wait and KV cache usage U:
 
     C      = min(max_num_seqs, largest b with b (1 + K(b)) <= max_num_batched_tokens, B / U)
+             nobody says the first two: min(B where W >= 1, B / U)
     s      = (B + W) / C
 
 C is how many requests the pod can hold: by its batch limit, by its token budget (each request
 takes 1 + K tokens of it), and by its KV cache, look-ahead slots of drafts included, since U was
-measured at the depth in force. Then
+measured at the depth in force. An engine that does not say its limit holds what it runs while others
+wait. Then
 
     saturation ratio  = mean of s over pods          1: full; above: requests wait
     required replicas = ceil(sum of s / 0.8)         at least 1
@@ -30,18 +32,19 @@ FULL = 0.8
 class Capacity:
     """Limits of one engine."""
 
-    max_num_seqs: int
+    max_num_seqs: int | None  # None: nobody says it
     max_num_batched_tokens: int | None = None  # None: not given, and the engine's default does not bind
 
-    def at(self, table: Schedule) -> int:
-        """The largest batch that one step can hold at these draft lengths."""
+    def at(self, table: Schedule) -> int | None:
+        """The largest batch that one step can hold at these draft lengths; None where nobody knows."""
         budget = self.max_num_batched_tokens
         if budget is None:
             return self.max_num_seqs
+        most = budget if self.max_num_seqs is None else self.max_num_seqs
         fits, low = 1, 1
         for row in table.rows:
-            high = self.max_num_seqs if row.max_batch_size is None else row.max_batch_size
-            largest = min(high, self.max_num_seqs, budget // (1 + row.num_speculative_tokens))
+            high = most if row.max_batch_size is None else row.max_batch_size
+            largest = min(high, most, budget // (1 + row.num_speculative_tokens))
             if largest >= low:
                 fits = largest
             low = high + 1
@@ -74,10 +77,13 @@ def demand(
     return Demand(max(1, ceil(round(mean * replicas / FULL, 6))), mean)
 
 
-def _saturation(window: Window, limit: int) -> float | None:
+def _saturation(window: Window, limit: int | None) -> float | None:
     if window.requests_waiting is None or window.kv_usage_ratio is None:
         return None
     running = window.batch_size or 0.0
     wanted = running + window.requests_waiting
     by_kv = window.kv_usage_ratio * wanted / running if running > 0 else 0.0
+    if limit is None:
+        # Less than one on average is what arrives between two steps.
+        return max(wanted / max(1.0, running), by_kv) if window.requests_waiting >= 1.0 else by_kv
     return max(wanted / limit, by_kv)

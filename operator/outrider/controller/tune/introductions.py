@@ -1,4 +1,4 @@
-"""What engines say of themselves once: whether they compute, their CUDA graphs, how long steps take."""
+"""What engines say of themselves once: whether they compute, CUDA graphs, largest batch, step times."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Introduction:
 
     simulated: what it stands in for; None for an engine that computes.
     cuda_graphs: vLLM's mode of CUDA graphs; None without any.
+    max_num_seqs: its largest batch; None where it does not say.
     """
 
     pod: str
@@ -26,6 +27,7 @@ class Introduction:
     simulated: str | None
     cuda_graphs: str | None
     step_times: StepTimeMap | None
+    max_num_seqs: int | None = None
 
 
 class Introductions:
@@ -51,7 +53,12 @@ class Introductions:
         except EngineError:
             return {}
         told = Introduction(
-            pod.name, pod.revision, state.simulated, state.cuda_graphs, _map(state.step_times)
+            pod=pod.name,
+            revision=pod.revision,
+            simulated=state.simulated,
+            cuda_graphs=state.cuda_graphs,
+            step_times=_map(state.step_times),
+            max_num_seqs=state.max_num_seqs,
         )
         return {pod.address.pod_uid: told}
 

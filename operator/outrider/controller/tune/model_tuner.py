@@ -68,6 +68,7 @@ class TickOutcome:
     forgotten: str | None = None  # why everything learnt before was forgotten at this tick; None where not
     simulated: tuple[str, ...] = ()  # what engines stand in for that compute nothing
     cuda_graphs: tuple[str, ...] = ()  # vLLM's modes of CUDA graphs
+    max_num_seqs: int | None = None  # largest batch; None where neither spec nor engines say it
     known_map: KnownMap | None = None  # what engines of this launch measured before they served
     differing: tuple[Differing, ...] = ()  # pods that are far from it
 
@@ -249,6 +250,8 @@ class ModelTuner:
             forgotten=forgotten,
             simulated=each_once(one.simulated for one in told),
             cuda_graphs=each_once(one.cuda_graphs for one in told),
+            max_num_seqs=model.max_num_seqs
+            or min((one.max_num_seqs for one in told if one.max_num_seqs is not None), default=None),
             known_map=self._map,
             differing=differing(self._map, drafting),
         )

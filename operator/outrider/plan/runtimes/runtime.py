@@ -70,12 +70,24 @@ class Runtime(Protocol):
         """
         ...
 
-    def max_num_seqs(self, args: Args) -> int:
-        """The largest batch of an engine with these arguments.
+    def max_num_seqs(self, args: Args) -> int | None:
+        """The largest batch of an engine with these arguments; None where it is left to the engine.
 
         Raises:
             ValueError: the argument is out of range; the message names the field.
         """
+        ...
+
+    def largest_batch(self, args: Args) -> int:
+        """The largest batch that an engine with these arguments may have, on whatever machine it starts.
+
+        Raises:
+            ValueError: as `max_num_seqs`.
+        """
+        ...
+
+    def default_max_num_seqs(self, gpu: str, memory_bytes: float) -> int:
+        """The largest batch that an engine takes by itself on a GPU of this name and memory."""
         ...
 
     def max_num_batched_tokens(self, args: Args) -> int | None:

@@ -17,6 +17,7 @@ from outrider.plan.artifacts import path_in_pod
 from outrider.plan.runtimes.vllm.launch_table import launch_table, stock_table
 from outrider.plan.runtimes.vllm.limits import (
     SHUTDOWN_TIMEOUT,
+    batch_on_every_machine,
     canonical,
     max_num_batched_tokens,
     max_num_seqs,
@@ -46,8 +47,9 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
         "model": path_in_pod(spec.model.uri),
         "served-model-name": served_name,
         "port": spec.engine.port,
-        "max-num-seqs": limit,
     }
+    if limit is not None:
+        flags["max-num-seqs"] = limit
     if spec.model.revision is not None:
         flags["revision"] = spec.model.revision
     if spec.model.max_length is not None:
@@ -55,17 +57,19 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     flags |= _parallelism(spec)
     if own_value(own, "shutdown-timeout") is None:
         flags["shutdown-timeout"] = SHUTDOWN_TIMEOUT
-    config = speculative_config(spec, max_num_seqs=limit, table=table)
+    config = speculative_config(spec, table=table)
     if config is not None:
         flags["speculative-config"] = json.dumps(config, separators=(",", ":"))
     flags |= {flag: own[flag] for flag in sorted(own) if canonical(flag) != "max-num-seqs"}
     return [word for flag, value in flags.items() for word in _words(flag, value)]
 
 
-def speculative_config(
-    spec: Spec, *, max_num_seqs: int, table: Schedule | None = None
-) -> dict[str, object] | None:
-    """The value of ``--speculative-config``; None without speculation. table: see `arguments`."""
+def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str, object] | None:
+    """The value of ``--speculative-config``; None without speculation. table: see `arguments`.
+
+    Raises:
+        ValueError: as `arguments`.
+    """
     wanted = spec.speculation
     method = ENGINE_METHODS[wanted.method]
     if wanted.method is Method.NONE or wanted.num_speculative_tokens is None:
@@ -78,9 +82,9 @@ def speculative_config(
         config["draft_tensor_parallel_size"] = _drafter_tensor_parallel_size(spec)
     config["num_speculative_tokens"] = wanted.num_speculative_tokens
     if table is not None:
-        config["num_speculative_tokens_per_batch_size"] = stock_table(table, max_num_seqs)
+        config["num_speculative_tokens_per_batch_size"] = stock_table(table, max_num_seqs(spec.engine.args))
     elif spec.live:
-        every_candidate = launch_table(spec.candidates(), max_num_seqs)
+        every_candidate = launch_table(spec.candidates(), batch_on_every_machine(spec.engine.args))
         if launch_form(spec, stock=False).table is TablePlace.FLAGS:
             config["num_speculative_tokens_per_batch_size"] = every_candidate
     return config

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from outrider.api.drafting import MAX_BATCH_SIZE
 from outrider.api.schedule import Schedule
 
 Range = list[int]
@@ -16,9 +17,11 @@ Range = list[int]
 def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[Range]:
     """vLLM's ``num_speculative_tokens_per_batch_size`` with each K once, the largest on the widest range.
 
-    CUDA graphs are captured for the K of this table only, each up to the largest batch size that
-    has it. So the smaller ones sit on the largest batch sizes, falling, one each. The plugin puts
+    CUDA graphs are captured for the K of this table only, and the graph of the largest batch that has a K
+    fits it exactly. So the smaller ones sit on the largest batch sizes, falling, one each. The plugin puts
     the static table in its place before the first request.
+
+    max_num_seqs: no more than the engine's own, else a K has no graphs. Above it the last row goes on.
 
     Raises:
         ValueError: there are more candidates than batch sizes.
@@ -35,15 +38,17 @@ def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[Range]:
     return [widest, *narrow]
 
 
-def stock_table(schedule: Schedule, max_num_seqs: int) -> list[Range]:
+def stock_table(schedule: Schedule, max_num_seqs: int | None) -> list[Range]:
     """``schedule`` as vLLM's ``num_speculative_tokens_per_batch_size``, up to the largest batch.
 
     vLLM captures CUDA graphs for every K of it, and looks K up in it for as long as the engine runs.
+
+    max_num_seqs: None where it is left to vLLM, which leaves out what its batches never reach.
     """
     ranges: list[Range] = []
-    first = 1
+    first, end = 1, max_num_seqs or MAX_BATCH_SIZE
     for row in schedule.merged().rows:
-        last = min(row.max_batch_size or max_num_seqs, max_num_seqs)
+        last = min(row.max_batch_size or end, end)
         if first <= last:
             ranges.append([first, last, row.num_speculative_tokens])
         first = last + 1

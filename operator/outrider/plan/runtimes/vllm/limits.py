@@ -7,8 +7,12 @@ from outrider.api.engine_args import Scalar
 from outrider.api.text import shortened, whole_number
 from outrider.plan.runtimes.runtime import Args
 
-DEFAULT_MAX_NUM_SEQS = 256
-"""vLLM's default depends on the GPU; the launch table needs a number that is known here."""
+SMALLEST_DEFAULT_BATCH, USUAL_DEFAULT_BATCH, LARGEST_DEFAULT_BATCH = 128, 256, 1024
+"""vLLM's own ``max-num-seqs``: on a CPU, on most GPUs, on large ones. From source."""
+
+_LARGE_GPU = 70 * 2**30
+_SMALL_ALL_THE_SAME = ("a100", "gb10")
+"""In the names of GPUs that have the memory of a large one and not its arithmetic; from source, 0.33."""
 
 SHARE_OF_VLLM = 0.92
 """vLLM's own default. From source."""
@@ -23,14 +27,32 @@ LARGEST_TOKEN_BUDGET = 100_000_000
 """Tokens in one step; as many as the longest context may have."""
 
 
-def max_num_seqs(own: Args) -> int:
-    """The largest batch of an engine, from ``spec.engine.args`` or the default.
+def max_num_seqs(own: Args) -> int | None:
+    """The largest batch of an engine, from ``spec.engine.args``; None where it is left to vLLM.
 
     Raises:
         ValueError: not a whole number from 1 to `MAX_BATCH_SIZE`.
     """
-    limit = _number(own, "max-num-seqs", least=1, most=MAX_BATCH_SIZE)
-    return DEFAULT_MAX_NUM_SEQS if limit is None else limit
+    return _number(own, "max-num-seqs", least=1, most=MAX_BATCH_SIZE)
+
+
+def default_max_num_seqs(gpu: str, memory_bytes: float) -> int:
+    """What vLLM takes on a GPU of this name and memory where nothing is said."""
+    small = any(part in gpu.lower() for part in _SMALL_ALL_THE_SAME)
+    return LARGEST_DEFAULT_BATCH if memory_bytes >= _LARGE_GPU and not small else USUAL_DEFAULT_BATCH
+
+
+def batch_on_every_machine(own: Args) -> int:
+    """A batch that an engine with these arguments can have wherever it starts.
+
+    Raises:
+        ValueError: as `max_num_seqs` and `max_num_batched_tokens`.
+    """
+    limit, budget = max_num_seqs(own), max_num_batched_tokens(own)
+    if limit is not None:
+        return limit
+    # vLLM's default is no larger than its token budget.
+    return SMALLEST_DEFAULT_BATCH if budget is None else min(SMALLEST_DEFAULT_BATCH, budget)
 
 
 def max_num_batched_tokens(own: Args) -> int | None:

@@ -72,9 +72,17 @@ class Vllm:
             address_variable=nodes.address_variable(launch.spec),
         )
 
-    def max_num_seqs(self, args: Args) -> int:
-        """Of the flag of that name, or the default."""
+    def max_num_seqs(self, args: Args) -> int | None:
+        """Of the flag of that name."""
         return limits.max_num_seqs(args)
+
+    def largest_batch(self, args: Args) -> int:
+        """Of the flag ``max-num-seqs``, or vLLM's largest default."""
+        return limits.max_num_seqs(args) or limits.LARGEST_DEFAULT_BATCH
+
+    def default_max_num_seqs(self, gpu: str, memory_bytes: float) -> int:
+        """By vLLM's own rule."""
+        return limits.default_max_num_seqs(gpu, memory_bytes)
 
     def max_num_batched_tokens(self, args: Args) -> int | None:
         """Of the flag of that name."""
