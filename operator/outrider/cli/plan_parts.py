@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
-from outrider.plan.gpu_labels import PRODUCT, selected
+from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.sizing.architecture import Architecture, Precision
@@ -201,7 +201,9 @@ def _gpu_by_name(options: Options, spec: Spec | None) -> Gpu | None:
                 "or give --gpu-memory, --gpu-bandwidth and --gpu-tflops"
             )
         return found
-    label = None if spec is None else selected(spec, PRODUCT)
+    if spec is None or selected_slice(spec) is not None:  # A slice has a share of a GPU's speed, too.
+        return None
+    label = selected(spec, PRODUCT)
     return None if label is None else gpu_of_product(label)
 
 

@@ -1,15 +1,27 @@
-"""Which GPUs a manifest selects, by the labels that GPU feature discovery gives nodes. Pure."""
+"""Which GPUs, or slices of GPUs, a manifest selects: by resources and labels of GPU feature discovery. Pure.
+
+A node whose GPUs are all cut alike (MIG strategy "single") shows slices as GPUs: product and memory are those
+of a slice. Where profiles are mixed each is a resource of its own, and so are its labels.
+"""
 
 from __future__ import annotations
 
+import re
+
 from outrider.api.spec import Spec
 from outrider.api.text import whole_number
+from outrider.plan.resources import GPU, resources
 
 PRODUCT = "nvidia.com/gpu.product"
 MEMORY = "nvidia.com/gpu.memory"
 """MiB."""
-_MIB = 2**20
+_MIB, _GIB = 2**20, 2.0**30
 _LARGEST_MIB = 10_000_000
+_PROFILE = r"(?:\d+c\.)?\d+g\.(\d{1,4})gb"
+_SLICE = re.compile(rf"nvidia\.com/mig-({_PROFILE}(?:\..+)?)")
+"""As in nvidia.com/mig-1g.10gb, or mig-1g.10gb.me with what else the slice has."""
+_PRODUCT_OF_A_SLICE = re.compile(rf".*-MIG-({_PROFILE})(?:\W.*)?", re.IGNORECASE)
+"""As in NVIDIA-A100-SXM4-40GB-MIG-1g.5gb."""
 
 
 def selected(spec: Spec, label: str) -> str | None:
@@ -20,7 +32,37 @@ def selected(spec: Spec, label: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def selected_slice(spec: Spec) -> str | None:
+    """The MIG profile of the slices that engines get, such as 1g.10gb; None for whole GPUs."""
+    found = _of_resources(spec) or _of_product(spec)
+    return None if found is None else found[1]
+
+
 def selected_memory(spec: Spec) -> float | None:
-    """Bytes of each GPU, by the label that says it in numbers; None without one that can be read."""
-    mib = whole_number(selected(spec, MEMORY) or "", least=1, most=_LARGEST_MIB)
+    """Bytes of each GPU or slice: by the label that says it, else by the profile; None where neither tells.
+
+    A profile's name is rounded up, so a slice has no more than that.
+    """
+    resource = _of_resources(spec)
+    told = _mib(spec, MEMORY if resource is None else f"{resource[0]}.memory")
+    found = resource or _of_product(spec)
+    return told if told is not None or found is None else int(found[2]) * _GIB
+
+
+def asks_for_a_gpu(spec: Spec) -> bool:
+    """The container's limits have GPUs, or slices of one."""
+    return GPU in resources(spec).get("limits", {}) or _of_resources(spec) is not None
+
+
+def _of_resources(spec: Spec) -> re.Match[str] | None:
+    limits = resources(spec).get("limits", {})
+    return next((found for name in limits if (found := _SLICE.fullmatch(name)) is not None), None)
+
+
+def _of_product(spec: Spec) -> re.Match[str] | None:
+    return _PRODUCT_OF_A_SLICE.fullmatch(selected(spec, PRODUCT) or "")
+
+
+def _mib(spec: Spec, label: str) -> float | None:
+    mib = whole_number(selected(spec, label) or "", least=1, most=_LARGEST_MIB)
     return None if mib is None else float(mib * _MIB)

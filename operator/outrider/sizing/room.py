@@ -11,8 +11,7 @@ from outrider.api.engine_args import loads_otherwise
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
-from outrider.plan.gpu_labels import PRODUCT, selected, selected_memory
-from outrider.plan.resources import GPU
+from outrider.plan.gpu_labels import PRODUCT, asks_for_a_gpu, selected, selected_memory, selected_slice
 from outrider.plan.weights.room import no_room
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import DraftingModel, draft_model, eagle_head, prediction_layer, without_weights
@@ -20,12 +19,10 @@ from outrider.sizing.gpus import gpu_of_product
 from outrider.sizing.memory import Load, Memory, Verdict, memory
 from outrider.sizing.models import KnownModel, same_model
 
-_A_SLICE = "-MIG-"
-"""In the product's name: the pod gets a part of the GPU, and its memory is in the other label only."""
 _MOST_GPUS = 64
 _AGREES = 0.9
 """Of the weights by the table; a size in the status is rounded to 0.1 GB."""
-_REMEDIES = "a GPU with more memory, or quantised weights"
+_QUANTISED = "or quantised weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +37,14 @@ class Shortage:
 class _Gpu:
     name: str
     memory_bytes: float
+    sliced: bool = False
+    """A part of a GPU. An engine gets one: CUDA shows a process no second."""
+
+    def larger(self, more_gpus: str) -> str:
+        """What would hold the engine."""
+        if self.sliced:
+            return f"a larger slice, a whole GPU, {_QUANTISED}"
+        return f"{more_gpus}, a GPU with more memory, {_QUANTISED}"
 
 
 def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shortage | None:
@@ -68,12 +73,14 @@ def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shor
 
 
 def _selected_gpu(spec: Spec) -> _Gpu | None:
-    if spec.resources is not None and GPU not in spec.resources.limits:
+    if not asks_for_a_gpu(spec):
         return None
-    product, told = selected(spec, PRODUCT), selected_memory(spec)
+    product, told, profile = selected(spec, PRODUCT), selected_memory(spec), selected_slice(spec)
+    if told is not None and profile is not None:
+        return _Gpu(f"a slice {profile}", told, sliced=True)
     if told is not None:
         return _Gpu(product or "the selected GPU", told)
-    if product is None or _A_SLICE in product.upper():
+    if product is None:
         return None
     found = gpu_of_product(product)
     return None if found is None else _Gpu(product, found.memory_bytes)
@@ -133,7 +140,7 @@ def _certain(held: Memory, gpu: _Gpu, enough: int | None) -> str:
     more = "more GPUs" if enough is None else f"at least {enough} GPUs (spec.parallelism.tensor)"
     return (
         f"the weights take {_gb(held.weights)} on each GPU, and {gpu.name} has {_gb(gpu.memory_bytes)}: use "
-        f"{more}, {_REMEDIES}"
+        f"{gpu.larger(more)}"
     )
 
 
@@ -146,7 +153,7 @@ def _estimated(held: Memory, gpu: _Gpu) -> str:
     return (
         f"Estimated on each GPU: {', '.join(parts)}; that is {_gb(held.needed)}, and the engine may take "
         f"{_gb(held.available)} of the {_gb(gpu.memory_bytes)} of {gpu.name}. It may end while it starts: "
-        f"use a smaller spec.model.maxLength, more GPUs, {_REMEDIES}"
+        f"use a smaller spec.model.maxLength, {gpu.larger('more GPUs')}"
     )
 
 

@@ -43,9 +43,33 @@ def test_memory_is_what_the_node_selector_asks_for(labels: Any, gib: float | Non
     assert gpu_memory(on_nodes(labels)) == (None if gib is None else gib * 2**30)
 
 
-def test_memory_of_a_slice_is_in_its_name() -> None:
-    sliced = a_model(resources={"limits": {"nvidia.com/mig-3g.40gb": 1}}).spec
-    assert gpu_memory(sliced) == 40 * 2**30
+@pytest.mark.parametrize(
+    ("resource", "labels", "gib"),
+    [
+        ("mig-3g.40gb", {}, 40),
+        ("mig-1g.10gb.me", {}, 10),
+        ("mig-1c.3g.20gb", {}, 20),
+        ("mig-1g.10gb", {"nvidia.com/mig-1g.10gb.memory": "9728"}, 9.5),
+        ("mig-1g.10gb.me", {"nvidia.com/mig-1g.10gb.me.memory": "9728"}, 9.5),
+        ("mig-1g.10gb", {"nvidia.com/mig-1g.10gb.memory": "much"}, 10),
+        ("mig-1g.10gb", {"nvidia.com/mig-2g.20gb.memory": "19968"}, 10),
+        ("mig-1g.10gb", {**H100, "nvidia.com/gpu.memory": "81559"}, 10),
+        ("mig-1g", {}, None),
+        (f"mig-1g.{'9' * 5000}gb", {}, None),
+        ("gpu", {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"}, 10),
+        (
+            "gpu",
+            {"nvidia.com/gpu.product": "A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/gpu.memory": "4864"},
+            4.75,
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_memory_of_a_slice_is_that_of_its_label_else_in_the_name_of_its_profile(
+    resource: str, labels: dict[str, str], gib: float | None
+) -> None:
+    spec = on_nodes(labels, resources={"limits": {f"nvidia.com/{resource}": 1}})
+    assert gpu_memory(spec) == (None if gib is None else gib * 2**30)
 
 
 def test_weights_that_are_larger_than_their_gpus_are_told_with_both_numbers() -> None:

@@ -92,10 +92,10 @@ def test_the_memory_that_a_node_tells_goes_before_the_table() -> None:
     [
         {"product": None},
         {"product": "NVIDIA-UNHEARD-OF"},
-        {"product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
         {"uri": "hf://someone/unheard-of"},
         {"resources": {"limits": {"cpu": "4"}}},
-        {"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}},
+        {"resources": {"limits": {"nvidia.com/mig-of-another-name": "1"}}},
+        {"resources": {"claims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}},
         {"engine": {"args": {"quantization": "fp8"}}},
         {"engine": {"args": {"cpu_offload_gb": 80}}},
         {"engine": {"args": {"quant": "fp8"}}},
@@ -105,6 +105,40 @@ def test_the_memory_that_a_node_tells_goes_before_the_table() -> None:
 )
 def test_nothing_is_said_of_what_is_not_known(unknown: dict[str, Any]) -> None:
     assert found(**unknown) is None
+
+
+QWEN_8B = "hf://Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize(
+    "sliced",
+    [
+        {"product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"},
+        {"product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "memory": "10240"},
+        {"product": None, "resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}},
+        {"product": H100, "memory": "81559", "resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}},
+    ],
+    ids=["alike, by product", "alike, by memory", "mixed", "mixed, on an H100"],
+)
+def test_an_engine_on_a_slice_has_the_memory_of_the_slice(sliced: dict[str, Any]) -> None:
+    short = found(QWEN_8B, **sliced)
+    assert short is not None
+    assert short.certain
+    assert "weights take 16.4 GB on each GPU, and a slice 1g.10gb has 10.7 GB" in short.message
+    assert "use a larger slice, a whole GPU, or quantised weights" in short.message
+
+
+def test_an_estimate_for_a_slice_asks_for_no_second_one() -> None:
+    limits = {"limits": {"nvidia.com/mig-2g.20gb": "1"}}
+    short = found(QWEN_8B, product=None, resources=limits, max_length=40960)
+    assert short is not None
+    assert not short.certain
+    assert "of a slice 2g.20gb" in short.message
+    assert "more GPUs" not in short.message
+
+
+def test_a_slice_that_is_large_enough_is_no_trouble() -> None:
+    assert found(QWEN_8B, product=None, resources={"limits": {"nvidia.com/mig-3g.40gb": "1"}}) is None
 
 
 def test_a_name_alone_is_not_certain() -> None:

@@ -8,18 +8,15 @@ this is told and nothing is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_memory
-from outrider.plan.resources import resources
 
 _GIB = 2.0**30
 _IN_A_PRODUCT = re.compile(r"(?:^|-)(\d+)GB(?:-|$)")
 """As in NVIDIA-H100-80GB-HBM3; not every product's name tells."""
-_SLICE = re.compile(r"nvidia\.com/mig-\d+g\.(\d+)gb(?:\..*)?")
 
 
 def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
@@ -43,14 +40,6 @@ def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
 
 def gpu_memory(spec: Spec) -> float | None:
     """Bytes of each GPU at most, by the slice or nodes that the manifest asks for; None: it does not say."""
-    return min(_told(spec), default=None)
-
-
-def _told(spec: Spec) -> Iterator[float]:
-    for name in resources(spec).get("limits", {}):
-        if (found := _SLICE.fullmatch(name)) is not None:
-            yield int(found[1]) * _GIB
-    if (memory := selected_memory(spec)) is not None:
-        yield memory
-    if (found := _IN_A_PRODUCT.search(selected(spec, PRODUCT) or "")) is not None:
-        yield int(found[1]) * _GIB
+    told = selected_memory(spec)
+    found = _IN_A_PRODUCT.search(selected(spec, PRODUCT) or "")
+    return told if told is not None or found is None else int(found[1]) * _GIB
