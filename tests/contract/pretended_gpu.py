@@ -172,7 +172,7 @@ def default_batch(gpu: dict[str, Any]) -> int:
         "get_device_capability": DeviceCapability(*gpu["capability"]),
     }
     with patch.multiple(
-        platforms._current_platform, **{name: MagicMock(return_value=told[name]) for name in told}
+        type(platforms._current_platform), **{name: MagicMock(return_value=told[name]) for name in told}
     ):
         _, batches = EngineArgs.get_batch_defaults(1)
     return int(batches[UsageContext.OPENAI_API_SERVER])

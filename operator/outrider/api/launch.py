@@ -96,6 +96,8 @@ class LaunchLimits:
     candidates: Collection[int]
     """Every K that an engine may be launched with."""
     replicas: int
+    one_k: bool = False
+    """A table has one K for all batch sizes."""
 
     @classmethod
     def of(cls, spec: Spec) -> LaunchLimits:
@@ -108,6 +110,7 @@ class LaunchLimits:
             canary=tuning.canary,
             candidates=spec.candidates(),
             replicas=spec.replicas,
+            one_k=spec.one_k,
         )
 
     def effective(self, order: LaunchOrder) -> LaunchOrder:
@@ -125,7 +128,9 @@ class LaunchLimits:
             return self.structural_off is StructuralOff.ALLOW
         if launch.schedule is None:
             return True
-        return self.actuation is Actuation.ROLLOUT and launch.schedule.values() <= set(self.candidates)
+        values = launch.schedule.values()
+        one = not self.one_k or len(values) == 1
+        return self.actuation is Actuation.ROLLOUT and one and values <= set(self.candidates)
 
     @property
     def _has_room_for_a_canary(self) -> bool:

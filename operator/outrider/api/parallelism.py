@@ -17,7 +17,8 @@ class Parallelism(ApiModel):
     pipeline: Annotated[int, Field(ge=1, le=64)] = 1
     """Pipeline-parallel size."""
     data: Annotated[int, Field(ge=1, le=64)] = 1
-    """Data-parallel size inside a replica. Above 1 the engine keeps one K, so tuning must be Off."""
+    """Data-parallel size inside a replica. Above 1 the engine keeps one K from start to start: tune it by
+    `actuation: Rollout`, or not at all."""
     expert: bool = False
     """Spread the experts of a mixture-of-experts model."""
     nodes: Annotated[int, Field(ge=1, le=64)] = 1

@@ -171,6 +171,7 @@ def _stored_default(part: type[ApiModel]) -> FieldInfo:
 _STATIC = "(has(self.speculation.tuning) && self.speculation.tuning.mode == 'Off')"
 _N = "self.speculation.numSpeculativeTokens"
 _TUNING = "self.speculation.tuning"
+_ROLLOUT = f"(has({_TUNING}) && {_TUNING}.actuation == 'Rollout')"
 
 
 def _from(scheme: str) -> str:
@@ -256,26 +257,41 @@ class Spec(ApiModel):
         return drafter.tensor_parallel_size == 1 and not own_model
 
     @rule(
-        f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC}",
-        "spec.parallelism.data: the engine keeps one K under data parallelism; use data: 1 or set "
-        "spec.speculation.tuning.mode: Off",
+        f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC} || {_ROLLOUT}",
+        "spec.parallelism.data: the engine keeps one K under data parallelism, and takes no live table; use "
+        "data: 1, or set spec.speculation.tuning.actuation: Rollout, or mode: Off",
         field=".parallelism.data",
     )
-    def _data_parallel_is_not_tuned(self) -> bool:
+    def _data_parallel_takes_no_live_table(self) -> bool:
         tuned = self.speculation.method is not Method.NONE and self.speculation.tuning.mode != TuningMode.OFF
-        return self.parallelism.data == 1 or not tuned
+        return self.parallelism.data == 1 or not tuned or self._rolls_out
 
     @rule(
-        f"self.parallelism.data == 1 || !has({_N}) || ((!has(self.speculation.candidates) || "
+        f"self.parallelism.data == 1 || !{_ROLLOUT} || "
+        f"((!has(self.speculation.schedule) || size(self.speculation.schedule) == 1) && "
+        f"{_TUNING}.structuralOff == 'Never')",
+        "spec.parallelism.data: engines are started with one K for all batch sizes, and with 0 without "
+        "drafter; use one row without maxBatchSize in schedule, and Never for structuralOff",
+        field=".parallelism.data",
+    )
+    def _data_parallel_starts_with_one_k(self) -> bool:
+        if self.parallelism.data == 1 or not self._rolls_out:
+            return True
+        wanted = self.speculation
+        rows = 1 if wanted.schedule is None else len(wanted.schedule)
+        return rows == 1 and wanted.tuning.structural_off is StructuralOff.NEVER
+
+    @rule(
+        f"self.parallelism.data == 1 || {_ROLLOUT} || !has({_N}) || ((!has(self.speculation.candidates) || "
         f"self.speculation.candidates.all(k, k == {_N})) && (!has(self.speculation.schedule) || "
         f"self.speculation.schedule.all(row, row.numSpeculativeTokens == {_N})))",
         "spec.parallelism.data: the engine keeps one K under data parallelism; candidates and schedule may "
-        "name numSpeculativeTokens only, or leave them out",
+        "name numSpeculativeTokens only, or leave them out, unless tuning.actuation is Rollout",
         field=".parallelism.data",
     )
     def _data_parallel_has_one_k(self) -> bool:
         wanted = self.speculation
-        if self.parallelism.data == 1 or wanted.num_speculative_tokens is None:
+        if self.parallelism.data == 1 or self._rolls_out or wanted.num_speculative_tokens is None:
             return True
         named = {*(wanted.candidates or ()), *(row.num_speculative_tokens for row in wanted.schedule or ())}
         return named <= {wanted.num_speculative_tokens}
@@ -307,11 +323,21 @@ class Spec(ApiModel):
         return any(uri.startswith(places) for uri in (self.model.uri, drafter.uri if drafter else ""))
 
     @property
+    def _rolls_out(self) -> bool:
+        return self.speculation.tuning.actuation is Actuation.ROLLOUT
+
+    @property
     def live(self) -> bool:
-        """K can change while the engine runs: the method allows it, there is one data-parallel rank, and
-        `candidates` leaves a choice."""
+        """K can change, while the engine runs or with a restart: the method allows it, there is one
+        data-parallel rank or `actuation: Rollout`, and `candidates` leaves a choice."""
         wanted = self.speculation
-        return wanted.live and self.parallelism.data == 1 and len(wanted.effective_candidates()) > 1
+        reached = self.parallelism.data == 1 or self._rolls_out
+        return wanted.live and reached and len(wanted.effective_candidates()) > 1
+
+    @property
+    def one_k(self) -> bool:
+        """Engines are started with one K for all batch sizes, and another one takes a restart."""
+        return self.live and self.parallelism.data > 1
 
     @property
     def tuning_mode(self) -> TuningMode:
@@ -324,4 +350,7 @@ class Spec(ApiModel):
 
     def static_schedule(self) -> Schedule:
         """The table that holds without the tuner."""
+        if self.one_k and self.speculation.schedule is None:
+            # Its row for small batches: from the middle both ways are short.
+            return Schedule.constant(self.speculation.static_schedule(live=True).k_at(1))
         return self.speculation.static_schedule(live=self.live)

@@ -61,6 +61,8 @@ class TunedModel:
     """Those that have an address and are not ready."""
     replicas: int = 1
     """Pods that are wanted."""
+    ranks: int = 1
+    """Data-parallel ones of an engine: each has batches of its own."""
     relaunching: Relaunching = field(default_factory=Relaunching)
     """What the tuner may do to the launch of the engines."""
     stored_order: LaunchOrder = field(default_factory=LaunchOrder)
@@ -88,6 +90,7 @@ class TunedModel:
             canary=self.relaunching.canary,
             candidates=self.policy.candidates,
             replicas=self.replicas,
+            one_k=self.relaunching.one_k,
         )
 
 

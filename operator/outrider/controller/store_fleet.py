@@ -27,6 +27,7 @@ from outrider.tuning.relaunch.rules import Relaunching
 
 log = logging.getLogger(__name__)
 
+_NO_DEVIATION = 1e-3
 _REVISION_LABELS = ("pod-template-hash", "leaderworkerset.sigs.k8s.io/template-revision-hash")
 """A Deployment or a LeaderWorkerSet puts its own on its pods: another template, another value."""
 
@@ -94,6 +95,7 @@ class StoreFleet:
             pods=tuple(pod for pod, ready in engines if ready),
             coming=tuple(pod for pod, ready in engines if not ready),
             replicas=spec.replicas,
+            ranks=spec.parallelism.data,
             relaunching=_relaunching(spec),
             stored_order=self._order(stored),
             returned_table=self._returned_table(key_of(stored.metadata), spec),
@@ -130,6 +132,9 @@ def _policy(spec: Spec) -> Policy:
     policy = Policy(spec.candidates(), runtime_of(spec).largest_batch(spec.engine.args))
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
         policy = policy.changed(min_draft_share=0.0)
+    if spec.one_k:
+        # K=0 is a launch without drafter then, so it costs nothing against one.
+        return policy.changed(k0_tax=0.0, k0_tax_deviation=_NO_DEVIATION)
     return policy.with_idle_drafter() if _idles(spec.speculation) else policy
 
 
@@ -151,6 +156,7 @@ def _relaunching(spec: Spec) -> Relaunching:
         interval_seconds=duration_seconds(tuning.relaunch_interval),
         # Pods may follow each other one by one, each within the deadline of progress.
         deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
+        one_k=spec.one_k,
     )
 
 

@@ -11,6 +11,8 @@ from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.speculation import Actuation, Speculation, Tuning, TuningMode
 
+_OFF = Tuning(mode=TuningMode.OFF)
+
 
 class Role(StrEnum):
     """What a pod is for."""
@@ -44,9 +46,23 @@ def engine_launch(spec: Spec, launch: Launch, role: Role = Role.REPLICA) -> Engi
     """
     stock = spec.speculation.tuning.actuation is Actuation.ROLLOUT
     if not launch.drafter:
-        plain = Speculation(method=Method.NONE, tuning=Tuning(mode=TuningMode.OFF))
-        return EngineLaunch(spec.model_copy(update={"speculation": plain}), stock, None, launch, role)
+        return EngineLaunch(_without_drafter(spec), stock, None, launch, role)
     if not stock or not spec.live:
         return EngineLaunch(spec, stock, None, Launch(), role)
     table = launch.schedule or spec.static_schedule()
+    if spec.one_k:
+        return EngineLaunch(_of_one_k(spec, table.k_at(1)), stock, None, Launch(schedule=table), role)
     return EngineLaunch(spec, stock, table, Launch(schedule=table), role)
+
+
+def _without_drafter(spec: Spec) -> Spec:
+    plain = Speculation(method=Method.NONE, tuning=_OFF)
+    return spec.model_copy(update={"speculation": plain})
+
+
+def _of_one_k(spec: Spec, k: int) -> Spec:
+    """vLLM knows no launch of a drafter with K=0."""
+    if k == 0:
+        return _without_drafter(spec)
+    kept = {"num_speculative_tokens": k, "candidates": None, "schedule": None, "tuning": _OFF}
+    return spec.model_copy(update={"speculation": spec.speculation.model_copy(update=kept)})

@@ -498,7 +498,42 @@ SHAPES = (
         },
         "metadata.name must be at most 40 characters",
     ),
-    _spec("tuned data parallelism", "spec.parallelism.data: the engine keeps one K", parallelism={"data": 2}),
+    _spec(
+        "data parallelism with live tables",
+        "spec.parallelism.data: the engine keeps one K under data parallelism, and takes no live table",
+        parallelism={"data": 2},
+    ),
+    *(
+        _spec(
+            f"data parallelism that is relaunched, {name}",
+            parallelism={"data": 2},
+            speculation={"tuning": {"actuation": "Rollout"}, **more},
+        )
+        for name, more in (
+            ("as it is", {}),
+            ("among candidates", {"candidates": [0, 2, 5]}),
+            ("from one K", {"schedule": [{"numSpeculativeTokens": 2}]}),
+            (
+                "with its K for good",
+                {"tuning": {"actuation": "Rollout", "mode": "Off"}, "candidates": [0, 5]},
+            ),
+        )
+    ),
+    *(
+        _spec(
+            f"data parallelism that is relaunched with {name}",
+            "spec.parallelism.data: engines are started with one K for all batch sizes",
+            parallelism={"data": 2},
+            speculation={"tuning": {"actuation": "Rollout"}, **more},
+        )
+        for name, more in (
+            (
+                "a table",
+                {"schedule": [{"maxBatchSize": 8, "numSpeculativeTokens": 5}, {"numSpeculativeTokens": 0}]},
+            ),
+            ("a launch without drafter", {"tuning": {"actuation": "Rollout", "structuralOff": "Allow"}}),
+        )
+    ),
     _spec("static data parallelism", parallelism={"data": 2}, speculation={"tuning": {"mode": "Off"}}),
     _spec(
         "data parallelism with candidates",

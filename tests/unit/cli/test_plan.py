@@ -134,6 +134,16 @@ def test_the_gpu_of_a_file_is_that_of_its_node_selector() -> None:
     assert (found["gpu"], found["gpus"], found["weights"]) == ("H100", 4, "fp8")
 
 
+def test_a_slice_is_not_taken_for_the_whole_gpu(tmp_path: Path) -> None:
+    raw = yaml.safe_load((EXAMPLES / "llama-ngram.yaml").read_text())
+    selector = raw["spec"]["podTemplate"]["spec"]["nodeSelector"]
+    selector["nvidia.com/gpu.product"] = "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb"
+    path = tmp_path / "slice.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    found = plan(str(path))
+    assert (found.exit_code, "say which GPU with --gpu" in found.stderr) == (2, True)
+
+
 def test_the_share_of_memory_of_a_file_is_kept(tmp_path: Path) -> None:
     raw = yaml.safe_load(Path(EXAMPLE).read_text())
     raw["spec"]["engine"]["args"]["gpu-memory-utilization"] = 0.5

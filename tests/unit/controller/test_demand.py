@@ -124,6 +124,11 @@ def test_where_nobody_says_the_largest_batch_a_queue_says_that_a_pod_is_full() -
     assert needs(a_window(batch=200, kv=0.9), capacity=unknown).saturation_ratio == pytest.approx(0.9)
 
 
+def test_ranks_share_what_waits() -> None:
+    """Their batches are told as a mean, what waits as a sum."""
+    assert needs(a_window(batch=100, waiting=140), capacity=Capacity(100, ranks=2)) == Demand(3, 1.7)
+
+
 def test_what_arrives_between_two_steps_is_no_queue() -> None:
     assert needs(a_window(batch=200, waiting=0.5), capacity=Capacity(None)) == Demand(1, 0.0)
 

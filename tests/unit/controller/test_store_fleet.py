@@ -97,6 +97,27 @@ def test_where_the_engine_chooses_its_largest_batch_there_are_bins_for_all_that_
     assert (left.max_num_seqs, left.policy.max_num_seqs) == (None, 1024)
 
 
+def test_data_parallel_ranks_are_tuned_by_launches_of_one_k() -> None:
+    rolled = speculation(tuning={"actuation": "Rollout"})
+    (found,) = tuned(a_raw_model(speculation=rolled, parallelism={"data": 2}))
+    (one,) = tuned(a_raw_model(speculation=rolled))
+
+    assert (found.relaunching.one_k, found.limits.one_k, found.ranks) == (True, True, 2)
+    assert (one.relaunching.one_k, one.limits.one_k, one.ranks) == (False, False, 1)
+    assert str(found.static) == "*:2"
+
+
+def test_a_launch_of_k_0_without_drafter_pays_no_tax() -> None:
+    rolled = speculation(tuning={"actuation": "Rollout"})
+    (found,) = tuned(a_raw_model(speculation=rolled, parallelism={"data": 2}))
+
+    assert found.policy.estimation.k0_tax == 0.0
+
+
+def test_data_parallel_ranks_without_rollout_are_not_tuned() -> None:
+    assert tuned(a_raw_model(speculation=speculation(tuning={"mode": "Off"}), parallelism={"data": 2})) == []
+
+
 def test_ready_pods_are_reached_at_their_own_address() -> None:
     assert urls(tuned(a_raw_model(), a_raw_pod(ready=True, ip="10.0.0.7"))) == ["http://10.0.0.7:8000"]
 

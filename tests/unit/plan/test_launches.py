@@ -164,6 +164,43 @@ def test_a_stock_engine_can_be_launched_without_drafter() -> None:
     assert environment(result)["VLLM_PLUGINS"] == ""
 
 
+def of_ranks(**speculation: Any) -> SpeculativeModel:
+    return a_model(parallelism={"data": 2}, speculation={"tuning": ROLLOUT, **speculation})
+
+
+@pytest.mark.parametrize(
+    ("order", "k"),
+    [
+        (LaunchOrder(), 2),
+        (an_order("*:5"), 5),
+        (an_order("8:5,*:0"), 2),
+        (an_order("*:4"), 2),
+    ],
+    ids=["none", "one K", "a table", "no candidate"],
+)
+def test_data_parallel_ranks_are_launched_with_one_k_and_no_table(order: LaunchOrder, k: int) -> None:
+    result = planned(of_ranks(candidates=[0, 2, 5]), order)
+
+    told = json.loads(flag(result, "--speculative-config") or "")
+    assert (told["num_speculative_tokens"], flag(result, "--data-parallel-size")) == (k, "2")
+    assert "num_speculative_tokens_per_batch_size" not in told
+    assert template_metadata(result)["annotations"][ANNOTATION] == f"*:{k}"
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in environment(result)
+
+
+def test_data_parallel_ranks_with_a_k_of_nothing_are_launched_without_drafter() -> None:
+    result = planned(of_ranks(), an_order("*:0"))
+
+    assert flag(result, "--speculative-config") is None
+    assert template_metadata(result)["annotations"][ANNOTATION] == "*:0"
+
+
+def test_data_parallel_ranks_begin_with_the_k_of_the_schedule() -> None:
+    result = planned(of_ranks(schedule=[{"numSpeculativeTokens": 1}]))
+
+    assert json.loads(flag(result, "--speculative-config") or "")["num_speculative_tokens"] == 1
+
+
 @given(schedule=schedules, size=st.integers(1, 256))
 def test_a_stock_engine_drafts_what_the_table_says_at_every_batch_size(schedule: Schedule, size: int) -> None:
     found = [k for first, last, k in stock_table(schedule, 256) if first <= size <= last]

@@ -1,6 +1,7 @@
 """How many replicas the load of a model needs at the draft lengths in force. Pure.
 
-For one pod with B requests in a step on average, W requests that wait and KV cache usage U:
+For one pod with B requests in a step on average, W requests that wait and KV cache usage U, of each
+data-parallel rank:
 
     C      = min(max_num_seqs, largest b with b (1 + K(b)) <= max_num_batched_tokens, B / U)
              nobody says the first two: min(B where W >= 1, B / U)
@@ -35,6 +36,9 @@ class Capacity:
     max_num_seqs: int | None  # None: nobody says it
     max_num_batched_tokens: int | None = None  # None: not given, and the engine's default does not bind
 
+    ranks: int = 1
+    """Data-parallel ones, that share what waits."""
+
     def at(self, table: Schedule) -> int | None:
         """The largest batch that one step can hold at these draft lengths; None where nobody knows."""
         budget = self.max_num_batched_tokens
@@ -68,7 +72,7 @@ def demand(
     None where no pod tells: an autoscaler must not take silence for an idle model.
     """
     limit = capacity.at(table)
-    told = [_saturation(seen, limit) for seen in observations if isinstance(seen, Window)]
+    told = [_saturation(seen, limit, capacity.ranks) for seen in observations if isinstance(seen, Window)]
     known = [saturation for saturation in told if saturation is not None]
     if not known or replicas < 1:
         return None
@@ -77,13 +81,14 @@ def demand(
     return Demand(max(1, ceil(round(mean * replicas / FULL, 6))), mean)
 
 
-def _saturation(window: Window, limit: int | None) -> float | None:
+def _saturation(window: Window, limit: int | None, ranks: int) -> float | None:
     if window.requests_waiting is None or window.kv_usage_ratio is None:
         return None
     running = window.batch_size or 0.0
-    wanted = running + window.requests_waiting
+    waiting = window.requests_waiting / ranks
+    wanted = running + waiting
     by_kv = window.kv_usage_ratio * wanted / running if running > 0 else 0.0
     if limit is None:
         # Less than one on average is what arrives between two steps.
-        return max(wanted / max(1.0, running), by_kv) if window.requests_waiting >= 1.0 else by_kv
+        return max(wanted / max(1.0, running), by_kv) if waiting >= 1.0 else by_kv
     return max(wanted / limit, by_kv)

@@ -288,7 +288,7 @@ class TuningLoop:
             outcome.observations,
             replicas=len(model.pods),
             table=Schedule.constant(0) if outcome.without_drafter else outcome.in_force or model.static,
-            capacity=Capacity(outcome.max_num_seqs, model.max_num_batched_tokens),
+            capacity=Capacity(outcome.max_num_seqs, model.max_num_batched_tokens, model.ranks),
         )
         if needs is not None:
             self._metrics.demand.show(

@@ -33,6 +33,8 @@ class Relaunching:
     """Shortest time between two rolling restarts; going back is never delayed."""
     deadline_seconds: float = 1200.0
     """A relaunch that has not ended by then has failed, and is taken back."""
+    one_k: bool = False
+    """A launch has one K for all batch sizes: that of the load of now."""
 
     @property
     def silent(self) -> bool:
@@ -264,6 +266,8 @@ def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy)
         return None
     wanted = scene.decision.schedule.merged()
     batch = outlook.belief.batch_size
+    if scene.limits.one_k:
+        wanted = Schedule.constant(wanted.k_at_mean(batch))
     k, old = wanted.k_at_mean(batch), scene.table(state.order.launch).k_at_mean(batch)
     if k == old or old not in outlook.belief.candidates:
         return None
