@@ -33,7 +33,7 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
 
-test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a machine that is lost, groups of several nodes, a network that falls silent. ARGS="-k helm3" and the like
+test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a machine that is lost, groups of several nodes, the tutorial in a fresh container, a network that falls silent. ARGS="-k helm3" and the like
 	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) OUTRIDER_LEADERWORKERSET=$(dir $(GROUPS)) \
 	  $(RUN) pytest tests/lifecycle $(ARGS)
 
