@@ -250,8 +250,8 @@ def _sources(question: Question, evidence: Evidence) -> Iterator[Source]:
         "memory and arithmetic of the GPU, scaled by a published fit of Llama-3.1-8B on an H100; that it "
         "holds elsewhere is assumed",
     )
-    tax = f"K=0 beside a drafter costs {Estimation().k0_tax:.0%}".replace("%", " %")
-    yield Source(tax, Evidence.ASSUMED, "published: 4 to 25 %")
+    tax = 100 * Estimation().k0_tax
+    yield Source(f"K=0 beside a drafter costs {tax:.0f} %", Evidence.ASSUMED, "published: 4 to 25 %")
     if question.gpus > 1:
         yield Source("several GPUs", Evidence.ASSUMED, "talk to each other in no time: an upper bound")
     if TRAITS[question.drafter.method].drafting is Drafting.WHEN_FOUND:

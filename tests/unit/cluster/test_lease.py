@@ -732,18 +732,11 @@ async def test_the_election_library_takes_the_durations() -> None:
     assert term_lock._REQUEST_SECONDS + retry < deadline, "a request that hangs leaves time for another"
 
 
-async def test_a_claim_is_told_when_publishing_it_ends() -> None:
-    server = LeaseServer()
-    async with a_lease_server(server) as api:
-        leadership, task = await elect(api)
-        async with asyncio.timeout(60):
-            await leadership.publish(Claim(frozenset({"x"})), above=0)
-        task.cancel()
-    assert server.annotations["outrider.dev/watch-namespaces"] == "x"
-
-
-async def test_a_claim_does_not_wait_for_the_next_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
-    hurry(monkeypatch, retry=3600)
+@pytest.mark.parametrize("renewed_every", [0.02, 3600])
+async def test_a_claim_is_told_when_publishing_it_ends_however_far_the_next_renewal_is(
+    monkeypatch: pytest.MonkeyPatch, renewed_every: float
+) -> None:
+    hurry(monkeypatch, retry=renewed_every)
     server = LeaseServer()
     async with a_lease_server(server) as api:
         leadership, task = await elect(api)

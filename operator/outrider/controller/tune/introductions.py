@@ -68,6 +68,11 @@ def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(sorted({text for text in texts if text is not None}))
 
 
+def batch_of_all(told: Iterable[Introduction]) -> int | None:
+    """The largest batch that each of them can have; None where nobody says."""
+    return min((one.max_num_seqs for one in told if one.max_num_seqs is not None), default=None)
+
+
 def _map(cells: Sequence[StepTime]) -> StepTimeMap | None:
     if not cells:
         return None

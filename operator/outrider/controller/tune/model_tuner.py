@@ -15,7 +15,7 @@ from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.store import state_config_map
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.engine_tables import Epochs, PushedTables, UnpushedPods
-from outrider.controller.tune.introductions import Introduction, Introductions, each_once
+from outrider.controller.tune.introductions import Introduction, Introductions, batch_of_all, each_once
 from outrider.controller.tune.known_map import Differing, KnownMap, differing, newest
 from outrider.controller.tune.launching import LaunchOutcome, LaunchReport, LaunchTuner, launched_table, runs
 from outrider.controller.tune.memory import Knowledge, usable
@@ -30,8 +30,8 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 
-Measured = Mapping[PodKey, PodMetrics] | MetricsError
-"""One answer of the metrics source for all models, or why there is none."""
+Measured = Mapping[PodKey, PodMetrics] | MetricsError | None
+"""One answer of the metrics source for all models, or why there is none; None where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +204,8 @@ class ModelTuner:
             self._era,
         )
 
-    async def tick(
-        self, model: TunedModel, measured: Measured | None, *, term: int, now: float
-    ) -> TickOutcome:
-        """Observe, decide and actuate once. measured: None where nobody asked. now: unix seconds."""
+    async def tick(self, model: TunedModel, measured: Measured, *, term: int, now: float) -> TickOutcome:
+        """Observe, decide and actuate once. now: unix seconds."""
         state, policy = self._continue(model)
         ready = _ReadyPods.of(model)
         observations, bare = self._observe(model, ready, measured, now)
@@ -250,8 +248,7 @@ class ModelTuner:
             forgotten=forgotten,
             simulated=each_once(one.simulated for one in told),
             cuda_graphs=each_once(one.cuda_graphs for one in told),
-            max_num_seqs=model.max_num_seqs
-            or min((one.max_num_seqs for one in told if one.max_num_seqs is not None), default=None),
+            max_num_seqs=model.max_num_seqs or batch_of_all(told),
             known_map=self._map,
             differing=differing(self._map, drafting),
         )
@@ -303,7 +300,7 @@ class ModelTuner:
             self._ready = ready
 
     def _observe(
-        self, model: TunedModel, ready: _ReadyPods, measured: Measured | None, now: float
+        self, model: TunedModel, ready: _ReadyPods, measured: Measured, now: float
     ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
         """Of the pods with the wanted table, and of those without a drafter."""
         self._launched.follow(ready.as_launched, now)

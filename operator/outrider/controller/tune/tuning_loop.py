@@ -172,7 +172,7 @@ class TuningLoop:
             self._tuned[model.uid].model = model
         return models
 
-    async def _tick_all(self, models: Sequence[TunedModel], measured: Measured | None) -> None:
+    async def _tick_all(self, models: Sequence[TunedModel], measured: Measured) -> None:
         await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
 
     async def written(self) -> None:
@@ -208,7 +208,7 @@ class TuningLoop:
             return longest
         return min(longest, max(self._interval, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
 
-    async def _tick_supervised(self, tuned: _Tuned, measured: Measured | None) -> None:
+    async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
         try:
             with self._traces.span("tick", Key(tuned.model.namespace, tuned.model.name)):
                 await self._tick_model(tuned, measured)
@@ -222,7 +222,7 @@ class TuningLoop:
                 tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
                 tuned.writes.report(TickReport(tuned.model, tuned.reported, None, now))
 
-    async def _tick_model(self, tuned: _Tuned, measured: Measured | None) -> None:
+    async def _tick_model(self, tuned: _Tuned, measured: Measured) -> None:
         tuned.tuner = tuner = tuned.tuner or await self._begin(tuned)
         if tuner is None:
             return
