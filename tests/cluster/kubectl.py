@@ -82,7 +82,7 @@ def condition(model: Object | None, kind: str) -> Object | None:
 def has_condition(model: Object | None, kind: str, status: str, reason: str | None = None) -> bool:
     """True when the condition is there with this status (and reason)."""
     found = condition(model, kind)
-    return found is not None and found["status"] == status and reason in (None, found["reason"])
+    return found is not None and found["status"] == status and reason in (None, found.get("reason"))
 
 
 def wait_for(

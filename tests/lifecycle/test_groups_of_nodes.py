@@ -10,21 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.cluster.annotations import OVERRIDE, OVERRIDE_UNTIL
-from tests.cluster.kubectl import Object, condition
+from tests.cluster.kubectl import Object, has_condition
 from tests.cluster.models import read_example
 from tests.environment.place import ENGINE_IMAGE, OPERATOR_IMAGE
+from tests.lifecycle.model_on_nodes import MODEL, ON_ALL_MACHINES, install_operator, override
 from tests.lifecycle.nodes import Nodes, several_nodes
-from tests.lifecycle.releases import CHART, ROOT, Helm
+from tests.lifecycle.releases import Helm
 from tests.lifecycle.stored_models import KIND, eventually
 
-MODEL = "m"
 LEADERS = f"outrider.dev/model={MODEL}"
 WORKERS = f"outrider.dev/workers-of={MODEL}"
 OF_THE_GROUPS = {"leaderworkerset.sigs.k8s.io/name": f"{MODEL}-group"}
-VOLUMES = ROOT / "tests" / "environment" / "cluster" / "volumes.yaml"
 CONTROLLER_IMAGE = "outrider/leaderworkerset:test"
 DOCKERFILE = 'FROM scratch\nCOPY manager /manager\nUSER 65532:65532\nENTRYPOINT ["/manager"]\n'
 START_SECONDS = 900.0
@@ -39,17 +36,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         tmp_path_factory.mktemp("nodes"), OPERATOR_IMAGE, ENGINE_IMAGE, CONTROLLER_IMAGE
     ) as found:
         install_controller(found, controller / "chart")
-        repository, _, tag = OPERATOR_IMAGE.rpartition(":")
-        values = {
-            "image": {"repository": repository, "tag": tag},
-            "leaderWorkerSets": {"enabled": True},
-            "metrics": {"source": "PodScrape"},
-            "tuning": {"interval": 5, "scaleSettle": 15},
-        }
-        helm = Helm("helm", "outrider-system", found.environment)
-        helm.deploy(CHART, values, "--wait", "--timeout", "180s")
-        for manifest in yaml.safe_load_all(VOLUMES.read_text()):
-            found.apply(manifest)
+        install_operator(found, {"leaderWorkerSets": {"enabled": True}})
         found.apply(a_model())
         yield found
 
@@ -104,9 +91,7 @@ def a_model() -> Object:
     # Processors without AVX-512 compute bfloat16 three to five times as slowly.
     spec["engine"]["args"] |= {"dtype": "float32", "max-num-seqs": 8}
     apart = {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "DoNotSchedule",
+        **ON_ALL_MACHINES,
         "nodeTaintsPolicy": "Honor",  # no pod goes to the control plane, so none is missing there
         "labelSelector": {"matchLabels": OF_THE_GROUPS},
     }
@@ -122,9 +107,7 @@ def status(nodes: Nodes) -> dict[str, Any]:
 
 def is_ready(pod: Object) -> bool:
     """Whether Kubernetes sends it requests; one that ends is not."""
-    return (
-        "deletionTimestamp" not in pod["metadata"] and (condition(pod, "Ready") or {}).get("status") == "True"
-    )
+    return "deletionTimestamp" not in pod["metadata"] and has_condition(pod, "Ready", "True")
 
 
 def groups_serve(nodes: Nodes, count: int, *, without: str = "") -> Callable[[], bool]:
@@ -147,12 +130,6 @@ def answer(nodes: Nodes) -> str:
     path = f"/api/v1/namespaces/default/services/{MODEL}:80/proxy/v1/completions"
     body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 24, "temperature": 0, "ignore_eos": True}
     return str(nodes.post(path, body)["choices"][0]["text"])
-
-
-def override(nodes: Nodes, k: int) -> None:
-    """What a user wants from now on."""
-    words = (f"{OVERRIDE}=*:{k}", f"{OVERRIDE_UNTIL}=2100-01-01T00:00:00Z")
-    nodes.kubectl("annotate", KIND, MODEL, "--overwrite", *words)
 
 
 def is_ruled(nodes: Nodes, k: int, *, replicas: int) -> Callable[[], bool]:

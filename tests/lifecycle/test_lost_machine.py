@@ -9,23 +9,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cluster.annotations import OVERRIDE, OVERRIDE_UNTIL
-from tests.cluster.kubectl import Object, condition
+from tests.cluster.kubectl import Object, has_condition
 from tests.cluster.models import read_twin
 from tests.environment.place import OPERATOR_IMAGE, TWIN_IMAGE
+from tests.lifecycle.model_on_nodes import HOME, MODEL, ON_ALL_MACHINES, install_operator, override
 from tests.lifecycle.nodes import Nodes, bring_back, connect_again, cut_off, lose, several_nodes
-from tests.lifecycle.releases import CHART, ROOT, Helm
 from tests.lifecycle.stored_models import KIND, eventually
 
-MODEL = "m"
 ENGINES = f"outrider.dev/model={MODEL}"
 OPERATORS = "app.kubernetes.io/name=outrider"
-HOME = "outrider-system"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-VOLUMES = ROOT / "tests" / "environment" / "cluster" / "volumes.yaml"
 START_SECONDS = 600.0
 TICKS = 3
 """Pushes that are waited for to see that no other comes between them."""
@@ -45,17 +40,7 @@ class Ruled:
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """With two operators on two machines, and a model whose engines serve."""
     with several_nodes(tmp_path_factory.mktemp("nodes"), OPERATOR_IMAGE, TWIN_IMAGE) as found:
-        repository, _, tag = OPERATOR_IMAGE.rpartition(":")
-        values = {
-            "replicas": 2,
-            "image": {"repository": repository, "tag": tag},
-            "metrics": {"source": "PodScrape"},
-            "tuning": {"interval": 5, "scaleSettle": 15},
-        }
-        helm = Helm("helm", HOME, found.environment)
-        helm.deploy(CHART, values, "--wait", "--timeout", "180s")
-        for manifest in yaml.safe_load_all(VOLUMES.read_text()):
-            found.apply(manifest)
+        install_operator(found, {"replicas": 2})
         found.apply(a_model())
         yield found
 
@@ -65,7 +50,6 @@ def a_model() -> Object:
     manifest = read_twin()
     manifest["metadata"] |= {"name": MODEL, "namespace": "default"}
     first = {"matchExpressions": [{"key": CONTROL_PLANE, "operator": "Exists"}]}
-    apart = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
     where: dict[str, Any] = {
         "tolerations": [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}],
         "affinity": {
@@ -74,17 +58,11 @@ def a_model() -> Object:
             }
         },
         "topologySpreadConstraints": [
-            {**apart, "labelSelector": {"matchLabels": {"outrider.dev/model": MODEL}}}
+            {**ON_ALL_MACHINES, "labelSelector": {"matchLabels": {"outrider.dev/model": MODEL}}}
         ],
     }
     manifest["spec"]["podTemplate"]["spec"] |= where
     return manifest
-
-
-def override(nodes: Nodes, k: int) -> None:
-    """What a user wants from now on."""
-    words = (f"{OVERRIDE}=*:{k}", f"{OVERRIDE_UNTIL}=2100-01-01T00:00:00Z")
-    nodes.kubectl("annotate", KIND, MODEL, "--overwrite", *words)
 
 
 def leader(nodes: Nodes) -> str:
@@ -95,7 +73,7 @@ def leader(nodes: Nodes) -> str:
 def machines(nodes: Nodes, selector: str, namespace: str = "default") -> dict[str, str]:
     """Of the ready pods, by name."""
     pods = nodes.pods(selector, namespace)
-    ready = [name for name, pod in pods.items() if (condition(pod, "Ready") or {}).get("status") == "True"]
+    ready = [name for name, pod in pods.items() if has_condition(pod, "Ready", "True")]
     return {name: pods[name]["spec"]["nodeName"] for name in ready}
 
 
