@@ -22,11 +22,8 @@ from engine_image.build import UV
 from outrider.engine.signing import Signed, SigningKey
 from outrider.plan.runtimes.vllm.runner import TablePlace
 from outrider_engine.late_table import CANDIDATES_VARIABLE
-from tests.contract import helper_plugins
-
-CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
-PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
-"""The Python of the vLLM under test. Another release is tested by naming that of its own environment."""
+from tests.contract import engine_process, helper_plugins
+from tests.contract.engine_process import CACHE, PYTHON, QUIET, EngineProcess
 
 MODELS = CACHE / "models"
 PLUGIN_SOURCE = Path(__file__).parents[2] / "engine_image"
@@ -47,6 +44,9 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 DRAFT_MODEL: Mapping[str, object] = {"method": "draft_model", "model": str(MODELS / "drafter")}
 NGRAM: Mapping[str, object] = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
+
+
+Process = subprocess.Popen[bytes] | EngineProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Engine:
     """One running engine and the way to talk to it."""
 
     url: str
-    process: subprocess.Popen[bytes]
+    process: Process
     """What the container runs: the launcher, which becomes the API server."""
     public_key_file: Path
     log_file: Path
@@ -172,8 +172,8 @@ def server_flags(
 
 
 def launcher(flags: Sequence[str], *, entry: Sequence[str] = Launch().entry) -> list[str]:
-    """The command of the engine container, or another entry."""
-    return [str(PYTHON), *entry, *flags]
+    """What Python runs in the engine container, or another entry."""
+    return [*entry, *flags]
 
 
 def environment(plugin: Path, **extra: str) -> dict[str, str]:
@@ -183,13 +183,9 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
         "PYTHONPATH": str(plugin),
         "VLLM_PLUGINS": helper_plugins.loaded(()),
         "VLLM_USE_V2_MODEL_RUNNER": "0",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": "1",
-        "NUMBA_NUM_THREADS": "1",
+        **QUIET,
         **extra,
     }
 
@@ -226,13 +222,7 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
         **(_UNSWEPT | {"VLLM_PLUGINS": helper_plugins.loaded(launch.plugins)} | dict(launch.variables)),
     )
     with log_file.open("wb") as log:
-        process = subprocess.Popen(
-            launcher([*flags, *launch.flags], entry=launch.entry),
-            env=variables,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        process = engine_process.start(launcher([*flags, *launch.flags], entry=launch.entry), variables, log)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(process, url, log_file)
@@ -243,9 +233,7 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
         end(process)
 
 
-def wait_until_healthy(
-    process: subprocess.Popen[bytes], url: str, log_file: Path, *, seconds: float = READY_SECONDS
-) -> None:
+def wait_until_healthy(process: Process, url: str, log_file: Path, *, seconds: float = READY_SECONDS) -> None:
     """Raises AssertionError where it ends or that time goes by; the message has the end of its log."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -260,7 +248,7 @@ def wait_until_healthy(
     raise AssertionError(f"the engine is not healthy after {seconds:g} s:\n{_tail(log_file)}")
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: Process) -> None:
     """End the engine as Kubernetes does, and whatever a crash left of its process group."""
     process.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from outrider.controller.reconcile.readiness import CRASHES, find_trouble
 from outrider_engine.late_table import CANDIDATES_VARIABLE
+from tests.contract import engine_process
 from tests.contract.engine import (
     CANDIDATES,
     DRAFT_MODEL,
@@ -83,15 +83,12 @@ def end_of(fault: Fault, plugin: Path, twin: Path, folder: Path) -> Ended:
     key.write_text(KEY.public_pem)
     files = {"OUTRIDER_TERMINATION_LOG": str(termination_log), "OUTRIDER_PUBLIC_KEY_FILE": str(key)}
     flags = server_flags(target=fault.target, speculation=DRAFT_MODEL, port=0)
-    ended = subprocess.run(
+    ended = engine_process.run(
         launcher([*flags, *launch.flags], entry=launch.entry),
-        env=environment(plugin, **launch.variables, **files),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        environment(plugin, **launch.variables, **files),
         timeout=SECONDS,
-        check=False,
     )
-    return kept(ended.returncode, termination_log.read_bytes(), ended.stdout)
+    return kept(ended.returncode, termination_log.read_bytes(), ended.log.encode())
 
 
 def kept(exit_code: int, left: bytes, log: bytes) -> Ended:

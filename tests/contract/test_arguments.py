@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import yaml
 
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
-from tests.contract.engine import PYTHON
+from tests.contract import engine_process
 from tests.unit.plan.factories import a_model, a_plan, arguments
 
 pytestmark = pytest.mark.contract
@@ -48,20 +48,25 @@ def a_plan_of(path: Path) -> Plan:
     return a_plan(read_model(path), settings=PlanSettings(engine_images={"0.33.0": "engine:0.33.0"}))
 
 
+def printed(*program: str) -> str:
+    """The last line of what the engine's Python prints."""
+    ended = engine_process.run(program, os.environ, timeout=600)
+    assert ended.returncode == 0, ended.log
+    return ended.log.splitlines()[-1]
+
+
 def understood(words: list[str], *names: str) -> dict[str, Any]:
     """Some of the values that vLLM takes from these words."""
-    command = [str(PYTHON), "-c", _READ, ",".join(names), *words]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
-    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    found: dict[str, Any] = json.loads(printed("-c", _READ, ",".join(names), *words))
     return found
 
 
 def test_every_example_is_read_as_it_was_meant() -> None:
     """One process for all, since it imports vLLM."""
     planned = {path.stem: a_plan_of(path) for path in EXAMPLES}
-    command = [str(PYTHON), "-c", _READ_ALL, json.dumps({name: arguments(p) for name, p in planned.items()})]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
-    read = json.loads(printed.splitlines()[-1])
+    read = json.loads(
+        printed("-c", _READ_ALL, json.dumps({name: arguments(p) for name, p in planned.items()}))
+    )
     for path in EXAMPLES:
         spec = read_model(path).spec
         found = read[path.stem]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from outrider.plan.runtimes.vllm.last_words import missing_model
+from tests.contract import engine_process
 from tests.contract.engine import MODELS, environment, launcher, server_flags
 
 pytestmark = pytest.mark.contract
@@ -23,14 +23,12 @@ def test_a_missing_model_ends_with_a_reason(plugin: Path, tmp_path: Path) -> Non
     speculation = {"method": "draft_model", "model": str(tmp_path / "nowhere-either")}
     flags = server_flags(target=tmp_path / "nowhere", speculation=speculation, port=1)
     variables = environment(plugin, OUTRIDER_TERMINATION_LOG=str(termination_log))
-    ended = subprocess.run(
-        launcher(flags), env=variables, capture_output=True, text=True, timeout=120, check=False
-    )
+    ended = engine_process.run(launcher(flags), variables, timeout=120)
     assert ended.returncode == 78
     cause = json.loads(termination_log.read_text())
     assert cause["reason"] == "ModelNotFound"
     assert str(tmp_path / "nowhere") in cause["message"]
-    assert json.loads(ended.stderr.splitlines()[-1]) == cause
+    assert json.loads(ended.log.splitlines()[-1]) == cause
 
 
 @pytest.mark.parametrize(("target", "drafter"), [("nowhere", "drafter"), ("target", "nowhere")])
@@ -41,6 +39,6 @@ def test_a_stock_engine_names_the_missing_model_in_its_last_words(
     flags = server_flags(target=MODELS / target, speculation=speculation, port=1)
     stock = launcher(flags, entry=("-m", "vllm.entrypoints.openai.api_server"))
     variables = environment(tmp_path, VLLM_PLUGINS="")
-    ended = subprocess.run(stock, env=variables, capture_output=True, text=True, timeout=400, check=False)
+    ended = engine_process.run(stock, variables, timeout=400)
     assert ended.returncode == 1
-    assert missing_model(ended.stderr[-TERMINATION_MESSAGE_BYTES:]) == str(MODELS / "nowhere")
+    assert missing_model(ended.log[-TERMINATION_MESSAGE_BYTES:]) == str(MODELS / "nowhere")

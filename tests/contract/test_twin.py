@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.errors import EngineUnreachable
 from outrider.engine.state import EngineState
 from outrider.plan.runtimes.vllm.runner import TablePlace
+from tests.contract import engine_process
 from tests.contract.engine import (
     CANDIDATES,
     DRAFT_MODEL,
@@ -107,14 +107,11 @@ def test_an_ordinary_engine_says_nothing_of_the_kind(plugin: Path, twin: Path) -
     """The package alone changes nothing: only its variable does."""
     code = "from vllm.platforms import current_platform as p; print(type(p).__name__)"
     found = {
-        told: subprocess.run(
-            launcher(["-c", code], entry=()),
-            env=environment(plugin, PYTHONPATH=f"{plugin}:{twin}", OUTRIDER_TWIN=told),
-            capture_output=True,
-            text=True,
+        told: engine_process.run(
+            ["-c", code],
+            environment(plugin, PYTHONPATH=f"{plugin}:{twin}", OUTRIDER_TWIN=told),
             timeout=400,
-            check=True,
-        ).stdout.strip()
+        ).log.splitlines()[-1]
         for told in ("", "h100_8b")
     }
     assert found == {"": "CpuPlatform", "h100_8b": "TwinPlatform"}
@@ -223,16 +220,11 @@ def test_a_request_that_cannot_be_simulated_is_refused(
 def test_an_engine_that_cannot_be_simulated_does_not_start(plugin: Path, twin: Path) -> None:
     launch = twin_launch(plugin, twin, names=("llama-8b",), flags=("--enable-lora",))
     flags = server_flags(target=MODELS / "target", speculation=DRAFT_MODEL, port=1)
-    ended = subprocess.run(
-        launcher([*flags, *launch.flags]),
-        env=environment(plugin, **launch.variables),
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
+    ended = engine_process.run(
+        launcher([*flags, *launch.flags]), environment(plugin, **launch.variables), timeout=400
     )
     assert ended.returncode == 1
-    assert 'the served name must say "simulated", and llama-8b does not; LoRA: not simulated' in ended.stderr
+    assert 'the served name must say "simulated", and llama-8b does not; LoRA: not simulated' in ended.log
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.contract.engine import (
     KEY,
     POD_UID,
+    PYTHON,
     Engine,
     end,
     free_port,
@@ -39,7 +40,7 @@ def gpu_engine(plugin: Path, folder: Path, rendered: Rendered, k: int) -> Iterat
     port = free_port()
     with log.open("wb") as file:
         process = subprocess.Popen(
-            launcher(started_with(rendered, port=port)),
+            [str(PYTHON), *launcher(started_with(rendered, port=port))],
             env={
                 **os.environ,
                 **rendered.variables,

@@ -1,0 +1,141 @@
+"""Programs of the engine's Python: started, waited for and ended like those of `subprocess`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tests.contract import warm_python
+
+CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
+PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
+"""The Python of the vLLM under test. Another release is tested by naming that of its own environment."""
+
+QUIET: Mapping[str, str] = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+}
+"""What packages read as they are imported, so it is the same for every program. No connection to the
+outside, and one thread each."""
+
+
+class EngineProcess:
+    """One program, the leader of its process group. Its log may go on after its end, by its children."""
+
+    def __init__(self, pid: int, told: socket.socket) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        """Less than 0 is a signal."""
+        self._told = told
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not ended after so many seconds.
+        """
+        code = self._look(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired([str(PYTHON)], timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Nothing where it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """As Kubernetes ends a container."""
+        self.send_signal(signal.SIGTERM)
+
+    def end_group(self) -> None:
+        """Kill it, and whatever is left of its process group."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
+            with self._told:
+                self.returncode = int(_line(self._told))
+        return self.returncode
+
+
+def start(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> EngineProcess:
+    """Begin ``python <arguments>`` with these variables as its whole environment."""
+    ours, theirs = socket.socketpair()
+    message = json.dumps({"arguments": list(arguments), "variables": dict(variables)}).encode()
+    with theirs:
+        socket.send_fds(_warm_python().requests, [message], [theirs.fileno(), log.fileno()])
+    return EngineProcess(int(_line(ours)), ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A program that has ended. log: what it printed, as the log of a container has it."""
+
+    returncode: int
+    log: str
+
+
+def run(arguments: Sequence[str], variables: Mapping[str, str], *, timeout: float) -> Run:
+    """Wait until ``python <arguments>`` has ended.
+
+    Raises:
+        subprocess.TimeoutExpired: it has not ended after so many seconds, and was killed.
+    """
+    with tempfile.TemporaryFile() as log:
+        process = start(arguments, variables, log)
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.end_group()
+        log.seek(0)
+        return Run(code, log.read().decode(errors="replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class _WarmPython:
+    """It ends with this process, which holds the only other end of its input."""
+
+    requests: socket.socket
+    process: subprocess.Popen[bytes]
+
+
+@functools.cache
+def _warm_python() -> _WarmPython:
+    requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with theirs:
+        process = subprocess.Popen(
+            [str(PYTHON), warm_python.__file__], env={**variables, **QUIET}, stdin=theirs
+        )
+    return _WarmPython(requests, process)
+
+
+def _line(connection: socket.socket) -> str:
+    text = b""
+    while not text.endswith(b"\n"):
+        received = connection.recv(1)
+        if not received:
+            raise AssertionError("the Python that engines are forked from has ended")
+        text += received
+    return text.decode()

@@ -1,0 +1,74 @@
+"""A forked program finds what it would find if Python had been started for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.contract import engine_process
+from tests.contract.engine_process import PYTHON
+
+pytestmark = pytest.mark.contract
+
+TOLD = """
+import json, os, sys
+print(json.dumps({
+    "argv": sys.argv, "path": sys.path, "variables": dict(os.environ), "input": sys.stdin.read(),
+    "leads": os.getpgrp() == os.getpid() == os.getsid(0), "begun": list(sys.modules).count("begun"),
+}))
+"""
+
+HOLD = """
+import fcntl, os, sys, time
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+os.fork()
+time.sleep(900)
+"""
+
+
+def test_arguments_variables_and_paths_are_its_own(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import begun")
+    (tmp_path / "begun.py").touch()
+    (tmp_path / "told.py").write_text(TOLD)
+    variables = {"PYTHONPATH": str(tmp_path), "LC_CTYPE": "C.UTF-8", "TOLD": "so"}
+    for arguments in (["-m", "told", "--flag"], ["-c", TOLD, "word"]):
+        forked = engine_process.run(arguments, variables, timeout=300)
+        began = subprocess.run(
+            [str(PYTHON), *arguments],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+        told = json.loads(forked.log)
+        assert told == json.loads(began.stdout) | {"leads": True}
+        assert told["begun"] == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [
+        ("pass", 0),
+        ("raise SystemExit(78)", 78),
+        ("raise ValueError", 1),
+        (f"import os; os.kill(os.getpid(), {signal.SIGKILL})", -signal.SIGKILL),
+        ("import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'raise SystemExit(3)'])", 3),
+    ],
+    ids=["done", "exit", "exception", "signal", "replaced"],
+)
+def test_its_exit_code_is_told(code: str, ended: int) -> None:
+    assert engine_process.run(["-c", code], os.environ, timeout=300).returncode == ended
+
+
+def test_what_runs_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """Its lock is free once both have ended."""
+    lock = tmp_path / "lock"
+    with pytest.raises(subprocess.TimeoutExpired):
+        engine_process.run(["-c", HOLD, str(lock)], os.environ, timeout=2)
+    subprocess.run(["flock", str(lock), "true"], timeout=60, check=True)
