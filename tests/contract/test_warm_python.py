@@ -37,7 +37,7 @@ def test_arguments_variables_and_paths_are_its_own(tmp_path: Path) -> None:
     (tmp_path / "begun.py").touch()
     (tmp_path / "told.py").write_text(TOLD)
     variables = {"PYTHONPATH": str(tmp_path), "LC_CTYPE": "C.UTF-8", "TOLD": "so"}
-    for arguments in (["-m", "told", "--flag"], ["-c", TOLD, "word"]):
+    for arguments in (["-m", "told", "--flag"], ["-c", TOLD, "word"], [str(tmp_path / "told.py"), "word"]):
         forked = engine_process.run(arguments, variables, timeout=300)
         began = subprocess.run(
             [str(PYTHON), *arguments],

@@ -45,7 +45,7 @@ FILES = 2
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is to run. arguments: those of Python, ``-m module …`` or ``-c code …``."""
+    """What is to run. arguments: those of Python, ``-m module …``, ``-c code …`` or ``file …``."""
 
     arguments: list[str]
     variables: dict[str, str]
@@ -56,6 +56,8 @@ def main() -> None:
     del sys.path[0]  # the folder of this file, whose modules no program means
     for package in PACKAGES:
         import_module(package)
+    # It finds the place of the title behind the arguments as long as the environment still lies there.
+    import_module("setproctitle").getproctitle()
     gc.freeze()  # no program need look through what was imported here
     program = serve(socket.socket(fileno=sys.stdin.fileno()))
     if program is not None:
@@ -119,7 +121,8 @@ def begin_anew(message: dict[str, Any], log: int) -> Program:
 
 def find_paths(program: Program) -> None:
     """The paths of a Python that begins, and the module in them that it imports first."""
-    here = os.getcwd() if program.arguments[0] == "-m" else ""  # noqa: PTH109
+    kind = program.arguments[0]
+    here = {"-m": os.getcwd(), "-c": ""}.get(kind, os.path.dirname(kind))  # noqa: PTH109, PTH120
     sys.path[:0] = [here, *program.variables.get("PYTHONPATH", "").split(os.pathsep)]
     sys.modules.pop("sitecustomize", None)
     with suppress(ModuleNotFoundError):
@@ -127,13 +130,17 @@ def find_paths(program: Program) -> None:
 
 
 def become(arguments: list[str]) -> NoReturn:
-    """Run a module or code as Python does that was started with these arguments."""
-    kind, what, *rest = arguments
-    sys.argv = [what if kind == "-m" else kind, *rest]
+    """Run a module, code or a file as Python does that was started with these arguments."""
+    kind, *rest = arguments
     if kind == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        sys.argv = [kind, *rest[1:]]
+        exec(rest[0], {"__name__": "__main__"})
     else:
-        exec(what, {"__name__": "__main__"})
+        sys.argv = arguments
+        runpy.run_path(kind, run_name="__main__")
     sys.exit()
 
 
