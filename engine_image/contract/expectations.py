@@ -125,6 +125,11 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(SPECULATIVE, "SpeculativeConfig", ("method", "num_speculative_tokens", "parallel_drafting")),
         Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("max_num_seqs",)),
         Holds(PARALLEL, "ParallelConfig", ("data_parallel_size",)),
+        Says(
+            VLLM_CONFIG,
+            "VllmConfig._maybe_disable_dynamic_sd_for_data_parallel",
+            "speculative_config.num_speculative_tokens_per_batch_size = None",
+        ),
         Defines(SCHEDULER, "Scheduler.update_from_output", takes=("self", "scheduler_output")),
         Holds(SCHEDULER, "Scheduler", ("log_stats", "has_unfinished_requests")),
         Defines(CORE, "EngineCore"),
@@ -315,6 +320,13 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(SPECULATIVE, "SpeculativeConfig", ("model", "revision", "draft_tensor_parallel_size")),
         Holds(SPECULATIVE, "SpeculativeConfig", ("num_speculative_tokens_per_batch_size",)),
         Holds(SPECULATIVE, "SpeculativeConfig", ("prompt_lookup_min", "prompt_lookup_max")),
+        Holds(SPECULATIVE, "SpeculativeConfig", ("use_heterogeneous_vocab",)),
+        Says(
+            PROPOSER,
+            "SpecDecodeBaseProposer.set_inputs_first_pass",
+            "self.vocab_mapping.map_target_to_draft_ids(target_token_ids)",
+        ),
+        Says(CORE, "EngineCoreProc.run_engine_core", "data_parallel and vllm_config.model_config.is_moe"),
         Names(ENVIRONMENT, ("VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", "VLLM_NO_USAGE_STATS")),
     ),
     *_of(

@@ -17,6 +17,8 @@ _FIELDS = {
     "targetHiddenSize": "target_hidden_size",
     "longestContext": "max_position_embeddings",
 }
+_EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+"""Source: vLLM 0.32, ``ModelArchConfigConvertorBase.get_num_experts``."""
 _LONGEST_WORD = 32
 _LONGEST_DIGEST = 12
 
@@ -25,6 +27,7 @@ def describe(folder: Path) -> dict[str, int | str]:
     """What is told; what is not is left out, and all of it where nothing is readable."""
     raw = _read(folder / "config.json")
     found: dict[str, int | str | None] = {name: _size(raw, key) for name, key in _FIELDS.items()}
+    found["experts"] = next((told for key in _EXPERTS if (told := _size(raw, key)) is not None), None)
     found["madeForMethod"] = _word(raw.get("speculators_model_type"))
     found["madeForTokens"] = _speculated(raw)
     found["chatTemplate"] = _chat_template(folder)

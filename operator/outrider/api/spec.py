@@ -259,7 +259,8 @@ class Spec(ApiModel):
     @rule(
         f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC} || {_ROLLOUT}",
         "spec.parallelism.data: the engine keeps one K under data parallelism, and takes no live table; use "
-        "data: 1, or set spec.speculation.tuning.actuation: Rollout, or mode: Off",
+        "data: 1 (with replicas instead of ranks for a dense model), or set "
+        "spec.speculation.tuning.actuation: Rollout, or mode: Off",
         field=".parallelism.data",
     )
     def _data_parallel_takes_no_live_table(self) -> bool:

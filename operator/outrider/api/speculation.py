@@ -13,7 +13,7 @@ from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
 from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
 from outrider.api.quantity import Duration
 from outrider.api.schedule import Row, Schedule
-from outrider.api.speculative_config import SpeculativeConfig
+from outrider.api.speculative_config import OWN_VOCABULARY, SpeculativeConfig
 
 
 class TuningMode(StrEnum):
@@ -175,7 +175,8 @@ class Speculation(ApiModel):
     except with `tuning.actuation: Rollout`, where it is a rolling restart."""
     config: SpeculativeConfig = Field(default_factory=dict)
     """Other keys of vLLM's speculative configuration, under vLLM's names, such as `prompt_lookup_max: 8`,
-    `max_model_len: 4096` and `quantization: fp8` (of the drafter) or `draft_sample_method: probabilistic`.
+    `max_model_len: 4096` and `quantization: fp8` (of the drafter) `draft_sample_method: probabilistic`, or
+    `use_heterogeneous_vocab: true` for a draft model of another vocabulary.
     vLLM checks them at the start. Keys that other fields set are refused."""
     tuning: Tuning = Field(default_factory=Tuning)
     """How the table follows the load."""
@@ -223,6 +224,15 @@ class Speculation(ApiModel):
     )
     def _config_has_a_drafter(self) -> bool:
         return self.method is not Method.NONE or "config" not in self.model_fields_set
+
+    @rule(
+        f"!has(self.config) || !has(self.config.{OWN_VOCABULARY}) || !self.config.{OWN_VOCABULARY} || "
+        "self.method == 'draft_model'",
+        f"spec.speculation.config.{OWN_VOCABULARY} is for method draft_model; leave it out",
+        field=".config",
+    )
+    def _own_vocabulary_is_of_a_draft_model(self) -> bool:
+        return self.method is Method.DRAFT_MODEL or not self.config.get(OWN_VOCABULARY)
 
     @rule(
         "self.method == 'none' || has(self.numSpeculativeTokens)",

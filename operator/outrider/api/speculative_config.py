@@ -32,6 +32,9 @@ SAMPLER = "rejection_sample_method"
 LOSSLESS = ("standard", "block")
 """Values of `SAMPLER` with which the model says what it would say without drafts."""
 
+OWN_VOCABULARY = "use_heterogeneous_vocab"
+"""vLLM maps tokens between a draft model's vocabulary and the target's; only those of both are drafted."""
+
 MAX_KEYS = 64
 
 _NAME = re.compile("[a-z][a-z0-9_]{0,63}")
@@ -51,6 +54,8 @@ def _check(config: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[
                 f"spec.speculation.config: {shown!r} is no key of vLLM: small letters, digits and '_', "
                 "such as prompt_lookup_max"
             )
+    if not isinstance(config.get(OWN_VOCABULARY, False), bool):
+        raise ValueError(f"spec.speculation.config.{OWN_VOCABULARY} must be true or false")
     if config.get(SAMPLER, LOSSLESS[0]) not in LOSSLESS:
         raise ValueError(_LOSSY)
     return config
@@ -73,6 +78,11 @@ _SCHEMA = {
             for key, remedy in OWNED_KEYS.items()
         },
         SAMPLER: {"type": "string", "maxLength": 64, "description": " or ".join(LOSSLESS) + "."},
+        OWN_VOCABULARY: {
+            "type": "boolean",
+            "description": "With method draft_model: the drafter has a vocabulary of its own. Tokens that "
+            "both have are drafted, greedily.",
+        },
     },
     "x-kubernetes-validations": [
         *(Rule(f"!has(self.{key})", _message(key)).to_wire() for key in OWNED_KEYS),

@@ -107,6 +107,8 @@ class ArtifactStatus(StatusModel):
     """Width of a layer."""
     layers: Annotated[int, Field(ge=1)] | None = None
     """Number of layers."""
+    experts: Annotated[int, Field(ge=1)] | None = None
+    """Of a mixture of experts: how many a layer has."""
     target_hidden_size: Annotated[int, Field(ge=1)] | None = None
     """Of a drafter that says for which width of its target it was made."""
     longest_context: Annotated[int, Field(ge=1)] | None = None

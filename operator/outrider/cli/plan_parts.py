@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
+from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
@@ -147,8 +148,10 @@ def _new_method(options: Options, uri: str) -> tuple[Method, str | None]:
     return method, f"{_PLACEHOLDER}DRAFTER" if _is_file(given) else _uri_of(given)
 
 
-def drafter_of(method: Method, target: Architecture, name: str | None) -> tuple[DraftingModel, str | None]:
-    """What drafts, and what is odd about it."""
+def drafter_of(
+    method: Method, target: Architecture, name: str | None, spec: Spec | None
+) -> tuple[DraftingModel, str | None]:
+    """What drafts, and what is odd about it. spec: of a manifest that is there."""
     if method in (Method.EAGLE, Method.EAGLE3):
         return eagle_head(method, target), None
     if method is Method.MTP:
@@ -157,10 +160,11 @@ def drafter_of(method: Method, target: Architecture, name: str | None) -> tuple[
         return without_weights(method), None
     found, where = _architecture(name, what="drafter", option="--drafter")
     warning = None
-    if found.vocabulary != target.vocabulary:
+    mapped = spec is not None and bool(spec.speculation.config.get(OWN_VOCABULARY))
+    if found.vocabulary != target.vocabulary and not mapped:
         warning = (
-            f"the drafter has {found.vocabulary} tokens and the model {target.vocabulary}: "
-            "vLLM wants one vocabulary"
+            f"the drafter has {found.vocabulary} tokens and the model {target.vocabulary}: vLLM takes it "
+            f"with spec.speculation.config.{OWN_VOCABULARY}: true"
         )
     return draft_model(found, where), warning
 

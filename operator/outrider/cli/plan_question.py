@@ -84,7 +84,7 @@ def asked(options: Options) -> Asked:
     uri = uri_of_model(options, spec)
     target, target_source = target_of(options, uri)
     method, drafter_uri = method_of(options, spec, uri)
-    drafter, warning = drafter_of(method, target, options.drafter or drafter_uri)
+    drafter, warning = drafter_of(method, target, options.drafter or drafter_uri, spec)
     gpu = gpu_of(options, spec)
     share, most = _of_engine(spec, gpu)
     question = Question(

@@ -423,6 +423,24 @@ ENGINES = (
         config={"rejection_sample_method": "fly"},
     ),
     _speculation(
+        "a drafter with a vocabulary of its own",
+        method="draft_model",
+        config={"use_heterogeneous_vocab": True},
+    ),
+    _speculation(
+        "a head with a vocabulary of its own",
+        "spec.speculation.config.use_heterogeneous_vocab is for method draft_model",
+        method="eagle3",
+        config={"use_heterogeneous_vocab": True},
+    ),
+    _speculation("a head without one", method="eagle3", config={"use_heterogeneous_vocab": False}),
+    _speculation(
+        "a vocabulary of its own that is a word",
+        "spec.speculation.config.use_heterogeneous_vocab",
+        method="draft_model",
+        config={"use_heterogeneous_vocab": "yes"},
+    ),
+    _speculation(
         "a method among vLLM's own keys",
         "spec.speculation.config.method is set by Outrider: set spec.speculation.method",
         config={"method": "mtp"},

@@ -199,7 +199,7 @@ def test_the_gpus_that_are_told_are_enough() -> None:
 
 def test_a_drafter_of_another_vocabulary_is_told() -> None:
     result = plan(*QWEN, "--drafter", "Llama-3.2-1B")
-    assert "vLLM wants one vocabulary" in " ".join(result.stdout.split())
+    assert "use_heterogeneous_vocab: true" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(

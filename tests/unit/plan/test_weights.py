@@ -283,6 +283,22 @@ def test_what_may_fit_is_not_refused(method: str, target: Json, drafter: Json) -
     assert not a_plan(with_weights(a_cached_model(method=method), target, drafter)).problems
 
 
+RANKS = {"parallelism": {"data": 4}, "replicas": 2}
+
+
+@pytest.mark.parametrize(
+    ("told", "advised"),
+    [({"layers": 36}, True), ({"layers": 48, "experts": 128}, False), ({}, False)],
+    ids=["dense", "mixture of experts", "not told"],
+)
+def test_ranks_that_do_not_wait_for_each_other_are_better_replicas(told: Json, advised: bool) -> None:
+    speculation = {**DRAFTER, "tuning": {"actuation": "Rollout"}}
+    there = with_weights(a_cached_model(speculation=speculation, **RANKS), told)
+    assert there.status.weights is not None
+    words = advice(there.spec, there.status.weights)
+    assert (words is not None and "replicas: 8 and parallelism.data: 1" in words) is advised
+
+
 def test_a_drafter_of_another_vocabulary_is_taken_where_vllm_was_told_to() -> None:
     model = a_cached_model(
         method="draft_model", speculation={**DRAFTER, "config": {"use_heterogeneous_vocab": True}}

@@ -44,6 +44,21 @@ def test_sizes_are_read_from_the_forms_that_there_are(tmp_path: Path, config: An
     assert (told.get("vocabularySize"), told.get("hiddenSize"), told.get("layers")) == sizes
 
 
+@pytest.mark.parametrize(
+    ("config", "experts"),
+    [
+        ({"num_experts": 128}, 128),
+        ({"text_config": {"n_routed_experts": 256}}, 256),
+        ({"num_local_experts": 8}, 8),
+        ({"num_experts": 0}, None),
+        ({"num_hidden_layers": 2}, None),
+    ],
+)
+def test_a_mixture_of_experts_says_how_many(tmp_path: Path, config: Any, experts: int | None) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert describe(tmp_path).get("experts") == experts
+
+
 def test_a_drafter_of_the_speculators_format_says_its_method_and_draft_length(tmp_path: Path) -> None:
     config = {
         "speculators_model_type": "eagle3",

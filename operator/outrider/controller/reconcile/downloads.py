@@ -42,6 +42,7 @@ class _Artifact(StatusModel):
     vocabulary_size: int | None = None
     hidden_size: int | None = None
     layers: int | None = None
+    experts: int | None = None
     target_hidden_size: int | None = None
     longest_context: int | None = None
     made_for_method: str | None = None
@@ -89,6 +90,7 @@ def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
         vocabulary_size=artifact.vocabulary_size,
         hidden_size=artifact.hidden_size,
         layers=artifact.layers,
+        experts=artifact.experts,
         target_hidden_size=artifact.target_hidden_size,
         longest_context=artifact.longest_context,
         made_for_method=artifact.made_for_method,

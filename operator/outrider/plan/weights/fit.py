@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from outrider.api.methods import Method
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
+from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan.weights.room import no_room
-
-_OWN_VOCABULARY = "use_heterogeneous_vocab"
-"""The key of ``speculation.config`` with which vLLM takes a draft model of another vocabulary."""
 
 _READ_HIDDEN_STATES = (Method.EAGLE, Method.EAGLE3)
 """Their first layer multiplies the target's hidden states, so the width is built into the weights."""
@@ -37,7 +35,7 @@ def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
     methods = _SPECULATORS.get(drafter.made_for_method or "", (speculation.method,))
     if speculation.method not in methods:
         return f"{drafter.uri} was made for the method {methods[0]}: set spec.speculation.method to that"
-    if speculation.method is Method.DRAFT_MODEL and not speculation.config.get(_OWN_VOCABULARY):
+    if speculation.method is Method.DRAFT_MODEL and not speculation.config.get(OWN_VOCABULARY):
         return _other_vocabulary(target, drafter)
     if speculation.method in _READ_HIDDEN_STATES:
         return _other_width(target, drafter)
@@ -47,12 +45,24 @@ def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
 def advice(spec: Spec, weights: WeightsStatus) -> str | None:
     """What engines will take, and will not go as well as it could; None where nothing is known."""
     target, drafter = weights.model, weights.drafter
-    told = [no_room(spec, weights)]
+    told = [no_room(spec, weights), _independent_ranks(spec, target)]
     if drafter is not None:
         told.append(_other_length(spec.speculation, drafter))
     if target is not None and drafter is not None and spec.speculation.method is Method.DRAFT_MODEL:
         told += [_short(spec, target, drafter), _other_template(target, drafter)]
     return "; ".join(each for each in told if each) or None
+
+
+def _independent_ranks(spec: Spec, target: ArtifactStatus | None) -> str | None:
+    """vLLM: ``EngineCoreProc.run_engine_core`` has ranks wait for each other in a mixture of experts alone,
+    and drops the table of all (``VllmConfig._maybe_disable_dynamic_sd_for_data_parallel``)."""
+    ranks = spec.parallelism.data
+    if ranks == 1 or target is None or target.layers is None or target.experts is not None:
+        return None
+    return (
+        f"{target.uri} is no mixture of experts, so its {ranks} ranks are engines of their own: with "
+        f"replicas: {ranks * spec.replicas} and parallelism.data: 1 each is tuned live"
+    )
 
 
 def _other_length(speculation: Speculation, drafter: ArtifactStatus) -> str | None:
@@ -89,7 +99,7 @@ def _other_vocabulary(target: ArtifactStatus, drafter: ArtifactStatus) -> str | 
         return None
     return (
         f"{target.uri} has a vocabulary of {sizes[0]} tokens and {drafter.uri} one of {sizes[1]}: "
-        "take a drafter of the same family"
+        f"take a drafter of the same family, or set spec.speculation.config.{OWN_VOCABULARY}: true"
     )
 
 
