@@ -118,6 +118,8 @@ def _queue(view: View) -> TunerState:
 
 
 def _in_order(observations: Sequence[Observation]) -> list[Observation]:
+    if len(observations) < 2:
+        return list(observations)
     return sorted(observations, key=lambda o: (o.pod, repr(o)))
 
 

@@ -72,7 +72,7 @@ class View:
 
     def with_state(self, state: TunerState) -> View:
         """The same with another state."""
-        return replace(self, state=state)
+        return self if state is self.state else replace(self, state=state)
 
     def hold(self, reason: DecisionReason, words: str) -> Wish:
         """Nothing changes, and why."""

@@ -90,7 +90,7 @@ def test_text_that_is_harder_at_first_is_as_much_harder_further_on() -> None:
 
 def test_one_slice_tells_the_acceptance_of_every_position_that_it_drafts() -> None:
     tokens = learnt(k=1).tokens(CANDIDATES)
-    told = tokens.after(tokens.learnt(3, np.array([500.0]))[0]).covariance
+    told = tokens.after(tokens.learnt([3], np.array([[500.0]]))[0, 0]).covariance
     unsure = tokens.covariance
     known, unknown = CANDIDATES.index(3), CANDIDATES.index(5)
     assert told[known, known] < 0.1 * unsure[known, known]

@@ -10,7 +10,7 @@ at every position, of which this is the sum before it is closed, with a rate for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, sqrt
@@ -47,10 +47,10 @@ class Tokens:
         """Of `log_mean`."""
         return (self.slopes * self.variances) @ self.slopes.T
 
-    def learnt(self, k: int, drafts: Array) -> Array:
-        """[n, positions]: what so many drafts of K tokens will take from `variances`. drafts: [n]."""
-        depth = np.arange(len(self.variances)) < k
-        added = np.where(depth, drafts[:, None] * self.precision, 0.0)
+    def learnt(self, ks: Sequence[int], drafts: Array) -> Array:
+        """[ks, n, positions]: what so many drafts of K tokens will take from `variances`. drafts: [ks, n]."""
+        drafted = np.arange(len(self.variances)) < np.array(ks)[:, None, None]
+        added = np.where(drafted, drafts[:, :, None] * self.precision, 0.0)
         return self.variances * (1.0 - 1.0 / (1.0 + self.variances * added))
 
     def after(self, learnt: Array) -> Tokens:

@@ -87,20 +87,21 @@ class Belief:
             max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0)
         )
 
-    def told_apart(self, k: int, rows: Sequence[int], best: int, variances: Array, seconds: Array) -> Array:
-        """[n, rows]: what measuring `k` takes from the variance of each row's gain over the row `best`.
+    def told_apart(self, ks: Sequence[int], best: int, variances: Array, seconds: Array) -> Array:
+        """[ks, n, ks]: what measuring the one takes from the variance of the other's gain over the K `best`.
 
         A step time is noisy, while acceptance of every position of the drafts is counted.
         variances: [n], of the log step time; seconds: [n], of engine time.
         """
-        row = self.candidates.index(k)
-        known = self._of_steps[row]
-        apart = known[rows] - known[best]
-        found: Array = apart**2 / (known[row] + variances)[:, None]
+        rows, row = [self.candidates.index(k) for k in ks], self.candidates.index(best)
+        known = self._of_steps[rows]
+        apart = known[:, rows] - known[:, row, None]
+        own = known[range(len(rows)), rows]
+        found: Array = (apart**2)[:, None] / (own[:, None] + variances)[:, :, None]
         if self.tokens is not None:
-            less = self.tokens.learnt(k, self._drafts(k, seconds))
+            less = self.tokens.learnt(ks, self._drafts(ks, seconds))
             slopes = self.tokens.slopes
-            found = found + less @ ((slopes[rows] - slopes[best]) ** 2).T
+            found += less @ ((slopes[rows] - slopes[row]) ** 2).T
         return found
 
     def after_measuring(self, k: int, variance: float, seconds: float) -> Belief:
@@ -112,14 +113,15 @@ class Belief:
         known = self._of_steps[row]
         learnt: Array = np.outer(known, known) / (known[row] + variance)
         if tokens is not None:
-            less = tokens.learnt(k, self._drafts(k, np.array([seconds])))[0]
+            less = tokens.learnt([k], self._drafts([k], np.array([seconds])))[0, 0]
             learnt = learnt + (tokens.slopes * less) @ tokens.slopes.T
             tokens = tokens.after(less)
         return replace(self, covariance=self.covariance - learnt, tokens=tokens)
 
-    def _drafts(self, k: int, seconds: Array) -> Array:
-        """[n]: how many drafts so many seconds of `k` have."""
-        return self.batch_size * seconds / self.step_seconds(k)
+    def _drafts(self, ks: Sequence[int], seconds: Array) -> Array:
+        """[ks, n]: how many drafts so many seconds of each K have."""
+        steps: Array = np.array([[self.step_seconds(k)] for k in ks])
+        return self.batch_size * seconds / steps
 
     @cached_property
     def _of_steps(self) -> Array:

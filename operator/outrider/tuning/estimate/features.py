@@ -52,7 +52,7 @@ FEATURES: Sequence[Feature] = (
 )
 
 MEANS = np.array([feature.mean for feature in FEATURES])
-DEVIATIONS = np.array([feature.deviation for feature in FEATURES])
+VARIANCES = np.array([feature.deviation for feature in FEATURES]) ** 2
 
 
 def values(at: Places) -> Array:

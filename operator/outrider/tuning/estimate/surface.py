@@ -15,7 +15,7 @@ from typing import Annotated, Protocol, TypeVar
 import numpy as np
 from pydantic import Field
 
-from outrider.tuning.estimate.features import DEVIATIONS, MEANS, Array, Places, values
+from outrider.tuning.estimate.features import MEANS, VARIANCES, Array, Places, values
 from outrider.tuning.limits import Log, Seconds, UnixSeconds, Whole
 from outrider.tuning.observe.readings import Reading
 from outrider.tuning.policy import NOISE_SECONDS, Estimation
@@ -232,18 +232,27 @@ class Rows:
 
 def covariance(a: Rows, b: Rows, estimation: Estimation) -> Array:
     """Of the log step times at `a` with those at `b`, before anything is measured."""
-    batch = (a.at.batch[:, None] - b.at.batch[None, :]) ** 2
-    context = (a.at.context[:, None] - b.at.context[None, :]) ** 2
-    same = a.at.k[:, None] == b.at.k[None, :]
+    batch = a.at.batch[:, None] - b.at.batch
+    batch *= batch
+    context = a.at.context[:, None] - b.at.context
+    context *= context
+    context *= 0.5 / _CONTEXT_OCTAVES**2
+    same = a.at.k[:, None] == b.at.k
     near = _alike(batch, context, estimation.batch_octaves)
     local = _alike(batch, context, _LOCAL_BATCH_OCTAVES)
-    residual: Array = (a.features * DEVIATIONS**2) @ b.features.T
-    residual += near * (estimation.level_deviation**2 + estimation.bend_deviation**2 * same)
-    residual += (local * estimation.cell_deviation**2 + estimation.depth_deviation**2) * same
+    residual: Array = (a.features * VARIANCES) @ b.features.T
+    near *= estimation.level_deviation**2 + estimation.bend_deviation**2 * same
+    residual += near
+    local *= estimation.cell_deviation**2
+    local += estimation.depth_deviation**2
+    local *= same
+    residual += local
     return residual
 
 
 def _alike(batch: Array, context: Array, batch_octaves: float) -> Array:
-    """How much places share, 0..1, by their squared distances in octaves."""
-    alike: Array = np.exp(batch * (-0.5 / batch_octaves**2) - context * (0.5 / _CONTEXT_OCTAVES**2))
+    """How much places share, 0..1. batch: squared distances in octaves; context: those too, weighed."""
+    alike: Array = batch * (-0.5 / batch_octaves**2)
+    alike -= context
+    np.exp(alike, out=alike)
     return alike

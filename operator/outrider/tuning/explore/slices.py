@@ -59,12 +59,12 @@ def worth_of_measuring(belief: Belief, among: Collection[int], terms: Terms) -> 
     """What one of a few slices of each K brings, less its cost; in seconds of the best K per second of it."""
     ks = sorted(among)
     rows = [belief.candidates.index(k) for k in ks]
-    best = rows[ks.index(belief.best(ks))]
-    gaps = belief.log_goodput[best] - belief.log_goodput[rows]
+    best = belief.best(ks)
+    gaps = belief.log_goodput[belief.candidates.index(best)] - belief.log_goodput[rows]
     spent = _REPEATS * terms.seconds
     variances = noise_variance(terms.noise, spent)
     # [ks, repeats, rows], for all K at once: of tables this small, a call costs more than what it computes.
-    apart = np.stack([belief.told_apart(k, rows, best, variances, spent) for k in ks])
+    apart = belief.told_apart(ks, best, variances, spent)
     value = _gain_of_choice(gaps, np.sqrt(np.maximum(apart, _LEAST_VARIANCE))).max(axis=-1)
     worth = (value * terms.horizon / spent).max(axis=-1) - gaps
     return dict(zip(ks, worth.tolist(), strict=True))
