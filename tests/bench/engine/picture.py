@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from examples.kit.records import Stretch, during
 from examples.kit.status import k_at
@@ -23,6 +20,11 @@ from tests.bench.engine.rates import runs_of
 from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.result import Result
 from tests.bench.engine.trace import Trace
+
+if TYPE_CHECKING:
+    # Whoever only collects the tests, or only wants a table, need not wait for it.
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 RIVAL_COLOURS = ("#D55E00", "#CC79A7", "#009E73")
 """Of the best rules; more lines cannot be told apart."""
@@ -44,13 +46,17 @@ SMOOTHED_SECONDS = 5
 
 def save(analysis: Analysis, result: Result, path: Path) -> Path:
     """Draw and write the picture; the suffix of the path gives the format."""
-    with mpl.rc_context(STYLE):
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
         draw(analysis, result).savefig(path)
     return path
 
 
 def draw(analysis: Analysis, result: Result) -> Figure:
     """Two panels over one time axis, and the bars below."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(12, 11), layout="constrained")
     halves: Any = figure.subfigures(2, 1, height_ratios=[1.6, 1])
     rates, depths = halves[0].subplots(2, 1, sharex=True, height_ratios=[1.6, 1])
