@@ -6,7 +6,7 @@ from contextlib import suppress
 from math import inf
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.api.schedule import Row, Schedule, bin_low, bin_of, geometric_bins
@@ -98,6 +98,7 @@ def test_what_is_no_whole_number_is_refused_with_its_row(
         Schedule.from_wire(rows)
 
 
+@settings(max_examples=60)
 @given(st.lists(ROWS | WIRES, max_size=3) | WIRES)
 def test_whatever_is_said_is_a_table_or_a_complaint(rows: object) -> None:
     with suppress(ValueError):

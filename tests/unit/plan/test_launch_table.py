@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.plan.runtimes.runtime import Args
@@ -51,6 +51,7 @@ def test_more_lengths_than_batch_sizes_are_refused() -> None:
         launch_table((0, 1, 2), 2)
 
 
+@settings(max_examples=50)
 @given(lengths=candidates, spare=st.integers(0, 500))
 def test_every_length_is_named_once_and_the_table_covers_every_batch_size(
     lengths: list[int], spare: int
@@ -61,6 +62,7 @@ def test_every_length_is_named_once_and_the_table_covers_every_batch_size(
     assert [size for first, last, _ in table for size in range(first, last + 1)] == list(range(1, limit + 1))
 
 
+@settings(max_examples=50)
 @given(lengths=candidates, spare=st.integers(0, 500))
 def test_the_largest_length_is_the_widest(lengths: list[int], spare: int) -> None:
     table = launch_table(lengths, len(lengths) + spare)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.plan.overlay import Json, merge
@@ -90,17 +90,20 @@ def test_an_entry_without_key_is_refused() -> None:
         merge({}, {"volumes": [{"emptyDir": {}}]})
 
 
+@settings(max_examples=50)
 @given(base=objects)
 def test_an_empty_overlay_changes_nothing(base: Json) -> None:
     assert merge(base, {}) == base
 
 
+@settings(max_examples=50)
 @given(base=objects, patch=objects)
 def test_an_overlay_applied_twice_is_applied_once(base: Json, patch: Json) -> None:
     once = merge(base, patch)
     assert merge(once, patch) == once
 
 
+@settings(max_examples=50)
 @given(base=objects, patch=objects, gone=keys)
 def test_no_null_of_the_overlay_remains(base: Json, patch: Json, gone: str) -> None:
     merged = merge({gone: 1, **base}, {**patch, gone: None})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.api.reasons import DegradedReason
@@ -54,6 +54,7 @@ def problems(result: Plan) -> list[DegradedReason]:
     return [reason for reason, _ in result.problems]
 
 
+@settings(max_examples=50)
 @given(name=names, ceiling=ceilings)
 def test_equal_specs_give_equal_plans(name: str, ceiling: int) -> None:
     def once() -> Plan:
@@ -62,6 +63,7 @@ def test_equal_specs_give_equal_plans(name: str, ceiling: int) -> None:
     assert yaml.safe_dump(list(once().children)) == yaml.safe_dump(list(once().children))
 
 
+@settings(max_examples=50)
 @given(name=names)
 def test_names_and_labels_of_all_children_are_valid(name: str) -> None:
     for child in a_plan(a_model(name=name)).children:
@@ -71,6 +73,7 @@ def test_names_and_labels_of_all_children_are_valid(name: str) -> None:
         assert all(LABEL_VALUE.fullmatch(value) for value in metadata["labels"].values())
 
 
+@settings(max_examples=50)
 @given(data=st.data(), ceiling=ceilings)
 def test_table_and_tuning_never_change_the_pod(data: st.DataObject, ceiling: int) -> None:
     first, second = (a_model(speculation=data.draw(speculations(ceiling))) for _ in range(2))
@@ -78,6 +81,7 @@ def test_table_and_tuning_never_change_the_pod(data: st.DataObject, ceiling: int
     assert a_plan(first).child("Deployment") == a_plan(second).child("Deployment")
 
 
+@settings(max_examples=50)
 @given(candidates=st.lists(st.integers(0, 32), min_size=2, max_size=8, unique=True).map(sorted))
 def test_every_candidate_is_in_the_launch_table(candidates: list[int]) -> None:
     speculation = {
@@ -92,6 +96,7 @@ def test_every_candidate_is_in_the_launch_table(candidates: list[int]) -> None:
     assert {k for _, _, k in table} == set(candidates)
 
 
+@settings(max_examples=50)
 @given(ceiling=ceilings, data=st.data())
 def test_the_static_table_is_delivered_as_it_is_written(ceiling: int, data: st.DataObject) -> None:
     model = a_model(speculation=data.draw(speculations(ceiling)))

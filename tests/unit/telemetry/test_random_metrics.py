@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import httpx
-from hypothesis import given, target
+from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
 from outrider.api.drafting import MAX_K
@@ -200,6 +200,7 @@ def responses(draw: st.DrawFn, ran: str) -> httpx.Response:
     return httpx.Response(status, headers={**headers, **draw(ENCODED)}, stream=stream(draw(pages(ran))))
 
 
+@settings(max_examples=60)
 @given(responses(RAN[0]), responses(RAN[1]))
 def test_a_hostile_page_beside_a_healthy_one(first: httpx.Response, second: httpx.Response) -> None:
     found = asyncio.run(scraped(first, second))

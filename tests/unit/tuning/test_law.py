@@ -401,6 +401,7 @@ def after(history: Sequence[Sequence[Observation]], start: TunerState | None = N
 
 
 @given(HISTORIES, STATICS)
+@settings(max_examples=60)
 def test_only_candidates_are_ever_wanted(history: list[list[Observation]], static: Schedule) -> None:
     for decision in after(history, TunerState.start(static, POLICY)):
         probed = {s.num_speculative_tokens for s in decision.probe.slices} if decision.probe else set()
@@ -408,6 +409,7 @@ def test_only_candidates_are_ever_wanted(history: list[list[Observation]], stati
 
 
 @given(HISTORIES, STATICS)
+@settings(max_examples=60)
 def test_holding_means_that_the_table_stays(history: list[list[Observation]], static: Schedule) -> None:
     for decision in after(history, TunerState.start(static, POLICY)):
         assert not (decision.kind is Kind.HOLD and decision.changed)
@@ -415,6 +417,7 @@ def test_holding_means_that_the_table_stays(history: list[list[Observation]], st
 
 
 @given(HISTORIES, st.lists(st.sampled_from(GapReason), min_size=1, max_size=3))
+@settings(max_examples=60)
 def test_gaps_never_change_the_table(history: list[list[Observation]], reasons: list[GapReason]) -> None:
     decisions = after(history)
     state = decisions[-1].state if decisions else a_start()

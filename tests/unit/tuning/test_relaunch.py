@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -341,6 +341,7 @@ SIGHTS = st.lists(
 )
 
 
+@settings(max_examples=60)
 @given(SIGHTS)
 def test_two_relaunches_are_never_within_the_interval_except_going_back(
     sights: list[tuple[Decision | None, int, bool]],

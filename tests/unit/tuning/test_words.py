@@ -130,6 +130,7 @@ def unexplained(before: TunerState, decision: Decision) -> list[str]:
 
 
 @given(HISTORIES, STATICS)
+@settings(max_examples=60)
 def test_every_change_of_a_row_stands_in_the_sentence(
     history: list[list[Observation]], static: Schedule
 ) -> None:
