@@ -22,8 +22,8 @@ from engine_image.build import UV
 from outrider.engine.signing import Signed, SigningKey
 from outrider.plan.runtimes.vllm.runner import TablePlace
 from outrider_engine.late_table import CANDIDATES_VARIABLE
-from tests.contract import engine_process, helper_plugins
-from tests.contract.engine_process import CACHE, PYTHON, QUIET, EngineProcess
+from tests.contract import helper_plugins
+from tests.contract.engine_process import CACHE, PYTHON, QUIET, Process, Start, fork, kill_group
 
 MODELS = CACHE / "models"
 PLUGIN_SOURCE = Path(__file__).parents[2] / "engine_image"
@@ -44,9 +44,6 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 DRAFT_MODEL: Mapping[str, object] = {"method": "draft_model", "model": str(MODELS / "drafter")}
 NGRAM: Mapping[str, object] = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
-
-
-Process = subprocess.Popen[bytes] | EngineProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +195,9 @@ def install_plugin(folder: Path) -> Path:
 
 
 @contextmanager
-def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> Iterator[Engine]:
+def running_engine(
+    plugin: Path, folder: Path, launch: Launch | None = None, *, start: Start = fork
+) -> Iterator[Engine]:
     """Start an engine, wait until it is healthy, and end it with its children."""
     launch = launch or Launch()
     key_file, schedule_file, log_file = folder / "key.pub", folder / "schedule.json", folder / "engine.log"
@@ -222,7 +221,7 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
         **(_UNSWEPT | {"VLLM_PLUGINS": helper_plugins.loaded(launch.plugins)} | dict(launch.variables)),
     )
     with log_file.open("wb") as log:
-        process = engine_process.start(launcher([*flags, *launch.flags], entry=launch.entry), variables, log)
+        process = start(launcher([*flags, *launch.flags], entry=launch.entry), variables, log)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(process, url, log_file)
@@ -253,8 +252,7 @@ def end(process: Process) -> None:
     process.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=30)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    kill_group(process)
     process.wait(timeout=30)
 
 

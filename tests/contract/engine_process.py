@@ -1,4 +1,4 @@
-"""Programs of the engine's Python: started, waited for and ended like those of `subprocess`."""
+"""Programs of the engine's Python: forked from one that is warm, or begun as a container begins them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from tests.contract import warm_python
 
@@ -33,7 +34,7 @@ outside, and one thread each."""
 
 
 class EngineProcess:
-    """One program, the leader of its process group. Its log may go on after its end, by its children."""
+    """One forked program, the leader of its process group, with the methods of `subprocess.Popen`."""
 
     def __init__(self, pid: int, told: socket.socket) -> None:
         self.pid = pid
@@ -65,13 +66,6 @@ class EngineProcess:
         """As Kubernetes ends a container."""
         self.send_signal(signal.SIGTERM)
 
-    def end_group(self) -> None:
-        """Kill it, and whatever is left of its process group."""
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-
     def _look(self, timeout: float | None) -> int | None:
         if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
             with self._told:
@@ -79,8 +73,26 @@ class EngineProcess:
         return self.returncode
 
 
-def start(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> EngineProcess:
+Process = subprocess.Popen[bytes] | EngineProcess
+
+
+class Start(Protocol):
     """Begin ``python <arguments>`` with these variables as its whole environment."""
+
+    def __call__(self, arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> Process:
+        """log: takes its standard output and error. The process leads a group of its own."""
+
+
+def begin(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> Process:
+    """As a container does: every package is imported anew."""
+    command = [str(PYTHON), *arguments]
+    return subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
+
+
+def fork(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> Process:
+    """With the packages that were imported under `QUIET`; what contradicts that begins anew."""
+    if any(variables.get(name, value) != value for name, value in QUIET.items()):
+        return begin(arguments, variables, log)
     ours, theirs = socket.socketpair()
     message = json.dumps({"arguments": list(arguments), "variables": dict(variables)}).encode()
     with theirs:
@@ -103,13 +115,19 @@ def run(arguments: Sequence[str], variables: Mapping[str, str], *, timeout: floa
         subprocess.TimeoutExpired: it has not ended after so many seconds, and was killed.
     """
     with tempfile.TemporaryFile() as log:
-        process = start(arguments, variables, log)
+        process = fork(arguments, variables, log)
         try:
             code = process.wait(timeout)
         finally:
-            process.end_group()
+            kill_group(process)
         log.seek(0)
         return Run(code, log.read().decode(errors="replace"))
+
+
+def kill_group(process: Process) -> None:
+    """Whatever is left of it and of what it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)

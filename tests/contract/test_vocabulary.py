@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.contract import engine_process, quick_start
-from tests.contract.answers import PROMPTS, Answer, Comparison, answers_alone, compare
+from tests.contract.answers import Answer
 from tests.contract.engine import DRAFT_MODEL, MODELS, Engine, Launch, running_engine
 from tests.contract.test_eagle3 import CHANCE, accepted, counted_at
-from tests.contract.test_equality import across_changes, assert_equal_up_to_noise
+from tests.contract.test_equality import check
 from tests.contract.test_k0 import CAUGHT_UP, SKIPPED, a_gap, accepted_per_step, push
 
 pytestmark = pytest.mark.contract
@@ -109,11 +109,4 @@ def test_what_it_missed_while_it_was_left_out_is_read_in_its_own_vocabulary(othe
 
 
 def test_it_changes_no_token(other: Engine, term: int, plain: list[Answer]) -> None:
-    compared = Comparison((), ())
-    for epoch, k in enumerate((0, 3), start=1):
-        counted_at(other, term, epoch, k, f"load{k}_")
-        compared += compare(plain[:2], answers_alone(other, PROMPTS[:2]))
-    changed, changes = across_changes(other, term, CANDIDATES)
-    compared += compare(plain, changed)
-    assert changes > len(CANDIDATES)
-    assert_equal_up_to_noise(compared, "vocabulary", changes=changes)
+    check(other, term, plain, CANDIDATES, "vocabulary")

@@ -66,9 +66,20 @@ def test_its_exit_code_is_told(code: str, ended: int) -> None:
     assert engine_process.run(["-c", code], os.environ, timeout=300).returncode == ended
 
 
+@pytest.mark.parametrize(("threads", "warm"), [("1", "True"), ("2", "False")])
+def test_a_program_with_other_variables_than_the_packages_were_imported_under_begins_anew(
+    threads: str, warm: str
+) -> None:
+    code = "import sys; print('torch' in sys.modules)"
+    assert engine_process.run(["-c", code], {"OMP_NUM_THREADS": threads}, timeout=300).log.strip() == warm
+
+
 def test_what_runs_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     """Its lock is free once both have ended."""
     lock = tmp_path / "lock"
     with pytest.raises(subprocess.TimeoutExpired):
         engine_process.run(["-c", HOLD, str(lock)], os.environ, timeout=2)
     subprocess.run(["flock", str(lock), "true"], timeout=60, check=True)
+    assert engine_process.run(["-c", "pass"], os.environ, timeout=300).returncode == 0, (
+        "the next one is forked"
+    )

@@ -95,11 +95,11 @@ def serve(requests: socket.socket) -> Program | None:
 
 
 def tell_ends(running: dict[int, socket.socket]) -> None:
-    """Tell whoever asked for a program how it ended; less than 0 is a signal."""
+    """Tell whoever asked for a program, and still listens, how it ended; less than 0 is a signal."""
     for pid in list(running):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            with running.pop(pid) as asking:
+            with running.pop(pid) as asking, suppress(BrokenPipeError):
                 asking.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 from tests.contract.engine import (
     KEY,
     POD_UID,
-    PYTHON,
     Engine,
     end,
     free_port,
@@ -20,6 +18,7 @@ from tests.contract.engine import (
     signing_client,
     wait_until_healthy,
 )
+from tests.contract.engine_process import begin
 from tests.gpu.launches import Rendered
 
 READY_SECONDS = 1200
@@ -39,17 +38,8 @@ def gpu_engine(plugin: Path, folder: Path, rendered: Rendered, k: int) -> Iterat
     schedule.write_text(json.dumps([{"numSpeculativeTokens": k}]))
     port = free_port()
     with log.open("wb") as file:
-        process = subprocess.Popen(
-            [str(PYTHON), *launcher(started_with(rendered, port=port))],
-            env={
-                **os.environ,
-                **rendered.variables,
-                **own_variables(plugin, key, schedule),
-            },
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
+        variables = {**os.environ, **rendered.variables, **own_variables(plugin, key, schedule)}
+        process = begin(launcher(started_with(rendered, port=port)), variables, file)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until_healthy(process, url, log, seconds=READY_SECONDS)

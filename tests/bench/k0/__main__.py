@@ -29,6 +29,7 @@ from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write
 from tests.contract.engine import MODELS, Engine, Launch, install_plugin, running_engine
+from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
 
 REPORTS = Path("out/bench/k0")
@@ -125,8 +126,9 @@ def main(arguments: Sequence[str]) -> None:
         plugin = install_plugin(folder / "plugin")
         engines: dict[str, Engine] = {}
         for index, (arm, launch) in enumerate(ARMS[given.method].items()):
-            (folder / str(index)).mkdir()
-            engines[arm] = stack.enter_context(running_engine(plugin, folder / str(index), launch))
+            own = folder / str(index)
+            own.mkdir()
+            engines[arm] = stack.enter_context(running_engine(plugin, own, launch, start=begin))
         found: list[dict[str, object]] = []
         for streams in loads:
             compare(engines, streams=streams, tokens=min(64, given.tokens), pairs=1, text="warm")

@@ -24,6 +24,7 @@ from outrider_twin.batch import TEXT
 from tests.bench.results import head, write
 from tests.bench.twin.cells import Cell, Pair, description, text_of, verdict
 from tests.contract.engine import Engine, Launch, completion_body, install_plugin, running_engine
+from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import scrape
 from tests.contract.twin import install_twin, pace, twin_launch
@@ -53,13 +54,13 @@ def main(
         for folder in folders:
             folder.mkdir()
         plugin, twin = install_plugin(folders[0]), install_twin(folders[1])
-        with running_engine(plugin, folders[2], Launch(candidates=CANDIDATES)) as engine:
+        with running_engine(plugin, folders[2], Launch(candidates=CANDIDATES), start=begin) as engine:
             cells = [measure(engine, b, k, seconds)[0] for b in STREAMS for k in CANDIDATES]
         table = description(cells, kv_tokens=KV_TOKENS)
         launch = twin_launch(
             plugin, twin, settings={"engine": table}, candidates=CANDIDATES, flags=SYNCHRONOUS
         )
-        with running_engine(plugin, folders[3], launch) as engine:
+        with running_engine(plugin, folders[3], launch, start=begin) as engine:
             pairs = [Pair(cell, *measure(engine, cell.streams, cell.k, seconds)) for cell in cells]
     found = verdict(pairs, largest_error=LARGEST_ERROR)
     show(pairs, found)
