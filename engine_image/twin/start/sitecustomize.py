@@ -8,9 +8,8 @@ import gc
 import os
 
 if os.environ.get("OUTRIDER_TWIN"):
-    # Half of a start is the import of modules, and looking through them for garbage a fifth of that.
+    # Half of a start is the import of modules, and about a tenth of that to look for garbage among them.
     gc.set_threshold(100_000)
-
-if os.environ.get("OUTRIDER_TWIN") and "VLLM_PLUGINS" in os.environ:
-    _names = [name for name in os.environ["VLLM_PLUGINS"].split(",") if name and name != "outrider_twin"]
-    os.environ["VLLM_PLUGINS"] = ",".join([*_names, "outrider_twin"])
+    if "VLLM_PLUGINS" in os.environ:
+        _names = [name for name in os.environ["VLLM_PLUGINS"].split(",") if name and name != "outrider_twin"]
+        os.environ["VLLM_PLUGINS"] = ",".join([*_names, "outrider_twin"])

@@ -175,7 +175,7 @@ class Speculation(ApiModel):
     except with `tuning.actuation: Rollout`, where it is a rolling restart."""
     config: SpeculativeConfig = Field(default_factory=dict)
     """Other keys of vLLM's speculative configuration, under vLLM's names, such as `prompt_lookup_max: 8`,
-    `max_model_len: 4096` and `quantization: fp8` (of the drafter) `draft_sample_method: probabilistic`, or
+    `max_model_len: 4096` and `quantization: fp8` (of the drafter), `draft_sample_method: probabilistic`, or
     `use_heterogeneous_vocab: true` for a draft model of another vocabulary.
     vLLM checks them at the start. Keys that other fields set are refused."""
     tuning: Tuning = Field(default_factory=Tuning)

@@ -60,8 +60,8 @@ def _independent_ranks(spec: Spec, target: ArtifactStatus | None) -> str | None:
     if ranks == 1 or target is None or target.layers is None or target.experts is not None:
         return None
     return (
-        f"{target.uri} is no mixture of experts, so its {ranks} ranks are engines of their own: with "
-        f"replicas: {ranks * spec.replicas} and parallelism.data: 1 each is tuned live"
+        f"{target.uri} names no experts, and ranks of a dense model are engines of their own: with "
+        f"replicas: {ranks * spec.replicas} and parallelism.data: 1 each of its {ranks} is tuned live"
     )
 
 
