@@ -6,7 +6,9 @@ import hashlib
 import json
 import subprocess
 import zipfile
-from pathlib import Path
+from functools import cache
+from importlib.util import source_from_cache
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -15,6 +17,7 @@ from tests.environment.place import ENGINE_IMAGE
 
 pytestmark = pytest.mark.engine("real", "image")
 
+BYTECODE = "__pycache__"
 LIST_FILES = """
 import hashlib, json, pathlib
 root = pathlib.Path("/opt/outrider")
@@ -37,6 +40,13 @@ def docker(*words: str) -> str:
 def run_python(code: str) -> str:
     alone = ["--rm", "--network", "none", "--entrypoint", "/usr/bin/python3"]
     return docker("run", *alone, ENGINE_IMAGE, "-B", "-c", code)
+
+
+@cache
+def files() -> dict[str, str]:
+    """Hashes by path under the plugin's folder."""
+    found: dict[str, str] = json.loads(run_python(LIST_FILES))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +72,17 @@ def test_the_image_is_that_of_this_tree(plugin: Plugin, config: dict[str, object
 def test_its_files_are_those_of_the_wheel_and_of_one_library(plugin: Plugin) -> None:
     with zipfile.ZipFile(plugin.wheel) as wheel:
         packed = {name: hashlib.sha256(wheel.read(name)).hexdigest() for name in wheel.namelist()}
-    found = json.loads(run_python(LIST_FILES))
+    found = {name: digest for name, digest in files().items() if BYTECODE not in PurePosixPath(name).parts}
     beside = {name.split("/")[0].split("-")[0] for name in found.keys() - packed.keys()}
     assert {name: found.get(name) for name in packed} == packed
     assert beside == {"obstore", ".lock"}
+
+
+def test_no_pod_has_to_compile_the_plugin() -> None:
+    modules = {name for name in files() if name.endswith(".py")}
+    compiled = {source_from_cache(name) for name in files() if name.endswith(".pyc")}
+    assert modules
+    assert compiled == modules
 
 
 def test_it_runs_as_an_ordinary_user_with_the_plugins_entry_points(

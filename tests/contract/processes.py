@@ -21,6 +21,12 @@ def pids(engine: Engine, name: str) -> list[int]:
     return found
 
 
+def processor_seconds(pid: int) -> float:
+    """What all threads of a process, as they are now, have had of the processors."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
 def connections(pid: int, port: int) -> int:
     """How many established connections to a local port a process holds."""
     rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]

@@ -4,10 +4,13 @@ Engines of the tiny models live side by side, and one of them works at a time: a
 drafter, K=0 with a drafter that follows every step, and, with a draft model, K=0 with one that is left out.
 A second engine without a drafter shows by how much two processes differ that do the same.
 Each pair asks all of them for the same texts, in an order that is drawn anew. Prompts are short and answers
-long, so decoding is nearly all there is; no text is asked for twice.
+long, so decoding is nearly all there is; no text is asked for twice. The core of each engine computes by
+itself, as on one GPU.
 
-Two figures of each run: seconds until the last answer, as clients see it, and vLLM's own mean time between
-two tokens of a request. The result, with the command that made it, goes to out/bench/k0/METHOD.json.
+Three figures of each run: seconds until the last answer, as clients see it; vLLM's own mean time between two
+tokens of a request; and what the core had of the processors per token, which tells small differences where
+other guests of the machine disturb the clock. The result, with the command that made it, goes to
+out/bench/k0/METHOD.json.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from pathlib import Path
 from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write
+from tests.contract import helper_plugins, one_process
 from tests.contract.engine import MODELS, Engine, Launch, install_plugin, running_engine
 from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
@@ -37,23 +41,28 @@ MAX_NUM_SEQS = 32
 LONGEST_LEASE = 3600
 
 _FLAGS = ("--max-num-seqs", str(MAX_NUM_SEQS))
+_PLUGINS = (one_process.NAME,)
 STOCK, AGAIN, SYNC, SKIP = "no drafter", "no drafter, again", "K=0, Sync", "K=0, Skip"
 UNRULED = (STOCK, AGAIN)
 _STOCK = Launch(
     speculation=None,
     entry=("-m", "vllm.entrypoints.openai.api_server"),
     flags=_FLAGS,
-    variables={"VLLM_PLUGINS": ""},
+    variables={"VLLM_PLUGINS": one_process.NAME},
 )
 _EAGLE3 = {"method": "eagle3", "model": str(MODELS / "eagle3")}
 ARMS: Mapping[str, Mapping[str, Launch]] = {
     "draft_model": {
         STOCK: _STOCK,
         AGAIN: _STOCK,
-        SYNC: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Sync"}),
-        SKIP: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Skip"}),
+        SYNC: Launch(flags=_FLAGS, plugins=_PLUGINS, variables={"OUTRIDER_K0": "Sync"}),
+        SKIP: Launch(flags=_FLAGS, plugins=_PLUGINS, variables={"OUTRIDER_K0": "Skip"}),
     },
-    "eagle3": {STOCK: _STOCK, AGAIN: _STOCK, SYNC: Launch(speculation=_EAGLE3, flags=_FLAGS)},
+    "eagle3": {
+        STOCK: _STOCK,
+        AGAIN: _STOCK,
+        SYNC: Launch(speculation=_EAGLE3, flags=_FLAGS, plugins=_PLUGINS),
+    },
 }
 """By method. An EAGLE-3 head reads hidden states that nobody keeps, so it is never left out."""
 
@@ -81,6 +90,7 @@ def compare(
         "arms": {name: summary(found) for name, found in runs.items()},
         "time_of_clients": costs(runs, "seconds"),
         "time_between_tokens": costs(runs, "token_milliseconds"),
+        "processor_time": costs(runs, "processor_milliseconds"),
         "runs": {name: [asdict(run) for run in found] for name, found in runs.items()},
     }
 
@@ -101,6 +111,7 @@ def summary(runs: Sequence[Run]) -> dict[str, object]:
     return {
         "tokens_per_second": round(statistics.median(run.tokens_per_second for run in runs), 2),
         "token_milliseconds": round(statistics.median(run.token_milliseconds for run in runs), 3),
+        "processor_milliseconds": round(statistics.median(run.processor_milliseconds for run in runs), 3),
         "steps_skipped": sum(run.steps_skipped for run in runs),
         "hook_share_percent": round(100 * statistics.median(shares), 3) if shares else None,
     }
@@ -124,6 +135,7 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         plugin = install_plugin(folder / "plugin")
+        helper_plugins.install(plugin)
         engines: dict[str, Engine] = {}
         for index, (arm, launch) in enumerate(ARMS[given.method].items()):
             own = folder / str(index)
