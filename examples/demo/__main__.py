@@ -14,7 +14,7 @@ from rich.console import Console
 from examples.demo import control, report, stand_ins
 from examples.demo.arms import Example
 from examples.demo.outcome import result
-from examples.demo.phases import Durations
+from examples.demo.phases import ANSWER_TOKENS, FEWEST_PROMPTS, Durations
 from examples.demo.result import Conditions, Result
 from examples.demo.run import run
 from examples.demo.summary import summary
@@ -49,7 +49,7 @@ def main(
     twin: Annotated[
         bool, typer.Option(help="One more lap at the end, on engines that simulate an H100.")
     ] = True,
-    max_tokens: Annotated[int, typer.Option(help="Tokens of each answer.")] = 256,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of each answer.")] = ANSWER_TOKENS,
     temperature: Annotated[float, typer.Option(help="0: greedy.")] = 0.0,
     ready_timeout: Annotated[float, typer.Option(help="Seconds until the model must serve.")] = 300.0,
 ) -> None:
@@ -96,7 +96,8 @@ async def _demo(
     api = await place.api()
     cluster = Cluster(place, api, namespace)
     url = address(example.name, namespace)
-    traffic = Traffic(cluster, client_image, url, example.served_name, max_tokens, temperature)
+    settings_of_client = (cluster, client_image, url, example.served_name, max_tokens, temperature)
+    traffic = Traffic(*settings_of_client, few=FEWEST_PROMPTS)
     lap, notes = None, list[str]()
     try:
         conditions = await _conditions(cluster, example, traffic, when)

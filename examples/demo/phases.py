@@ -26,6 +26,9 @@ class Arm(StrEnum):
 PROMPTS = (Prompts.CODE, Prompts.PROSE)
 TRACE = tuple(Load(streams, prompts) for prompts in PROMPTS for streams in STREAMS)
 """The load of each phase."""
+ANSWER_TOKENS, FEWEST_PROMPTS = 64, 4
+"""Short answers to few prompts: a slice of some seconds meets all of them, and so the texts of a phase that
+is many times as long. With other texts the same K is worth something else."""
 SIMULATED_TRACE = tuple(Load(streams, Prompts.MIXED) for streams in STREAMS)
 """The load of each phase on stand-ins: they say texts of their own, whether asked for code or for prose."""
 
@@ -43,7 +46,7 @@ class Durations:
     """How long phases last, in seconds: of Outrider's lap, of each static lap, of the lap on stand-ins."""
 
     outrider: float = 44.0
-    static: float = 6.0
+    static: float = 8.0
     simulated: float = 30.0
 
     @property

@@ -46,6 +46,7 @@ class Job:
     seed: int = 0
     alternate: tuple[str, ...] = ()  # taken in turn with `prompts`, where there are any
     context: int = 0  # characters to which a shorter prompt is repeated
+    few: int | None = None  # only so many of the prompts, or one for each stream where that is more
     numbered: bool = False  # a prompt ends with the number of the request: no answer comes twice
     body: Mapping[str, object] = field(default_factory=dict)  # fields of each request besides
 
@@ -166,7 +167,8 @@ def _completion_tokens(data: str) -> int | None:
 
 
 def _prompts(job: Job) -> Iterator[str]:
-    pools = [_shuffled(pool, job.seed) for pool in (job.prompts, job.alternate) if pool]
+    most = None if job.few is None else max(job.few, job.streams)
+    pools = [_shuffled(pool[:most], job.seed) for pool in (job.prompts, job.alternate) if pool]
     for number in count(1):
         for pool in pools:
             prompt = _repeated(next(pool), job.context)
@@ -194,6 +196,7 @@ def _job_from_command_line() -> Job:
     parser.add_argument("--prompts", type=Path, required=True, help="a JSON list of strings")
     parser.add_argument("--alternate", type=Path, help="another one, taken in turn with it")
     parser.add_argument("--context", type=int, default=0, help="repeat shorter prompts to this length")
+    parser.add_argument("--few", type=int, help="go through so many of the prompts, at least one a stream")
     parser.add_argument("--numbered", action="store_true", help="end each prompt with the request's number")
     parser.add_argument("--body", type=json.loads, default={}, help="a JSON object: more fields of requests")
     parser.add_argument("--max-tokens", type=int, default=256)

@@ -28,6 +28,8 @@ class Traffic:
     """Sends OpenAI requests from inside the cluster, through the model's Service.
 
     numbered: each prompt ends with the number of its request, so that no answer comes twice.
+    few: a load goes through so many of the prompts, or one for each stream where that is more, so that a
+    short time of it meets the same texts as a long one; None: through all.
     """
 
     cluster: Cluster
@@ -40,6 +42,7 @@ class Traffic:
     name: str = NAME
     """Of the client's pod and of its ConfigMap."""
     numbered: bool = False
+    few: int | None = None
 
     async def start(self) -> None:
         """Bring up the client's pod with the script and the prompts of this checkout."""
@@ -72,6 +75,7 @@ class Traffic:
             *("--max-tokens", str(self.max_tokens), "--temperature", str(self.temperature)),
             *("--seed", str(self.seed)),
             *(("--context", str(load.context)) if load.context else ()),
+            *(() if self.few is None else ("--few", str(self.few))),
             *(("--numbered",) if self.numbered else ()),
             *(("--body", json.dumps({"vllm_xargs": {TEXT: load.text}})) if load.text else ()),
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.contract import drafter_witness, helper_plugins
+from tests.contract import drafter_witness, helper_plugins, quick_start
 from tests.contract.answers import PROMPTS, Answer, answers_alone
 from tests.contract.engine import MODELS, NGRAM, PYTHON, Engine, Launch, install_plugin, running_engine
 from tests.contract.twin import install_twin
@@ -106,7 +106,7 @@ def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
         pytest.fail(f"no tiny models at {MODELS}: run `make test` once, it makes them", pytrace=False)
     folder = tmp_path_factory.mktemp("engine")
     launch = Launch(
-        plugins=(*helper_plugins.LEAN, drafter_witness.NAME),
+        plugins=(quick_start.NAME, drafter_witness.NAME),
         variables={drafter_witness.VARIABLE: str(folder / drafter_witness.FILE)},
     )
     with running_engine(plugin, folder, launch) as engine:
@@ -116,7 +116,7 @@ def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
 @pytest.fixture(scope="session")
 def following(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """As vLLM has it: the drafter follows every step. With a map of its step times."""
-    launch = Launch(plugins=helper_plugins.LEAN, variables={"OUTRIDER_K0": "Sync", "OUTRIDER_SWEEP": "1"})
+    launch = Launch(plugins=(quick_start.NAME,), variables={"OUTRIDER_K0": "Sync", "OUTRIDER_SWEEP": "1"})
     with running_engine(plugin, tmp_path_factory.mktemp("following"), launch) as engine:
         yield engine
 
@@ -125,7 +125,7 @@ def following(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def ngram_engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A running engine that drafts by looking up the request's own text. vLLM has no asynchronous scheduling
     for that."""
-    launch = Launch(speculation=NGRAM, candidates=(0, 2, 4), plugins=helper_plugins.LEAN)
+    launch = Launch(speculation=NGRAM, candidates=(0, 2, 4), plugins=(quick_start.NAME,))
     with running_engine(plugin, tmp_path_factory.mktemp("ngram"), launch) as engine:
         yield engine
 
@@ -133,7 +133,7 @@ def ngram_engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="session")
 def plain(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
     """Answers of an engine that was launched without speculation, each prompt alone."""
-    launch = Launch(speculation=None, plugins=helper_plugins.LEAN)
+    launch = Launch(speculation=None, plugins=(quick_start.NAME,))
     with running_engine(plugin, tmp_path_factory.mktemp("plain"), launch) as engine:
         alone = answers_alone(engine)
         assert answers_alone(engine, PROMPTS[:1]) == alone[:1], "the plain engine does not repeat itself"

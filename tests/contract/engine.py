@@ -66,6 +66,16 @@ class Launch:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
+_WORKER = "VLLM_ENABLE_V1_MULTIPROCESSING"
+OWN_WORKER: Mapping[str, str] = {_WORKER: "1"}
+"""A worker in a process of its own, as on several GPUs, for tests of what passes between both."""
+IN_THE_CORE: Mapping[str, str] = {_WORKER: "0"}
+"""The core computes by itself, as on one GPU: with this variable alone vLLM does so on a CPU, too. Core and
+worker would look for each other's messages without a rest for a second after each one, which is two fifths of
+the processor time of such an engine. Source: vLLM 0.32.0,
+`vllm.platforms.cpu.CpuPlatform.check_and_update_config`,
+`vllm.distributed.device_communicators.shm_broadcast.SpinCondition`."""
+
 _UNSWEPT = {"OUTRIDER_SWEEP": "0"}
 """Engines of the tests start often, and few of them need a map."""
 
@@ -182,6 +192,7 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
         "VLLM_USE_V2_MODEL_RUNNER": "0",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        **IN_THE_CORE,
         **QUIET,
         **extra,
     }

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from tests.contract import drafter_witness, one_process, quick_start, synthetic_sampler
+from tests.contract import drafter_witness, quick_start, synthetic_sampler
 
-MODULES = (drafter_witness, one_process, quick_start, synthetic_sampler)
-LEAN = (quick_start.NAME, one_process.NAME)
-"""For an engine that starts and serves with as little of the processor as it can. What is about a worker in a
-process of its own goes without."""
+MODULES = (drafter_witness, quick_start, synthetic_sampler)
 
 
 def install(folder: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import helper_plugins, synthetic_sampler
+from tests.contract import quick_start, synthetic_sampler
 from tests.contract.engine import DRAFT_MODEL, Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
 from tests.contract.load import TOKENS, WHOLE, busy
@@ -38,7 +38,7 @@ def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
     """An engine that accepts by chance."""
     synthetic = {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": RATES}
     speculation = {**DRAFT_MODEL, **synthetic}
-    plugins = (*helper_plugins.LEAN, synthetic_sampler.NAME)
+    plugins = (quick_start.NAME, synthetic_sampler.NAME)
     launch = Launch(speculation=speculation, candidates=(0, 2, len(RATES)), plugins=plugins)
     with running_engine(plugin, tmp_path_factory.mktemp("synthetic"), launch) as engine:
         yield engine

@@ -15,7 +15,7 @@ import pytest
 
 from outrider_engine.drain import open_connections, wait_for_clients
 from tests.contract import quick_start
-from tests.contract.engine import STATIC_TABLE, Engine, Launch, running_engine
+from tests.contract.engine import OWN_WORKER, STATIC_TABLE, Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import run_streams, scrape, settled, wait_until
 from tests.contract.processes import connections, pids
@@ -84,7 +84,7 @@ def in_force(state: dict[str, object]) -> tuple[object, ...]:
 @pytest.fixture(scope="module")
 def crash(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crash]:
     """What happens to a push in a crash, and what comes after it: a stand-in, since no tensor matters."""
-    quick = Launch(plugins=(quick_start.NAME,))
+    quick = Launch(plugins=(quick_start.NAME,), variables=OWN_WORKER)
     with running_engine(plugin, tmp_path_factory.mktemp("killed"), quick) as killed:
         killed.put(a_push(term=9, epoch=4, schedule=a_constant(5))).raise_for_status()
         answer = push_into_a_crash(killed)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import helper_plugins
+from tests.contract import quick_start
 from tests.contract.answers import PROMPTS, TOKENS, Answer, Comparison, answers_alone, compare
 from tests.contract.engine import MODELS, Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
@@ -26,7 +26,7 @@ CHANCE = 0.2
 def eagle3(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """The tiny target with its tiny head."""
     speculation = {"method": "eagle3", "model": str(MODELS / "eagle3")}
-    launch = Launch(speculation=speculation, candidates=CANDIDATES, plugins=helper_plugins.LEAN)
+    launch = Launch(speculation=speculation, candidates=CANDIDATES, plugins=(quick_start.NAME,))
     with running_engine(plugin, tmp_path_factory.mktemp("eagle3"), launch) as engine:
         yield engine
 

@@ -10,7 +10,7 @@ import pytest
 
 from examples.models.mimo import assemble
 from examples.models.pad import WEIGHTS
-from tests.contract import helper_plugins
+from tests.contract import quick_start
 from tests.contract.answers import PROMPTS, TOKENS, Answer, Comparison, answers_alone, compare
 from tests.contract.engine import Engine, Launch, running_engine
 from tests.contract.factories import a_constant, a_push
@@ -31,7 +31,7 @@ def mtp(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engi
     launch = Launch(
         speculation={"method": "mtp"},
         candidates=CANDIDATES,
-        plugins=helper_plugins.LEAN,
+        plugins=(quick_start.NAME,),
         flags=("--model", str(model)),
     )
     with running_engine(plugin, folder, launch) as engine:

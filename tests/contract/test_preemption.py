@@ -1,4 +1,7 @@
-"""Where the drafter is left out, requests may give way to each other, join late and end early."""
+"""Where the drafter is left out, requests may give way to each other, join late and end early.
+
+What the scheduler tells the drafter crosses to another process here.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import httpx
 import pytest
 
 from tests.contract import quick_start
-from tests.contract.engine import SERVED_NAME, Engine, Launch, completion_body, running_engine
+from tests.contract.engine import OWN_WORKER, SERVED_NAME, Engine, Launch, completion_body, running_engine
 from tests.contract.factories import a_constant, a_push
 from tests.contract.load import WHOLE, busy
 from tests.contract.measuring import scrape, wait_until
@@ -28,7 +31,7 @@ PREEMPTIONS = "vllm:num_preemptions_total"
 def cramped(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """So few blocks of KV cache that requests have to give way to each other."""
     flags = ("--block-size", "32", "--num-gpu-blocks-override", "17")
-    launch = Launch(flags=flags, plugins=(quick_start.NAME,))
+    launch = Launch(flags=flags, plugins=(quick_start.NAME,), variables=OWN_WORKER)
     with running_engine(plugin, tmp_path_factory.mktemp("cramped"), launch) as engine:
         yield engine
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import engine_process, helper_plugins
+from tests.contract import engine_process, quick_start
 from tests.contract.answers import Answer
 from tests.contract.engine import DRAFT_MODEL, MODELS, Engine, Launch, running_engine
 from tests.contract.test_eagle3 import CHANCE, accepted, counted_at
@@ -78,7 +78,7 @@ def other(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[En
     launch = Launch(
         speculation={**DRAFT_MODEL, "model": str(drafter), "use_heterogeneous_vocab": True},
         candidates=CANDIDATES,
-        plugins=helper_plugins.LEAN,
+        plugins=(quick_start.NAME,),
     )
     with running_engine(plugin, folder, launch) as engine:
         yield engine

@@ -31,7 +31,6 @@ from pathlib import Path
 from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write
-from tests.contract import helper_plugins, one_process
 from tests.contract.engine import MODELS, Engine, Launch, install_plugin, running_engine
 from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
@@ -41,28 +40,23 @@ MAX_NUM_SEQS = 32
 LONGEST_LEASE = 3600
 
 _FLAGS = ("--max-num-seqs", str(MAX_NUM_SEQS))
-_PLUGINS = (one_process.NAME,)
 STOCK, AGAIN, SYNC, SKIP = "no drafter", "no drafter, again", "K=0, Sync", "K=0, Skip"
 UNRULED = (STOCK, AGAIN)
 _STOCK = Launch(
     speculation=None,
     entry=("-m", "vllm.entrypoints.openai.api_server"),
     flags=_FLAGS,
-    variables={"VLLM_PLUGINS": one_process.NAME},
+    variables={"VLLM_PLUGINS": ""},
 )
 _EAGLE3 = {"method": "eagle3", "model": str(MODELS / "eagle3")}
 ARMS: Mapping[str, Mapping[str, Launch]] = {
     "draft_model": {
         STOCK: _STOCK,
         AGAIN: _STOCK,
-        SYNC: Launch(flags=_FLAGS, plugins=_PLUGINS, variables={"OUTRIDER_K0": "Sync"}),
-        SKIP: Launch(flags=_FLAGS, plugins=_PLUGINS, variables={"OUTRIDER_K0": "Skip"}),
+        SYNC: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Sync"}),
+        SKIP: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Skip"}),
     },
-    "eagle3": {
-        STOCK: _STOCK,
-        AGAIN: _STOCK,
-        SYNC: Launch(speculation=_EAGLE3, flags=_FLAGS, plugins=_PLUGINS),
-    },
+    "eagle3": {STOCK: _STOCK, AGAIN: _STOCK, SYNC: Launch(speculation=_EAGLE3, flags=_FLAGS)},
 }
 """By method. An EAGLE-3 head reads hidden states that nobody keeps, so it is never left out."""
 
@@ -135,7 +129,6 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         plugin = install_plugin(folder / "plugin")
-        helper_plugins.install(plugin)
         engines: dict[str, Engine] = {}
         for index, (arm, launch) in enumerate(ARMS[given.method].items()):
             own = folder / str(index)

@@ -17,8 +17,8 @@ def test_static_arms_run_before_and_after_outrider() -> None:
     assert set(arms[:middle]) == {Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS}
 
 
-def test_the_load_leaves_time_for_set_up_within_twelve_minutes() -> None:
-    assert Durations().load_seconds <= 9.5 * 60
+def test_the_load_leaves_time_for_set_up_within_thirteen_minutes() -> None:
+    assert Durations().load_seconds <= 10.5 * 60
 
 
 def test_the_simulated_lap_has_the_same_streams_and_takes_two_minutes() -> None:

@@ -141,7 +141,16 @@ async def bodies_of(prompts: tuple[str, ...], **options: Any) -> list[dict[str, 
         await asyncio.sleep(0)
         return streamed(WHOLE)()
 
-    job = Job("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, prompts, **options)
+    asked = {"streams": 1, **options}
+    job = Job(
+        "http://engine/v1",
+        "tiny",
+        seconds=SHORT_SECONDS,
+        max_tokens=ANSWER_TOKENS,
+        temperature=0.0,
+        prompts=prompts,
+        **asked,
+    )
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
         await run(job, client)
     return sent
@@ -169,6 +178,12 @@ async def test_a_numbered_prompt_never_comes_twice_and_begins_as_the_others() ->
     sent = [body["prompt"] for body in await bodies_of(("abc",), numbered=True)]
     assert sent[:2] == ["abc\n# 000001\n", "abc\n# 000002\n"]
     assert len(set(sent)) == len(sent)
+
+
+@pytest.mark.parametrize(("streams", "known"), [(1, {"a", "b"}), (3, {"a", "b", "c"})])
+async def test_a_short_time_and_a_long_one_meet_the_same_few_prompts(streams: int, known: set[str]) -> None:
+    sent = [body["prompt"] for body in await bodies_of(("a", "b", "c", "d"), streams=streams, few=2)]
+    assert set(sent[: len(known)]) == set(sent) == known
 
 
 async def test_more_fields_are_in_every_body() -> None:
