@@ -18,7 +18,7 @@ _FIELDS = {
     "longestContext": "max_position_embeddings",
 }
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
-"""Source: vLLM 0.32, ``ModelArchConfigConvertorBase.get_num_experts``."""
+"""Source: vLLM 0.32, ``ModelArchConfigConvertorBase.get_num_experts``. Where none is there, layers tell."""
 _LONGEST_WORD = 32
 _LONGEST_DIGEST = 12
 
@@ -27,7 +27,8 @@ def describe(folder: Path) -> dict[str, int | str]:
     """What is told; what is not is left out, and all of it where nothing is readable."""
     raw = _read(folder / "config.json")
     found: dict[str, int | str | None] = {name: _size(raw, key) for name, key in _FIELDS.items()}
-    found["experts"] = next((told for key in _EXPERTS if (told := _size(raw, key)) is not None), None)
+    experts = (told for key in _EXPERTS if (told := _size(raw, key)) is not None)
+    found["experts"] = next(experts, None) or _experts_of_layers(raw)
     found["madeForMethod"] = _word(raw.get("speculators_model_type"))
     found["madeForTokens"] = _speculated(raw)
     found["chatTemplate"] = _chat_template(folder)
@@ -54,6 +55,14 @@ def _speculated(raw: Mapping[str, object]) -> int | None:
     return _whole(first.get("speculative_tokens")) if isinstance(first, Mapping) else None
 
 
+def _experts_of_layers(raw: Mapping[str, object]) -> int | None:
+    """Where layers differ, those of the layer with most."""
+    lists = [told for part in _parts(raw) if isinstance(told := part.get("block_configs"), list)]
+    layers = [layer for told in lists for layer in told if isinstance(layer, Mapping)]
+    sizes = [size for layer in layers if (size := _whole(layer.get("n_routed_experts"))) is not None]
+    return max(sizes, default=None)
+
+
 def _chat_template(folder: Path) -> str | None:
     """Digest of the template, which stands in a file of its own or in the tokenizer's."""
     try:
@@ -65,9 +74,12 @@ def _chat_template(folder: Path) -> str | None:
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_LONGEST_DIGEST]
 
 
+def _parts(raw: Mapping[str, object]) -> list[Mapping[str, object]]:
+    return [part for part in (raw, *(raw.get(inner) for inner in _INNER)) if isinstance(part, Mapping)]
+
+
 def _size(raw: Mapping[str, object], key: str) -> int | None:
-    parts = (raw, *(raw.get(inner) for inner in _INNER))
-    sizes = (part.get(key) for part in parts if isinstance(part, Mapping))
+    sizes = (part.get(key) for part in _parts(raw))
     return next((size for told in sizes if (size := _whole(told)) is not None), None)
 
 

@@ -38,11 +38,20 @@ class _Config(BaseModel):
     tied: bool = Field(False, alias="tie_word_embeddings")
     experts: int | None = Field(
         None,
-        validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts"),
+        validation_alias=AliasChoices(
+            "num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts"
+        ),
         ge=1,
         le=_MOST,
     )
-    experts_per_token: int | None = Field(None, alias="num_experts_per_tok", ge=1, le=_MOST)
+    experts_per_token: int | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k"
+        ),
+        ge=1,
+        le=_MOST,
+    )
     expert_intermediate: int | None = Field(None, alias="moe_intermediate_size", ge=1, le=_MOST)
     compressed_cache: int | None = Field(None, alias="kv_lora_rank")
     quantization: _Quantization | None = Field(None, alias="quantization_config")

@@ -50,6 +50,12 @@ def test_sizes_are_read_from_the_forms_that_there_are(tmp_path: Path, config: An
         ({"num_experts": 128}, 128),
         ({"text_config": {"n_routed_experts": 256}}, 256),
         ({"num_local_experts": 8}, 8),
+        (
+            {"block_configs": [{"n_routed_experts": 64}, {"block_type": "mamba"}, {"n_routed_experts": 128}]},
+            128,
+        ),
+        ({"block_configs": [{"block_type": "attention"}, 3]}, None),
+        ({"block_configs": 3}, None),
         ({"num_experts": 0}, None),
         ({"num_hidden_layers": 2}, None),
     ],
