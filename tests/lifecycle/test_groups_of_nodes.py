@@ -88,8 +88,7 @@ def a_model() -> Object:
         "config": {"prompt_lookup_min": 2, "prompt_lookup_max": 4},
         "tuning": {"mode": "Auto", "sweep": "Never"},
     }
-    # Processors without AVX-512 compute bfloat16 three to five times as slowly.
-    spec["engine"]["args"] |= {"dtype": "float32", "max-num-seqs": 8}
+    spec["engine"]["args"]["max-num-seqs"] = 8
     apart = {
         **ON_ALL_MACHINES,
         "nodeTaintsPolicy": "Honor",  # no pod goes to the control plane, so none is missing there
