@@ -1,6 +1,8 @@
 # Everything is built into OUTRIDER_CACHE, outside the tree. docs/reference/environment.md has the settings.
 export OUTRIDER_CACHE ?= $(HOME)/.cache/outrider
 export PATH := $(OUTRIDER_CACHE)/bin:$(PATH)
+# What was found about a module holds for its copy in another tree, too.
+export MYPY_CACHE_DIR := $(OUTRIDER_CACHE)/mypy
 # Some images set it, and then every worker compiles every module of every package in every run.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -73,9 +75,8 @@ check: ## Style, types, import rules and the chart; needs no cluster
 	@$(UP) --until workspace
 	@+$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-types check-rest
 
-# What it found stays in the cache, for this tree and for others.
 check-types:
-	$(RUN) mypy --cache-dir $(OUTRIDER_CACHE)/mypy
+	$(RUN) mypy
 
 check-rest:
 	$(RUN) ruff check .

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.environment.place import CLUSTER, Place, Shell, command_environment, locate
 
-CACHED = ("bin", "build", "docker", "engine-env", "logs", "models", "tools")
+CACHED = ("bin", "build", "docker", "engine-env", "logs", "models", "mypy", "tools")
 CACHED_FILES = ("kubeconfig", "lock", "setup-times.json", "stages.json")
 
 
