@@ -96,8 +96,9 @@ async def _demo(
     api = await place.api()
     cluster = Cluster(place, api, namespace)
     url = address(example.name, namespace)
-    settings_of_client = (cluster, client_image, url, example.served_name, max_tokens, temperature)
-    traffic = Traffic(*settings_of_client, few=FEWEST_PROMPTS)
+    traffic = Traffic(
+        cluster, client_image, url, example.served_name, max_tokens, temperature, few=FEWEST_PROMPTS
+    )
     lap, notes = None, list[str]()
     try:
         conditions = await _conditions(cluster, example, traffic, when)

@@ -47,7 +47,7 @@ class _Config(BaseModel):
     experts_per_token: int | None = Field(
         None,
         validation_alias=AliasChoices(
-            "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k"
+            "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k"
         ),
         ge=1,
         le=_MOST,

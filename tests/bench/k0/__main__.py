@@ -8,8 +8,8 @@ long, so decoding is nearly all there is; no text is asked for twice. The core o
 itself, as on one GPU.
 
 Three figures of each run: seconds until the last answer, as clients see it; vLLM's own mean time between two
-tokens of a request; and what the core had of the processors per token, which tells small differences where
-other guests of the machine disturb the clock. The result, with the command that made it, goes to
+tokens of a request; and what the core had of the processors per token, without the time that others had. It
+varies nearly as much as the clock. The result, with the command that made it, goes to
 out/bench/k0/METHOD.json.
 """
 

@@ -17,7 +17,7 @@ LATENCY_SUM, LATENCY_COUNT = (f"vllm:inter_token_latency_seconds_{part}" for par
 class Run:
     """One load on one engine.
 
-    processor_milliseconds: what the engine's core had of the processors, per token. hook_share: of the
+    processor_milliseconds: what the engine's cores had of the processors, per token. hook_share: of the
     engine's time, in the plugin's hooks, if it has any.
     """
 
@@ -31,11 +31,11 @@ class Run:
 
 def measure(engine: Engine, *, streams: int, tokens: int, name: str) -> Run:
     """So many streams with one request each."""
-    (core,) = pids(engine, CORE)
-    before, processor = scrape(engine), processor_seconds(core)
+    cores = pids(engine, CORE)
+    before, processor = scrape(engine), sum(map(processor_seconds, cores))
     began = time.perf_counter()
     total = run_streams(engine, streams=streams, requests=1, max_tokens=tokens, name=name)
-    seconds, processor = time.perf_counter() - began, processor_seconds(core) - processor
+    seconds, processor = time.perf_counter() - began, sum(map(processor_seconds, cores)) - processor
     seen = settled(engine, before=before, tokens=total)
     busy = seen.total("outrider:step_seconds_total")
     return Run(

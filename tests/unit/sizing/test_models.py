@@ -115,7 +115,9 @@ def test_experts_are_counted_with_their_own_width() -> None:
 @pytest.mark.parametrize(
     "experts", ["num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts"]
 )
-@pytest.mark.parametrize("chosen", ["num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k"])
+@pytest.mark.parametrize(
+    "chosen", ["num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k"]
+)
 def test_experts_have_the_names_that_vllm_reads(experts: str, chosen: str) -> None:
     found = config(**{experts: 8, chosen: 2})
     assert (found.experts, found.experts_per_token) == (8, 2)
