@@ -34,6 +34,7 @@ HEALTH = "vllm/entrypoints/serve/instrumentator/health.py"
 LAUNCHER = "vllm/entrypoints/launchers/launcher.py"
 EXECUTOR = "vllm/v1/executor/abstract.py"
 RUNNER_OUTPUTS = "vllm/v1/outputs.py"
+KV_MANAGER = "vllm/v1/core/kv_cache_manager.py"
 KV_CACHE = "vllm/v1/kv_cache_interface.py"
 PLATFORM = "vllm/platforms/interface.py"
 CPU_PLATFORM = "vllm/platforms/cpu.py"
@@ -190,6 +191,13 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         ),
         Says(PROPOSER, "SpecDecodeBaseProposer.propose", "self.num_speculative_tokens == 0"),
         Holds(PROPOSER, "SpecDecodeBaseProposer", ("num_speculative_tokens", "_last_draft_probs")),
+        Holds(PROPOSER, "SpecDecodeBaseProposer", ("pass_hidden_states_to_model", "block_size")),
+        Says(
+            PROPOSER,
+            "SpecDecodeBaseProposer.set_inputs_first_pass",
+            "self.hidden_states[:num_tokens] = target_hidden_states",
+        ),
+        Inherits("vllm/v1/spec_decode/eagle.py", "EagleProposer", "SpecDecodeBaseProposer", ("propose",)),
         Inherits(
             "vllm/v1/spec_decode/draft_model.py",
             "DraftModelProposer",
@@ -199,12 +207,11 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(
             ATTENTION,
             "CommonAttentionMetadata",
-            ("query_start_loc", "query_start_loc_cpu", "seq_lens", "seq_lens_cpu_upper_bound", "num_reqs"),
-        ),
-        Holds(
-            ATTENTION,
-            "CommonAttentionMetadata",
-            ("num_actual_tokens", "max_query_len", "max_seq_len", "block_table_tensor", "slot_mapping"),
+            (
+                *("query_start_loc", "query_start_loc_cpu", "seq_lens", "seq_lens_cpu_upper_bound"),
+                *("num_reqs", "num_actual_tokens", "max_query_len", "max_seq_len", "block_table_tensor"),
+                "slot_mapping",
+            ),
         ),
         Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
     ),
@@ -220,10 +227,10 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(MODEL_CONFIG, "ModelConfig", ("max_model_len", "is_multimodal_model")),
         Holds(SCHEDULER_OUTPUT, "NewRequestData", ("block_ids",)),
         Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("new_block_ids", "resumed_req_ids")),
-        Holds("vllm/v1/request.py", "Request", ("all_token_ids",)),
-        Defines(
-            "vllm/v1/core/kv_cache_manager.py", "KVCacheManager.get_block_ids", takes=("self", "request_id")
-        ),
+        Holds("vllm/v1/request.py", "Request", ("all_token_ids", "request_id")),
+        Defines(KV_MANAGER, "KVCacheManager.get_block_ids", takes=("self", "request_id")),
+        Defines(KV_MANAGER, "KVCacheManager.evict_blocks", takes=("self", "block_ids")),
+        Defines(KV_MANAGER, "KVCacheManager.free", takes=("self", "request")),
     ),
     *_of(
         "engines.py",

@@ -30,7 +30,7 @@ from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.request import parse_measuring
 from outrider_engine.selftest import Trial
 from outrider_engine.state import Measurement, State, unavailable, unmeasured
-from outrider_engine.steps import SchedulerStep, following_of
+from outrider_engine.steps import SchedulerStep, following_of, withhold_unread
 from outrider_engine.support import K0, EngineFacts, Room, Runner, skips
 from outrider_engine.sweep import Visit
 from outrider_engine.table import Table, parse_table
@@ -247,7 +247,7 @@ def control_for(scheduler: Any) -> EngineCoreControl:
     # Without vLLM's own statistics a scheduler does not sum up its drafts.
     meter = Meter(facts.max_num_seqs, facts.num_speculative_tokens) if scheduler.log_stats else None
     skipping = skips(facts, K0(os.environ.get(K0_VARIABLE, K0.AUTO)))
-    return EngineCoreControl(
+    control = EngineCoreControl(
         scheduler,
         facts,
         read_static=read_static_table,
@@ -255,6 +255,9 @@ def control_for(scheduler: Any) -> EngineCoreControl:
         measuring=os.environ.get(MEASURE_VARIABLE) != "0",
         following=following_of(scheduler) if skipping else None,
     )
+    if control.following is not None and control.following.reads_states:
+        withhold_unread(scheduler, control.unread)
+    return control
 
 
 def _with_control(original: Callable[..., None]) -> Callable[..., None]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from outrider_engine import __version__
 from outrider_engine.control import Control, Push, accept, lapse, require_in_force
-from outrider_engine.following import Following
+from outrider_engine.following import BlockIds, Following
 from outrider_engine.lookup import LookupTable, Scheduler
 from outrider_engine.measure import Meter, Step
 from outrider_engine.probe import Probe, ProbeReason, ProbeRequest, start
@@ -115,6 +115,16 @@ class EngineCoreControl:
         self._hook_failures += 1
         self._problems["drafter"] = f"the drafter's hook failed: {type(error).__name__}: {error}"
         logger.error("outrider: %s; the drafter follows every step", self._problems["drafter"])
+
+    def unread(self, blocks: BlockIds) -> set[int]:
+        """Of the blocks that a request gives back, those that its drafter never read and never will."""
+        if self.following is None:
+            return set()
+        try:
+            return self.following.given_back(blocks)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.following_failed(error)
+            return set()
 
     # The requests of the control API.
 

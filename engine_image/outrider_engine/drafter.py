@@ -3,17 +3,20 @@
 Runs in vLLM's workers. Source: vLLM 0.32.0. `GPUModelRunner.propose_draft_token_ids` has the scheduler's
 output, with which the order travels, and calls the drafter's ``propose``. With K=0 that is one pass over
 the given tokens, for the sake of the drafter's KV cache, and no draft: so it serves to catch up, too.
+EAGLE's drafters get the target's hidden states of these tokens besides, which are kept as a pass is skipped.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, islice
 from typing import Any
 
 from outrider_engine.following import Order
+from outrider_engine.kept_states import KeptStates
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -21,6 +24,7 @@ ORDER = "outrider_order"
 """Attribute of the scheduler's output, and of the drafter while it is called."""
 
 _BROKEN = "_outrider_broken"
+_KEPT = "_outrider_kept"
 _ATTACHED = "_outrider_attached"
 
 
@@ -88,8 +92,10 @@ def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
             order, rows = given
             try:
                 if order.skip:
+                    _keep(self, **kwargs)
                     return _no_drafts(self, **kwargs)
-                original(self, 0, **_missed_inputs(order, rows, **kwargs))
+                if order.missed:
+                    original(self, 0, **_missed_inputs(self, order, rows, **kwargs))
             except Exception:
                 # It follows every step from here on, and knows some requests badly until they end.
                 setattr(self, _BROKEN, True)
@@ -108,7 +114,41 @@ def _no_drafts(drafter: Any, *, common_attn_metadata: Any, next_token_ids: Any, 
     return torch.empty(common_attn_metadata.batch_size(), 0, device=next_token_ids.device, dtype=torch.int64)
 
 
+def _keep(drafter: Any, *, target_hidden_states: Any, common_attn_metadata: Any, **_: Any) -> None:
+    """What the drafter will need of this step once it reads it."""
+    if not drafter.pass_hidden_states_to_model:
+        return
+    if not hasattr(drafter, _KEPT):
+        setattr(drafter, _KEPT, KeptStates())
+    tokens: int = common_attn_metadata.num_actual_tokens
+    kept: KeptStates = getattr(drafter, _KEPT)
+    kept.keep(common_attn_metadata.slot_mapping[:tokens], target_hidden_states[:tokens])
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Tokens side by side that one request missed.
+
+    row: the request's index in the batch. following: the token after the last one; None for the first of
+    this step.
+    """
+
+    row: int
+    begin: int
+    text: Sequence[int]
+    following: int | None = None
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.text)
+
+    @property
+    def positions(self) -> range:
+        return range(self.begin, self.end)
+
+
 def _missed_inputs(
+    drafter: Any,
     order: Order,
     rows: Mapping[str, int],
     *,
@@ -127,19 +167,25 @@ def _missed_inputs(
     import torch
 
     device, metadata = target_token_ids.device, common_attn_metadata
-    parts = [(rows[name], begin, text) for name, (begin, text) in order.missed.items()]
-    lengths = [len(text) for _, _, text in parts]
-    positions = [begin + index for _, begin, text in parts for index in range(len(text))]
+    runs = [_Run(rows[name], begin, text) for name, (begin, text) in order.missed.items()]
+    slots, states = _slots(drafter, runs, metadata), target_hidden_states
+    if drafter.pass_hidden_states_to_model:
+        runs, slots, states = _of_kept(getattr(drafter, _KEPT), runs, slots)
+    lengths = [len(run.text) for run in runs]
     starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
-    ends = torch.tensor([begin + len(text) for _, begin, text in parts], dtype=torch.int32)
-    batch = torch.tensor([row for row, _, _ in parts], device=device)
-    tokens = torch.tensor([token for _, _, text in parts for token in text], dtype=target_token_ids.dtype)
-    first = target_token_ids[metadata.query_start_loc[batch].long()]
+    ends = torch.tensor([run.end for run in runs], dtype=torch.int32)
+    batch = torch.tensor([run.row for run in runs], device=device)
+    positions = [position for run in runs for position in run.positions]
+    tokens = torch.tensor([token for run in runs for token in run.text], dtype=target_token_ids.dtype)
+    after = target_token_ids[metadata.query_start_loc[batch].long()].to(next_token_ids.dtype)
+    for index, run in enumerate(runs):
+        if run.following is not None:
+            after[index] = run.following
     return {
         "target_token_ids": tokens.to(device),
         "target_positions": torch.tensor(positions, dtype=target_positions.dtype, device=device),
-        "target_hidden_states": target_hidden_states,
-        "next_token_ids": first.to(next_token_ids.dtype),
+        "target_hidden_states": states,
+        "next_token_ids": after,
         "token_indices_to_sample": None,
         "sampling_metadata": sampling_metadata,
         "common_attn_metadata": type(metadata)(
@@ -147,11 +193,48 @@ def _missed_inputs(
             query_start_loc_cpu=starts,
             seq_lens=ends.to(device),
             seq_lens_cpu_upper_bound=ends,
-            num_reqs=len(parts),
+            num_reqs=len(runs),
             num_actual_tokens=len(positions),
             max_query_len=max(lengths),
             max_seq_len=int(ends.max()),
             block_table_tensor=metadata.block_table_tensor[batch],
-            slot_mapping=torch.empty(len(positions), dtype=metadata.slot_mapping.dtype, device=device),
+            slot_mapping=slots,
         ),
     }
+
+
+def _slots(drafter: Any, runs: Sequence[_Run], metadata: Any) -> Any:
+    """Where the KV cache has the tokens of these runs, one after the other."""
+    import torch
+
+    table, size = metadata.block_table_tensor, drafter.block_size
+    rows = torch.tensor([run.row for run in runs for _ in run.text], device=table.device)
+    positions = torch.tensor([at for run in runs for at in run.positions], device=table.device)
+    blocks = table[rows, positions // size].to(metadata.slot_mapping.dtype)
+    return blocks * size + positions % size
+
+
+def _of_kept(kept: KeptStates, runs: Sequence[_Run], slots: Any) -> tuple[list[_Run], Any, Any]:
+    """The runs as far as the states of their tokens were kept, with slots and states of these.
+
+    vLLM itself leaves the drafter out of steps in which a request nears the end of its context.
+    """
+    rows, listed = kept.rows(), iter(slots.tolist())
+    own = [list(islice(listed, len(run.text))) for run in runs]
+    parts = [
+        part
+        for run, its in zip(runs, own, strict=True)
+        for part in _parts(run, [slot in rows for slot in its])
+    ]
+    found = [slot for its in own for slot in its if slot in rows]
+    return parts, slots.new_tensor(found), kept.states([rows[slot] for slot in found])
+
+
+def _parts(run: _Run, is_kept: Sequence[bool]) -> Iterator[_Run]:
+    """The run without the tokens that were not kept."""
+    for kept, group in groupby(range(len(is_kept)), key=is_kept.__getitem__):
+        if kept:
+            indices = list(group)
+            first, after = indices[0], indices[-1] + 1
+            following = run.text[after] if after < len(run.text) else run.following
+            yield _Run(run.row, run.begin + first, run.text[first:after], following)

@@ -8,18 +8,27 @@ always pass the drafter.
 Blocks of the KV cache outlive their requests and serve others as a prefix, with what the drafter missed
 in them. So the blocks are remembered, and a request that takes one over has missed it, too.
 
+A drafter that reads the target's hidden states besides the text finds those of the tokens that it missed
+where the worker has kept them (`outrider_engine.kept_states`). They are kept for running requests only: what
+others left unread is no prefix any more.
+
 Pure but for its own books. Everything runs on the engine core's thread. A position counts the tokens of
 a request from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 MOST_BEHIND = 2048
-"""Tokens of all running requests that the drafter may have missed: a short prompt's worth of work."""
+"""Tokens of all running requests that the drafter may have missed: a short prompt's worth of work, and of
+hidden states that must be kept."""
+
+MOST_STEPS = 256
+"""Steps in a row without the drafter where hidden states are kept. So much of an answer at most is no prefix
+for the next turn of its chat, and a pass in so many steps costs nothing."""
 
 LARGEST_POSITION = 2**53
 
@@ -98,24 +107,35 @@ class Following:
     most_tokens: that the drafter can read in one pass, each request's next token included.
     most_drafts: that a request can verify in one step, besides its one token.
     unsure: tokens by which a position may be too high, as drafts are still under verification.
+    reads_states: the drafter needs the target's hidden states.
     """
 
     def __init__(
-        self, *, block_sizes: Sequence[int], most_tokens: int, most_drafts: int, unsure: int = 0
+        self,
+        *,
+        block_sizes: Sequence[int],
+        most_tokens: int,
+        most_drafts: int,
+        unsure: int = 0,
+        reads_states: bool = False,
     ) -> None:
         self.steps_skipped = 0
         self.tokens_caught_up = 0
         self._block_sizes = tuple(block_sizes)
         self._most_tokens = most_tokens
         self._most_behind = min(MOST_BEHIND, most_tokens // 2)
+        self._most_steps = MOST_STEPS if reads_states else LARGEST_POSITION
         self._most_per_step = 1 + most_drafts
         self._unsure = unsure
+        self.reads_states = reads_states
         # By request: the first position missed, and where the last step began that missed some. Kept apart,
         # so that a step without the drafter costs next to nothing per request.
         self._begins: dict[str, int] = {}
         self._latest: dict[str, int] = {}
         self._behind = 0
-        self._blocks: set[int] = set()
+        self._steps = 0
+        # By block of the cache, the first of its tokens that was missed.
+        self._blocks: dict[int, int] = {}
 
     def scheduled(self, step: Step) -> Order | None:
         """What the drafter does in this step; None for what vLLM asks of it and no more."""
@@ -126,32 +146,46 @@ class Following:
             self._forget(request_id)
         self._take_over(step)
         if not self._begins:
-            self._behind = 0
+            self._behind = self._steps = 0
         if idle and (order := self._skip(step)) is not None:
             return order
         if not self._begins:
             return None
-        # With K=0 the drafter runs for the prompts: whoever begins learns what its prefix lacks.
+        # With K=0 the drafter runs for the prompts: whoever begins learns what its prefix lacks. Others wait,
+        # unless what they missed must be kept for them.
         prompts_only = step.num_speculative_tokens == 0 and not idle
-        names = step.begun if prompts_only else step.computed
+        names = step.begun if prompts_only and not self.reads_states else step.computed
         return self._catch_up(step, names) if step.drafter_can_run else None
+
+    def given_back(self, blocks: BlockIds) -> set[int]:
+        """Of the blocks that a request gives back, those of tokens that the drafter can never read."""
+        unread = {block for ids in blocks for block in ids if block in self._blocks}
+        self._unmark(unread)
+        return unread
 
     def _skip(self, step: Step) -> Order | None:
         """Leave the drafter out, unless it would fall too far behind."""
         computed, missing = step.computed, sum(step.tokens.values())
-        if self._behind + missing > self._most_behind and step.drafter_can_run:
+        if not self._may_miss(step, missing):
             return None
         for name in computed.keys() - self._begins.keys():
             begin = self._begins[name] = max(0, computed[name] - self._unsure)
             self._blocks.update(self._from(step.blocks(name), begin))
         self._latest.update(computed)
         self._behind += missing
+        self._steps += 1
         self.steps_skipped += 1
         return Order(skip=True)
 
+    def _may_miss(self, step: Step, tokens: int) -> bool:
+        if not step.drafter_can_run:
+            # A worker keeps no states where vLLM does not call the drafter.
+            return not self.reads_states
+        return self._behind + tokens <= self._most_behind and self._steps < self._most_steps
+
     def _catch_up(self, step: Step, names: Iterable[str]) -> Order | None:
         """Have it read what it missed of these requests of the step, as far as one pass goes."""
-        left = self._most_tokens
+        left, self._steps = self._most_tokens, 0
         orders: dict[str, tuple[int, list[int]]] = {}
         for name in names:
             if name not in self._begins or left < 2:
@@ -166,7 +200,7 @@ class Following:
                 self._begins[name] = begin + len(text)
             else:
                 self._forget(name)
-                self._blocks.difference_update(self._from(step.blocks(name), begin))
+                self._unmark(self._from(step.blocks(name), begin))
         self.tokens_caught_up += sum(len(text) for _, text in orders.values())
         self._behind = sum(self._end(name) - begin for name, begin in self._begins.items())
         return Order(missed=orders) if orders else None
@@ -188,18 +222,26 @@ class Following:
                 of_prefix = -(-computed // size)
                 missed = [index for index, block in enumerate(ids[:of_prefix]) if block in self._blocks]
                 if missed:
-                    self._begins[name] = min(missed[0] * size, self._begins.get(name, computed))
+                    begin = missed[0] * size + self._blocks[ids[missed[0]]]
+                    self._begins[name] = min(begin, self._begins.get(name, computed))
                     latest = min(computed, (missed[-1] + 1) * size) - self._most_per_step
                     self._latest[name] = max(latest, self._latest.get(name, latest))
-                self._blocks.difference_update(ids[of_prefix:])
+                self._unmark(ids[of_prefix:])
         for name, blocks in step.grown.items():
             ids = [block for group in blocks for block in group]
             if name in self._begins:
-                self._blocks.update(ids)
+                self._blocks.update(dict.fromkeys(ids, 0))
             else:
-                self._blocks.difference_update(ids)
+                self._unmark(ids)
 
-    def _from(self, blocks: BlockIds, position: int) -> Collection[int]:
-        """The blocks that hold this position and later ones."""
-        sized = zip(self._block_sizes, blocks, strict=True)
-        return {block for size, ids in sized for block in ids[position // size :]}
+    def _unmark(self, blocks: Iterable[int]) -> None:
+        for block in blocks:
+            self._blocks.pop(block, None)
+
+    def _from(self, blocks: BlockIds, position: int) -> Mapping[int, int]:
+        """The blocks that hold this position and later ones, with the first of their tokens that is one."""
+        return {
+            block: position % size if index == 0 else 0
+            for size, ids in zip(self._block_sizes, blocks, strict=True)
+            for index, block in enumerate(ids[position // size :])
+        }

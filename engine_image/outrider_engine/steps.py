@@ -5,12 +5,13 @@ Source: vLLM 0.32.0, `vllm.v1.core.sched.output.SchedulerOutput`. Knows the inne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 from outrider_engine.following import BlockIds, Following
 from outrider_engine.prompts import prefill_tokens
+from outrider_engine.support import READ_STATES
 
 
 def following_of(scheduler: Any) -> Following:
@@ -18,11 +19,28 @@ def following_of(scheduler: Any) -> Following:
     config, groups = scheduler.vllm_config, scheduler.kv_cache_config.kv_cache_groups
     limits, drafts = config.scheduler_config, config.speculative_config.num_speculative_tokens
     return Following(
+        reads_states=config.speculative_config.method in READ_STATES,
         block_sizes=[group.kv_cache_spec.block_size for group in groups],
         most_tokens=limits.max_num_batched_tokens,
         most_drafts=drafts,
         unsure=drafts if limits.async_scheduling else 0,
     )
+
+
+def withhold_unread(scheduler: Any, unread_of: Callable[[BlockIds], set[int]]) -> None:
+    """Take blocks out of the prefix cache as a request gives them back, where its drafter never read them.
+
+    unread_of: these of all blocks of the request.
+    """
+    manager = scheduler.kv_cache_manager
+    original = manager.free
+
+    def free(request: Any) -> None:
+        if unread := unread_of(manager.get_block_ids(request.request_id)):
+            manager.evict_blocks(unread)
+        original(request)
+
+    manager.free = free
 
 
 class SchedulerStep:

@@ -132,9 +132,16 @@ class K0(StrEnum):
     """It is left out, and catches up before it drafts again."""
 
 
+READ_STATES = ("eagle", "eagle3", "mtp")
+"""Their drafters read the target's hidden states besides the text."""
+
+_SHOWN = ("draft_model", "eagle3", "mtp")
+"""Left out, and caught up, in tests on a real engine."""
+
+
 def skips(facts: EngineFacts, k0: K0) -> bool:
     """Whether the drafter of this engine may be left out while K is 0."""
-    shown = not facts.async_scheduling
+    shown = facts.method in _SHOWN and not facts.async_scheduling
     wanted = k0 is K0.SKIP or (k0 is K0.AUTO and shown)
     return wanted and skip_obstacle(facts) is None
 
@@ -142,15 +149,19 @@ def skips(facts: EngineFacts, k0: K0) -> bool:
 def skip_obstacle(facts: EngineFacts) -> str | None:
     """Why the drafter of this engine has to follow every step; None when it can catch up.
 
-    A draft model needs the text alone. EAGLE and MTP need the target's hidden states, which nobody keeps.
+    A draft model needs the text alone. EAGLE and MTP need the target's hidden states besides, which are kept
+    by their place in the KV cache. Of several layers each reads what the one before it made.
     """
     version = parse_version(facts.engine_version)
     if version is None or not OLDEST_VERSION <= version <= NEWEST_VERSION:
         return f"vLLM {facts.engine_version} was not checked for it"
     if facts.simulated is not None:
         return "the engine computes nothing"
-    if facts.method != "draft_model" or facts.parallel_drafting:
+    alone = not (facts.parallel_drafting or facts.several_modules)
+    if facts.method not in ("draft_model", *READ_STATES) or not alone:
         return f"a drafter of method {facts.method} cannot catch up"
+    if facts.method in READ_STATES and facts.async_scheduling:
+        return "with asynchronous scheduling nobody knows exactly which hidden states to keep"
     if facts.runner is not Runner.V1:
         return f"the drafter cannot be left out on the {facts.runner} runner"
     if facts.data_parallel_size > 1:

@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 
 from engine_image.build import UV
+from examples.models.pad import WEIGHTS
 from outrider.engine.signing import Signed, SigningKey
 from outrider.plan.runtimes.vllm.runner import TablePlace
 from outrider_engine.late_table import CANDIDATES_VARIABLE
@@ -26,6 +27,10 @@ from tests.contract import helper_plugins
 from tests.contract.engine_process import CACHE, PYTHON, QUIET, Process, Start, fork, kill_group
 
 MODELS = CACHE / "models"
+HEAVY_TARGET = MODELS / "target"
+"""Padded: its steps read as much memory as a real model's, as benchmarks want it."""
+LIGHT_TARGET = WEIGHTS / "target"
+"""As it was trained. It says the same with a twelfth of the weights."""
 PLUGIN_SOURCE = Path(__file__).parents[2] / "engine_image"
 
 SERVED_NAME = "tiny"
@@ -43,6 +48,7 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Engines are asked over plain HTTP. Without it each client reads the list of authorities, for 30 ms."""
 
 DRAFT_MODEL: Mapping[str, object] = {"method": "draft_model", "model": str(MODELS / "drafter")}
+EAGLE3: Mapping[str, object] = {"method": "eagle3", "model": str(MODELS / "eagle3")}
 NGRAM: Mapping[str, object] = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
 
 
@@ -53,6 +59,7 @@ class Launch:
     speculation: vLLM's configuration without K and table; None for an engine without speculation.
     entry: what Python runs; by default what the engine container runs.
     table: as the operator launches on V1, or in the flags as for V2.
+    target: the folder of the model.
     flags: come after those that every engine has.
     plugins: of `helper_plugins`, beside Outrider's own.
     """
@@ -61,6 +68,7 @@ class Launch:
     entry: Sequence[str] = ("-m", "outrider_engine.launch")
     candidates: Sequence[int] = CANDIDATES
     table: TablePlace = TablePlace.PLUGIN
+    target: Path = LIGHT_TARGET
     flags: Sequence[str] = ()
     plugins: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -216,7 +224,7 @@ def running_engine(
     schedule_file.write_text(json.dumps(STATIC_TABLE))
     port = free_port()
     flags = server_flags(
-        target=MODELS / "target",
+        target=launch.target,
         speculation=launch.speculation,
         port=port,
         candidates=launch.candidates,

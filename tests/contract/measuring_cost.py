@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.contract.engine import Engine, install_plugin, running_engine
+from tests.contract.engine import HEAVY_TARGET, Engine, Launch, install_plugin, running_engine
 from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import Samples, scrape
@@ -72,7 +72,8 @@ def main(pairs: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plugin = install_plugin(folder / "plugin")
-        with running_engine(plugin, folder, start=begin) as engine:
+        heavy = Launch(target=HEAVY_TARGET)
+        with running_engine(plugin, folder, heavy, start=begin) as engine:
             push = a_push(term=1, schedule=a_constant(K), lease_seconds=3600)
             engine.put(push).raise_for_status()
             done = threading.Event()

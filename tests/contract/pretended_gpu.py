@@ -1,13 +1,14 @@
 """What vLLM's own configuration makes of launches, on a GPU that is only pretended.
 
-Run by a Python that has vLLM, without anything of this project, with JSON on standard input:
+Run by a Python that has vLLM, without anything of this project, with files of JSON:
 
-- ``pretended_gpu.py look``: a list of model classes, which vLLM then knows in later runs (`look_at`).
-- ``pretended_gpu.py resolve``: a list of ``{"flags": […], "variables": {…}}``. The last line of the output is
-  a list of what becomes of each: ``runner`` (V1, V2), ``mode`` (of the CUDA graphs), ``asynchronous``, and
-  ``decodeLengths``: tokens per request of the decode steps that get a full graph of their own.
-- ``pretended_gpu.py batches``: a list of ``{"name": …, "memory": bytes, "capability": [major, minor]}``. The
-  last line of the output is a list of the largest batch of an API server on each of these GPUs.
+- ``pretended_gpu.py look CLASSES``: a list of model classes, which vLLM then knows in later runs
+  (`look_at`).
+- ``pretended_gpu.py resolve GIVEN FOUND``: ``launches`` of ``{"flags": […], "variables": {…}}`` and ``gpus``
+  of ``{"name": …, "memory": bytes, "capability": [major, minor]}``. Found of each launch is its ``runner``
+  (V1, V2), ``mode`` (of the CUDA graphs), ``asynchronous``, and ``decodeLengths``: tokens per request of the
+  decode steps that get a full graph of their own; of each GPU the largest batch of an API server
+  (``batches``).
 
 Compiled kernels are replaced by empty modules and nothing is computed: what is asked for is the
 configuration, and which graphs vLLM would capture by it.
@@ -178,19 +179,19 @@ def default_batch(gpu: dict[str, Any]) -> int:
     return int(batches[UsageContext.OPENAI_API_SERVER])
 
 
-def main(task: str) -> None:
+def main(task: str, file: str, answer: str = "") -> None:
     """See the head of this file."""
-    given = json.load(sys.stdin)
+    given = json.loads(Path(file).read_text())
     if task == "look":
         look_at(given)
         return
     pretend()
-    if task == "batches":
-        found: list[Any] = [default_batch(gpu) for gpu in given]
-    else:
-        found = [described(launch["flags"], launch["variables"]) for launch in given]
-    sys.stdout.write(f"{json.dumps(found)}\n")
+    found = {
+        "launches": [described(launch["flags"], launch["variables"]) for launch in given["launches"]],
+        "batches": [default_batch(gpu) for gpu in given["gpus"]],
+    }
+    Path(answer).write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

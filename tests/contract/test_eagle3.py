@@ -1,4 +1,4 @@
-"""An EAGLE-3 head in real vLLM: K changes while it runs, no token does, and with K=0 the head follows."""
+"""An EAGLE-3 head in real vLLM: K changes while it runs, no token does, and with K=0 the head is left out."""
 
 from __future__ import annotations
 
@@ -7,33 +7,45 @@ from pathlib import Path
 
 import pytest
 
+from outrider_engine.following import MOST_STEPS
 from tests.contract import quick_start
-from tests.contract.answers import PROMPTS, TOKENS, Answer, Comparison, answers_alone, compare
-from tests.contract.engine import MODELS, Engine, Launch, running_engine
-from tests.contract.factories import a_constant, a_push
+from tests.contract.answers import TOKENS, Answer
+from tests.contract.engine import EAGLE3, Engine, Launch, running_engine
+from tests.contract.gaps import STREAMS, ask, assert_accepted_as_without_a_gap, assert_left_out, push
 from tests.contract.measuring import Samples, run_streams, scrape, settled
-from tests.contract.test_equality import across_changes, assert_equal_up_to_noise
+from tests.contract.test_equality import check
 
 pytestmark = pytest.mark.contract
 
 CANDIDATES = (0, 1, 2, 3)
-STREAMS = 8
 CHANCE = 0.2
 """More than the share of the most frequent byte in code: what a head could guess without looking."""
 
 
 @pytest.fixture(scope="module")
+def following(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The same, and the head follows every step, as vLLM has it."""
+    launch = Launch(
+        speculation=EAGLE3,
+        candidates=CANDIDATES,
+        plugins=(quick_start.NAME,),
+        variables={"OUTRIDER_K0": "Sync"},
+    )
+    with running_engine(plugin, tmp_path_factory.mktemp("following"), launch) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
 def eagle3(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """The tiny target with its tiny head."""
-    speculation = {"method": "eagle3", "model": str(MODELS / "eagle3")}
-    launch = Launch(speculation=speculation, candidates=CANDIDATES, plugins=(quick_start.NAME,))
+    launch = Launch(speculation=EAGLE3, candidates=CANDIDATES, plugins=(quick_start.NAME,))
     with running_engine(plugin, tmp_path_factory.mktemp("eagle3"), launch) as engine:
         yield engine
 
 
 def counted_at(engine: Engine, term: int, epoch: int, k: int, name: str) -> Samples:
     """What a load of code counts under one K."""
-    engine.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
+    push(engine, term, epoch, k)
     before = scrape(engine)
     tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=TOKENS, name=name)
     return settled(engine, before=before, tokens=tokens)
@@ -69,19 +81,33 @@ def test_its_drafts_are_accepted_far_above_chance(eagle3: Engine, term: int) -> 
     assert shares["2"] > CHANCE
 
 
-def test_with_k_0_the_head_follows_every_step(eagle3: Engine, term: int) -> None:
-    """What it misses it could not read later: that takes hidden states, which nobody keeps."""
-    counted = counted_at(eagle3, term, 1, 0, "zero")
-    assert counted.total("outrider:steps_total", k="0") >= TOKENS
-    assert counted.total("outrider:drafter_steps_skipped_total") == 0
+def test_with_k_0_the_head_is_left_out_of_decoding(eagle3: Engine, term: int) -> None:
+    assert_left_out(counted_at(eagle3, term, 1, 0, "zero"))
+
+
+def test_after_a_gap_its_drafts_are_accepted_as_if_there_had_been_none(
+    eagle3: Engine, following: Engine, term: int
+) -> None:
+    assert_accepted_as_without_a_gap(eagle3, following, term)
+
+
+def test_an_answer_is_a_prefix_of_the_next_turn_where_the_head_has_read_it(eagle3: Engine, term: int) -> None:
+    """The hidden states of what it missed went with the request."""
+    taken = {k: of_the_answer(eagle3, term, k) for k in (0, 1)}
+    assert taken[0] == 0
+    assert taken[1] > 0
+
+
+def of_the_answer(engine: Engine, term: int, k: int) -> float:
+    """Tokens of an answer, made under one K, that the next request takes over from the cache."""
+    push(engine, term, k + 1, k)
+    question = list(range(100 + k, 200))
+    answer = ask(engine, question, max_tokens=MOST_STEPS - 6)
+    before = scrape(engine)
+    ask(engine, [*question, *answer], max_tokens=8)
+    from_cache = settled(engine, before=before, tokens=8).total("vllm:prefix_cache_hits_total")
+    return max(0.0, from_cache - len(question))
 
 
 def test_an_eagle3_head_changes_no_token(eagle3: Engine, term: int, plain: list[Answer]) -> None:
-    compared = Comparison((), ())
-    for epoch, k in enumerate((0, 3, 1), start=1):
-        eagle3.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
-        compared += compare(plain[:2], answers_alone(eagle3, PROMPTS[:2]))
-    changed, changes = across_changes(eagle3, term, (0, 3, 1))
-    compared += compare(plain, changed)
-    assert changes > len(CANDIDATES)
-    assert_equal_up_to_noise(compared, "eagle3", changes=changes)
+    check(eagle3, term, plain, CANDIDATES, "eagle3")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -24,7 +23,8 @@ from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.plan.runtimes.vllm.limits import LARGEST_DEFAULT_BATCH, default_max_num_seqs
 from outrider.sizing.gpus import GPUS, Gpu
-from tests.contract.engine import MODELS, PYTHON
+from tests.contract.engine import MODELS
+from tests.contract.engine_process import QUIET, run
 from tests.contract.twin import eagle3
 
 pytestmark = pytest.mark.contract
@@ -117,23 +117,29 @@ def resolved(
     request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Resolved:
     release = str(request.param)
-    variables = {"VLLM_CACHE_ROOT": str(tmp_path_factory.mktemp("cache")), "HF_HUB_OFFLINE": "1"}
+    folder = tmp_path_factory.mktemp("resolved")
+    variables = {"VLLM_CACHE_ROOT": str(folder)}
     if release != INSTALLED:
         archive = cache_folder() / f"vllm-{release}.zip"
         if not archive.exists():
             # 300 MB each: not fetched by every run on a new machine.
             pytest.skip(f"no {archive.name} in the cache: `make contract` fetches it")
         variables["PYTHONPATH"] = str(unpacked(archive))
-    _run("look", CLASSES, variables)
-    given = [_launch(expected, models, release) for expected in LAUNCHES.values()]
-    answers = json.loads(_run("resolve", given, variables).splitlines()[-1])
+    classes, given, found = (folder / name for name in ("classes.json", "given.json", "found.json"))
+    classes.write_text(json.dumps(CLASSES))
+    _run("look", classes, variables=variables)
+    launches = [_launch(expected, models, release) for expected in LAUNCHES.values()]
     gpus = [
         {"name": f"NVIDIA {g.name}", "memory": g.memory_bytes, "capability": _capability(g)} for g in GPUS
     ]
-    batches = json.loads(_run("batches", gpus, variables).splitlines()[-1])
+    given.write_text(json.dumps({"launches": launches, "gpus": gpus}))
+    _run("resolve", given, found, variables=variables)
+    answers = json.loads(found.read_text())
     names = [gpu.name for gpu in GPUS]
     return Resolved(
-        release, dict(zip(LAUNCHES, answers, strict=True)), dict(zip(names, batches, strict=True))
+        release,
+        dict(zip(LAUNCHES, answers["launches"], strict=True)),
+        dict(zip(names, answers["batches"], strict=True)),
     )
 
 
@@ -167,18 +173,10 @@ def _capability(gpu: Gpu) -> tuple[int, int]:
     return (12, 1) if gpu.name == "GB10" else (9, 0)
 
 
-def _run(task: str, given: object, variables: Mapping[str, str]) -> str:
-    done = subprocess.run(
-        [str(PYTHON), str(SCRIPT), task],
-        input=json.dumps(given),
-        env={**os.environ, "VLLM_NO_USAGE_STATS": "1", **variables},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
+def _run(task: str, *files: Path, variables: Mapping[str, str]) -> None:
+    arguments = [str(SCRIPT), task, *map(str, files)]
+    done = run(arguments, {**os.environ, **QUIET, **variables}, timeout=600)
+    assert done.returncode == 0, done.log[-4000:]
 
 
 def _launch(expected: Expected, models: Path, release: str) -> dict[str, object]:

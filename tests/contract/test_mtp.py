@@ -11,11 +11,11 @@ import pytest
 from examples.models.mimo import assemble
 from examples.models.pad import WEIGHTS
 from tests.contract import quick_start
-from tests.contract.answers import PROMPTS, TOKENS, Answer, Comparison, answers_alone, compare
+from tests.contract.answers import Answer
 from tests.contract.engine import Engine, Launch, running_engine
-from tests.contract.factories import a_constant, a_push
+from tests.contract.gaps import assert_accepted_as_without_a_gap, assert_left_out
 from tests.contract.test_eagle3 import CHANCE, accepted, counted_at
-from tests.contract.test_equality import across_changes, assert_equal_up_to_noise
+from tests.contract.test_equality import check
 
 pytestmark = pytest.mark.contract
 
@@ -24,17 +24,33 @@ CANDIDATES = (0, 1, 2)
 
 
 @pytest.fixture(scope="module")
-def mtp(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The tiny target as a MiMo model with its layer. No drafter is named."""
-    folder = tmp_path_factory.mktemp("mtp")
-    model = assemble(WEIGHTS, folder / "mimo")
-    launch = Launch(
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny target as a MiMo model with its layer."""
+    return assemble(WEIGHTS, tmp_path_factory.mktemp("mtp") / "mimo")
+
+
+def a_launch(checkpoint: Path, **variables: str) -> Launch:
+    """No drafter is named."""
+    return Launch(
         speculation={"method": "mtp"},
         candidates=CANDIDATES,
         plugins=(quick_start.NAME,),
-        flags=("--model", str(model)),
+        flags=("--model", str(checkpoint)),
+        variables=variables,
     )
-    with running_engine(plugin, folder, launch) as engine:
+
+
+@pytest.fixture(scope="module")
+def mtp(plugin: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with running_engine(plugin, tmp_path_factory.mktemp("mtp"), a_launch(checkpoint)) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def following(plugin: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The same, and the layer follows every step, as vLLM has it."""
+    launch = a_launch(checkpoint, OUTRIDER_K0="Sync")
+    with running_engine(plugin, tmp_path_factory.mktemp("following"), launch) as engine:
         yield engine
 
 
@@ -57,19 +73,15 @@ def test_it_drafts_as_many_tokens_as_the_table_says_and_most_are_accepted(mtp: E
         assert not counted.disagreements()
 
 
-def test_with_k_0_the_layer_follows_every_step(mtp: Engine, term: int) -> None:
-    """What it misses it could not read later: that takes hidden states, which nobody keeps."""
-    counted = counted_at(mtp, term, 1, 0, "mtp_zero")
-    assert counted.total("outrider:steps_total", k="0") >= TOKENS
-    assert counted.total("outrider:drafter_steps_skipped_total") == 0
+def test_with_k_0_the_layer_is_left_out_of_decoding(mtp: Engine, term: int) -> None:
+    assert_left_out(counted_at(mtp, term, 1, 0, "mtp_zero"))
+
+
+def test_after_a_gap_its_drafts_are_accepted_as_if_there_had_been_none(
+    mtp: Engine, following: Engine, term: int
+) -> None:
+    assert_accepted_as_without_a_gap(mtp, following, term, k=CANDIDATES[-1])
 
 
 def test_a_layer_that_drafts_changes_no_token(mtp: Engine, term: int, plain: list[Answer]) -> None:
-    compared = Comparison((), ())
-    for epoch, k in enumerate((0, 2, 1), start=1):
-        mtp.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
-        compared += compare(plain[:2], answers_alone(mtp, PROMPTS[:2]))
-    changed, changes = across_changes(mtp, term, (0, 2, 1))
-    compared += compare(plain, changed)
-    assert changes > len(CANDIDATES)
-    assert_equal_up_to_noise(compared, "mtp", changes=changes)
+    check(mtp, term, plain, CANDIDATES, "mtp")

@@ -32,8 +32,9 @@ LEAST_REQUESTS = 2000
 STREAMS = 3
 SCHEDULE = "/outrider/v1/schedule"
 
-TIME_FACTOR = 0.2
-"""Steps of two milliseconds: a push waits for the end of one."""
+TIME_FACTOR = 0.6
+"""Steps of four milliseconds and more: a push waits for the end of one, and shorter ones would take the whole
+machine."""
 
 InForce = tuple[int, int, str]
 """Term, epoch and the table as JSON."""

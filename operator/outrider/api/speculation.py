@@ -86,7 +86,8 @@ class Tuning(ApiModel):
     """Latency targets that a table must keep. Not available yet."""
     k0: K0 = K0.AUTO
     """What the drafter does while K is 0. Sync: it follows every step, as vLLM has it. Skip: steps that
-    only decode go without it, and it reads what it missed before it drafts again; method draft_model only.
+    only decode go without it, and it reads what it missed before it drafts again; not with n-gram, suffix,
+    parallel drafts, the V2 runner, or EAGLE and MTP under asynchronous scheduling.
     Auto: Skip where it was shown on a real engine, else Sync. Changing it restarts pods."""
     structural_off: StructuralOff = StructuralOff.NEVER
     """Whether a model that drafts nothing for long may be relaunched without its drafter. Recommend says so

@@ -1,7 +1,7 @@
 """What K=0 costs beside a drafter: ``python -m tests.bench.k0``, on a quiet machine.
 
 Engines of the tiny models live side by side, and one of them works at a time: a stock vLLM without a
-drafter, K=0 with a drafter that follows every step, and, with a draft model, K=0 with one that is left out.
+drafter, K=0 with a drafter that follows every step, and K=0 with one that is left out.
 A second engine without a drafter shows by how much two processes differ that do the same.
 Each pair asks all of them for the same texts, in an order that is drawn anew. Prompts are short and answers
 long, so decoding is nearly all there is; no text is asked for twice. The core of each engine computes by
@@ -26,12 +26,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write
-from tests.contract.engine import MODELS, Engine, Launch, install_plugin, running_engine
+from tests.contract.engine import EAGLE3, HEAVY_TARGET, Engine, Launch, install_plugin, running_engine
 from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
 
@@ -39,26 +40,31 @@ REPORTS = Path("out/bench/k0")
 MAX_NUM_SEQS = 32
 LONGEST_LEASE = 3600
 
-_FLAGS = ("--max-num-seqs", str(MAX_NUM_SEQS))
+_HEAVY = partial(Launch, target=HEAVY_TARGET, flags=("--max-num-seqs", str(MAX_NUM_SEQS)))
 STOCK, AGAIN, SYNC, SKIP = "no drafter", "no drafter, again", "K=0, Sync", "K=0, Skip"
+BOTH = "no drafter, mean of both"
+"""Two processes that do the same differ for as long as they live, so one of them alone is no measure."""
 UNRULED = (STOCK, AGAIN)
-_STOCK = Launch(
+_STOCK = _HEAVY(
     speculation=None,
     entry=("-m", "vllm.entrypoints.openai.api_server"),
-    flags=_FLAGS,
     variables={"VLLM_PLUGINS": ""},
 )
-_EAGLE3 = {"method": "eagle3", "model": str(MODELS / "eagle3")}
 ARMS: Mapping[str, Mapping[str, Launch]] = {
     "draft_model": {
         STOCK: _STOCK,
         AGAIN: _STOCK,
-        SYNC: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Sync"}),
-        SKIP: Launch(flags=_FLAGS, variables={"OUTRIDER_K0": "Skip"}),
+        SYNC: _HEAVY(variables={"OUTRIDER_K0": "Sync"}),
+        SKIP: _HEAVY(variables={"OUTRIDER_K0": "Skip"}),
     },
-    "eagle3": {STOCK: _STOCK, AGAIN: _STOCK, SYNC: Launch(speculation=_EAGLE3, flags=_FLAGS)},
+    "eagle3": {
+        STOCK: _STOCK,
+        AGAIN: _STOCK,
+        SYNC: _HEAVY(speculation=EAGLE3, variables={"OUTRIDER_K0": "Sync"}),
+        SKIP: _HEAVY(speculation=EAGLE3, variables={"OUTRIDER_K0": "Skip"}),
+    },
 }
-"""By method. An EAGLE-3 head reads hidden states that nobody keeps, so it is never left out."""
+"""By method."""
 
 
 def hold_k0(engine: Engine, *, epoch: int) -> None:
@@ -92,10 +98,11 @@ def compare(
 def costs(runs: Mapping[str, Sequence[Run]], figure: str) -> dict[str, object]:
     """What each way to hold K=0 costs against no drafter and the other, and no drafter against its like."""
     values = {name: [float(getattr(run, figure)) for run in found] for name, found in runs.items()}
+    values[BOTH] = [statistics.fmean(pair) for pair in zip(values[STOCK], values[AGAIN], strict=True)]
     return {
         f"{slower} against {faster}": relative_cost(values[slower], values[faster])
-        for slower, faster in ((AGAIN, STOCK), (SYNC, STOCK), (SKIP, STOCK), (SYNC, SKIP))
-        if slower in runs and faster in runs
+        for slower, faster in ((AGAIN, STOCK), (SYNC, BOTH), (SKIP, BOTH), (SYNC, SKIP))
+        if slower in values and faster in values
     }
 
 

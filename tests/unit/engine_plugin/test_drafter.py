@@ -49,6 +49,7 @@ class Worker:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
     monkeypatch.setattr(drafter, "_no_drafts", lambda *_, **__: "no drafts")
+    monkeypatch.setattr(drafter, "_keep", lambda *_, **__: None)
     monkeypatch.setattr(drafter, "_missed_inputs", lambda *_, **__: {})
     return Worker()
 
@@ -68,6 +69,18 @@ def test_what_was_missed_is_read_in_a_pass_that_drafts_nothing_and_then_it_draft
 def test_an_order_is_for_one_step(worker: Worker) -> None:
     worker.step(SKIP, k=0)
     assert (worker.step(None), worker.calls) == ("drafts", [3])
+
+
+def test_an_order_to_read_nothing_is_a_step_of_vllms_own(worker: Worker) -> None:
+    assert (worker.step(Order()), worker.calls) == ("drafts", [3])
+
+
+def test_a_run_is_read_but_for_the_tokens_whose_states_vllm_never_gave() -> None:
+    run = drafter._Run(row=1, begin=7, text=[70, 80, 90, 100, 110])
+    assert list(drafter._parts(run, [True, True, False, True, True])) == [
+        drafter._Run(1, 7, [70, 80], following=90),
+        drafter._Run(1, 10, [100, 110], following=None),
+    ]
 
 
 def test_a_drafter_that_cannot_catch_up_follows_every_step(

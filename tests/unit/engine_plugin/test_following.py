@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider_engine.following import MOST_BEHIND, Following, Order
+from outrider_engine.following import MOST_BEHIND, MOST_STEPS, Following, Order
 
 BLOCK = 4
 TEXT = list(range(1000, 9000))
@@ -43,8 +43,14 @@ class FakeStep:
         return [self.held.get(request_id, [])]
 
 
-def a_following(*, most_tokens: int = 8192, unsure: int = 0) -> Following:
-    return Following(block_sizes=[BLOCK], most_tokens=most_tokens, most_drafts=3, unsure=unsure)
+def a_following(*, most_tokens: int = 8192, unsure: int = 0, reads_states: bool = False) -> Following:
+    return Following(
+        block_sizes=[BLOCK],
+        most_tokens=most_tokens,
+        most_drafts=3,
+        unsure=unsure,
+        reads_states=reads_states,
+    )
 
 
 def idle(following: Following, *positions: int, name: str = "a") -> list[Order | None]:
@@ -150,7 +156,7 @@ def test_a_request_that_takes_over_a_prefix_reads_what_was_missed_in_it_as_it_be
     beginning = FakeStep(
         {"b": 8}, only_decodes=False, gone=["a"], begun={"b": [[1, 2, 7]]}, held={"b": [1, 2, 7]}
     )
-    assert following.scheduled(beginning) == Order(missed={"b": (4, TEXT[4:8])})
+    assert following.scheduled(beginning) == Order(missed={"b": (6, TEXT[6:8])})
     beginning.begun, beginning.computed = {"c": [[1, 2, 8]]}, {"c": 8}
     assert following.scheduled(beginning) is None
 
@@ -165,6 +171,36 @@ def test_a_block_that_is_given_to_new_tokens_is_whole() -> None:
     assert following.scheduled(taking) is None
 
 
+# Where the drafter reads hidden states, too.
+
+
+def test_hidden_states_are_kept_for_so_many_steps() -> None:
+    following = a_following(reads_states=True)
+    orders = idle(following, *range(MOST_STEPS + 1))
+    assert orders[:-1] == [Order(skip=True)] * MOST_STEPS
+    assert orders[-1] == Order(missed={"a": (0, TEXT[:MOST_STEPS])})
+
+
+def test_everyone_reads_when_somebody_begins_so_that_nothing_is_kept_for_long() -> None:
+    following = a_following(reads_states=True)
+    idle(following, 10, 11)
+    beginning = FakeStep({"a": 12, "b": 0}, only_decodes=False, begun={"b": [[1]]})
+    assert following.scheduled(beginning) == Order(missed={"a": (10, TEXT[10:12])})
+
+
+def test_nothing_counts_as_missed_in_a_step_of_which_no_states_are_kept() -> None:
+    following = a_following(reads_states=True)
+    assert following.scheduled(FakeStep({"a": 10}, drafter_can_run=False)) is None
+    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3)) is None
+
+
+def test_blocks_that_nobody_can_read_any_more_are_told_as_they_are_given_back() -> None:
+    following = a_following(reads_states=True)
+    following.scheduled(FakeStep({"a": 6}, held={"a": [1, 2]}))
+    assert following.given_back([[1, 2]]) == {2}
+    assert following.given_back([[1, 2]]) == set()
+
+
 # The law: whatever it drafts for, it knows.
 
 
@@ -174,8 +210,9 @@ class World:
     All requests have one text, so any full block serves any other request as a prefix.
     """
 
-    def __init__(self, most_tokens: int) -> None:
-        self.following = a_following(most_tokens=most_tokens)
+    def __init__(self, most_tokens: int, *, reads_states: bool) -> None:
+        self.following = a_following(most_tokens=most_tokens, reads_states=reads_states)
+        self.states: dict[tuple[int, int], int] = {}  # the newest by slot: the position that they are of
         self.read: set[tuple[int, int]] = set()
         self.running: dict[str, int] = {}
         self.held: dict[str, list[int]] = {}
@@ -219,6 +256,9 @@ class World:
     def end(self) -> None:
         name = next(iter(self.running))
         full = self.running.pop(name) // BLOCK
+        if self.following.reads_states:
+            unread = self.following.given_back([self.held[name]])
+            full = next((i for i, block in enumerate(self.held[name][:full]) if block in unread), full)
         self.kept.append(self.held.pop(name)[:full])
         self.gone.append(name)
 
@@ -247,9 +287,13 @@ class World:
         if order.skip:
             assert k == 0
             assert not begun
+            self.states |= {self.slot(name, position): position for name, position in computed.items()}
             return
         for name, (first, text) in order.missed.items():
             assert text == TEXT[first : first + len(text)]
+            if self.following.reads_states:
+                states = [self.states.get(self.slot(name, first + index)) for index in range(len(text))]
+                assert states == list(range(first, first + len(text)))
             self.read |= {self.slot(name, first + index) for index in range(len(text))}
         for name, first in computed.items():
             if k > 0:
@@ -267,9 +311,9 @@ ACTIONS = st.one_of(
 
 
 @settings(max_examples=300)
-@given(st.lists(ACTIONS, min_size=10, max_size=40))
-def test_whatever_it_drafts_for_it_knows(actions: list[tuple[str, int, int]]) -> None:
-    world = World(most_tokens=100_000)
+@given(st.lists(ACTIONS, min_size=10, max_size=40), st.booleans())
+def test_whatever_it_drafts_for_it_knows(actions: list[tuple[str, int, int]], reads_states: bool) -> None:
+    world = World(most_tokens=100_000, reads_states=reads_states)
     for action, k, number in actions:
         if action == "decode":
             for _ in range(number):

@@ -75,23 +75,29 @@ def test_an_engine_without_a_table_is_told_how_it_was_launched() -> None:
 
 
 @pytest.mark.parametrize("k0", [K0.AUTO, K0.SKIP])
-def test_a_draft_model_can_be_left_out(k0: K0) -> None:
-    assert skips(some_facts(), k0)
+@pytest.mark.parametrize("method", ["draft_model", "eagle3", "mtp"])
+def test_a_drafter_that_can_catch_up_is_left_out(method: str, k0: K0) -> None:
+    assert skips(some_facts(method=method), k0)
 
 
 def test_sync_leaves_no_drafter_out() -> None:
     assert not skips(some_facts(), K0.SYNC)
 
 
-def test_what_was_not_run_yet_is_skipped_only_on_request() -> None:
-    facts = replace(some_facts(), async_scheduling=True)
+@pytest.mark.parametrize(
+    "facts",
+    [replace(some_facts(), async_scheduling=True), some_facts(method="eagle")],
+    ids=["asynchronous", "EAGLE"],
+)
+def test_what_was_not_run_yet_is_skipped_only_on_request(facts: EngineFacts) -> None:
     assert (skips(facts, K0.AUTO), skips(facts, K0.SKIP)) == (False, True)
 
 
 @pytest.mark.parametrize(
     "facts",
     [
-        some_facts(method="eagle3"),
+        replace(some_facts(method="eagle3"), async_scheduling=True),
+        replace(some_facts(method="mtp"), several_modules=True),
         some_facts(method="ngram"),
         some_facts(method=None),
         some_facts(runner=Runner.V2),
@@ -103,7 +109,8 @@ def test_what_was_not_run_yet_is_skipped_only_on_request() -> None:
         replace(some_facts(), engine_version="0.99.0"),
     ],
     ids=[
-        "EAGLE",
+        "asynchronous EAGLE",
+        "MTP of several layers",
         "n-gram",
         "none",
         "V2",

@@ -140,7 +140,12 @@ def test_every_version_that_the_planner_takes_was_checked() -> None:
 PLAIN = frozenset(name for kind in (dict, list, set, str, tuple) for name in dir(kind))
 """Methods of Python's own containers, which vLLM's objects hold."""
 
-TENSOR = frozenset({"device", "diff", "dtype", "long", "masked_fill", "new_zeros", "repeat_interleave", "to"})
+TENSOR = frozenset(
+    {
+        *("device", "diff", "dtype", "long", "masked_fill", "new_tensor", "new_zeros", "repeat_interleave"),
+        *("to", "tolist"),
+    }
+)
 """Attributes of torch's tensors."""
 
 

@@ -1,0 +1,72 @@
+"""The target's hidden states of tokens that a drafter missed, by slot of the KV cache.
+
+EAGLE's drafters read them besides the text, and vLLM has them for the tokens of one step only. The newest
+`ROWS` are kept, in memory that is taken once. Nothing waits for the device until they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from outrider_engine.following import MOST_BEHIND
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROWS = 3 * MOST_BEHIND // 2
+"""Room for what all running requests missed, and for what was kept for requests that have ended since."""
+
+NOTHING = -1
+"""In the place of a slot."""
+
+
+class KeptStates:
+    """A ring of hidden states. Of two for one slot the newer one holds."""
+
+    def __init__(self) -> None:
+        self._slots: Tensor | None = None  # [rows]
+        self._states: Tensor | None = None  # [rows, width]
+        self._next = 0
+
+    def keep(self, slots: Tensor, states: Tensor) -> None:
+        """Keep the states of one step.
+
+        slots: [tokens], where the KV cache holds them. states: [tokens, width].
+
+        Raises:
+            ValueError: more tokens than are kept at all.
+        """
+        tokens = len(slots)
+        if tokens > ROWS:
+            raise ValueError(f"{tokens} tokens in one step, and {ROWS} are kept")
+        if self._slots is None or self._states is None:
+            self._slots = slots.new_full((ROWS,), NOTHING)
+            self._states = states.new_empty((ROWS, states.shape[-1]))
+        if self._next + tokens > ROWS:
+            self._slots[self._next :] = NOTHING
+            self._next = 0
+        place = slice(self._next, self._next + tokens)
+        self._slots[place] = slots
+        self._states[place] = states
+        self._next += tokens
+
+    def rows(self) -> Mapping[int, int]:
+        """The row of each slot whose states are kept. Waits for the device."""
+        return {} if self._slots is None else newest(self._slots.tolist(), self._next)
+
+    def states(self, rows: Sequence[int]) -> Tensor:
+        """[rows, width], of rows that `rows` gave.
+
+        Raises:
+            ValueError: nothing was kept yet.
+        """
+        if self._slots is None or self._states is None:
+            raise ValueError("no states are kept")
+        return self._states[self._slots.new_tensor(rows)]
+
+
+def newest(slots: Sequence[int], oldest: int) -> Mapping[int, int]:
+    """The newest row of each slot. oldest: the row that will be written next."""
+    order = (*range(oldest, len(slots)), *range(oldest))
+    return {slots[row]: row for row in order if slots[row] != NOTHING}
