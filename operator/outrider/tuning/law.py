@@ -33,7 +33,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.view import View
 
 _LONGEST_INTERVAL = 60.0
-"""Seconds. After a longer pause the next tick is taken to come after this long."""
+"""Seconds. After a longer pause the next tick is taken to come after this long, where nobody says when."""
 _FIRST_INTERVAL = 10.0
 
 
@@ -46,6 +46,7 @@ def decide(
     in_force: Schedule | None = None,
     without_drafter: Sequence[Observation] = (),
     step_times: StepTimeMap | None = None,
+    tick_seconds: float | None = None,
 ) -> Decision:
     """One tick of the tuning law. Bad measurements never raise; they hold.
 
@@ -57,6 +58,7 @@ def decide(
     without_drafter: of the pods that were launched without one. They tell the tax of K=0, and the
         load where no other pod is measured.
     step_times: what these engines measured of themselves before they served; None where nobody did.
+    tick_seconds: until the next tick, by which a probe has ended; by default as long as since the last one.
     """
     if in_force is not None:
         policy = policy.observing()
@@ -77,7 +79,7 @@ def decide(
         believed = beliefs(learnt, readings, policy, now, step_times=step_times)
         learnt = learn_tail(learnt, windows, readings, believed, policy, now)
         believed = with_tail(believed, learnt.tail)
-        interval = _interval(state, now)
+        interval = _interval(state, now) if tick_seconds is None else tick_seconds
         view = View(learnt, policy, now, interval, readings.bin, believed, readings, windows, bare)
         learnt = keep_ledger(learnt, readings, believed, policy, compared=view.compares)
         view = view.with_state(learnt)

@@ -151,7 +151,8 @@ class Safety:
     acceptance_floor: float = 0.1
     """First-position acceptance below which K does not rise."""
     collapse_ratio: float = 0.3
-    """Acceptance of the first position below this share of its own history: suspect the outputs."""
+    """Acceptance of the first position below this share of its own history, beyond chance: suspect the
+    outputs."""
     inter_token_latency_limit: float | None = None
     """SLO: seconds between two outputs of a request, as vLLM counts them, that nine of ten must not exceed.
     None: no SLO."""

@@ -47,6 +47,7 @@ class BinState:
     k: Whole  # in force outside of trials; where it is a guess, at most
     decided: bool = False  # k was chosen; otherwise it is the static table's, row by row
     visited: bool = False  # engines were here; otherwise k is a guess from other bins
+    foretold: bool = False  # that guess rests on step times which engines measured of themselves here
     settled_at: UnixSeconds | None = None  # of the last choice; None while it is calibrated
     credit: Seconds = 0.0  # of calibration left
     replaced: Whole | None = None  # the K before the last change, to roll back to
@@ -81,7 +82,7 @@ class BinState:
         return replace(self, settled_at=None, credit=max(self.credit, credit), replaced=None)
 
 
-_NO_CHOICE = BinState(k=0)
+NO_CHOICE = BinState(k=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ def compose(static: Schedule, bins: Mapping[int, BinState], trial: Trial | None,
 
 
 def room(static: Schedule, index: int, policy: Policy) -> int:
-    """The smallest K that the static table has in a bin: the largest that may be guessed for it."""
+    """The smallest K that the static table has in a bin: the largest that may be guessed from other bins."""
     low, high = policy.limits(index)
     top = inf if high is None else high
     edges = (row.max_batch_size for row in static.rows if row.max_batch_size is not None)
@@ -241,19 +242,26 @@ def _rows(
     """K for rising batch sizes.
 
     Where engines were, their choice. The first burst into any other bin must do no harm, so that bin gets
-    no more than the static table has there; and once something smaller was chosen no more than the row
-    below, since a larger batch leaves less room for drafts.
+    no more than the static table has there, unless its step times are foretold; and once something smaller
+    was chosen no more than the row below, since a larger batch leaves less room for drafts.
     """
     below: int | None = None
     for batch_size in batch_sizes:
         index = policy.bin_of(batch_size)
-        choice = bins.get(index, _NO_CHOICE)
+        choice = bins.get(index, NO_CHOICE)
         if choice.chosen:
             k = choice.k
         else:
-            guess = min(choice.k, room(static, index, policy)) if choice.decided else None
+            guess = _guessed(choice, static, index, policy)
             k = policy.allowed(static.k_at(batch_size)) if guess is None else guess
             k = k if below is None else min(k, below)
         if choice.decided or below is not None:
             below = k
         yield k
+
+
+def _guessed(choice: BinState, static: Schedule, index: int, policy: Policy) -> int | None:
+    """The K of a bin where engines never were; None where nothing was guessed for it."""
+    if not choice.decided:
+        return None
+    return choice.k if choice.foretold else min(choice.k, room(static, index, policy))

@@ -24,7 +24,7 @@ class View:
     state: TunerState
     policy: Policy
     now: float  # unix seconds
-    interval: float  # seconds since the tick before
+    interval: float  # seconds until the next tick
     bin: int
     beliefs: Mapping[int, Belief]  # by bin
     readings: Readings

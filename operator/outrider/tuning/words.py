@@ -11,8 +11,9 @@ from outrider.api.schedule import Schedule
 from outrider.tuning.choose.choice import usable
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.policy import Policy, span
-from outrider.tuning.state import TunerState
+from outrider.tuning.state import NO_CHOICE, TunerState
 
+_GUESSED = {False: "guessed from other batch sizes", True: "foretold by the map of step times"}
 _WHY = {
     DecisionReason.BETTER_K: "",
     DecisionReason.LIKELY_BETTER: ": likely better, not sure yet",
@@ -60,28 +61,28 @@ def changed_rows(
     but: bins that are explained already.
     """
 
-    def row(batch_size: int) -> tuple[int, int, int | None, bool]:
+    def row(batch_size: int) -> tuple[int, int, int | str, bool]:
         index = policy.bin_of(batch_size)
-        chosen = index in state.bins and state.bins[index].chosen
-        k = state.schedule.k_at(batch_size)
-        return before.k_at(batch_size), k, index if chosen else None, index in but
+        choice = state.bins.get(index, NO_CHOICE)
+        where = index if choice.chosen else _GUESSED[choice.foretold]
+        return before.k_at(batch_size), state.schedule.k_at(batch_size), where, index in but
 
     both = (*before.rows, *state.schedule.rows)
     edges = {each.max_batch_size for each in both if each.max_batch_size is not None}
     uppers = sorted(edges.union(policy.bins))
     beyond = uppers[-1] + 1
     low = 1
-    for (old, new, index, explained), stretch in groupby((*uppers, beyond), key=row):
+    for (old, new, where, explained), stretch in groupby((*uppers, beyond), key=row):
         high = list(stretch)[-1]
         if old != new and not explained:
             open_ended = high == beyond
-            yield f"batch {span(low, None if open_ended else high)}: {_row(old, new, index, beliefs, policy)}"
+            yield f"batch {span(low, None if open_ended else high)}: {_row(old, new, where, beliefs, policy)}"
         low = high + 1
 
 
-def _row(old: int, new: int, index: int | None, beliefs: Mapping[int, Belief], policy: Policy) -> str:
-    """index: of the bin where it was chosen; None where nothing was chosen yet."""
-    if index is None:
-        return f"K {old} -> {new}, guessed from other batch sizes"
-    belief = beliefs.get(index)
+def _row(old: int, new: int, where: int | str, beliefs: Mapping[int, Belief], policy: Policy) -> str:
+    """where: the bin where it was chosen; on what a guess rests where nothing was chosen yet."""
+    if isinstance(where, str):
+        return f"K {old} -> {new}, {where}"
+    belief = beliefs.get(where)
     return f"K {old} -> {new}" if belief is None else change(belief, old, new, policy)

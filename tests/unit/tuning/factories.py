@@ -168,10 +168,12 @@ class Engine:
         return an_exact_window(*cells, at=at, pod=self.pod, batch=self.batch, waiting=self.waiting)
 
 
-def true_step(batch: float, k: int, acceptance: float = 0.6) -> float:
+def true_step(
+    batch: float, k: int, acceptance: float = 0.6, table: Mapping[int, Sequence[float]] = CODE
+) -> float:
     """Seconds of a step of `Engine`."""
     tokens = sum(acceptance**j for j in range(k + 1))
-    return batch * tokens / Engine(batch).goodput(k)
+    return batch * tokens / Engine(batch, table=table).goodput(k)
 
 
 def a_map(
@@ -179,11 +181,12 @@ def a_map(
     error: float = 0.02,
     context: float | None = None,
     off: Callable[[float, int], float] = lambda _batch, _k: 1.0,
+    table: Mapping[int, Sequence[float]] = CODE,
 ) -> StepTimeMap:
     """Of `Engine`. off: factor on the truth."""
     cells = (
-        MapCell(batch, k, context, true_step(batch, k) * off(batch, k), error)
-        for batch in CODE
+        MapCell(batch, k, context, true_step(batch, k, table=table) * off(batch, k), error)
+        for batch in table
         for k in CANDIDATES
     )
     return StepTimeMap(tuple(cells))

@@ -77,6 +77,16 @@ def test_slices_end_before_the_next_tick() -> None:
             assert sum(s.seconds for s in decision.probe.slices) <= TICK
 
 
+@pytest.mark.parametrize("away", [TICK, 60.0, 3600.0])
+def test_after_a_pause_slices_end_before_the_next_tick_as_well(away: float) -> None:
+    engine, before = Engine(8.0), run(a_start(), Engine(8.0), ticks=3)[-1]
+    now = (before.state.at or 0.0) + away
+    window = engine.window(None, before.state, seconds=TICK, at=now)
+    decision = decide((window,), before.state, policy=POLICY, now=now, tick_seconds=TICK)
+    assert decision.probe is not None
+    assert sum(s.seconds for s in decision.probe.slices) <= TICK
+
+
 def test_calibration_ends_and_says_so() -> None:
     reasons = [d.reason for d in run(a_start(), Engine(1.0), ticks=20)]
     assert DecisionReason.CALIBRATED in reasons

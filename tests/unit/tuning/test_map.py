@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.blend import Told, blend
 from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
@@ -141,13 +140,6 @@ def test_an_engine_that_slows_down_on_every_k_keeps_what_the_map_says_of_their_r
     state = ticks(a_start(3), Engine(16.0), 12, a_map())[-1].state
     later = ticks(state, Engine(16.0, pace=1.4), 12, a_map())
     assert all(d.schedule.k_at(16) == 0 for d in later)
-
-
-def test_a_batch_size_never_seen_gets_no_more_than_the_static_table_whatever_a_map_says() -> None:
-    state = TunerState.start(Schedule.parse("8:3,*:0"), POLICY)
-    step_times = a_map(off=lambda batch, k: 0.3 if batch > 8 and k > 0 else 1.0)
-    last = ticks(state, Engine(4.0), 6, step_times)[-1]
-    assert last.schedule.k_at(32) == 0
 
 
 def test_what_was_settled_with_a_map_is_open_again_once_live_steps_deny_it() -> None:

@@ -1,4 +1,7 @@
-"""Batch sizes where engines never were: the first burst into them must do no harm."""
+"""Batch sizes where engines never were: the first burst into them must do no harm.
+
+Only step times that engines measured there themselves may promise it more than the static table.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ from outrider.api.schedule import Schedule
 from outrider.tuning.choose.choice import follow, seen
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import Known
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.state import BinState, TunerState
-from tests.unit.tuning.factories import CANDIDATES, Engine, a_policy, run
+from tests.unit.tuning.factories import CANDIDATES, Engine, a_map, a_policy, run
 from tests.unit.tuning.test_law import HISTORIES, after
 
 POLICY = a_policy()
@@ -161,3 +165,34 @@ def test_a_guess_may_be_less_than_the_static_table() -> None:
     """For a static table that is wrong for large batches the first burst is spared."""
     state = run(TunerState.start(Schedule.constant(5), POLICY), Engine(16.0), ticks=20)[-1].state
     assert state.schedule.k_at(60) < 5
+
+
+NO_DRAFTS_ABOVE_8 = Schedule.parse("8:3,*:0")
+MEASURED = a_map(table=LONG_DRAFTS_PAY)
+
+
+def foretold(step_times: StepTimeMap | None) -> Decision:
+    """After two streams have run for ten seconds."""
+    start = TunerState.start(NO_DRAFTS_ABOVE_8, POLICY)
+    return run(start, Engine(2.0, table=LONG_DRAFTS_PAY), ticks=2, step_times=step_times)[-1]
+
+
+def test_where_engines_measured_their_step_times_the_first_burst_gets_what_pays_by_them() -> None:
+    assert [foretold(MEASURED).schedule.k_at(batch_size) for batch_size in (16, 32)] == [1, 0]
+    assert [foretold(None).schedule.k_at(batch_size) for batch_size in (16, 32)] == [0, 0]
+
+
+def test_a_batch_size_that_no_cell_of_the_map_is_near_gets_no_more_than_the_static_table() -> None:
+    near = StepTimeMap(tuple(cell for cell in MEASURED.cells if cell.batch_size <= 4))
+    assert foretold(near).schedule.k_at(16) == 0
+
+
+def test_a_map_that_is_believed_no_longer_promises_nothing() -> None:
+    told = foretold(MEASURED)
+    forgotten = run(told.state, Engine(2.0, table=LONG_DRAFTS_PAY), ticks=1, at=100.0, step_times=None)[-1]
+    assert (told.schedule.k_at(16), forgotten.schedule.k_at(16)) == (1, 0)
+
+
+def test_a_map_that_live_steps_do_not_speak_for_promises_nothing() -> None:
+    of_slower_engines = a_map(table=LONG_DRAFTS_PAY, off=lambda _batch, _k: 3.0)
+    assert foretold(of_slower_engines).schedule.k_at(16) == 0

@@ -337,6 +337,7 @@ class ModelTuner:
             in_force=in_force,
             without_drafter=bare,
             step_times=None if self._map is None else self._map.among(policy.candidates),
+            tick_seconds=self._timing.tick,
         )
         self._state = decision.state
         self._estimates = decision.estimates or self._estimates

@@ -107,20 +107,21 @@ def follow(
 def _guess(
     state: TunerState, index: int, belief: Belief, measured: frozenset[int], policy: Policy
 ) -> TunerState:
-    """A larger batch than any so far, or one between: for its first burst, never more than the user gave."""
-    given = policy.allowed(state.schedule.k_at(policy.bins[index]))
-    k = state.bins[index].k if index in state.bins else given
-    most = room(state.static, index, policy)
+    """A larger batch than any so far, or one between: for its first burst.
+
+    Never more than the user gave, unless engines measured step times there.
+    """
+    before = state.bins.get(index) or BinState(policy.allowed(state.schedule.k_at(policy.bins[index])))
+    guess = replace(before, foretold=belief.foretold)
+    most = policy.candidates[-1] if belief.foretold else room(state.static, index, policy)
     measured |= belief.mapped
     among = [c for c in usable(belief, policy) if c in measured and c <= most]
-    safest = belief.safest(among, 1.0) if among else k
-    if safest != k:
-        gain, error = belief.gain(safest, k)
-        if gain > policy.choice.min_gain + (0.5 * error if safest > k else 0.0):
-            return state.with_bin(
-                index, replace(state.bins.get(index, BinState(k=given)), k=safest, decided=True)
-            )
-    return state
+    safest = belief.safest(among, 1.0) if among else before.k
+    if safest != before.k:
+        gain, error = belief.gain(safest, before.k)
+        if gain > policy.choice.min_gain + (0.5 * error if safest > before.k else 0.0):
+            guess = replace(guess, k=safest, decided=True)
+    return state.with_bin(index, guess) if guess.decided and guess != before else state
 
 
 def _rested(bin_state: BinState, choice: Choice, now: float) -> bool:

@@ -30,6 +30,10 @@ from outrider.tuning.state import TunerState
 
 _BELIEVED = 0.5
 """Trust in a map above which what it measured counts as measured."""
+_PROVED = 0.95
+"""Trust above which it may promise more than the static table where engines never were: beyond the trust it
+begins with, so that live steps spoke for it. Those of a first tick bring a map of these engines to 0.98, and
+one of other engines below 0.9 (simulated engine)."""
 
 _AT_ONCE = 256
 """Readings that are compared at a time, since a covariance takes memory with the square of them."""
@@ -45,6 +49,7 @@ class Belief:
     covariance: Array  # [candidates, candidates]
     log_step: Array  # [candidates]
     mapped: frozenset[int] = frozenset()  # K that a map measured which is believed
+    foretold: bool = False  # such a map has step times at this batch size
     tokens: Tokens | None = None  # what acceptance brings to goodput and covariance; None: known exactly
     tail: Tail = NONE  # of the gaps between outputs
 
@@ -162,6 +167,7 @@ def beliefs(
     points = [Point(k, log2(batch), context) for batch in batches for k in candidates]
     told = blend(state.known, step_times, points, estimation, noise=state.noise(estimation), now=now)
     mapped = step_times.ks if step_times is not None and told.trust > _BELIEVED else frozenset[int]()
+    proved = step_times if told.trust > _PROVED else None
     tokens = state.profile.tokens(candidates)
     tokens_covariance = tokens.covariance
     found = {}
@@ -174,6 +180,7 @@ def beliefs(
             told.covariance[part, part] + tokens_covariance,
             told.means[part],
             mapped,
+            proved is not None and proved.covers(batch),
             tokens,
         )
     return found

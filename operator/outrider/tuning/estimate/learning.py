@@ -10,6 +10,7 @@ import numpy as np
 
 from outrider.tuning.estimate.belief import Belief, residuals
 from outrider.tuning.estimate.blend import blend, trust_in
+from outrider.tuning.estimate.collapse import Drafts, has_collapsed
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import MOST_KNOWN, Known, noise_variance, noise_variances
 from outrider.tuning.estimate.tax import Comparison, Tax
@@ -263,13 +264,13 @@ def _follow_acceptance(
     drafted = sum(r.drafted[0] for r in with_drafts)
     if drafted <= 0:
         return replace(state, collapsed=0)  # without drafts nobody knows, and K=0 must not be a trap
-    accepted = sum(r.accepted[0] for r in with_drafts if r.accepted)
-    history = state.first_accepted / state.first_drafted if state.first_drafted > 0 else None
-    collapsed = history is not None and accepted / drafted < policy.safety.collapse_ratio * history
+    newest = Drafts(sum(r.accepted[0] for r in with_drafts if r.accepted), drafted)
+    history = Drafts(state.first_accepted, state.first_drafted)
+    collapsed = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
     left = 0.5 ** (seconds / policy.estimation.half_life_seconds)
     return replace(
         state,
-        first_accepted=state.first_accepted * left + accepted,
+        first_accepted=state.first_accepted * left + newest.accepted,
         first_drafted=state.first_drafted * left + drafted,
         collapsed=state.collapsed + 1 if collapsed else 0,
     )

@@ -63,6 +63,11 @@ class StepTimeMap:
         """That were measured, at whatever batch size."""
         return frozenset(cell.k for cell in self.cells)
 
+    def covers(self, batch_size: float) -> bool:
+        """Whether it tells K apart at a batch size: two of them were measured within an octave."""
+        near = {cell.k for cell in self.cells if abs(cell.log_batch - log2(batch_size)) <= 1.0}
+        return len(near) > 1
+
     @property
     def compares(self) -> bool:
         """Whether it tells K apart. A map of one K could not be checked against live steps of the others."""
