@@ -44,7 +44,8 @@ def kubectl(*args: str, stdin: str | None = None) -> str:
     """Run kubectl and return what it prints. KUBECONFIG comes from the environment."""
     done = subprocess.run(["kubectl", *args], input=stdin, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise KubectlError(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
+        told = done.stderr.strip() or done.stdout.strip()
+        raise KubectlError(f"kubectl {' '.join(args)}: {told}")
     return done.stdout
 
 

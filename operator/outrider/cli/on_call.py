@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from outrider.api.complaint import first_complaint
 from outrider.api.conditions import Condition, ConditionStatus
 from outrider.api.reasons import (
+    ActuationReason,
     ConditionType,
     DrafterReason,
     EffectiveReason,
@@ -57,6 +58,19 @@ _NOTES = (
 )
 """Somebody wanted it so, it is right at this load, or it can wait until the morning."""
 
+_TRIED_AGAIN = (
+    MetricsReason.PROMETHEUS_UNREACHABLE,
+    MetricsReason.ENGINES_UNREACHABLE,
+    MetricsReason.NO_SERIES,
+    MetricsReason.STALE,
+    ActuationReason.PARTIALLY_APPLIED,
+    ActuationReason.ENGINE_UNREACHABLE,
+)
+"""The next ticks may well succeed..."""
+
+_PATIENCE = timedelta(minutes=2)
+"""... but not after so long: a scrape comes within it, and a pod has a new key."""
+
 _TOLD_ALTHOUGH_GOOD = (
     ReadyReason.PARTIALLY_SERVING,
     TuningReason.OVERRIDE_EXPIRED,
@@ -101,7 +115,7 @@ class OnCall:
         return any(finding.urgency is Urgency.PERSON for finding in self.findings)
 
 
-def on_call(raw: Mapping[str, object]) -> OnCall:
+def on_call(raw: Mapping[str, object], now: datetime) -> OnCall:
     """raw: a SpeculativeModel as the API server keeps it. Its spec may be of any version."""
     metadata = Metadata.model_validate(raw["metadata"])
     try:
@@ -110,7 +124,8 @@ def on_call(raw: Mapping[str, object]) -> OnCall:
         why = f"{first_complaint(error, whole='status')}."
         unreadable = Finding(Urgency.PERSON, "Status", "Unreadable", why)
         return OnCall(metadata.namespace, metadata.name, Status(), (unreadable,))
-    found = (*_unseen(metadata, status), *filter(None, map(_finding, status.conditions)))
+    said = (_finding(condition, now) for condition in status.conditions)
+    found = (*_unseen(metadata, status), *filter(None, said))
     order = list(Urgency)
     return OnCall(
         metadata.namespace,
@@ -130,12 +145,12 @@ def _unseen(metadata: Metadata, status: Status) -> tuple[Finding, ...]:
     return ()
 
 
-def _finding(condition: Condition) -> Finding | None:
+def _finding(condition: Condition, now: datetime) -> Finding | None:
     good = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
     if condition.status is good and condition.reason not in _TOLD_ALTHOUGH_GOOD:
         return None
     return Finding(
-        _urgency(condition),
+        _urgency(condition, now),
         condition.type,
         condition.reason,
         condition.message,
@@ -143,9 +158,10 @@ def _finding(condition: Condition) -> Finding | None:
     )
 
 
-def _urgency(condition: Condition) -> Urgency:
+def _urgency(condition: Condition, now: datetime) -> Urgency:
     if condition.reason in _NOTES:
         return Urgency.NOTE
     if condition.reason in _PASSES or condition.status is ConditionStatus.UNKNOWN:
         return Urgency.PASSES
-    return Urgency.PERSON
+    young = now - condition.last_transition_time < _PATIENCE
+    return Urgency.PASSES if young and condition.reason in _TRIED_AGAIN else Urgency.PERSON

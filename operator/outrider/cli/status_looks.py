@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from outrider.cli.cluster_access import CannotRead, access, told
 from outrider.cli.model_reader import no_such_model
@@ -68,16 +69,18 @@ async def look(cluster: ClusterClient, namespace: str, question: Question) -> Mo
     Raises:
         CannotRead: no such model, no right to read it, or no answer.
     """
+    now = datetime.now(UTC)
     try:
         if question.name is None:
             found, _ = await cluster.list_all(MODELS, None if question.everywhere else namespace)
-            return tuple(sorted(map(on_call, found), key=lambda model: (model.namespace, model.name)))
+            models = (on_call(raw, now) for raw in found)
+            return tuple(sorted(models, key=lambda model: (model.namespace, model.name)))
         raw = await cluster.get(MODELS, namespace, question.name)
     except ClusterError as error:
         raise told(error) from error
     if raw is None:
         raise no_such_model(namespace, question.name)
-    return (on_call(raw),)
+    return (on_call(raw, now),)
 
 
 async def follow(look: Look, show: Show, again: Callable[[], Awaitable[bool]]) -> Models:

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.engine("twin", "starts")]
 def test_a_model_that_serves_needs_nobody() -> None:
     table = speculation(look())["table"]
     ended = outrider("status", NAME, "-n", "default")
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.err) == (0, ""), ended.out
     assert f"default/{NAME}: Serving, 1/1 pods" in ended.out
     assert table in ended.out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
+from outrider.api.conditions import rfc3339
 from outrider.api.reasons import REASONS_OF
 from outrider.cli.cluster_access import CannotRead
 from outrider.cli.main import app
@@ -23,6 +24,7 @@ from tests.unit.cluster.factories import a_cluster, answer, refusal
 from tests.unit.controller.factories import a_raw_model
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+BEGAN = datetime(2026, 1, 1, 11, 56, tzinfo=UTC)
 ALL = "/apis/outrider.dev/v1alpha1/speculativemodels"
 HERE = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels"
 
@@ -33,7 +35,7 @@ def a_condition(kind: str, status: str, reason: str, message: str = "why") -> di
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": "2026-01-01T11:56:00Z",
+        "lastTransitionTime": rfc3339(BEGAN),
     }
 
 
@@ -71,7 +73,7 @@ def printed(screen: RenderableType, width: int = 80) -> str:
 
 
 def of_one(raw: dict[str, Any], width: int = 200) -> str:
-    return printed(screen_of_one(on_call(raw), NOW), width)
+    return printed(screen_of_one(on_call(raw, NOW), NOW), width)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,23 @@ def of_one(raw: dict[str, Any], width: int = 200) -> str:
     ],
 )
 def test_a_condition_says_whom_it_wants(condition: dict[str, str], urgency: Urgency) -> None:
-    (finding,) = on_call(a_model(condition)).findings
+    (finding,) = on_call(a_model(condition), NOW).findings
     assert finding.urgency is urgency
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("ActuationConverged", "PartiallyApplied"),
+        ("ActuationConverged", "EngineUnreachable"),
+        ("MetricsAvailable", "NoSeries"),
+        ("MetricsAvailable", "PrometheusUnreachable"),
+    ],
+)
+def test_what_the_next_tick_tries_again_needs_a_person_after_two_minutes(kind: str, reason: str) -> None:
+    raw = a_model(a_condition(kind, "False", reason))
+    urgencies = [on_call(raw, BEGAN + timedelta(seconds=age)).findings[0].urgency for age in (0, 119, 120)]
+    assert urgencies == [Urgency.PASSES, Urgency.PASSES, Urgency.PERSON]
 
 
 @pytest.mark.parametrize(
@@ -102,13 +119,13 @@ def test_a_condition_says_whom_it_wants(condition: dict[str, str], urgency: Urge
     [READY, a_condition("Progressing", "False", "Complete"), a_condition("TuningActive", "True", "Tuning")],
 )
 def test_what_is_as_it_should_be_is_no_finding(condition: dict[str, str]) -> None:
-    assert on_call(a_model(condition)).findings == ()
+    assert on_call(a_model(condition), NOW).findings == ()
 
 
 @pytest.mark.parametrize("kind", list(REASONS_OF))
 def test_every_reason_is_read(kind: str) -> None:
     for reason in REASONS_OF[kind]:  # type: ignore[index]
-        assert len(on_call(a_model(a_condition(kind, "Unknown", reason))).findings) == 1
+        assert len(on_call(a_model(a_condition(kind, "Unknown", reason)), NOW).findings) == 1
 
 
 def test_a_model_without_any_report_needs_a_person_who_looks_for_an_operator() -> None:
@@ -120,13 +137,13 @@ def test_a_model_without_any_report_needs_a_person_who_looks_for_an_operator() -
 def test_a_change_of_the_spec_that_nobody_saw_is_told() -> None:
     raw = well()
     raw["metadata"]["generation"] = 2
-    (finding,) = on_call(raw).findings
+    (finding,) = on_call(raw, NOW).findings
     assert (finding.reason, finding.urgency) == ("Behind", Urgency.PASSES)
 
 
 def test_a_status_that_cannot_be_read_hides_no_other_model() -> None:
     broken = a_raw_model("broken", status={"replicas": "many"})
-    text = printed(screen_of_all([on_call(broken), on_call(well())], NOW))
+    text = printed(screen_of_all([on_call(broken, NOW), on_call(well(), NOW)], NOW))
     assert "default/qwen3" in text
     assert "default/broken needs a person" in text
     assert "replicas" in text
@@ -134,7 +151,7 @@ def test_a_status_that_cannot_be_read_hides_no_other_model() -> None:
 
 def test_only_the_status_is_read_so_a_spec_of_another_version_does_not_matter() -> None:
     raw = {**well(), "spec": {"of": "another version"}}
-    assert on_call(raw).findings == ()
+    assert on_call(raw, NOW).findings == ()
 
 
 def test_the_screen_begins_with_what_rules_and_what_it_is_worth() -> None:
@@ -152,8 +169,8 @@ def test_what_needs_a_person_comes_before_what_passes_by_itself() -> None:
 
 
 def test_the_table_of_all_models_fits_eighty_columns() -> None:
-    long = on_call(well("a-name-as-long-as-names-may-be-so-that-children-have-it"[:52]))
-    lines = printed(screen_of_all([long, on_call(well())], NOW)).splitlines()
+    long = on_call(well("a-name-as-long-as-names-may-be-so-that-children-have-it"[:52]), NOW)
+    lines = printed(screen_of_all([long, on_call(well(), NOW)], NOW)).splitlines()
     assert max(map(len, lines)) <= 80
     (row,) = (line for line in lines if line.startswith("default/qwen3"))
     assert row.split() == ["default/qwen3", "Serving", "2/2", "4:5,8:3,16:2,32:1,*:0", "1.38", "x", "0.71"]
@@ -162,7 +179,7 @@ def test_the_table_of_all_models_fits_eighty_columns() -> None:
 def test_words_of_others_are_no_markup() -> None:
     hostile = a_model({**CRASHING, "message": "[red]x[/] [/bold]"}, serving="[red]1[/red]")
     assert "[red]x[/] [/bold]" in of_one(hostile)
-    assert "[red]1[/red]" in printed(screen_of_all([on_call(hostile)], NOW))
+    assert "[red]1[/red]" in printed(screen_of_all([on_call(hostile, NOW)], NOW))
 
 
 async def test_a_missing_right_says_so() -> None:
@@ -180,7 +197,7 @@ async def test_models_come_by_namespace_and_name() -> None:
 
 async def test_an_api_server_that_falls_silent_is_told_and_the_last_look_stays() -> None:
     seen: list[tuple[Models, str | None]] = []
-    models: Models = (on_call(well()),)
+    models: Models = (on_call(well(), NOW),)
     looks: list[Models | CannotRead] = [models, CannotRead("silent"), models]
 
     async def next_look() -> tuple[OnCall, ...]:
