@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import yaml
 from examples.demo.phases import Arm, static_table
 from examples.kit.cluster import Cluster
 from examples.kit.status import converged, in_force, is_true
-from outrider.api.reasons import ConditionType
+from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
+from outrider.api.reasons import ConditionType, TuningReason
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 
 CONVERGE_SECONDS = 90.0
+OVERRULED_FOR = timedelta(hours=1)
+"""A demo that was killed leaves the model to the tuner after this."""
 
 
 @dataclass(frozen=True)
@@ -55,30 +59,32 @@ class Example:
         given = self.model.spec.resources
         return given is None or any("gpu" in name for name in (*given.limits, *given.requests))
 
-    def table(self, arm: Arm) -> Schedule:
-        """The table that the arm starts with (Outrider) or holds (the static arms)."""
-        return static_table(arm, self.largest_k) or self.model.spec.static_schedule()
-
-    def for_arm(self, arm: Arm) -> dict[str, Any]:
-        """The manifest that hands the model to an arm; differs in tuning mode and static table only."""
+    def overruled(self, table: Schedule, until: datetime) -> dict[str, Any]:
+        """The manifest under which a table rules. The tuner keeps what it knows, and learns nothing."""
         manifest = copy.deepcopy(self.manifest)
-        if arm is not Arm.OUTRIDER:
-            speculation = manifest["spec"]["speculation"]
-            speculation["schedule"] = self.table(arm).to_wire()
-            speculation["tuning"] = {**speculation.get("tuning", {}), "mode": "Off"}
+        annotations = manifest["metadata"].setdefault("annotations", {})
+        annotations[OVERRIDE] = str(table.merged())
+        annotations[OVERRIDE_UNTIL] = until.isoformat(timespec="seconds")
         return manifest
 
 
 async def hand_over(cluster: Cluster, example: Example, arm: Arm) -> None:
-    """Apply the arm's manifest and wait until every pod confirmed its table."""
-    generation = await cluster.apply_model(example.for_arm(arm))
-    wanted = str(example.table(arm).merged())
+    """Overrule the tuner or let it rule again, and wait until every pod confirmed the table."""
+    table = static_table(arm, example.largest_k)
+    if table is None:
+        manifest, what = example.manifest, "the tuner's table again"
+    else:
+        manifest, what = example.overruled(table, datetime.now(UTC) + OVERRULED_FOR), str(table.merged())
+    generation = await cluster.apply_model(manifest)
 
     def confirmed(status: Status) -> bool:
-        # Outrider may have moved on from its first table by the time that we look.
-        return converged(status, generation) and (arm is Arm.OUTRIDER or in_force(status) == wanted)
+        active = status.condition(ConditionType.TUNING_ACTIVE)
+        if active is None or not converged(status, generation):
+            return False
+        held = active.reason == TuningReason.OVERRIDDEN
+        return not held if table is None else held and in_force(status) == what
 
-    await cluster.wait(example.name, confirmed, f"the engines did not confirm {wanted}", CONVERGE_SECONDS)
+    await cluster.wait(example.name, confirmed, f"the engines did not confirm {what}", CONVERGE_SECONDS)
 
 
 async def wait_ready(

@@ -41,6 +41,16 @@ def _rate(stretch: Stretch, since: float, until: float) -> float | None:
     return sum(one.tokens for one in inside) / covered if covered > 0 else None
 
 
+def placed(stretches: Iterable[Stretch], time: float) -> tuple[Stretch, float] | None:
+    """The stretch that covers a time, and the seconds of all of them that had passed by then."""
+    passed = 0.0
+    for stretch in stretches:
+        if stretch.covers(time):
+            return stretch, passed + time - stretch.start
+        passed += stretch.end - stretch.start
+    return None
+
+
 def acceptance_rate(drafts: Iterable[Drafts]) -> float | None:
     """Accepted over drafted tokens of all spans together; None when nothing was drafted."""
     spans = list(drafts)
@@ -64,14 +74,14 @@ def moves(
     for decision in sorted(decided, key=lambda one: one.time):
         if decision.reason in TRIALS or decision.to_table not in in_force:
             continue
-        stretch = next((one for one in spans if one.covers(decision.time)), None)
-        if stretch is not None:
+        if (place := placed(spans, decision.time)) is not None:
+            stretch, seconds = place
             streams = stretch.streams
             before, after = k_at(chosen, streams), k_at(decision.to_table, streams)
             if before != after:
                 found.append(
                     Move(
-                        seconds=decision.time - spans[0].start,
+                        seconds=seconds,
                         phase=stretch.load,
                         streams=streams,
                         from_k=before,

@@ -9,9 +9,9 @@ from examples.demo.measure import acceptance_rate, moves, rate, slice_rate
 from examples.demo.phases import TRACE, Arm
 from examples.demo.result import (
     AcceptanceSample,
+    ArmStretch,
     Conditions,
     Durations,
-    LapStretch,
     Move,
     OwnPhase,
     PhaseResult,
@@ -53,7 +53,7 @@ def result(
         pod_restarts=log.restarts,
         requests=requests,
         conditions=conditions,
-        durations=Durations(until_ready=log.ready_seconds, laps=log.laps_seconds, total=total_seconds),
+        durations=Durations(until_ready=log.ready_seconds, driven=log.driven_seconds, total=total_seconds),
         stretches=log.stretches,
         statuses=log.statuses,
         acceptance=_acceptance(log),
@@ -128,7 +128,7 @@ def _phase(load: Load, log: Log) -> PhaseResult:
     )
 
 
-def _own(driven: LapStretch, log: Log) -> OwnPhase:
+def _own(driven: ArmStretch, log: Log) -> OwnPhase:
     tables = [one.table for one in during(log.statuses, driven) if one.table]
     return OwnPhase(
         phase=driven.load,
@@ -150,7 +150,7 @@ def _acceptance(log: Log) -> list[AcceptanceSample]:
     ]
 
 
-def _throughput(stretches: Sequence[LapStretch], arm: Arm) -> Throughput:
+def _throughput(stretches: Sequence[ArmStretch], arm: Arm) -> Throughput:
     slices = [slice_rate(stretch) for stretch in stretches if stretch.arm is arm]
     known = [value for value in slices if value is not None]
     return Throughput(mean=fmean(known) if known else None, slices=slices)

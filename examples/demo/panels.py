@@ -1,15 +1,16 @@
-"""What every picture of a lap shows over its time axis: throughput, concurrency, K."""
+"""What every picture shows over the time that was Outrider's: throughput, concurrency, K."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from matplotlib.axes import Axes
 
+from examples.demo.measure import placed
 from examples.demo.phases import STREAMS
-from examples.demo.result import LapStretch, OwnPhase
+from examples.demo.result import ArmStretch, OwnPhase
 from examples.kit.records import Count, StatusSample
 from examples.kit.status import k_at
 from examples.kit.style import GREY, LINE, OUTRIDER
@@ -18,19 +19,24 @@ SMOOTHED_COUNTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class OwnLap:
-    """Outrider's lap. Times are seconds since its start."""
+class OwnTime:
+    """What Outrider drove, one stretch after the other. Times are seconds of it alone."""
 
-    stretches: Sequence[LapStretch]
+    stretches: Sequence[ArmStretch]
 
-    def since_start(self, time: float) -> float:
-        """Of a time in unix seconds."""
-        return time - self.stretches[0].start
+    def placed(self, samples: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+        """Those of (unix seconds, value) that lie in its stretches, with the time as seconds of its own."""
+        places = ((placed(self.stretches, time), value) for time, value in samples)
+        return [(place[1], value) for place, value in places if place is not None]
 
     @property
     def times(self) -> list[float]:
         """When each count was taken."""
-        return [self.since_start(count.time) for stretch in self.stretches for count in stretch.counts]
+        return [
+            left + count.time - stretch.start
+            for left, stretch in zip(self.edges, self.stretches, strict=False)
+            for count in stretch.counts
+        ]
 
     @property
     def rates(self) -> list[float]:
@@ -45,16 +51,16 @@ class OwnLap:
     @property
     def edges(self) -> list[float]:
         """Where the phases meet, from 0 to the end."""
-        return [0.0, *(self.since_start(stretch.end) for stretch in self.stretches)]
+        return list(accumulate((stretch.end - stretch.start for stretch in self.stretches), initial=0.0))
 
     def depths(self, statuses: Iterable[StatusSample]) -> list[tuple[float, int]]:
         """(seconds, K in force at the load of that moment), as the status told it."""
         points = []
         for status in statuses:
-            stretch = next((one for one in self.stretches if status.time <= one.end), None)
-            time = self.since_start(status.time)
-            if status.table and stretch is not None and time >= 0:
-                points.append((time, k_at(status.table, stretch.streams)))
+            place = placed(self.stretches, status.time)
+            if status.table and place is not None:
+                stretch, seconds = place
+                points.append((seconds, k_at(status.table, stretch.streams)))
         return points
 
 
@@ -67,32 +73,32 @@ def smoothed(counts: Sequence[Count]) -> list[float]:
     return rates
 
 
-def draw_rates(axis: Axes, lap: OwnLap, phases: Iterable[OwnPhase]) -> None:
+def draw_rates(axis: Axes, own: OwnTime, phases: Iterable[OwnPhase]) -> None:
     """Tokens per second, with the name of each phase above it."""
     label = f"Outrider, mean of {SMOOTHED_COUNTS} s"
-    axis.step(lap.times, lap.rates, color=OUTRIDER, linewidth=1.2, label=label)
-    for (left, right), phase in zip(pairwise(lap.edges), phases, strict=True):
+    axis.step(own.times, own.rates, color=OUTRIDER, linewidth=1.2, label=label)
+    for (left, right), phase in zip(pairwise(own.edges), phases, strict=True):
         place = ((left + right) / 2, 1.02)
         text = f"{phase.prompts}, {phase.streams}"
         axis.text(*place, text, transform=axis.get_xaxis_transform(), ha="center", color=GREY)
-    axis.set_ylim(0, max(lap.rates) * 1.3)
+    axis.set_ylim(0, max(own.rates) * 1.3)
     axis.set_ylabel("tokens/s")
 
 
-def draw_concurrency(axis: Axes, lap: OwnLap) -> None:
+def draw_concurrency(axis: Axes, own: OwnTime) -> None:
     """Streams over time."""
-    axis.fill_between(lap.times, lap.streams, step="pre", color=GREY, alpha=0.35, linewidth=0)
+    axis.fill_between(own.times, own.streams, step="pre", color=GREY, alpha=0.35, linewidth=0)
     axis.set_yscale("log", base=2)
     axis.set_yticks(sorted(STREAMS), [str(count) for count in sorted(STREAMS)])
-    axis.set_ylim(0.7, 1.5 * max(lap.streams))
+    axis.set_ylim(0.7, 1.5 * max(own.streams))
     axis.set_ylabel("streams")
 
 
 def draw_draft_length(
-    axis: Axes, lap: OwnLap, statuses: Iterable[StatusSample], candidates: Sequence[int]
+    axis: Axes, own: OwnTime, statuses: Iterable[StatusSample], candidates: Sequence[int]
 ) -> None:
     """K in force at the load of each moment, as the status told it."""
-    points = lap.depths(statuses)
+    points = own.depths(statuses)
     times, lengths = [time for time, _ in points], [k for _, k in points]
     axis.step(times, lengths, where="post", color=OUTRIDER, linewidth=1.6)
     axis.set_yticks(candidates)
@@ -100,9 +106,9 @@ def draw_draft_length(
     axis.set_ylabel("K")
 
 
-def share_time(axes: Iterable[Axes], lap: OwnLap) -> None:
-    """A line where phases meet, and the whole lap, no more."""
+def share_time(axes: Iterable[Axes], own: OwnTime) -> None:
+    """A line where phases meet, and the whole time, no more."""
     for axis in axes:
-        for edge in lap.edges[1:-1]:
+        for edge in own.edges[1:-1]:
             axis.axvline(edge, color=LINE, linewidth=0.8, zorder=0)
-        axis.set_xlim(lap.edges[0], lap.edges[-1])
+        axis.set_xlim(own.edges[0], own.edges[-1])

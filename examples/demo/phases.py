@@ -1,4 +1,4 @@
-"""What is driven when: the trace, and the laps in which each arm drives it."""
+"""What is driven when: the trace, and which arm drives each of its loads when."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Arm(StrEnum):
     OUTRIDER = "outrider"
     """The tuner, from the example's static table on."""
     NO_DRAFTS = "static-zero"
-    """K = 0 for every batch size, tuning off."""
+    """K = 0 for every batch size, the tuner overruled."""
     LONGEST_DRAFTS = "static-largest"
-    """The largest K for every batch size, tuning off."""
+    """The largest K for every batch size, the tuner overruled."""
 
 
 PROMPTS = (Prompts.CODE, Prompts.PROSE)
@@ -34,31 +34,38 @@ SIMULATED_TRACE = tuple(Load(streams, Prompts.MIXED) for streams in STREAMS)
 
 
 @dataclass(frozen=True, slots=True)
-class Lap:
-    """One arm driving the whole trace once. ``phase_seconds``: length of each phase."""
+class Visit:
+    """One arm under one load, for so many seconds."""
 
     arm: Arm
-    phase_seconds: float
+    load: Load
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long phases last, in seconds: of Outrider's lap, of each static lap, of the lap on stand-ins."""
+    """In seconds: Outrider's part of a phase, each static slice of it, a phase of the lap on stand-ins.
 
-    outrider: float = 44.0
-    static: float = 8.0
+    What counts is the second half of Outrider's part. By default what the tuner tries in a new load, half a
+    minute of it, lies before.
+    """
+
+    outrider: float = 88.0
+    static: float = 16.0
     simulated: float = 30.0
 
     @property
     def load_seconds(self) -> float:
-        """All load on real engines together; what they need between laps comes on top."""
-        return sum(lap.phase_seconds for lap in laps(self)) * len(TRACE)
+        """All load on real engines together; what they need between two visits comes on top."""
+        return sum(visit.seconds for visit in visits(self))
 
 
-def laps(durations: Durations) -> tuple[Lap, ...]:
-    """Static arms run before and after Outrider, mirrored, so that a drift of the machine shows."""
-    before = (Lap(Arm.NO_DRAFTS, durations.static), Lap(Arm.LONGEST_DRAFTS, durations.static))
-    return (*before, Lap(Arm.OUTRIDER, durations.outrider), *reversed(before))
+def visits(durations: Durations) -> tuple[Visit, ...]:
+    """In each phase static arms run before and after Outrider, mirrored: what drifts meets all arms alike."""
+    before = (Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS)
+    order = (*before, Arm.OUTRIDER, *reversed(before))
+    seconds = dict.fromkeys(before, durations.static) | {Arm.OUTRIDER: durations.outrider}
+    return tuple(Visit(arm, load, seconds[arm]) for load in TRACE for arm in order)
 
 
 def static_table(arm: Arm, largest: int) -> Schedule | None:

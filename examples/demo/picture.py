@@ -1,4 +1,4 @@
-"""The picture: Outrider's lap over one time axis, and all arms phase by phase."""
+"""The picture: what Outrider drove over one time axis, and all arms phase by phase."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from examples.demo.bars import draw_bars
-from examples.demo.panels import OwnLap, draw_concurrency, draw_draft_length, draw_rates, share_time
+from examples.demo.panels import OwnTime, draw_concurrency, draw_draft_length, draw_rates, share_time
 from examples.demo.phases import Arm
 from examples.demo.result import Result
 from examples.demo.simulated_picture import draw_simulated
@@ -30,53 +30,52 @@ def draw(result: Result) -> Figure:
     heights = [2.3, 1.0, *([1.5] if result.simulated else [])]
     figure = Figure(figsize=(12, 3.3 * sum(heights)), layout="constrained")
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
-    _draw_laps(parts[0], result)
+    _draw_computed(parts[0], result)
     draw_bars(parts[1].subplots(), result)
     if result.simulated:
         draw_simulated(parts[2], result.simulated)
     return figure
 
 
-def _draw_laps(part: Any, result: Result) -> None:
+def _draw_computed(part: Any, result: Result) -> None:
     label = result.conditions.computed
     part.suptitle(label[:1].upper() + label[1:], fontweight="bold")
     axes = part.subplots(4, 1, sharex=True, height_ratios=[2.2, 1, 1, 1])
-    lap = _own_lap(result)
-    _throughput(axes[0], lap, result)
-    draw_concurrency(axes[1], lap)
+    own = _own_time(result)
+    _throughput(axes[0], own, result)
+    draw_concurrency(axes[1], own)
     axes[1].set_title("Concurrency")
-    _acceptance(axes[2], lap, result)
-    draw_draft_length(axes[3], lap, result.statuses, result.conditions.candidates)
+    _acceptance(axes[2], own, result)
+    draw_draft_length(axes[3], own, result.statuses, result.conditions.candidates)
     axes[3].set_title("K in force at that load (num_speculative_tokens), trials included")
-    share_time(axes, lap)
-    axes[-1].set_xlabel("seconds since the start of Outrider's lap")
+    share_time(axes, own)
+    axes[-1].set_xlabel("seconds of Outrider's own, without the slices of the other arms between")
 
 
-def _own_lap(result: Result) -> OwnLap:
-    return OwnLap([stretch for stretch in result.stretches if stretch.arm is Arm.OUTRIDER])
+def _own_time(result: Result) -> OwnTime:
+    return OwnTime([stretch for stretch in result.stretches if stretch.arm is Arm.OUTRIDER])
 
 
-def _throughput(axis: Axes, lap: OwnLap, result: Result) -> None:
-    draw_rates(axis, lap, result.phases)
+def _throughput(axis: Axes, own: OwnTime, result: Result) -> None:
+    draw_rates(axis, own, result.phases)
     largest = f"K = {result.conditions.largest_k} held, mean of its slices"
     zero = "K = 0 held, mean of its slices"
-    _levels(axis, lap, [phase.static_zero.mean for phase in result.phases], ZERO, zero)
-    _levels(axis, lap, [phase.static_largest.mean for phase in result.phases], LARGEST, largest)
+    _levels(axis, own, [phase.static_zero.mean for phase in result.phases], ZERO, zero)
+    _levels(axis, own, [phase.static_largest.mean for phase in result.phases], LARGEST, largest)
     axis.legend(loc="upper left", ncols=3, frameon=False)
     axis.set_title("Throughput of all streams (prompts, concurrent streams)", pad=20)
 
 
-def _levels(axis: Axes, lap: OwnLap, levels: Sequence[float | None], colour: str, label: str) -> None:
+def _levels(axis: Axes, own: OwnTime, levels: Sequence[float | None], colour: str, label: str) -> None:
     """One dashed line per phase, where there is a level."""
-    phases = zip(levels, pairwise(lap.edges), strict=True)
+    phases = zip(levels, pairwise(own.edges), strict=True)
     spans = [(level, left, right) for level, (left, right) in phases if level is not None]
     if spans:
         axis.hlines(*zip(*spans, strict=True), color=colour, linewidth=2, linestyle="--", label=label)
 
 
-def _acceptance(axis: Axes, lap: OwnLap, result: Result) -> None:
-    own = [(lap.since_start(one.time), one.rate) for one in result.acceptance]
-    points = [(time, rate) for time, rate in own if 0 <= time <= lap.edges[-1]]
+def _acceptance(axis: Axes, own: OwnTime, result: Result) -> None:
+    points = own.placed((one.time, one.rate) for one in result.acceptance)
     axis.plot([time for time, _ in points], [rate for _, rate in points], ".", color=OUTRIDER, markersize=4)
     axis.set_ylim(0, 1.05)
     axis.set_ylabel("accepted / drafted")

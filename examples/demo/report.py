@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from examples.demo.panels import OwnLap
+from examples.demo.panels import OwnTime
 from examples.demo.phases import Arm
 from examples.demo.picture import save
-from examples.demo.result import LapStretch, Move, OwnPhase, Result, Simulated
+from examples.demo.result import ArmStretch, Move, OwnPhase, Result, Simulated
 from examples.demo.spread import BLOCK_SECONDS, Compared, OwnSpread, compared, overall, own_spreads, unknown
 from examples.kit.records import DecisionSample, StatusSample
 from outrider.bench.result import percent, told
@@ -75,7 +75,7 @@ def _summary(result: Result) -> str:
     return (
         f"{started:%Y-%m-%d %H:%M} UTC. {requests.finished} requests finished, {requests.failed} failed, "
         f"{result.pod_restarts} pod restarts. "
-        f"Ready after {durations.until_ready:.0f} s, driven for {durations.laps:.0f} s."
+        f"Ready after {durations.until_ready:.0f} s, driven for {durations.driven:.0f} s."
     )
 
 
@@ -125,28 +125,28 @@ def _bars(phase: Compared, largest: str) -> str:
 
 
 def _over_time(
-    stretches: Sequence[LapStretch],
+    stretches: Sequence[ArmStretch],
     statuses: Sequence[StatusSample],
     acceptance: Iterable[tuple[float, float]],
     *,
     among: str = "",
 ) -> str:
     """among: said in every title, where figures are not measured ones."""
-    lap = OwnLap(stretches)
+    own = OwnTime(stretches)
     panels = [
-        Panel(f"tokens per second{among}", [Line("Outrider", list(zip(lap.times, lap.rates, strict=True)))]),
+        Panel(f"tokens per second{among}", [Line("Outrider", list(zip(own.times, own.rates, strict=True)))]),
         Panel(
-            f"streams{among}", [Line("Outrider", list(zip(lap.times, lap.streams, strict=True)), steps=True)]
+            f"streams{among}", [Line("Outrider", list(zip(own.times, own.streams, strict=True)), steps=True)]
         ),
-        Panel(f"K in force at that load{among}", [Line("Outrider", lap.depths(statuses), steps=True)]),
+        Panel(f"K in force at that load{among}", [Line("Outrider", own.depths(statuses), steps=True)]),
         Panel(
             f"share of drafted tokens that were accepted{among}",
-            [Line("Outrider", [(lap.since_start(time), rate) for time, rate in acceptance])],
+            [Line("Outrider", own.placed(acceptance))],
         ),
     ]
     drawn = [panel for panel in panels if panel.lines[0].points]
     what = f"Throughput, load, K and acceptance over time{among}"
-    return picture(lambda width: lines_chart(drawn, axis="seconds", told=what, width=width))
+    return picture(lambda width: lines_chart(drawn, axis="seconds of Outrider's own", told=what, width=width))
 
 
 def _simulated(found: Simulated) -> str:
@@ -171,12 +171,13 @@ table and draws by chance which drafts are accepted. {found.requests.finished} r
 def _notes(largest: str) -> Iterator[str]:
     yield (
         f"<p>Outrider is the second half of its phase, after most of the learning; the whole phase stands "
-        f"in the table under the pictures. K=0 held and {escape(largest)} ran in slices before and after it, "
-        "on the same pods and with the same drafter loaded: K=0 is no launch without a drafter.</p>"
+        f"in the table under the pictures. K=0 held and {escape(largest)} ran in slices before and after it "
+        "in the same phase, on the same pods and with the same drafter loaded: K=0 is no launch without a "
+        "drafter. Meanwhile an override ruled the table, under which the tuner learns nothing.</p>"
         f"<p>Intervals are Student's, over blocks of {BLOCK_SECONDS:g} s within this one run. They hold the "
-        "noise from block to block, and neither another run nor a machine that drifts between laps. That of "
-        "a whole phase takes its ramp and its trials for noise as well. The one over all phases is of these "
-        "phases, and says nothing of other loads. Where fewer than two blocks with tokens were seen "
+        "noise from block to block, and neither another run nor a machine that drifts within a phase. That "
+        "of a whole phase takes its ramp and its trials for noise as well. The one over all phases is of "
+        "these phases, and says nothing of other loads. Where fewer than two blocks with tokens were seen "
         f"there is no figure, and the cell says {TOO_FEW}.</p>"
     )
 

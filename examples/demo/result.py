@@ -10,14 +10,14 @@ from examples.kit.records import DecisionSample, Record, Requests, StatusSample,
 
 
 class Throughput(Record):
-    """Tokens per second of a static arm: its slices before and after Outrider's lap."""
+    """Tokens per second of a static arm: its slices before and after Outrider's part of the phase."""
 
     mean: float | None
     slices: list[float | None]
 
 
 class OwnPhase(Record):
-    """One phase of Outrider's lap, in tokens per second of all streams together."""
+    """Outrider's part of one phase, in tokens per second of all streams together."""
 
     phase: str
     prompts: str
@@ -44,7 +44,7 @@ class Move(Record):
     """A change of K that the tuner chose, at the load of that moment; trials are left out."""
 
     seconds: float
-    """Since the start of Outrider's lap."""
+    """Of Outrider's own time, without what other arms drove."""
     phase: str
     streams: int
     from_k: int
@@ -70,15 +70,14 @@ class Durations(Record):
     """Wall time in seconds."""
 
     until_ready: float
-    laps: float
+    driven: float
     total: float
 
 
-class LapStretch(Stretch):
-    """One phase of one lap as it was driven."""
+class ArmStretch(Stretch):
+    """One load as an arm drove it."""
 
     arm: Arm
-    lap: int
 
 
 class AcceptanceSample(Record):
@@ -104,7 +103,7 @@ class Simulated(Record):
     decisions: list[DecisionSample]
     pod_restarts: int
     requests: Requests
-    stretches: list[LapStretch]
+    stretches: list[ArmStretch]
     statuses: list[StatusSample]
     acceptance: list[AcceptanceSample]
 
@@ -128,7 +127,7 @@ class Result(Record):
     requests: Requests
     conditions: Conditions
     durations: Durations
-    stretches: list[LapStretch]
+    stretches: list[ArmStretch]
     statuses: list[StatusSample]
     acceptance: list[AcceptanceSample]
     simulated: Simulated | None

@@ -1,4 +1,4 @@
-"""One run of the demo: set up, drive every lap, tell what happened."""
+"""One run of the demo: set up, drive every arm under every load, tell what happened."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from examples.demo.acceptance import drafts
 from examples.demo.arms import Example, hand_over, wait_ready
 from examples.demo.measure import Drafts
-from examples.demo.phases import PROMPTS, TRACE, Arm, Durations, Lap, laps
-from examples.demo.result import LapStretch
+from examples.demo.phases import PROMPTS, Arm, Durations, Visit, visits
+from examples.demo.result import ArmStretch
 from examples.demo.table import TITLES, Screen
 from examples.kit.cluster import Cluster, PodCount, RunFailed
-from examples.kit.loads import Load
 from examples.kit.records import Count, DecisionSample, StatusSample
 from examples.kit.status import simulated
 from examples.kit.traffic import Traffic
@@ -31,14 +30,14 @@ SHOWN_COUNTS = 3
 class Log:
     """What a run gathered, raw."""
 
-    stretches: list[LapStretch] = field(default_factory=list)
+    stretches: list[ArmStretch] = field(default_factory=list)
     statuses: list[StatusSample] = field(default_factory=list)
     decisions: list[DecisionSample] = field(default_factory=list)
     drafts: list[Drafts] = field(default_factory=list)
     drafts_problem: str | None = None
     restarts: int = 0
     ready_seconds: float = 0.0
-    laps_seconds: float = 0.0
+    driven_seconds: float = 0.0
 
 
 async def run(
@@ -49,34 +48,34 @@ async def run(
     screen: Screen,
     ready_timeout: float,
 ) -> Log:
-    """Drive all laps on one fresh model.
+    """Drive all arms on one fresh model.
 
     Raises:
-        RunFailed: set-up failed or a lap could not be driven; the figures so far are not worth keeping.
+        RunFailed: set-up failed or a load could not be driven; the figures so far are not worth keeping.
     """
     log, started = Log(), time.monotonic()
     pods = await _set_up(cluster, example, traffic, screen, ready_timeout)
     log.ready_seconds = time.monotonic() - started
-    laps_started, since = time.monotonic(), time.time()
+    began, since = time.monotonic(), time.time()
     async with watching(cluster, example.name, period_seconds=WATCH_SECONDS) as watch:
-        # Under a static table, so that the tuner meets the load for the first time in its own lap.
+        # Overruled, so that the tuner meets each load for the first time in its own part of the phase.
         await hand_over(cluster, example, Arm.NO_DRAFTS)
         for prompts in PROMPTS:
             await warm_up(traffic, prompts, PATIENCE, screen.say)
         await _check_that_it_computes(cluster, example)
-        for number, lap in enumerate(laps(durations)):
-            screen.say(f"lap {number + 1} of {len(laps(durations))}: {TITLES[lap.arm]}")
-            await hand_over(cluster, example, lap.arm)
-            for load in TRACE:
-                log.stretches.append(await drive(traffic, screen, watch, number, lap, load))
+        planned = visits(durations)
+        for number, visit in enumerate(planned, start=1):
+            screen.say(f"{number} of {len(planned)}: {visit.load.name}, {TITLES[visit.arm]}")
+            await hand_over(cluster, example, visit.arm)
+            log.stretches.append(await drive(traffic, screen, watch, visit))
     log.statuses, log.decisions = watch.statuses, list(watch.decisions)
-    log.laps_seconds = time.monotonic() - laps_started
+    log.driven_seconds = time.monotonic() - began
     log.restarts = (await cluster.engine_pods(example.name)).restarts_since(pods)
     try:
         log.drafts = await drafts(cluster, example.name, since, time.time())
     except RunFailed as error:
         log.drafts_problem = str(error)
-    await cluster.apply(example.for_arm(Arm.OUTRIDER))
+    await cluster.apply(example.manifest)
     await traffic.stop()
     return log
 
@@ -87,7 +86,7 @@ async def _set_up(
     screen.say("removing what an earlier run left")
     await cluster.delete_model(example.name)
     screen.say(f"applying SpeculativeModel {example.name}")
-    await cluster.apply(example.for_arm(Arm.OUTRIDER))
+    await cluster.apply(example.manifest)
     await traffic.start()
     await wait_ready(cluster, example, ready_timeout, screen.say)
     screen.say("the model serves")
@@ -97,26 +96,22 @@ async def _set_up(
 async def _check_that_it_computes(cluster: Cluster, example: Example) -> None:
     table = simulated(await cluster.status(example.name))
     if table is not None:
-        raise RunFailed(f"the engines of {example.name} are simulated ({table}); the laps need real ones")
+        raise RunFailed(f"the engines of {example.name} are simulated ({table}); the demo needs real ones")
 
 
-async def drive(
-    traffic: Traffic, screen: Screen, watch: Watch, number: int, lap: Lap, load: Load
-) -> LapStretch:
+async def drive(traffic: Traffic, screen: Screen, watch: Watch, visit: Visit) -> ArmStretch:
     """Hold one load; raises RunFailed when nothing was counted."""
-    counts, told = list[Count](), len(watch.decisions)
-    async with aclosing(traffic.hold(load, lap.phase_seconds)) as seen:
+    counts, told, load = list[Count](), len(watch.decisions), visit.load
+    async with aclosing(traffic.hold(load, visit.seconds)) as seen:
         async for count in seen:
             counts.append(count)
-            screen.show(lap.arm, load, _recent_rate(counts), watch.last)
+            screen.show(visit.arm, load, _recent_rate(counts), watch.last)
             for decision in watch.decisions[told:]:
                 screen.decide(decision)
             told = len(watch.decisions)
     if not counts:
         raise RunFailed(f"the load client counted nothing in {load.name}")
-    return LapStretch(
-        streams=load.streams, prompts=load.prompts, counts=tuple(counts), arm=lap.arm, lap=number
-    )
+    return ArmStretch(streams=load.streams, prompts=load.prompts, counts=tuple(counts), arm=visit.arm)
 
 
 def _recent_rate(counts: Sequence[Count]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from examples.demo.panels import OwnLap, draw_concurrency, draw_draft_length, draw_rates, share_time
+from examples.demo.panels import OwnTime, draw_concurrency, draw_draft_length, draw_rates, share_time
 from examples.demo.result import Simulated
 
 BACKGROUND = "#FFF3D6"
@@ -18,12 +18,12 @@ def draw_simulated(part: Any, found: Simulated) -> None:
     axes = part.subplots(3, 1, sharex=True, height_ratios=[1.6, 1, 1])
     for axis in axes:
         axis.set_facecolor(BACKGROUND)
-    lap = OwnLap(found.stretches)
-    draw_rates(axes[0], lap, found.phases)
+    own = OwnTime(found.stretches)
+    draw_rates(axes[0], own, found.phases)
     axes[0].set_title("Simulated throughput of all streams (prompts, concurrent streams)", pad=20)
-    draw_concurrency(axes[1], lap)
+    draw_concurrency(axes[1], own)
     axes[1].set_title("Concurrency of the simulated lap")
-    draw_draft_length(axes[2], lap, found.statuses, found.candidates)
+    draw_draft_length(axes[2], own, found.statuses, found.candidates)
     axes[2].set_title("K in force at that load, simulated engines")
-    share_time(axes, lap)
+    share_time(axes, own)
     axes[-1].set_xlabel("seconds since the start of the simulated lap")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from examples.demo.phases import Arm
-from examples.demo.result import AcceptanceSample, LapStretch, Result
+from examples.demo.result import AcceptanceSample, ArmStretch, Result
 from examples.kit.loads import RAMP_SECONDS
 from examples.kit.records import Count
 from outrider.bench.verdict import FEWEST_ROUNDS, Interval, geometric, mean
@@ -47,7 +47,7 @@ def compared(result: Result) -> list[Compared]:
     return [_phase(phase.phase, result.stretches) for phase in result.phases]
 
 
-def _phase(name: str, stretches: Sequence[LapStretch]) -> Compared:
+def _phase(name: str, stretches: Sequence[ArmStretch]) -> Compared:
     arms: dict[Arm, tuple[float, ...]] = {}
     for stretch in stretches:
         if stretch.load == name:
@@ -57,11 +57,11 @@ def _phase(name: str, stretches: Sequence[LapStretch]) -> Compared:
     return Compared(name, arms)
 
 
-def _since_half(stretch: LapStretch) -> list[Count]:
+def _since_half(stretch: ArmStretch) -> list[Count]:
     return _since(stretch, (stretch.start + stretch.end) / 2)
 
 
-def _since(stretch: LapStretch, time: float) -> list[Count]:
+def _since(stretch: ArmStretch, time: float) -> list[Count]:
     return [one for one in stretch.counts if one.time - one.seconds / 2 >= time]
 
 
@@ -99,7 +99,7 @@ def unknown(phases: Iterable[Compared], over: Arm) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class OwnSpread:
-    """One phase of Outrider's lap: tokens per second, and accepted over drafted. None with too few blocks."""
+    """Outrider's part of a phase: tokens per second, and accepted over drafted. None with too few blocks."""
 
     second_half: Interval | None
     whole_phase: Interval | None
@@ -107,9 +107,9 @@ class OwnSpread:
 
 
 def own_spreads(
-    stretches: Iterable[LapStretch], acceptance: Sequence[AcceptanceSample]
+    stretches: Iterable[ArmStretch], acceptance: Sequence[AcceptanceSample]
 ) -> dict[str, OwnSpread]:
-    """Of every phase of Outrider's lap, by its name."""
+    """Of every phase that Outrider drove, by its name."""
     return {
         stretch.load: OwnSpread(
             _mean(blocks(_since_half(stretch))),
@@ -121,7 +121,7 @@ def own_spreads(
     }
 
 
-def _accepted(stretch: LapStretch, samples: Iterable[AcceptanceSample]) -> Interval | None:
+def _accepted(stretch: ArmStretch, samples: Iterable[AcceptanceSample]) -> Interval | None:
     """A ratio of sums over blocks, by the spread of what each block lies off it."""
     drafted, accepted = dict[int, float](), dict[int, float]()
     for one in samples:

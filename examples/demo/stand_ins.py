@@ -8,7 +8,7 @@ from pathlib import Path
 
 from examples.demo.acceptance import Samples, counter, drafts
 from examples.demo.arms import Example
-from examples.demo.phases import SIMULATED_TRACE, Arm, Lap
+from examples.demo.phases import SIMULATED_TRACE, Arm, Visit
 from examples.demo.run import WATCH_SECONDS, Log, drive
 from examples.demo.table import SIMULATED, Screen
 from examples.kit.cluster import Cluster, RunFailed, address
@@ -52,7 +52,7 @@ async def lap(
         # No simulated engine stays behind where somebody could take it for a real one.
         await cluster.delete_model(stand_in.name)
         await own.stop()
-        await cluster.apply(real.for_arm(Arm.OUTRIDER))
+        await cluster.apply(real.manifest)
 
 
 async def _drive(
@@ -60,7 +60,7 @@ async def _drive(
 ) -> SimulatedLap:
     log, began = Log(), time.monotonic()
     await cluster.delete_model(stand_in.name)
-    await cluster.apply(stand_in.for_arm(Arm.OUTRIDER))
+    await cluster.apply(stand_in.manifest)
     await traffic.start()
     engine = await _simulating(cluster, stand_in, screen)
     screen.say(f"the stand-in serves: {engine}")
@@ -68,10 +68,10 @@ async def _drive(
     pods, started, since = await cluster.engine_pods(stand_in.name), time.monotonic(), time.time()
     async with watching(cluster, stand_in.name, period_seconds=WATCH_SECONDS) as watch:
         for load in SIMULATED_TRACE:
-            stretch = await drive(traffic, screen, watch, 0, Lap(Arm.OUTRIDER, phase_seconds), load)
-            log.stretches.append(stretch)
+            visit = Visit(Arm.OUTRIDER, load, phase_seconds)
+            log.stretches.append(await drive(traffic, screen, watch, visit))
     log.statuses, log.decisions = watch.statuses, list(watch.decisions)
-    log.laps_seconds = time.monotonic() - started
+    log.driven_seconds = time.monotonic() - started
     log.restarts = (await cluster.engine_pods(stand_in.name)).restarts_since(pods)
     share = None
     try:

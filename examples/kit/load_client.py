@@ -1,5 +1,8 @@
 """A closed-loop client: N streams, each sends its next request when the last one ends.
 
+First answers have 1/N, 2/N, … of the length. Without drafts every request has as many steps, so streams that
+begin together would end together for as long as they run, and the engine would wait for all of them at once.
+
 Runs in a pod on its own (the standard library and httpx), and prints one JSON object per
 second:
 
@@ -40,7 +43,7 @@ class Job:
     model: str
     streams: int
     seconds: float
-    max_tokens: int  # of each answer; answers never end earlier
+    max_tokens: int  # of each answer but the first of a stream; answers never end earlier
     temperature: float
     prompts: tuple[str, ...]
     seed: int = 0
@@ -75,7 +78,8 @@ async def run(job: Job, client: httpx.AsyncClient, *, period_seconds: float = 1.
     """Keep `job.streams` requests in flight for `job.seconds`; print one line per period."""
     reporter = _Reporter()
     prompts = _prompts(job)
-    streams = [asyncio.create_task(_stream(job, client, prompts, reporter)) for _ in range(job.streams)]
+    firsts = [ceil(job.max_tokens * place / job.streams) for place in range(1, job.streams + 1)]
+    streams = [asyncio.create_task(_stream(job, client, prompts, reporter, first)) for first in firsts]
     end = time.monotonic() + job.seconds
     while (left := end - time.monotonic()) > 0:
         # A late line does not make the next one short: its rate would mean nothing.
@@ -100,16 +104,20 @@ class _Reporter:
         self._since, self.tally = now, Tally()
 
 
-async def _stream(job: Job, client: httpx.AsyncClient, prompts: Iterator[str], reporter: _Reporter) -> None:
+async def _stream(
+    job: Job, client: httpx.AsyncClient, prompts: Iterator[str], reporter: _Reporter, tokens: int
+) -> None:
+    """tokens: of its first answer."""
     while True:
         try:
-            await _complete(job, client, next(prompts), reporter)
+            await _complete(job, client, next(prompts), tokens, reporter)
         except (httpx.HTTPError, RequestFailed) as error:
             reporter.tally.failed += 1
             reporter.tally.errors[_told(error)[:200]] += 1
             await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)
         else:
             reporter.tally.requests += 1
+            tokens = job.max_tokens
 
 
 def _told(error: BaseException) -> str:
@@ -121,13 +129,15 @@ def _told(error: BaseException) -> str:
     return text if bottom is error or str(bottom) in text else f"{text}: {bottom}"
 
 
-async def _complete(job: Job, client: httpx.AsyncClient, prompt: str, reporter: _Reporter) -> None:
+async def _complete(
+    job: Job, client: httpx.AsyncClient, prompt: str, tokens: int, reporter: _Reporter
+) -> None:
     """One streamed completion; raises RequestFailed unless it arrives whole."""
     body = {
         **job.body,
         "model": job.model,
         "prompt": prompt,
-        "max_tokens": job.max_tokens,
+        "max_tokens": tokens,
         "temperature": job.temperature,
         "ignore_eos": True,
         "stream": True,
@@ -147,8 +157,8 @@ async def _complete(job: Job, client: httpx.AsyncClient, prompt: str, reporter: 
                 counted = total
         else:
             raise RequestFailed("the stream ended early")
-    if counted != job.max_tokens:
-        raise RequestFailed(f"{counted} of {job.max_tokens} tokens")
+    if counted != tokens:
+        raise RequestFailed(f"{counted} of {tokens} tokens")
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[str]:

@@ -1,26 +1,60 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from examples.demo.arms import Example
 from examples.demo.measure import Drafts
 from examples.demo.outcome import result
-from examples.demo.phases import SIMULATED_TRACE, TRACE, Arm, Durations, laps
-from examples.demo.result import Conditions, LapStretch, Result
+from examples.demo.phases import SIMULATED_TRACE, Arm, Durations, visits
+from examples.demo.result import ArmStretch, Conditions, Result
 from examples.demo.run import Log
 from examples.demo.stand_ins import SimulatedLap
+from examples.kit.cluster import Cluster, PodCount, RunFailed
 from examples.kit.loads import Prompts
 from examples.kit.records import DecisionSample, StatusSample
+from outrider.api.status import Status
 from tests.unit.kit.factories import a_count
+
+
+@dataclass(frozen=True)
+class FakeCluster(Cluster):
+    """Its models have one status for ever. there: the names of those that exist. applied: in order."""
+
+    told: Status = field(default_factory=Status)
+    there: set[str] = field(default_factory=set)
+    applied: list[Mapping[str, Any]] = field(default_factory=list)
+
+    async def apply(self, manifest: Mapping[str, Any]) -> None:
+        self.there.add(manifest["metadata"]["name"])
+        self.applied.append(manifest)
+
+    async def apply_model(self, manifest: Mapping[str, Any]) -> int:
+        await self.apply(manifest)
+        return 0
+
+    async def get_raw(self, path: str) -> dict[str, Any]:
+        raise RunFailed(f"nobody answers {path}")
+
+    async def delete_model(self, name: str) -> None:
+        self.there.discard(name)
+
+    async def status(self, name: str) -> Status:
+        assert name in self.there
+        return self.told
+
+    async def engine_pods(self, name: str) -> PodCount:  # noqa: ARG002
+        return PodCount({})
 
 
 def a_stretch(
     *, tokens: tuple[int, ...] = (100,) * 20, start: float = 0.0, streams: int = 1, arm: Arm = Arm.OUTRIDER
-) -> LapStretch:
+) -> ArmStretch:
     """One second for each entry of `tokens`."""
     counts = tuple(a_count(start + index, tokens=count) for index, count in enumerate(tokens, start=1))
-    return LapStretch(streams=streams, prompts=Prompts.CODE, counts=counts, arm=arm, lap=0)
+    return ArmStretch(streams=streams, prompts=Prompts.CODE, counts=counts, arm=arm)
 
 
 def a_status(time: float, table: str | None) -> StatusSample:
@@ -38,18 +72,16 @@ BATCH_RATES = {Arm.NO_DRAFTS: 100, Arm.LONGEST_DRAFTS: 150, Arm.OUTRIDER: 160}
 def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
     """A whole run with steady rates in which K goes 3 -> 5 in every code phase and 3 -> 0 in every other."""
     log, time = Log(restarts=restarts), 1000.0
-    for number, lap in enumerate(laps(Durations(outrider=30.0, static=6.0))):
-        for load in TRACE:
-            counts = (BATCH_RATES[lap.arm],) * int(lap.phase_seconds)
-            stretch = a_stretch(tokens=counts, start=time, streams=load.streams, arm=lap.arm)
-            stretch = stretch.model_copy(update={"prompts": load.prompts, "lap": number})
-            log.stretches.append(stretch)
-            if lap.arm is Arm.OUTRIDER:
-                chosen = "*:5" if load.prompts is Prompts.CODE else "*:0"
-                log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, chosen)]
-                log.decisions.append(decided(time + 11, chosen, "BetterK"))
-                log.drafts += some_drafts(time, accepted=80.0)
-            time = stretch.end + 1.0
+    for visit in visits(Durations(outrider=30.0, static=6.0)):
+        load, counts = visit.load, (BATCH_RATES[visit.arm],) * int(visit.seconds)
+        stretch = a_stretch(tokens=counts, start=time, streams=load.streams, arm=visit.arm)
+        log.stretches.append(stretch.model_copy(update={"prompts": load.prompts}))
+        if visit.arm is Arm.OUTRIDER:
+            chosen = "*:5" if load.prompts is Prompts.CODE else "*:0"
+            log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, chosen)]
+            log.decisions.append(decided(time + 11, chosen, "BetterK"))
+            log.drafts += some_drafts(time, accepted=80.0)
+        time = stretch.end + 1.0
     _fail_in_the_first(log, failed)
     return log
 

@@ -61,6 +61,12 @@ def test_a_table_that_was_never_in_force_is_no_move() -> None:
     assert moves([a_stretch()], [decided(3, "*:5", "BetterK")], [a_status(4, "*:3")], "*:3") == []
 
 
-def test_a_decision_outside_the_lap_moves_the_reference_only() -> None:
+def test_a_move_is_placed_in_the_time_that_was_the_tuners_own() -> None:
+    stretches = [a_stretch(), a_stretch(start=100.0)]
+    found = moves(stretches, [decided(103, "*:5", "BetterK")], [a_status(103, "*:5")], "*:3")
+    assert [move.seconds for move in found] == [23.0]
+
+
+def test_a_decision_outside_of_its_time_moves_the_reference_only() -> None:
     before, during = decided(-5, "*:1", "BetterK"), decided(3, "*:2", "BetterK")
     assert chosen(before, during) == [(1, 2)]

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from examples.demo.phases import SIMULATED_TRACE, STREAMS, TRACE, Arm, Durations, laps
+from itertools import groupby
+
+from examples.demo.phases import SIMULATED_TRACE, STREAMS, TRACE, Arm, Durations, visits
+from examples.kit.loads import RAMP_SECONDS
+from outrider.tuning.policy import Exploration
 
 
 def test_the_trace_goes_up_and_down_with_code_and_then_with_prose() -> None:
@@ -10,15 +14,27 @@ def test_the_trace_goes_up_and_down_with_code_and_then_with_prose() -> None:
     ]
 
 
-def test_static_arms_run_before_and_after_outrider() -> None:
-    arms = [lap.arm for lap in laps(Durations())]
-    middle = arms.index(Arm.OUTRIDER)
-    assert arms[:middle] == arms[:middle:-1]
-    assert set(arms[:middle]) == {Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS}
+def test_in_each_phase_static_arms_run_before_and_after_outrider() -> None:
+    phases = [(load, list(found)) for load, found in groupby(visits(Durations()), lambda visit: visit.load)]
+    assert [load for load, _ in phases] == list(TRACE)
+    for _, found in phases:
+        arms = [visit.arm for visit in found]
+        middle = arms.index(Arm.OUTRIDER)
+        assert arms[:middle] == arms[:middle:-1]
+        assert set(arms[:middle]) == {Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS}
 
 
-def test_the_load_leaves_time_for_set_up_within_thirteen_minutes() -> None:
-    assert Durations().load_seconds <= 10.5 * 60
+def test_what_the_tuner_tries_in_a_new_load_lies_before_the_half_that_counts() -> None:
+    assert Durations().outrider / 2 > Exploration().calibration_seconds
+
+
+def test_a_static_arm_is_measured_for_more_than_half_as_long_as_outrider() -> None:
+    usual = Durations()
+    assert 2 * (usual.static - RAMP_SECONDS) > usual.outrider / 4
+
+
+def test_the_load_of_all_arms_takes_no_more_than_twenty_one_minutes() -> None:
+    assert Durations().load_seconds <= 21 * 60
 
 
 def test_the_simulated_lap_has_the_same_streams_and_takes_two_minutes() -> None:

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from examples.demo import report
-from examples.demo.panels import OwnLap, smoothed
+from examples.demo.panels import OwnTime, smoothed
 from examples.demo.phases import SIMULATED_TRACE, TRACE, Arm
 from examples.demo.picture import draw
-from examples.demo.result import LapStretch, Result
+from examples.demo.result import ArmStretch, Result
 from examples.demo.summary import summary
 from examples.kit.records import Count
 from tests.unit.bench.test_report import Tags
-from tests.unit.demo.factories import a_result, a_simulated_lap, a_stretch
+from tests.unit.demo.factories import a_result, a_simulated_lap, a_status, a_stretch
 from tests.unit.kit.factories import a_count
 
 
@@ -101,7 +101,7 @@ def restless(found: Result) -> Result:
     )
 
 
-def _restless(stretch: LapStretch) -> tuple[Count, ...]:
+def _restless(stretch: ArmStretch) -> tuple[Count, ...]:
     return tuple(
         each.model_copy(update={"tokens": each.tokens * 11 // 10}) if index // 2 % 2 else each
         for index, each in enumerate(stretch.counts)
@@ -125,12 +125,15 @@ def test_a_smoothed_rate_is_one_of_the_counts_so_far() -> None:
 
 def test_a_smoothed_rate_does_not_reach_into_the_phase_before() -> None:
     low, high = a_stretch(tokens=(10, 10)), a_stretch(tokens=(90, 90), start=2.0, streams=8)
-    assert OwnLap([low, high]).rates == [10, 10, 90, 90]
+    assert OwnTime([low, high]).rates == [10, 10, 90, 90]
 
 
-def test_the_times_of_a_lap_begin_with_it() -> None:
-    lap = OwnLap([a_stretch(tokens=(1, 1), start=7.0), a_stretch(tokens=(1,), start=9.5, streams=8)])
-    assert (lap.times, lap.edges, lap.streams) == ([1.0, 2.0, 3.5], [0.0, 2.0, 3.5], [1, 1, 8])
+def test_what_other_arms_drove_between_takes_no_room() -> None:
+    own = OwnTime([a_stretch(tokens=(1, 1), start=7.0), a_stretch(tokens=(1,), start=19.5, streams=8)])
+    assert (own.times, own.edges, own.streams) == ([1.0, 2.0, 3.0], [0.0, 2.0, 3.0], [1, 1, 8])
+    assert own.placed([(8.5, 0.1), (12.0, 0.2), (20.0, 0.3)]) == [(1.5, 0.1), (2.5, 0.3)]
+    statuses = [a_status(8.0, "4:3,*:0"), a_status(12.0, "*:5"), a_status(20.0, "4:3,*:0")]
+    assert own.depths(statuses) == [(1.0, 3), (2.5, 0)]
 
 
 def test_a_run_without_acceptance_is_drawn_as_well() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -19,7 +17,7 @@ from examples.demo.run import run
 from examples.demo.stand_ins import EXAMPLE, SimulatedLap, lap, late, missing_image
 from examples.demo.table import Screen
 from examples.kit import cluster as kit
-from examples.kit.cluster import Cluster, PodCount, RunFailed
+from examples.kit.cluster import RunFailed
 from examples.kit.loads import Load
 from examples.kit.options import EXAMPLE as REAL
 from examples.kit.prompts import PROMPTS
@@ -27,6 +25,7 @@ from examples.kit.records import Count
 from examples.kit.status import simulated
 from examples.kit.traffic import Traffic
 from outrider.api.status import Status
+from tests.unit.demo.factories import FakeCluster
 from tests.unit.kit.factories import a_count
 
 TWIN, TINY = Example.read(EXAMPLE), Example.read(REAL)
@@ -45,39 +44,10 @@ def status(*, stand_in_for: str | None = None, **conditions: str) -> Status:
 
 SERVING = status(Ready="EnginesReady", ActuationConverged="Converged")
 SIMULATED = status(Ready="EnginesReady", ActuationConverged="Converged", stand_in_for="h100_8b")
+OVERRULED = status(
+    Ready="EnginesReady", ActuationConverged="Converged", TuningActive="Overridden", stand_in_for="h100_8b"
+)
 NO_IMAGE = status(Degraded="ImagePullFailed")
-
-
-@dataclass(frozen=True)
-class FakeCluster(Cluster):
-    """Its models have one status for ever. there: the names of those that exist."""
-
-    told: Status = field(default_factory=Status)
-    there: set[str] = field(default_factory=lambda: {TINY.name})
-
-    async def apply(self, manifest: Mapping[str, Any]) -> None:
-        self.there.add(manifest["metadata"]["name"])
-
-    async def apply_model(self, manifest: Mapping[str, Any]) -> int:
-        await self.apply(manifest)
-        return 0
-
-    async def get_raw(self, path: str) -> dict[str, Any]:
-        raise RunFailed(f"nobody answers {path}")
-
-    async def delete_model(self, name: str) -> None:
-        self.there.discard(name)
-
-    async def status(self, name: str) -> Status:
-        assert name in self.there
-        return self.told
-
-    async def engine_pods(self, name: str) -> PodCount:  # noqa: ARG002
-        return PodCount({})
-
-
-def a_cluster(told: Status) -> FakeCluster:
-    return FakeCluster(MagicMock(), MagicMock(), "default", told=told)
 
 
 class FakeTraffic(Traffic):
@@ -93,6 +63,10 @@ class FakeTraffic(Traffic):
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kit, "POLL_SECONDS", 0.0)
     monkeypatch.setattr("examples.demo.stand_ins.READY_SECONDS", 0.05)
+
+
+def a_cluster(told: Status) -> FakeCluster:
+    return FakeCluster(MagicMock(), MagicMock(), "default", told=told, there={TINY.name})
 
 
 def traffic(cluster: FakeCluster) -> Traffic:
@@ -113,8 +87,8 @@ async def test_the_lap_holds_every_load_and_knows_what_was_simulated() -> None:
     assert found.engine == "h100_8b"
 
 
-async def test_simulated_engines_do_not_drive_the_laps_of_real_ones() -> None:
-    cluster = a_cluster(SIMULATED)
+async def test_simulated_engines_do_not_drive_the_phases_of_real_ones() -> None:
+    cluster = a_cluster(OVERRULED)
     with pytest.raises(RunFailed, match=r"the engines of tiny are simulated \(h100_8b\)"):
         await run(cluster, TINY, traffic(cluster), Durations(), screen(), 1.0)
 

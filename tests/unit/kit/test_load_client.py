@@ -15,6 +15,8 @@ from examples.kit.load_client import Job, run
 from examples.kit.records import Count
 
 ANSWER_TOKENS = 6
+HALF_OF_A_FIRST_ANSWER = 3
+"""Of two streams the one begins with half an answer."""
 SHORT_SECONDS = 0.05
 
 
@@ -34,14 +36,17 @@ def chunk(completion_tokens: int) -> str:
     return json.dumps({"choices": [], "usage": {"completion_tokens": completion_tokens}})
 
 
-WHOLE = [chunk(0), chunk(1), chunk(4), chunk(6), "[DONE]"]
+Answer = Callable[[int], httpx.Response]
+"""To a request for so many tokens."""
 
 
-Answer = Callable[[], httpx.Response]
+def whole(tokens: int) -> httpx.Response:
+    chunks = [chunk(0), chunk(1), chunk(max(1, tokens - 2)), chunk(tokens)]
+    return httpx.Response(200, stream=Stream([*chunks, "[DONE]"]))
 
 
 def streamed(events: Sequence[str], *, then_hang: bool = False) -> Answer:
-    return lambda: httpx.Response(200, stream=Stream(events, then_hang=then_hang))
+    return lambda _: httpx.Response(200, stream=Stream(events, then_hang=then_hang))
 
 
 async def lines_of(response: Answer, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -55,9 +60,9 @@ async def lines_of(response: Answer, capsys: pytest.CaptureFixture[str]) -> list
         prompts=("a", "b"),
     )
 
-    async def answer(_: httpx.Request) -> httpx.Response:
+    async def answer(request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0)
-        return response()
+        return response(json.loads(request.content)["max_tokens"])
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
         await run(job, client)
@@ -69,10 +74,10 @@ def total(lines: list[dict[str, Any]], key: str) -> int:
 
 
 async def test_tokens_are_counted_from_usage_and_not_from_chunks(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = await lines_of(streamed(WHOLE), capsys)
+    lines = await lines_of(whole, capsys)
     finished = total(lines, "requests")
     assert finished > 0
-    assert total(lines, "tokens") >= finished * ANSWER_TOKENS
+    assert total(lines, "tokens") >= finished * ANSWER_TOKENS - HALF_OF_A_FIRST_ANSWER
     assert total(lines, "tokens") <= (finished + 2) * ANSWER_TOKENS
     assert total(lines, "failed") == 0
 
@@ -95,9 +100,9 @@ async def test_tokens_of_an_answer_that_is_cut_off_at_the_end_count(
 @pytest.mark.parametrize(
     ("response", "error"),
     [
-        (lambda: httpx.Response(503, text="overloaded"), "HTTP 503 overloaded"),
+        (lambda _: httpx.Response(503, text="overloaded"), "HTTP 503 overloaded"),
         (streamed([chunk(3)]), "the stream ended early"),
-        (streamed([chunk(3), "[DONE]"]), "3 of 6 tokens"),
+        (streamed([chunk(2), "[DONE]"]), "2 of 3 tokens"),
         (streamed([json.dumps({"error": "out of memory"})]), "out of memory"),
     ],
     ids=["refused", "ends early", "too short", "error in the stream"],
@@ -132,6 +137,20 @@ async def test_a_failed_connection_is_told_with_its_cause(capsys: pytest.Capture
     assert told == "ConnectError: all attempts failed: [Errno 111] Connection refused (x1)"
 
 
+async def test_streams_that_begin_together_do_not_end_together() -> None:
+    asked: list[int] = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content)["max_tokens"])
+        return whole(asked[-1])
+
+    job = Job("http://engine/v1", "tiny", 3, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a",))
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        await run(job, client)
+    firsts, rest = asked[:3], set(asked[3:])
+    assert (firsts, rest) == ([2, 4, 6], {6})
+
+
 async def bodies_of(prompts: tuple[str, ...], **options: Any) -> list[dict[str, Any]]:
     """What one stream sends."""
     sent: list[dict[str, Any]] = []
@@ -139,7 +158,7 @@ async def bodies_of(prompts: tuple[str, ...], **options: Any) -> list[dict[str, 
     async def answer(request: httpx.Request) -> httpx.Response:
         sent.append(json.loads(request.content))
         await asyncio.sleep(0)
-        return streamed(WHOLE)()
+        return whole(sent[-1]["max_tokens"])
 
     asked = {"streams": 1, **options}
     job = Job(
