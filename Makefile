@@ -132,6 +132,10 @@ bench-idle: ## What K=0 costs beside a drafter, against none; wants a quiet mach
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.k0 $(ARGS)
 
+bench-map: ## How far the map that an engine makes of itself lies from live steps; wants a quiet machine. ARGS="--method eagle3"
+	@$(UP) --until models
+	$(RUN) python -m tests.bench.live_map $(ARGS)
+
 bench-twin: ## Does the stand-in replay the engine that its table was measured on? Wants a quiet machine. ARGS="--seconds 10"
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.twin $(ARGS)

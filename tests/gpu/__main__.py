@@ -23,9 +23,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 
 from outrider.api.methods import Method
@@ -33,36 +32,17 @@ from tests.bench.k0.runs import measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write
 from tests.contract.engine import MODELS, PYTHON, Engine, install_plugin
-from tests.contract.factories import a_constant, a_push
-from tests.contract.measuring import Samples, run_streams, scrape, settled
+from tests.gpu.cells import Load, hold, live_cell, mapped_cells
 from tests.gpu.device import NoDevice, find_device
 from tests.gpu.engines import gpu_engine
 from tests.gpu.launches import LIVE, LIVE_V1, NONE, STATIC, Models, arms
-from tests.gpu.verdicts import EXIT_NO_GPU, Cell, Check, exit_status, of_cost, of_map
+from tests.gpu.verdicts import EXIT_NO_GPU, Check, exit_status, of_cost, of_map
 
 REPORT = Path("out/gpu/result.json")
 LIVE_LIMIT, K0_LIMIT, RUNNER_LIMIT, MAP_LIMIT = 1.0, 2.0, 1.0, 3.0
 """Percent."""
-LEASE_SECONDS = 3600
 DRAFTERS: Mapping[Method, str] = {Method.EAGLE3: "eagle3", Method.DRAFT_MODEL: "drafter"}
 """The tiny drafters."""
-
-_epochs = count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """How long and with how many streams is measured."""
-
-    streams: int
-    tokens: int
-    pairs: int
-
-
-def hold(engine: Engine, k: int) -> None:
-    """One K for every batch size."""
-    push = a_push(term=1, epoch=next(_epochs), schedule=a_constant(k), lease_seconds=LEASE_SECONDS)
-    engine.put(push).raise_for_status()
 
 
 def cost(slower: Engine, faster: Engine, load: Load, name: str) -> Mapping[str, object]:
@@ -76,38 +56,6 @@ def cost(slower: Engine, faster: Engine, load: Load, name: str) -> Mapping[str, 
             if pair >= 0:
                 seconds[side].append(run.seconds)
     return relative_cost(seconds["slower"], seconds["faster"])
-
-
-def mapped_cells(engine: Engine) -> list[Cell]:
-    """The map that the engine made before it served."""
-    times = engine.state()["stepTimes"]
-    assert isinstance(times, list)
-    return [
-        Cell(t["batchSize"], t["numSpeculativeTokens"], t["contextTokens"], t["stepSeconds"]) for t in times
-    ]
-
-
-def live_cell(engine: Engine, k: int, load: Load) -> Cell | None:
-    """The cell with most of the steps of a load."""
-    hold(engine, k)
-    before = scrape(engine)
-    tokens = run_streams(
-        engine, streams=load.streams, requests=1, max_tokens=load.tokens, name=f"cell{k}_{load.streams}_"
-    )
-    return largest_cell(settled(engine, before=before, tokens=tokens), k)
-
-
-def largest_cell(counted: Samples, k: int) -> Cell | None:
-    """The batch bin with most steps of one K, by its means; None where there is none."""
-    steps = counted.by("outrider:steps_total", "batch", k=str(k))
-    if not steps:
-        return None
-    batch = max(steps, key=lambda label: steps[label])
-    requests, context, seconds = (
-        counted.total(f"outrider:{name}_total", batch=batch, k=str(k))
-        for name in ("scheduled_requests", "context_tokens", "step_seconds")
-    )
-    return Cell(requests / steps[batch], k, context / requests, seconds / steps[batch])
 
 
 def checks(engines: Mapping[str, Engine], models: Models, loads: Sequence[Load]) -> Iterator[Check]:

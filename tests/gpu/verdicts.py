@@ -32,7 +32,7 @@ EXIT_MET, EXIT_NOT_MET, EXIT_NO_GPU = 0, 1, 2
 FEWEST_PAIRS = 4
 FEWEST_CELLS = 3
 SAME_BATCH = 0.02
-"""By which the mean batch of a live cell may miss that of the map."""
+"""By which the mean batch of a live cell may lie beyond those of the map, or count as one of them."""
 
 
 def of_cost(name: str, cost: Mapping[str, object], *, limit_percent: float) -> Check:
@@ -77,17 +77,28 @@ def of_map(name: str, mapped: Sequence[Cell], live: Sequence[Cell], *, limit_per
 
 
 def at(mapped: Sequence[Cell], place: Cell) -> float | None:
-    """Seconds by the map, along a line between its contexts; None where it has no such batch and K."""
-    cells = sorted(
-        (c for c in mapped if c.k == place.k and abs(place.batch / c.batch - 1) <= SAME_BATCH),
-        key=lambda cell: cell.context,
-    )
-    if not cells:
+    """Seconds by the map, along lines between its batch sizes and contexts; None beyond its batch sizes."""
+    cells = [cell for cell in mapped if cell.k == place.k]
+    sizes = sorted({cell.batch for cell in cells})
+    below = [size for size in sizes if size <= place.batch * (1 + SAME_BATCH)]
+    above = [size for size in sizes if size >= place.batch * (1 - SAME_BATCH)]
+    if not below or not above:
         return None
-    first, last = cells[0], cells[-1]
+    low, high = below[-1], above[0]
+    share = (place.batch - low) / (high - low) if low < high else 0.0
+    first, last = (
+        _at_context([cell for cell in cells if cell.batch == size], place.context) for size in (low, high)
+    )
+    return first + share * (last - first)
+
+
+def _at_context(cells: Sequence[Cell], context: float) -> float:
+    """Seconds along a line between the contexts of one batch size and K, and beyond them as at their ends."""
+    ordered = sorted(cells, key=lambda cell: cell.context)
+    first, last = ordered[0], ordered[-1]
     if first.context == last.context:
         return first.seconds
-    share = (place.context - first.context) / (last.context - first.context)
+    share = (context - first.context) / (last.context - first.context)
     return first.seconds + min(1.0, max(0.0, share)) * (last.seconds - first.seconds)
 
 

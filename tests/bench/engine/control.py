@@ -28,7 +28,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench.results import head, write
-from tests.contract.engine import CANDIDATES, Engine, completion_body, install_plugin, running_engine
+from tests.contract.engine import (
+    CANDIDATES,
+    HEAVY_TARGET,
+    Engine,
+    Launch,
+    completion_body,
+    install_plugin,
+    running_engine,
+)
 from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import Samples, scrape
@@ -212,7 +220,8 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         plugin, run = Path(folder) / "plugin", Path(folder) / "run"
         run.mkdir()
-        with running_engine(install_plugin(plugin), run, start=begin) as engine:
+        heavy = Launch(target=HEAVY_TARGET)
+        with running_engine(install_plugin(plugin), run, heavy, start=begin) as engine:
             result["engine"] = {
                 name: engine.first_state[name]
                 for name in ("engineVersion", "pluginVersion", "method", "maxNumSeqs")

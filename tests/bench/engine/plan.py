@@ -152,7 +152,7 @@ def units(settings: Settings) -> tuple[Unit, ...]:
             at = index / max(1, settings.rounds - 1)
             placed.append((at, _round(settings, index, chooser)))
     if NONE in settings.arms:
-        visits = min(2, settings.repeats)
+        visits = min(settings.rounds, settings.repeats)
         for visit in range(visits):
             placed.append(((visit + 0.5) / visits, _visit(settings, visit, visits)))
     placed.sort(key=lambda one: one[0])

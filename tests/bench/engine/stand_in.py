@@ -30,7 +30,7 @@ TRACES: Mapping[str, tuple[str, str]] = {
 }
 """The whole trace and the quick one, by stand-in: the best K or the gain changes between its loads."""
 
-STREAM_INTERVALS: Mapping[str, int] = {"h100_8b": 8}
+STREAM_INTERVALS: Mapping[str, int] = {"h100_8b": 16}
 """Tokens of an answer in one message, where one message for each step would keep client and server busy:
 they share this machine with the engines, and a client that is late leaves seats empty."""
 SWEEP = {"name": "OUTRIDER_SWEEP_SHARE", "value": "2"}

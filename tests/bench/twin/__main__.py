@@ -23,7 +23,14 @@ from examples.kit.lateness import Lateness, late
 from outrider_twin.batch import TEXT
 from tests.bench.results import head, write
 from tests.bench.twin.cells import Cell, Pair, description, text_of, verdict
-from tests.contract.engine import Engine, Launch, completion_body, install_plugin, running_engine
+from tests.contract.engine import (
+    HEAVY_TARGET,
+    Engine,
+    Launch,
+    completion_body,
+    install_plugin,
+    running_engine,
+)
 from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import scrape
@@ -54,7 +61,8 @@ def main(
         for folder in folders:
             folder.mkdir()
         plugin, twin = install_plugin(folders[0]), install_twin(folders[1])
-        with running_engine(plugin, folders[2], Launch(candidates=CANDIDATES), start=begin) as engine:
+        real = Launch(candidates=CANDIDATES, target=HEAVY_TARGET)
+        with running_engine(plugin, folders[2], real, start=begin) as engine:
             cells = [measure(engine, b, k, seconds)[0] for b in STREAMS for k in CANDIDATES]
         table = description(cells, kv_tokens=KV_TOKENS)
         launch = twin_launch(

@@ -18,11 +18,11 @@ from tests.bench.engine.figures import ArmFigures, Interval
 from tests.bench.engine.knowledge import steps_of
 from tests.bench.engine.plan import Settings
 from tests.bench.engine.prediction import (
-    AWAY_SECONDS,
     AWAY_STEPS,
     Apart,
     Prediction,
     apart,
+    away_seconds,
     predict,
     scenario,
 )
@@ -88,7 +88,7 @@ def stepped(told: TwinSettings, text: str, *, streams: int, k: int, max_tokens: 
         tokens += gained
         for stream in range(streams):
             if said[stream] >= max_tokens:
-                said[stream], back[stream] = 0, now + AWAY_SECONDS + AWAY_STEPS * step
+                said[stream], back[stream] = 0, now + away_seconds(streams) + AWAY_STEPS * step
     return tokens / now
 
 

@@ -58,7 +58,7 @@ def lines(text: str) -> str:
 
 
 def screen(raw: dict[str, Any], now: datetime) -> str:
-    return printed(screen_of_one(on_call(raw), now), width=400)
+    return printed(screen_of_one(on_call(raw, now), now), width=400)
 
 
 def assert_has_parts(whole: str, said: str) -> None:

@@ -139,7 +139,7 @@ def test_one_model_is_shown_as_the_page_shows_it() -> None:
         measured=33,
         decisions=[{**decision, "time": ago(48)}],
     )
-    assert printed(screen_of_one(on_call(raw), NOW), width=400) == said
+    assert printed(screen_of_one(on_call(raw, NOW), NOW), width=400) == said
 
 
 def test_what_goes_on_by_itself_is_shown_as_the_page_shows_it() -> None:
@@ -159,7 +159,7 @@ def test_what_goes_on_by_itself_is_shown_as_the_page_shows_it() -> None:
             ({**noise, "message": told["SpeculationEffective"]}, 27.0),
         ],
     )
-    assert printed(screen_of_one(on_call(raw), NOW), width=400) == said
+    assert printed(screen_of_one(on_call(raw, NOW), NOW), width=400) == said
 
 
 def test_all_models_are_shown_as_the_page_shows_them() -> None:
@@ -172,7 +172,7 @@ def test_all_models_are_shown_as_the_page_shows_them() -> None:
         accepted=("0.48",),
         measured=6,
     )
-    lines = printed(screen_of_all([on_call(raw)], NOW)).splitlines()
+    lines = printed(screen_of_all([on_call(raw, NOW)], NOW)).splitlines()
     assert [line.rstrip() for line in lines] == said.splitlines()
 
 

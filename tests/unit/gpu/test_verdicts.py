@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench.k0.statistics import relative_cost
 from tests.contract.measuring import Samples
-from tests.gpu.__main__ import largest_cell
+from tests.gpu.cells import largest_cell
 from tests.gpu.verdicts import Cell, Check, Verdict, at, exit_status, of_cost, of_map
 
 
@@ -58,6 +58,11 @@ def test_errors_of_both_signs_do_not_cancel() -> None:
 def test_a_map_without_live_cells_at_its_places_did_not_run() -> None:
     elsewhere = [Cell(3, k, 500.0, 1.0) for k in (0, 1, 3)]
     assert of_map("x", MAP, elsewhere, limit_percent=3.0).verdict is Verdict.NOT_RUN
+
+
+def test_between_its_batch_sizes_the_map_says_what_lies_on_a_line() -> None:
+    larger = [Cell(16, cell.k, cell.context, 2 * cell.seconds) for cell in MAP]
+    assert at([*MAP, *larger], Cell(12, 1, 500.0, 1.0)) == pytest.approx(1.5 * 3.0)
 
 
 def test_beyond_its_contexts_the_map_says_what_it_says_at_their_ends() -> None:
