@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from outrider.api.schedule import Schedule
 from tests.cluster.engines import Page, page, read_page, ready_pods, signal_engine_core, state
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import in_force
@@ -99,8 +100,10 @@ class Seen:
 
     async def until_new_term(self, *, seconds: float) -> Seen:
         """Look until both engines have a table of the new operator."""
-        self.tables = {pod: {} for pod in self.pods}
-        began, terms = time.monotonic(), {pod: read_page(pod).term for pod in self.pods}
+        began = time.monotonic()
+        for pod in self.pods:
+            self._note_beneath_the_probe(pod)
+        terms = {pod: term for pod in self.pods for term, _ in self.tables[pod]}
         waiting = set(self.pods)
         while waiting:
             self.seconds = time.monotonic() - began
@@ -116,6 +119,13 @@ class Seen:
         """The table changed without a push, or with the first push of the new operator."""
         *_, last, first = self.tables[pod].values()
         return any(len(used) != 1 for used in self.tables[pod].values()) or last != first
+
+    def _note_beneath_the_probe(self, pod: str) -> None:
+        """A probe may last until the push, and then nothing else would show the table before it."""
+        now, bins = state(pod), read_page(pod).table
+        beneath = Schedule.from_wire(now["schedule"])
+        table = {label: beneath.k_at(int(label.rstrip("+").split("-")[0])) for label in bins}
+        self.tables[pod] = {(now["term"], now["epoch"]): {str(table)}}
 
     def _note(self, pod: str, found: Page) -> None:
         self.shortest_lease = min(self.shortest_lease, found.lease_seconds)
