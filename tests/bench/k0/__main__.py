@@ -10,83 +10,36 @@ itself, as on one GPU.
 Three figures of each run: seconds until the last answer, as clients see it; vLLM's own mean time between two
 tokens of a request; and what the core had of the processors per token, without the time that others had. It
 varies nearly as much as the clock. The result, with the command that made it, goes to
-out/bench/k0/METHOD.json.
+out/bench/k0/METHOD.json. What parts of a step the cost is in: `tests.bench.k0.parts`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import random
 import statistics
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 
+from tests.bench.k0.arms import AGAIN, ARMS, BOTH, SKIP, STOCK, SYNC
+from tests.bench.k0.loads import REPORTS, Load, Result, in_turns, over_loads, parser
 from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write
-from tests.contract.engine import EAGLE3, HEAVY_TARGET, Engine, Launch, install_plugin, running_engine
-from tests.contract.engine_process import begin
-from tests.contract.factories import a_constant, a_push
-
-REPORTS = Path("out/bench/k0")
-MAX_NUM_SEQS = 32
-LONGEST_LEASE = 3600
-
-_HEAVY = partial(Launch, target=HEAVY_TARGET, flags=("--max-num-seqs", str(MAX_NUM_SEQS)))
-STOCK, AGAIN, SYNC, SKIP = "no drafter", "no drafter, again", "K=0, Sync", "K=0, Skip"
-BOTH = "no drafter, mean of both"
-"""Two processes that do the same differ for as long as they live, so one of them alone is no measure."""
-UNRULED = (STOCK, AGAIN)
-_STOCK = _HEAVY(
-    speculation=None,
-    entry=("-m", "vllm.entrypoints.openai.api_server"),
-    variables={"VLLM_PLUGINS": ""},
-)
-ARMS: Mapping[str, Mapping[str, Launch]] = {
-    "draft_model": {
-        STOCK: _STOCK,
-        AGAIN: _STOCK,
-        SYNC: _HEAVY(variables={"OUTRIDER_K0": "Sync"}),
-        SKIP: _HEAVY(variables={"OUTRIDER_K0": "Skip"}),
-    },
-    "eagle3": {
-        STOCK: _STOCK,
-        AGAIN: _STOCK,
-        SYNC: _HEAVY(speculation=EAGLE3, variables={"OUTRIDER_K0": "Sync"}),
-        SKIP: _HEAVY(speculation=EAGLE3, variables={"OUTRIDER_K0": "Skip"}),
-    },
-}
-"""By method."""
+from tests.contract.engine import Engine
 
 
-def hold_k0(engine: Engine, *, epoch: int) -> None:
-    """Renew the lease of a table that drafts nothing."""
-    table = a_push(term=1, epoch=epoch, schedule=a_constant(0), lease_seconds=LONGEST_LEASE)
-    engine.put(table).raise_for_status()
-
-
-def compare(
-    engines: Mapping[str, Engine], *, streams: int, tokens: int, pairs: int, text: str
-) -> dict[str, object]:
-    """All pairs of one load, and what they say. text: what the names of the asked functions begin with."""
-    runs: dict[str, list[Run]] = {name: [] for name in engines}
-    for pair in range(pairs):
-        for name in random.sample(sorted(engines), len(engines)):
-            if name not in UNRULED:
-                hold_k0(engines[name], epoch=1)
-            asked = f"{text}{streams}_{pair}_"
-            runs[name].append(measure(engines[name], streams=streams, tokens=tokens, name=asked))
+def compare(engines: Mapping[str, Engine], load: Load) -> Result:
+    """All pairs of one load, and what they say."""
+    runs = in_turns(
+        engines,
+        load,
+        lambda arm, asked: measure(engines[arm], streams=load.streams, tokens=load.tokens, name=asked),
+    )
     return {
-        "streams": streams,
-        "tokens_per_request": tokens,
+        "streams": load.streams,
+        "tokens_per_request": load.tokens,
         "arms": {name: summary(found) for name, found in runs.items()},
         "time_of_clients": costs(runs, "seconds"),
         "time_between_tokens": costs(runs, "token_milliseconds"),
@@ -118,43 +71,16 @@ def summary(runs: Sequence[Run]) -> dict[str, object]:
     }
 
 
-def options(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.k0", description=__doc__)
-    parser.add_argument("--method", choices=sorted(ARMS), default="draft_model")
-    parser.add_argument("--pairs", type=int, default=12, help="per load (default: 12)")
-    parser.add_argument("--streams", default="1,8,32", help=f"loads, up to {MAX_NUM_SEQS} (default: 1,8,32)")
-    parser.add_argument("--tokens", type=int, default=256, help="of each answer, up to 400 (default: 256)")
-    return parser.parse_args(arguments)
+def show(found: Result) -> None:
+    """One load, without its runs."""
+    print(json.dumps({k: v for k, v in found.items() if k != "runs"}, indent=1), flush=True)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Start the engines, warm them up, compare, report."""
-    given = options(arguments)
-    loads = [int(streams) for streams in given.streams.split(",")]
-    started, load_before = datetime.now(UTC), os.getloadavg()
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        plugin = install_plugin(folder / "plugin")
-        engines: dict[str, Engine] = {}
-        for index, (arm, launch) in enumerate(ARMS[given.method].items()):
-            own = folder / str(index)
-            own.mkdir()
-            engines[arm] = stack.enter_context(running_engine(plugin, own, launch, start=begin))
-        found: list[dict[str, object]] = []
-        for streams in loads:
-            compare(engines, streams=streams, tokens=min(64, given.tokens), pairs=1, text="warm")
-            found.append(
-                compare(engines, streams=streams, tokens=given.tokens, pairs=given.pairs, text="load")
-            )
-            print(json.dumps({k: v for k, v in found[-1].items() if k != "runs"}, indent=1), flush=True)
-    result = {
-        **head("tests.bench.k0", arguments, started),
-        "minutes": round((datetime.now(UTC) - started).total_seconds() / 60, 1),
-        "load_average": {"before": load_before, "after": os.getloadavg()},
-        "loads": found,
-    }
-    write(REPORTS / f"{given.method}.json", result)
+    """Compare, report."""
+    given, started = parser("python -m tests.bench.k0", __doc__).parse_args(arguments), datetime.now(UTC)
+    result = over_loads(given, ARMS[given.method], compare, show)
+    write(REPORTS / f"{given.method}.json", {**head("tests.bench.k0", arguments, started), **result})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.bench.k0.__main__ import AGAIN, BOTH, STOCK, SYNC, costs
+from tests.bench.k0.__main__ import costs
+from tests.bench.k0.arms import AGAIN, BOTH, STOCK, SYNC
 from tests.bench.k0.runs import Run
 
 
