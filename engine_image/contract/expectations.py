@@ -2,82 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from engine_image.contract.expectation import Expectation, of
+from engine_image.contract.files import (
+    ARGUMENTS,
+    ASYNC_LLM,
+    ASYNC_SCHEDULER,
+    CLIENT,
+    CORE,
+    CPU_PLATFORM,
+    DYNAMIC,
+    ENDPOINT,
+    ENGINE,
+    ENVIRONMENT,
+    EXECUTOR,
+    HEALTH,
+    KV_CACHE,
+    KV_MANAGER,
+    LAUNCHER,
+    LAUNCHER_UNTIL_0_29,
+    LOGGERS,
+    MODEL_CONFIG,
+    NGRAM,
+    OUTPUTS,
+    PARALLEL,
+    PLATFORM,
+    PLUGINS,
+    PROPOSER,
+    REGISTRY,
+    RUNNER_OUTPUTS,
+    SAMPLING,
+    SCHEDULER,
+    SCHEDULER_CONFIG,
+    SCHEDULER_OUTPUT,
+    SERVE,
+    SPEC_METRICS,
+    SPECULATIVE,
+    STATS,
+    V1_RUNNER,
+    VLLM_CONFIG,
+)
 from engine_image.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
+from engine_image.contract.worker_expectations import OF_WORKERS
 from outrider_engine.support import Version
-
-CORE = "vllm/v1/engine/core.py"
-CLIENT = "vllm/v1/engine/core_client.py"
-ASYNC_LLM = "vllm/v1/engine/async_llm.py"
-SCHEDULER = "vllm/v1/core/sched/scheduler.py"
-ASYNC_SCHEDULER = "vllm/v1/core/sched/async_scheduler.py"
-V1_RUNNER = "vllm/v1/worker/gpu_model_runner.py"
-SCHEDULER_OUTPUT = "vllm/v1/core/sched/output.py"
-ENGINE = "vllm/v1/engine/__init__.py"
-OUTPUTS = "vllm/outputs.py"
-STATS = "vllm/v1/metrics/stats.py"
-DYNAMIC = "vllm/v1/spec_decode/dynamic/utils.py"
-SPEC_METRICS = "vllm/v1/spec_decode/metrics.py"
-LOGGERS = "vllm/v1/metrics/loggers.py"
-VLLM_CONFIG = "vllm/config/vllm.py"
-NGRAM = "vllm/v1/spec_decode/ngram_proposer.py"
-SPECULATIVE = "vllm/config/speculative.py"
-SCHEDULER_CONFIG = "vllm/config/scheduler.py"
-PARALLEL = "vllm/config/parallel.py"
-PLUGINS = "vllm/plugins/__init__.py"
-ENDPOINT = "vllm/plugins/endpoint_plugins/interface.py"
-ARGUMENTS = "vllm/engine/arg_utils.py"
-SERVE = "vllm/entrypoints/cli/serve.py"
-ENVIRONMENT = "vllm/envs.py"
-HEALTH = "vllm/entrypoints/serve/instrumentator/health.py"
-LAUNCHER = "vllm/entrypoints/launchers/launcher.py"
-EXECUTOR = "vllm/v1/executor/abstract.py"
-RUNNER_OUTPUTS = "vllm/v1/outputs.py"
-KV_MANAGER = "vllm/v1/core/kv_cache_manager.py"
-KV_CACHE = "vllm/v1/kv_cache_interface.py"
-PLATFORM = "vllm/platforms/interface.py"
-CPU_PLATFORM = "vllm/platforms/cpu.py"
-CPU_KERNELS = "vllm/utils/cpu_triton_utils.py"
-TOP_K = "vllm/v1/sample/ops/topk_topp_sampler.py"
-REGISTRY = "vllm/model_executor/models/registry.py"
-SAMPLING = "vllm/sampling_params.py"
-WORKER = "vllm/v1/worker/worker_base.py"
-CPU_RUNNER = "vllm/v1/worker/cpu_model_runner.py"
-INPUT_BATCH = "vllm/v1/worker/gpu_input_batch.py"
-PROPOSER = "vllm/v1/spec_decode/llm_base_proposer.py"
-ATTENTION = "vllm/v1/attention/backend.py"
-MODEL_CONFIG = "vllm/config/model.py"
-LAUNCHER_UNTIL_0_29 = "vllm/entrypoints/launcher.py"
 
 TWIN_SINCE: Version = (0, 29)
 """The first release that the stand-in for a GPU is meant for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """One line of the contract.
-
-    used_by: the module of this project that breaks without it.
-    since: the first version in which it is needed, where the code does without it before.
-    until: the first version in which another line takes its place.
-    """
-
-    form: Form
-    used_by: str
-    since: Version | None = None
-    until: Version | None = None
-
-    def needed_in(self, version: Version) -> bool:
-        """Whether a release has to keep it."""
-        begun = self.since is None or version >= self.since
-        return begun and (self.until is None or version < self.until)
-
-
-def _of(
-    used_by: str, *forms: Form, since: Version | None = None, until: Version | None = None
-) -> tuple[Expectation, ...]:
-    return tuple(Expectation(form, used_by, since, until) for form in forms)
 
 
 def _serving(launcher: str) -> tuple[Form, ...]:
@@ -88,22 +57,8 @@ def _serving(launcher: str) -> tuple[Form, ...]:
     )
 
 
-_CALL_OF_A_DRAFTER = """self.drafter.propose(
-    num_speculative_tokens=num_spec_tokens_to_schedule, target_token_ids=target_token_ids,
-    target_positions=target_positions, target_hidden_states=target_hidden_states,
-    next_token_ids=next_token_ids, token_indices_to_sample=token_indices_to_sample,
-    sampling_metadata=sampling_metadata, common_attn_metadata=common_attn_metadata,
-    mm_embed_inputs=mm_embed_inputs, num_rejected_tokens_gpu=num_rejected_tokens_gpu,
-    slot_mappings=slot_mappings)"""
-"""Everything by name."""
-
-_RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
-    _ensure_int64(output), _ensure_int64(input_val), _ensure_int64(cu_num_tokens),
-    replace_from, replace_to)"""
-"""The first argument is that which is written."""
-
 EXPECTATIONS: tuple[Expectation, ...] = (
-    *_of(
+    *of(
         "attach.py",
         Imports("vllm/__init__.py", "__version__"),
         Holds(CORE, "EngineCore", ("scheduler",)),
@@ -153,7 +108,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(SPEC_METRICS, "SpecDecodingStats", ("num_draft_tokens_per_pos", "num_accepted_tokens_per_pos")),
     ),
     Expectation(Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)), "attach.py", (0, 27)),
-    *_of(
+    *of(
         "late_table.py",
         Says(
             VLLM_CONFIG,
@@ -169,53 +124,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
             "[-1] * scheduler_output.num_spec_tokens_to_schedule",
         ),
     ),
-    *_of(
-        "drafter.py",
-        Defines(WORKER, "WorkerBase.__init__", takes=("self",)),
-        Defines(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", takes=("self", "scheduler_output")),
-        Holds(V1_RUNNER, "GPUModelRunner", ("drafter", "input_batch")),
-        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("propose_draft_token_ids",)),
-        Holds(INPUT_BATCH, "InputBatch", ("req_id_to_index",)),
-        Says(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", _CALL_OF_A_DRAFTER),
-        Defines(V1_RUNNER, "GPUModelRunner"),
-        Defines(WORKER, "WorkerBase"),
-        Defines(PROPOSER, "SpecDecodeBaseProposer"),
-        Defines(
-            PROPOSER,
-            "SpecDecodeBaseProposer.propose",
-            takes=(
-                *("self", "num_speculative_tokens", "target_token_ids", "target_positions"),
-                *("target_hidden_states", "next_token_ids", "token_indices_to_sample"),
-                *("common_attn_metadata", "sampling_metadata"),
-            ),
-        ),
-        Says(PROPOSER, "SpecDecodeBaseProposer.propose", "self.num_speculative_tokens == 0"),
-        Holds(PROPOSER, "SpecDecodeBaseProposer", ("num_speculative_tokens", "_last_draft_probs")),
-        Holds(PROPOSER, "SpecDecodeBaseProposer", ("pass_hidden_states_to_model", "block_size")),
-        Says(
-            PROPOSER,
-            "SpecDecodeBaseProposer.set_inputs_first_pass",
-            "self.hidden_states[:num_tokens] = target_hidden_states",
-        ),
-        Inherits("vllm/v1/spec_decode/eagle.py", "EagleProposer", "SpecDecodeBaseProposer", ("propose",)),
-        Inherits(
-            "vllm/v1/spec_decode/draft_model.py",
-            "DraftModelProposer",
-            "SpecDecodeBaseProposer",
-            ("propose",),
-        ),
-        Holds(
-            ATTENTION,
-            "CommonAttentionMetadata",
-            (
-                *("query_start_loc", "query_start_loc_cpu", "seq_lens", "seq_lens_cpu_upper_bound"),
-                *("num_reqs", "num_actual_tokens", "max_query_len", "max_seq_len", "block_table_tensor"),
-                "slot_mapping",
-            ),
-        ),
-        Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
-    ),
-    *_of(
+    *of(
         "steps.py",
         Holds(SCHEDULER, "Scheduler", ("kv_cache_config", "kv_cache_manager", "requests")),
         Holds(VLLM_CONFIG, "VllmConfig", ("kv_transfer_config",)),
@@ -232,7 +141,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(KV_MANAGER, "KVCacheManager.evict_blocks", takes=("self", "block_ids")),
         Defines(KV_MANAGER, "KVCacheManager.free", takes=("self", "request")),
     ),
-    *_of(
+    *of(
         "engines.py",
         Holds(ASYNC_LLM, "AsyncLLM", ("engine_core", "vllm_config")),
         Defines(ASYNC_LLM, "AsyncLLM.errored", takes=("self",)),
@@ -252,7 +161,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         "engines.py",
         since=(0, 32),
     ),
-    *_of(
+    *of(
         "endpoint.py",
         Names(PLUGINS, ("vllm.general_plugins", "vllm.endpoint_plugins")),
         Defines(PLUGINS, "load_endpoint_plugins"),
@@ -261,10 +170,10 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(ENDPOINT, "EndpointPlugin.init_state", takes=("self", "engine_client", "state", "args")),
     ),
     Expectation(Defines(ASYNC_LLM, "AsyncLLM.shutdown", takes=("self", "timeout")), "engines.py"),
-    *_of("server.py", *_serving(LAUNCHER_UNTIL_0_29), until=(0, 29)),
-    *_of("server.py", *_serving(LAUNCHER), since=(0, 29)),
-    *_of("ending.py", Names(HEALTH, ("/health",))),
-    *_of(
+    *of("server.py", *_serving(LAUNCHER_UNTIL_0_29), until=(0, 29)),
+    *of("server.py", *_serving(LAUNCHER), since=(0, 29)),
+    *of("ending.py", Names(HEALTH, ("/health",))),
+    *of(
         "last_words.py",
         Says(CORE, "EngineCoreProc.run_engine_core", "logger.exception('EngineCore failed to start.')"),
         Says(
@@ -278,34 +187,8 @@ EXPECTATIONS: tuple[Expectation, ...] = (
             "logger.exception('WorkerProc failed to start.')",
         ),
     ),
-    *_of(
-        "cpu_sampling.py",
-        Imports("vllm/platforms/__init__.py", "current_platform"),
-        Defines(PLATFORM, "Platform.is_cpu", takes=("self",)),
-        Defines(
-            CPU_KERNELS,
-            "_expand_kernel_impl",
-            takes=("output", "input_val", "cu_num_tokens", "replace_from", "replace_to", "MAX_NUM_TOKENS"),
-        ),
-        Defines(TOP_K, "apply_top_k_only", takes=("logits", "k")),
-        Says(TOP_K, "apply_top_k_top_p_pytorch", "return apply_top_k_only(logits, k)"),
-        # The defects. A release that does not say so may need no mend.
-        Says(CPU_KERNELS, "_expand_kernel_impl", _RESULT_IN_A_COPY),
-        Says(TOP_K, "apply_top_k_only", "max_top_k = k.max()"),
-    ),
-    *_of(
-        "cpu_sampling.py",
-        Imports(CPU_KERNELS, "expand_kernel"),
-        Holds(CPU_KERNELS, "_FuncWrapper", ("func",)),
-        until=(0, 31),
-    ),
-    Expectation(
-        Says(CPU_PLATFORM, "CpuPlatform.register_triton_kernel_overrides", "cpu_tl._expand_kernel_impl"),
-        "cpu_sampling.py",
-        since=(0, 31),
-    ),
-    *_of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
-    *_of(
+    *of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
+    *of(
         "worker.py",
         Imports(SERVE, "FlexibleArgumentParser"),
         Imports(SERVE, "make_arg_parser"),
@@ -315,7 +198,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Says(SERVE, "run_headless", "executor.start_worker_monitor(inline=True)"),
         Holds(ARGUMENTS, "EngineArgs", ("nnodes", "node_rank", "master_addr", "master_port")),
     ),
-    *_of(
+    *of(
         "outrider.plan",
         Says(NGRAM, "NgramProposer.__init__", "self.num_numba_thread_available = min(1, (cpu_count // 2))"),
         Holds(ARGUMENTS, "EngineArgs", ("model", "revision", "served_model_name", "max_model_len")),
@@ -336,7 +219,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Says(CORE, "EngineCoreProc.run_engine_core", "data_parallel and vllm_config.model_config.is_moe"),
         Names(ENVIRONMENT, ("VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER", "VLLM_NO_USAGE_STATS")),
     ),
-    *_of(
+    *of(
         "outrider.telemetry",
         Names(SPEC_METRICS, ("vllm:spec_decode_num_drafts", "vllm:spec_decode_num_draft_tokens")),
         Names(SPEC_METRICS, ("vllm:spec_decode_num_accepted_tokens",)),
@@ -347,7 +230,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
             LOGGERS, ("vllm:prompt_tokens_by_source", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
         ),
     ),
-    *_of(
+    *of(
         "outrider_twin",
         Names(PLUGINS, ("vllm.platform_plugins",)),
         Defines(CPU_PLATFORM, "CpuPlatform.check_and_update_config", takes=("cls", "vllm_config")),
@@ -397,4 +280,5 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(ASYNC_LLM, "AsyncLLM.collective_rpc", takes=("self", "method", "timeout", "args")),
         since=TWIN_SINCE,
     ),
+    *OF_WORKERS,
 )

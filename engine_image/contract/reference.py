@@ -6,7 +6,8 @@ is stale.
 
 from __future__ import annotations
 
-from engine_image.contract.expectations import EXPECTATIONS, Expectation
+from engine_image.contract.expectation import Expectation
+from engine_image.contract.expectations import EXPECTATIONS
 from engine_image.contract.result import NOT_NEEDED, Outcome, Result
 from outrider.api.generated import write_or_print
 from outrider_engine.support import Version

@@ -18,9 +18,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from outrider_engine.attach_workers import attach_to_workers
 from outrider_engine.control import parse_push
 from outrider_engine.core import EngineCoreControl
-from outrider_engine.drafter import ORDER, attach_to_workers
+from outrider_engine.drafter import ORDER
 from outrider_engine.following import Following
 from outrider_engine.late_table import CANDIDATES_VARIABLE, lookup_after_launch
 from outrider_engine.measure import Meter
@@ -31,7 +32,7 @@ from outrider_engine.request import parse_measuring
 from outrider_engine.selftest import Trial
 from outrider_engine.state import Measurement, State, unavailable, unmeasured
 from outrider_engine.steps import SchedulerStep, following_of, withhold_unread
-from outrider_engine.support import K0, EngineFacts, Room, Runner, skips
+from outrider_engine.support import K0, K0_VARIABLE, EngineFacts, Room, Runner, skips
 from outrider_engine.sweep import Visit
 from outrider_engine.table import Table, parse_table
 
@@ -39,7 +40,6 @@ logger = logging.getLogger("vllm.outrider")
 
 STATIC_SCHEDULE_VARIABLE = "OUTRIDER_STATIC_SCHEDULE_FILE"
 MEASURE_VARIABLE = "OUTRIDER_MEASURE"
-K0_VARIABLE = "OUTRIDER_K0"
 
 SIMULATED = "simulated"
 """In vLLM's ``additional_config``: set by a platform whose engines compute nothing."""

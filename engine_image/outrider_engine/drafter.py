@@ -1,14 +1,16 @@
 """The drafter's side of `outrider_engine.following`: skips a pass, or reads what was missed.
 
 Runs in vLLM's workers. Source: vLLM 0.32.0. `GPUModelRunner.propose_draft_token_ids` has the scheduler's
-output, with which the order travels, and calls the drafter's ``propose``. With K=0 that is one pass over
-the given tokens, for the sake of the drafter's KV cache, and no draft: so it serves to catch up, too.
-EAGLE's drafters get the target's hidden states of these tokens besides, which are kept as a pass is skipped.
+output, with which the order travels, prepares the drafter's inputs and calls its ``propose``. With K=0 that
+is one pass over the given tokens, for the sake of the drafter's KV cache, and no draft: so it serves to catch
+up, too. With asynchronous scheduling the runner needs what it prepares in any case. EAGLE's drafters get the
+target's hidden states of these tokens besides, which are kept as a pass is skipped.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,37 +25,23 @@ logger = logging.getLogger("vllm.outrider")
 ORDER = "outrider_order"
 """Attribute of the scheduler's output, and of the drafter while it is called."""
 
+_OF_THE_TARGET = "get_mtp_target_hidden_states"
+"""A method that some targets have."""
+
+_FOLLOWS = "outrider: the drafter cannot be left out or catch up; it follows every step now"
+"""From here on; it knows some requests badly until they end."""
+
 _BROKEN = "_outrider_broken"
 _KEPT = "_outrider_kept"
 _ATTACHED = "_outrider_attached"
 
 
-def attach_to_workers() -> None:
-    """Attach to the drafter as soon as a worker is made: its modules are not for every process.
+def attach_to_drafter() -> None:
+    """Wrap vLLM's runner and its drafters. More often than once does no harm.
 
     Raises:
         ImportError, AttributeError: this vLLM lacks a class or method that the plugin stands on.
     """
-    from vllm.v1.worker.worker_base import WorkerBase
-
-    original = WorkerBase.__init__
-    if hasattr(original, _ATTACHED):
-        return
-
-    @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            attach_to_drafter()
-        except Exception:
-            logger.exception("outrider: the drafter follows every step; serving goes on")
-        original(self, *args, **kwargs)
-
-    setattr(init, _ATTACHED, True)
-    WorkerBase.__init__ = init
-
-
-def attach_to_drafter() -> None:
-    """Wrap vLLM's runner and its drafters. More often than once does no harm."""
     from vllm.v1.spec_decode.llm_base_proposer import SpecDecodeBaseProposer
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
@@ -69,19 +57,55 @@ def attach(runner: Any, proposer: Any) -> None:
 
 
 def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
+    names = list(inspect.signature(original).parameters)[2:]
+
     @functools.wraps(original)
-    def propose_draft_token_ids(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+    def propose_draft_token_ids(self: Any, scheduler_output: Any, *args: Any) -> Any:
         order: Order | None = getattr(scheduler_output, ORDER, None)
         if order is None:
-            return original(self, scheduler_output, *args, **kwargs)
+            return original(self, scheduler_output, *args)
         drafter = self.drafter
+        if order.skip and not self.use_async_scheduling and not hasattr(drafter, _BROKEN):
+            try:
+                return _left_out(self, scheduler_output, **dict(zip(names, args, strict=True)))
+            except Exception:
+                setattr(drafter, _BROKEN, True)
+                logger.exception(_FOLLOWS)
         setattr(drafter, ORDER, (order, self.input_batch.req_id_to_index))
         try:
-            return original(self, scheduler_output, *args, **kwargs)
+            return original(self, scheduler_output, *args)
         finally:
             setattr(drafter, ORDER, None)
 
     return propose_draft_token_ids
+
+
+def _left_out(
+    runner: Any,
+    scheduler_output: Any,
+    *,
+    hidden_states: Any,
+    aux_hidden_states: Any,
+    common_attn_metadata: Any,
+    **_: Any,
+) -> list[list[int]]:
+    """No drafts, by request, before the runner prepares any inputs for them."""
+    if runner.drafter.pass_hidden_states_to_model:
+        tokens: int = scheduler_output.total_num_scheduled_tokens
+        states = _target_states(runner, hidden_states, aux_hidden_states, tokens)
+        _keep(runner.drafter, target_hidden_states=states, common_attn_metadata=common_attn_metadata)
+    return [[] for _ in runner.input_batch.req_ids]
+
+
+def _target_states(runner: Any, hidden_states: Any, aux_hidden_states: Any, tokens: int) -> Any:
+    """What the runner gives the drafter of the target's hidden states. [tokens, features]"""
+    if runner.use_aux_hidden_state_outputs:
+        import torch
+
+        return torch.cat([layer[:tokens] for layer in aux_hidden_states], dim=-1)
+    of_the_target = getattr(runner.get_model(), _OF_THE_TARGET, None)
+    states = None if of_the_target is None else of_the_target()
+    return (hidden_states if states is None else states)[:tokens]
 
 
 def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,9 +121,8 @@ def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
                 if order.missed:
                     original(self, 0, **_missed_inputs(self, order, rows, **kwargs))
             except Exception:
-                # It follows every step from here on, and knows some requests badly until they end.
                 setattr(self, _BROKEN, True)
-                logger.exception("outrider: the drafter could not catch up; it follows every step now")
+                logger.exception(_FOLLOWS)
         return original(self, num_speculative_tokens, *args, **kwargs)
 
     setattr(propose, _ATTACHED, True)

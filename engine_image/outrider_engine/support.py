@@ -132,6 +132,9 @@ class K0(StrEnum):
     """It is left out, and catches up before it drafts again."""
 
 
+K0_VARIABLE = "OUTRIDER_K0"
+"""Which of these, in the engine's environment; not set is Auto."""
+
 READ_STATES = ("eagle", "eagle3", "mtp")
 """Their drafters read the target's hidden states besides the text."""
 

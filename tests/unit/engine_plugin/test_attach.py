@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.attach import K0_VARIABLE, MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
+from outrider_engine.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
 from outrider_engine.control import Push
 from outrider_engine.core import EngineCoreControl
 from outrider_engine.drafter import ORDER
@@ -18,6 +18,7 @@ from outrider_engine.following import Order
 from outrider_engine.late_table import CANDIDATES_VARIABLE
 from outrider_engine.plugin import register
 from outrider_engine.probe import Slice
+from outrider_engine.support import K0_VARIABLE
 from outrider_engine.table import Table
 from tests.unit.engine_plugin import fake_vllm
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS, STATIC, a_probe, a_push

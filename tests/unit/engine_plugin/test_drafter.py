@@ -17,14 +17,23 @@ from outrider_engine.following import Order
 SKIP = Order(skip=True)
 READ = Order(missed={"b": (7, [1, 2])})
 
+STATES = ["h0", "h1", "padding"]
+
 
 class Worker:
-    """A runner with its drafter; ``calls``: the K of each of the drafter's passes."""
+    """A runner with its drafter.
 
-    def __init__(self) -> None:
+    calls: the K of each of the drafter's passes. prepared: how often the runner prepared its inputs.
+    """
+
+    def __init__(self, *, use_async_scheduling: bool) -> None:
         calls: list[int] = []
+        self.prepared = 0
+        worker = self
 
         class Proposer:
+            pass_hidden_states_to_model = True
+
             def propose(self, num_speculative_tokens: int, **_: Any) -> str:
                 calls.append(num_speculative_tokens)
                 return "drafts"
@@ -32,34 +41,87 @@ class Worker:
         class Runner:
             def __init__(self) -> None:
                 self.drafter = Proposer()
-                self.input_batch = SimpleNamespace(req_id_to_index={"a": 0, "b": 1})
+                self.input_batch = SimpleNamespace(req_id_to_index={"a": 0, "b": 1}, req_ids=["a", "b"])
+                self.use_async_scheduling = use_async_scheduling
+                self.use_aux_hidden_state_outputs = False
 
-            def propose_draft_token_ids(self, scheduler_output: Any, k: int) -> object:
-                return self.drafter.propose(num_speculative_tokens=k, scheduled=scheduler_output)
+            def get_model(self) -> object:
+                return object()
+
+            def propose_draft_token_ids(
+                self,
+                scheduler_output: Any,
+                hidden_states: object,  # noqa: ARG002
+                aux_hidden_states: object,  # noqa: ARG002
+                common_attn_metadata: object,  # noqa: ARG002
+            ) -> object:
+                worker.prepared += 1
+                k = scheduler_output.num_spec_tokens_to_schedule
+                return self.drafter.propose(num_speculative_tokens=k)
 
         self.calls, self.classes = calls, (Runner, Proposer)
         attach(*self.classes)
         self.runner = Runner()
 
     def step(self, order: Order | None, *, k: int = 3) -> object:
-        output = SimpleNamespace() if order is None else SimpleNamespace(**{ORDER: order})
-        return self.runner.propose_draft_token_ids(output, k)
+        output = SimpleNamespace(num_spec_tokens_to_schedule=k, total_num_scheduled_tokens=2)
+        if order is not None:
+            setattr(output, ORDER, order)
+        return self.runner.propose_draft_token_ids(output, STATES, None, "attention")
 
 
 @pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The hidden states of each step that the drafter was left out of."""
+    found: list[object] = []
+    monkeypatch.setattr(
+        drafter, "_keep", lambda *_, target_hidden_states=None, **__: found.append(target_hidden_states)
+    )
+    return found
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch, kept: list[object]) -> Worker:  # noqa: ARG001  nothing is kept
+    return a_worker(monkeypatch)
+
+
+def a_worker(monkeypatch: pytest.MonkeyPatch, *, use_async_scheduling: bool = False) -> Worker:
     monkeypatch.setattr(drafter, "_no_drafts", lambda *_, **__: "no drafts")
-    monkeypatch.setattr(drafter, "_keep", lambda *_, **__: None)
     monkeypatch.setattr(drafter, "_missed_inputs", lambda *_, **__: {})
-    return Worker()
+    return Worker(use_async_scheduling=use_async_scheduling)
 
 
 def test_a_step_without_an_order_is_vllms_own(worker: Worker) -> None:
     assert (worker.step(None), worker.calls) == ("drafts", [3])
 
 
-def test_a_skipped_step_has_no_pass_and_no_drafts(worker: Worker) -> None:
-    assert (worker.step(SKIP, k=0), worker.calls) == ("no drafts", [])
+def test_a_skipped_step_has_no_pass_and_no_drafts_and_prepares_neither(worker: Worker) -> None:
+    assert (worker.step(SKIP, k=0), worker.calls, worker.prepared) == ([[], []], [], 0)
+
+
+def test_a_skipped_step_keeps_the_states_of_its_tokens(worker: Worker, kept: list[object]) -> None:
+    worker.step(SKIP, k=0)
+    assert kept == [["h0", "h1"]]
+
+
+def test_a_drafter_that_reads_text_alone_has_no_states_kept(worker: Worker, kept: list[object]) -> None:
+    worker.runner.drafter.pass_hidden_states_to_model = False
+    assert (worker.step(SKIP, k=0), kept) == ([[], []], [])
+
+
+@pytest.mark.usefixtures("kept")
+def test_with_asynchronous_scheduling_vllm_goes_on_with_what_it_prepared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = a_worker(monkeypatch, use_async_scheduling=True)
+    assert (worker.step(SKIP, k=0), worker.calls, worker.prepared) == ("no drafts", [], 1)
+
+
+def test_a_runner_of_another_shape_has_its_drafter_follow_every_step(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(worker.runner.input_batch, "req_ids")
+    assert (worker.step(SKIP, k=0), worker.step(SKIP, k=0)) == ("drafts", "drafts")
 
 
 def test_what_was_missed_is_read_in_a_pass_that_drafts_nothing_and_then_it_drafts(worker: Worker) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine_image.contract import reference
-from engine_image.contract.expectations import EXPECTATIONS, Expectation
+from engine_image.contract.expectation import Expectation
+from engine_image.contract.expectations import EXPECTATIONS
 from engine_image.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says, Verdict
 from engine_image.contract.matrix import differences
 from engine_image.contract.result import Result
@@ -231,7 +232,7 @@ def unexpected(module: ast.Module) -> list[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["attach.py", "cpu_sampling.py", "drafter.py", "engines.py", "prompts.py", "steps.py"],
+    ["attach.py", "cpu_sampling.py", "drafter.py", "engines.py", "prompts.py", "steps.py", "undrafted.py"],
 )
 def test_the_contract_covers_every_name_of_vllm_that_the_plugin_uses(name: str) -> None:
     assert unexpected(ast.parse((PLUGIN / name).read_text())) == []
@@ -241,12 +242,14 @@ def test_only_these_modules_of_the_plugin_import_vllm_or_know_its_objects() -> N
     knowing = {path.name for path in PLUGIN.glob("*.py") if any(uses(ast.parse(path.read_text())))}
     assert knowing == {
         "attach.py",
+        "attach_workers.py",
         "cpu_sampling.py",
         "drafter.py",
         "engines.py",
         "prompts.py",
         "server.py",
         "steps.py",
+        "undrafted.py",
         "worker.py",
     }
 

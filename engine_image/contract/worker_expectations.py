@@ -1,0 +1,136 @@
+"""What the plugin stands on in vLLM's workers: one line each, with the place that uses it."""
+
+from __future__ import annotations
+
+from engine_image.contract.expectation import Expectation, of
+from engine_image.contract.files import (
+    ATTENTION,
+    CPU_KERNELS,
+    CPU_PLATFORM,
+    CPU_RUNNER,
+    INPUT_BATCH,
+    PLATFORM,
+    PROPOSER,
+    SAMPLING_METADATA,
+    SPEC_METADATA,
+    TOP_K,
+    V1_RUNNER,
+    WORKER,
+)
+from engine_image.contract.forms import Defines, Holds, Imports, Inherits, Says
+
+_CALL_OF_A_DRAFTER = """self.drafter.propose(
+    num_speculative_tokens=num_spec_tokens_to_schedule, target_token_ids=target_token_ids,
+    target_positions=target_positions, target_hidden_states=target_hidden_states,
+    next_token_ids=next_token_ids, token_indices_to_sample=token_indices_to_sample,
+    sampling_metadata=sampling_metadata, common_attn_metadata=common_attn_metadata,
+    mm_embed_inputs=mm_embed_inputs, num_rejected_tokens_gpu=num_rejected_tokens_gpu,
+    slot_mappings=slot_mappings)"""
+"""Everything by name."""
+
+_STATES_OF_THE_TARGET = "getattr(self.get_model(), 'get_mtp_target_hidden_states', lambda: None)()"
+
+_PLAIN_SAMPLING = """if spec_decode_metadata is None:
+    return self.sampler(logits=logits, sampling_metadata=sampling_metadata)"""
+
+_RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
+    _ensure_int64(output), _ensure_int64(input_val), _ensure_int64(cu_num_tokens),
+    replace_from, replace_to)"""
+"""The first argument is that which is written."""
+
+OF_WORKERS: tuple[Expectation, ...] = (
+    *of(
+        "attach_workers.py",
+        Defines(WORKER, "WorkerBase.__init__", takes=("self",)),
+        Defines(WORKER, "WorkerBase"),
+    ),
+    *of(
+        "drafter.py",
+        Defines(
+            V1_RUNNER,
+            "GPUModelRunner.propose_draft_token_ids",
+            takes=(
+                *("self", "scheduler_output", "sampled_token_ids", "sampling_metadata", "hidden_states"),
+                *("sample_hidden_states", "aux_hidden_states", "spec_decode_metadata"),
+                *("common_attn_metadata", "slot_mappings"),
+            ),
+        ),
+        Holds(V1_RUNNER, "GPUModelRunner", ("drafter", "input_batch", "use_async_scheduling")),
+        Holds(V1_RUNNER, "GPUModelRunner", ("use_aux_hidden_state_outputs", "get_model")),
+        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("propose_draft_token_ids",)),
+        Holds(INPUT_BATCH, "InputBatch", ("req_id_to_index", "req_ids")),
+        Says(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", _CALL_OF_A_DRAFTER),
+        Says(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", _STATES_OF_THE_TARGET),
+        Defines(V1_RUNNER, "GPUModelRunner"),
+        Defines(PROPOSER, "SpecDecodeBaseProposer"),
+        Defines(
+            PROPOSER,
+            "SpecDecodeBaseProposer.propose",
+            takes=(
+                *("self", "num_speculative_tokens", "target_token_ids", "target_positions"),
+                *("target_hidden_states", "next_token_ids", "token_indices_to_sample"),
+                *("common_attn_metadata", "sampling_metadata"),
+            ),
+        ),
+        Says(PROPOSER, "SpecDecodeBaseProposer.propose", "self.num_speculative_tokens == 0"),
+        Holds(PROPOSER, "SpecDecodeBaseProposer", ("num_speculative_tokens", "_last_draft_probs")),
+        Holds(PROPOSER, "SpecDecodeBaseProposer", ("pass_hidden_states_to_model", "block_size")),
+        Says(
+            PROPOSER,
+            "SpecDecodeBaseProposer.set_inputs_first_pass",
+            "self.hidden_states[:num_tokens] = target_hidden_states",
+        ),
+        Inherits("vllm/v1/spec_decode/eagle.py", "EagleProposer", "SpecDecodeBaseProposer", ("propose",)),
+        Inherits(
+            "vllm/v1/spec_decode/draft_model.py",
+            "DraftModelProposer",
+            "SpecDecodeBaseProposer",
+            ("propose",),
+        ),
+        Holds(
+            ATTENTION,
+            "CommonAttentionMetadata",
+            (
+                *("query_start_loc", "query_start_loc_cpu", "seq_lens", "seq_lens_cpu_upper_bound"),
+                *("num_reqs", "num_actual_tokens", "max_query_len", "max_seq_len", "block_table_tensor"),
+                "slot_mapping",
+            ),
+        ),
+        Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
+    ),
+    *of(
+        "undrafted.py",
+        Defines(V1_RUNNER, "GPUModelRunner._sample", takes=("self", "logits", "spec_decode_metadata")),
+        Says(V1_RUNNER, "GPUModelRunner._sample", _PLAIN_SAMPLING),
+        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("_sample",)),
+        Holds(SPEC_METADATA, "SpecDecodeMetadata", ("num_draft_tokens",)),
+        Holds(INPUT_BATCH, "InputBatch", ("sampling_metadata",)),
+        Holds(SAMPLING_METADATA, "SamplingMetadata", ("thinking_budget_state_holder",)),
+    ),
+    *of(
+        "cpu_sampling.py",
+        Imports("vllm/platforms/__init__.py", "current_platform"),
+        Defines(PLATFORM, "Platform.is_cpu", takes=("self",)),
+        Defines(
+            CPU_KERNELS,
+            "_expand_kernel_impl",
+            takes=("output", "input_val", "cu_num_tokens", "replace_from", "replace_to", "MAX_NUM_TOKENS"),
+        ),
+        Defines(TOP_K, "apply_top_k_only", takes=("logits", "k")),
+        Says(TOP_K, "apply_top_k_top_p_pytorch", "return apply_top_k_only(logits, k)"),
+        # The defects. A release that does not say so may need no mend.
+        Says(CPU_KERNELS, "_expand_kernel_impl", _RESULT_IN_A_COPY),
+        Says(TOP_K, "apply_top_k_only", "max_top_k = k.max()"),
+    ),
+    *of(
+        "cpu_sampling.py",
+        Imports(CPU_KERNELS, "expand_kernel"),
+        Holds(CPU_KERNELS, "_FuncWrapper", ("func",)),
+        until=(0, 31),
+    ),
+    Expectation(
+        Says(CPU_PLATFORM, "CpuPlatform.register_triton_kernel_overrides", "cpu_tl._expand_kernel_impl"),
+        "cpu_sampling.py",
+        since=(0, 31),
+    ),
+)

@@ -1,0 +1,61 @@
+"""Which steps are sampled without the rejection sampler, on a stand-in of the shape of vLLM's runner.
+
+That it draws the same tokens is for the contract tests.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from outrider_engine.undrafted import attach
+
+
+def drafts(*num_draft_tokens: int) -> SimpleNamespace:
+    """What vLLM's runner knows of the drafts of a step, by request."""
+    return SimpleNamespace(num_draft_tokens=list(num_draft_tokens))
+
+
+class Runner:
+    """``_sample`` gives what vLLM's own is called with."""
+
+    def __init__(self, *, use_async_scheduling: bool = False, thinking_budgets: object = None) -> None:
+        self.use_async_scheduling = use_async_scheduling
+        sampling_metadata = SimpleNamespace(thinking_budget_state_holder=thinking_budgets)
+        self.input_batch = SimpleNamespace(sampling_metadata=sampling_metadata)
+
+    def _sample(self, logits: object, spec_decode_metadata: object) -> tuple[object, object]:
+        return logits, spec_decode_metadata
+
+
+attach(Runner)
+
+
+def sampled(spec_decode_metadata: object, **runner: Any) -> object:
+    return Runner(**runner)._sample("logits", spec_decode_metadata)
+
+
+def test_a_step_without_drafts_is_sampled_as_without_a_drafter() -> None:
+    assert sampled(drafts(0, 0)) == ("logits", None)
+
+
+def test_a_step_in_which_one_request_has_drafts_is_vllms_own() -> None:
+    assert sampled(some := drafts(0, 2)) == ("logits", some)
+
+
+def test_a_step_that_vllm_samples_plainly_stays_so() -> None:
+    assert sampled(None) == ("logits", None)
+
+
+def test_with_asynchronous_scheduling_every_step_is_vllms_own() -> None:
+    assert sampled(none := drafts(0), use_async_scheduling=True) == ("logits", none)
+
+
+def test_a_step_with_thinking_budgets_is_vllms_own() -> None:
+    assert sampled(none := drafts(0), thinking_budgets=object()) == ("logits", none)
+
+
+def test_attaching_twice_wraps_once() -> None:
+    before = Runner._sample
+    attach(Runner)
+    assert Runner._sample is before
