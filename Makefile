@@ -132,6 +132,10 @@ bench-idle: ## What K=0 costs beside a drafter, against none; wants a quiet mach
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.k0 $(ARGS)
 
+bench-idle-parts: ## The same by part of a step: where it goes; wants a quiet machine. ARGS="--method eagle3"
+	@$(UP) --until models
+	$(RUN) python -m tests.bench.k0.parts $(ARGS)
+
 bench-map: ## How far the map that an engine makes of itself lies from live steps; wants a quiet machine. ARGS="--method eagle3"
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.live_map $(ARGS)

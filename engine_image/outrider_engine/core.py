@@ -82,7 +82,8 @@ class EngineCoreControl:
 
     def before_schedule(self) -> None:
         """A step is about to look K up: leases lapse and probes end."""
-        if self._control.lease_ends_at is None and self._at_rest():
+        ends = self._control.lease_ends_at
+        if (ends is None or self._clock() < ends) and self._at_rest():
             return
         try:
             self._pass_time()

@@ -48,6 +48,9 @@ class Order:
     missed: Mapping[str, tuple[int, list[int]]] = field(default_factory=dict)
 
 
+SKIP = Order(skip=True)
+
+
 class Step(Protocol):
     """A step that was scheduled."""
 
@@ -175,7 +178,7 @@ class Following:
         self._behind += missing
         self._steps += 1
         self.steps_skipped += 1
-        return Order(skip=True)
+        return SKIP
 
     def _may_miss(self, step: Step, tokens: int) -> bool:
         if not step.drafter_can_run:

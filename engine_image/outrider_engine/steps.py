@@ -13,6 +13,9 @@ from outrider_engine.following import BlockIds, Following
 from outrider_engine.prompts import prefill_tokens
 from outrider_engine.support import READ_STATES
 
+NONE: Mapping[str, BlockIds] = {}
+"""What most steps have of requests that begin or grow. To look for them costs every step."""
+
 
 def following_of(scheduler: Any) -> Following:
     """The books for a scheduler that was just made."""
@@ -65,9 +68,10 @@ class SchedulerStep:
     def drafter_can_run(self) -> bool:
         """See `Step`."""
         config: Any = self._vllm_scheduler.vllm_config.speculative_config
-        longest = max((computed + self.tokens[name] for name, computed in self.computed.items()), default=0)
-        room: int = config.draft_model_config.max_model_len
-        return longest + int(config.num_speculative_tokens) <= room
+        room: int = config.draft_model_config.max_model_len - config.num_speculative_tokens
+        if max(self.computed.values(), default=0) + max(self.tokens.values(), default=0) <= room:
+            return True
+        return all(computed + self.tokens[name] <= room for name, computed in self.computed.items())
 
     @property
     def gone(self) -> Iterable[str]:
@@ -78,9 +82,9 @@ class SchedulerStep:
     @cached_property
     def computed(self) -> Mapping[str, int]:
         """See `Step`."""
-        cached = self._vllm_output.scheduled_cached_reqs
+        cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
         found = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
-        return found | {new.req_id: new.num_computed_tokens for new in self._vllm_output.scheduled_new_reqs}
+        return found | {one.req_id: one.num_computed_tokens for one in new} if new else found
 
     @property
     def tokens(self) -> Mapping[str, int]:
@@ -91,18 +95,19 @@ class SchedulerStep:
     @cached_property
     def begun(self) -> Mapping[str, BlockIds]:
         """See `Step`."""
-        cached = self._vllm_output.scheduled_cached_reqs
-        resumed = {
-            name: blocks
-            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
-            if name in cached.resumed_req_ids
-        }
-        return resumed | {new.req_id: new.block_ids for new in self._vllm_output.scheduled_new_reqs}
+        cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
+        if not (new or cached.resumed_req_ids):
+            return NONE
+        blocks = dict(zip(cached.req_ids, cached.new_block_ids, strict=True))
+        resumed = {name: blocks[name] for name in cached.req_ids if name in cached.resumed_req_ids}
+        return resumed | {one.req_id: one.block_ids for one in new}
 
     @property
     def grown(self) -> Mapping[str, BlockIds]:
         """See `Step`."""
         cached = self._vllm_output.scheduled_cached_reqs
+        if cached.new_block_ids.count(None) == len(cached.new_block_ids):
+            return NONE
         return {
             name: blocks
             for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)

@@ -143,11 +143,11 @@ PLAIN = frozenset(name for kind in (dict, list, set, str, tuple) for name in dir
 
 TENSOR = frozenset(
     {
-        *("device", "diff", "dtype", "long", "masked_fill", "new_tensor", "new_zeros", "repeat_interleave"),
-        *("to", "tolist"),
+        *("any", "device", "diff", "dtype", "long", "masked_fill", "new_tensor", "new_zeros"),
+        *("repeat_interleave", "to", "tolist"),
     }
 )
-"""Attributes of torch's tensors."""
+"""Attributes of tensors and arrays."""
 
 
 def uses(module: ast.Module) -> Iterator[tuple[int, str]]:
