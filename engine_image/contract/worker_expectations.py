@@ -33,8 +33,6 @@ _STATES_OF_THE_TARGET = "getattr(self.get_model(), 'get_mtp_target_hidden_states
 _PLAIN_SAMPLING = """if spec_decode_metadata is None:
     return self.sampler(logits=logits, sampling_metadata=sampling_metadata)"""
 
-_STARTS = "query_start_loc = self.query_start_loc.gpu[:num_reqs + 1]"
-
 _RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
     _ensure_int64(output), _ensure_int64(input_val), _ensure_int64(cu_num_tokens),
     replace_from, replace_to)"""
@@ -102,18 +100,9 @@ OF_WORKERS: tuple[Expectation, ...] = (
     ),
     *of(
         "undrafted.py",
-        Holds("vllm/v1/utils.py", "CpuGpuBuffer", ("gpu",)),
-        Holds(V1_RUNNER, "GPUModelRunner", ("query_start_loc", "input_batch", "use_async_scheduling")),
-        Defines(
-            V1_RUNNER,
-            "GPUModelRunner._calc_spec_decode_metadata",
-            takes=("self", "num_draft_tokens", "cu_num_scheduled_tokens"),
-        ),
-        Says(V1_RUNNER, "GPUModelRunner._prepare_inputs", "logits_indices = query_start_loc[1:] - 1"),
-        Says(V1_RUNNER, "GPUModelRunner._prepare_inputs", _STARTS),
         Defines(V1_RUNNER, "GPUModelRunner._sample", takes=("self", "logits", "spec_decode_metadata")),
         Says(V1_RUNNER, "GPUModelRunner._sample", _PLAIN_SAMPLING),
-        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("_sample", "_calc_spec_decode_metadata")),
+        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("_sample",)),
         Holds(SPEC_METADATA, "SpecDecodeMetadata", ("num_draft_tokens",)),
         Holds(INPUT_BATCH, "InputBatch", ("sampling_metadata",)),
         Holds(SAMPLING_METADATA, "SamplingMetadata", ("thinking_budget_state_holder",)),

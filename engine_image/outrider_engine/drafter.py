@@ -67,7 +67,7 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
         drafter = self.drafter
         if order.skip and not self.use_async_scheduling and not hasattr(drafter, _BROKEN):
             try:
-                return _left_out(self, scheduler_output, **dict(zip(names, args, strict=True)))
+                return _left_out(self, **dict(zip(names, args, strict=True)))
             except Exception:
                 setattr(drafter, _BROKEN, True)
                 logger.exception(_FOLLOWS)
@@ -81,31 +81,22 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _left_out(
-    runner: Any,
-    scheduler_output: Any,
-    *,
-    hidden_states: Any,
-    aux_hidden_states: Any,
-    common_attn_metadata: Any,
-    **_: Any,
+    runner: Any, *, hidden_states: Any, aux_hidden_states: Any, common_attn_metadata: Any, **_: Any
 ) -> list[list[int]]:
     """No drafts, by request, before the runner prepares any inputs for them."""
     if runner.drafter.pass_hidden_states_to_model:
-        tokens: int = scheduler_output.total_num_scheduled_tokens
-        states = _target_states(runner, hidden_states, aux_hidden_states, tokens)
-        _keep(runner.drafter, target_hidden_states=states, common_attn_metadata=common_attn_metadata)
+        _keep(runner.drafter, _layers(runner, hidden_states, aux_hidden_states), common_attn_metadata)
     return [[] for _ in runner.input_batch.req_ids]
 
 
-def _target_states(runner: Any, hidden_states: Any, aux_hidden_states: Any, tokens: int) -> Any:
-    """What the runner gives the drafter of the target's hidden states. [tokens, features]"""
+def _layers(runner: Any, hidden_states: Any, aux_hidden_states: Any) -> Sequence[Any]:
+    """What the runner gives the drafter of the target's hidden states, by layer. Each [tokens, features]"""
     if runner.use_aux_hidden_state_outputs:
-        import torch
-
-        return torch.cat([layer[:tokens] for layer in aux_hidden_states], dim=-1)
+        layers: Sequence[Any] = aux_hidden_states
+        return layers
     of_the_target = getattr(runner.get_model(), _OF_THE_TARGET, None)
     states = None if of_the_target is None else of_the_target()
-    return (hidden_states if states is None else states)[:tokens]
+    return [hidden_states if states is None else states]
 
 
 def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,7 +107,8 @@ def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
             order, rows = given
             try:
                 if order.skip:
-                    _keep(self, **kwargs)
+                    if self.pass_hidden_states_to_model:
+                        _keep(self, [kwargs["target_hidden_states"]], kwargs["common_attn_metadata"])
                     return _no_drafts(self, **kwargs)
                 if order.missed:
                     original(self, 0, **_missed_inputs(self, order, rows, **kwargs))
@@ -137,15 +129,15 @@ def _no_drafts(drafter: Any, *, common_attn_metadata: Any, next_token_ids: Any, 
     return torch.empty(common_attn_metadata.batch_size(), 0, device=next_token_ids.device, dtype=torch.int64)
 
 
-def _keep(drafter: Any, *, target_hidden_states: Any, common_attn_metadata: Any, **_: Any) -> None:
-    """What the drafter will need of this step once it reads it."""
-    if not drafter.pass_hidden_states_to_model:
-        return
+def _keep(drafter: Any, layers: Sequence[Any], common_attn_metadata: Any) -> None:
+    """What the drafter will need of this step once it reads it. layers: longer than the step, if padded."""
     if not hasattr(drafter, _KEPT):
         setattr(drafter, _KEPT, KeptStates())
     tokens: int = common_attn_metadata.num_actual_tokens
     kept: KeptStates = getattr(drafter, _KEPT)
-    kept.keep(common_attn_metadata.slot_mapping[:tokens], target_hidden_states[:tokens])
+    if len(layers[0]) != tokens:
+        layers = [layer[:tokens] for layer in layers]
+    kept.keep(common_attn_metadata.slot_mapping[:tokens], layers)
 
 
 @dataclass(frozen=True, slots=True)

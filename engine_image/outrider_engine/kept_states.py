@@ -29,26 +29,29 @@ class KeptStates:
         self._states: Tensor | None = None  # [rows, width]
         self._next = 0
 
-    def keep(self, slots: Tensor, states: Tensor) -> None:
+    def keep(self, slots: Tensor, layers: Sequence[Tensor]) -> None:
         """Keep the states of one step.
 
-        slots: [tokens], where the KV cache holds them. states: [tokens, width].
+        slots: [tokens], where the KV cache holds them. layers: [tokens, features] of each layer that the
+        drafter reads; side by side they are the states.
 
         Raises:
             ValueError: more tokens than are kept at all.
         """
+        from torch import cat
+
         tokens = len(slots)
         if tokens > ROWS:
             raise ValueError(f"{tokens} tokens in one step, and {ROWS} are kept")
         if self._slots is None or self._states is None:
             self._slots = slots.new_full((ROWS,), NOTHING)
-            self._states = states.new_empty((ROWS, states.shape[-1]))
+            self._states = layers[0].new_empty((ROWS, sum(layer.shape[-1] for layer in layers)))
         if self._next + tokens > ROWS:
             self._slots[self._next :] = NOTHING
             self._next = 0
         place = slice(self._next, self._next + tokens)
         self._slots[place] = slots
-        self._states[place] = states
+        cat(layers, dim=-1, out=self._states[place])
         self._next += tokens
 
     def rows(self) -> Mapping[int, int]:

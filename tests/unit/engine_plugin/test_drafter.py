@@ -17,7 +17,7 @@ from outrider_engine.following import Order
 SKIP = Order(skip=True)
 READ = Order(missed={"b": (7, [1, 2])})
 
-STATES = ["h0", "h1", "padding"]
+STATES, LAYERS = "the target's hidden states", ["of its first layer", "of its last"]
 
 
 class Worker:
@@ -57,26 +57,26 @@ class Worker:
             ) -> object:
                 worker.prepared += 1
                 k = scheduler_output.num_spec_tokens_to_schedule
-                return self.drafter.propose(num_speculative_tokens=k)
+                return self.drafter.propose(
+                    num_speculative_tokens=k, target_hidden_states=STATES, common_attn_metadata="attention"
+                )
 
         self.calls, self.classes = calls, (Runner, Proposer)
         attach(*self.classes)
         self.runner = Runner()
 
     def step(self, order: Order | None, *, k: int = 3) -> object:
-        output = SimpleNamespace(num_spec_tokens_to_schedule=k, total_num_scheduled_tokens=2)
+        output = SimpleNamespace(num_spec_tokens_to_schedule=k)
         if order is not None:
             setattr(output, ORDER, order)
-        return self.runner.propose_draft_token_ids(output, STATES, None, "attention")
+        return self.runner.propose_draft_token_ids(output, STATES, LAYERS, "attention")
 
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The hidden states of each step that the drafter was left out of."""
+    """The layers of hidden states of each step that the drafter was left out of."""
     found: list[object] = []
-    monkeypatch.setattr(
-        drafter, "_keep", lambda *_, target_hidden_states=None, **__: found.append(target_hidden_states)
-    )
+    monkeypatch.setattr(drafter, "_keep", lambda _, layers, *__: found.append(layers))
     return found
 
 
@@ -101,7 +101,13 @@ def test_a_skipped_step_has_no_pass_and_no_drafts_and_prepares_neither(worker: W
 
 def test_a_skipped_step_keeps_the_states_of_its_tokens(worker: Worker, kept: list[object]) -> None:
     worker.step(SKIP, k=0)
-    assert kept == [["h0", "h1"]]
+    assert kept == [[STATES]]
+
+
+def test_of_a_head_that_reads_several_layers_these_are_kept(worker: Worker, kept: list[object]) -> None:
+    worker.runner.use_aux_hidden_state_outputs = True
+    worker.step(SKIP, k=0)
+    assert kept == [LAYERS]
 
 
 def test_a_drafter_that_reads_text_alone_has_no_states_kept(worker: Worker, kept: list[object]) -> None:

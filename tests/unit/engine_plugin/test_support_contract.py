@@ -143,11 +143,11 @@ PLAIN = frozenset(name for kind in (dict, list, set, str, tuple) for name in dir
 
 TENSOR = frozenset(
     {
-        *("any", "device", "diff", "dtype", "long", "masked_fill", "new_tensor", "new_zeros"),
-        *("repeat_interleave", "to", "tolist"),
+        *("device", "diff", "dtype", "long", "masked_fill", "new_tensor", "new_zeros", "repeat_interleave"),
+        *("to", "tolist"),
     }
 )
-"""Attributes of tensors and arrays."""
+"""Attributes of torch's tensors."""
 
 
 def uses(module: ast.Module) -> Iterator[tuple[int, str]]:
