@@ -27,7 +27,7 @@ from outrider.cluster.errors import ClusterError
 
 OUTPUT = Path("out/demo")
 USUAL = Durations()
-QUICK = Durations(outrider=20.0, static=4.0, simulated=10.0)
+QUICK = Durations(learning=20.0, static=4.0, own=6.0, rounds=1, simulated=10.0)
 
 app = typer.Typer(add_completion=False)
 
@@ -43,8 +43,14 @@ def main(
     context: Context = None,
     kubectl: Kubectl = KUBECTL,
     client_image: ClientImage = CLIENT_IMAGE,
-    phase_seconds: Annotated[float, typer.Option(help="Length of Outrider's phases.")] = USUAL.outrider,
+    learning_seconds: Annotated[
+        float, typer.Option(help="What Outrider has of each load before arms are compared.")
+    ] = USUAL.learning,
     slice_seconds: Annotated[float, typer.Option(help="Length of the static slices.")] = USUAL.static,
+    own_seconds: Annotated[float, typer.Option(help="Length of Outrider's slices.")] = USUAL.own,
+    rounds: Annotated[int, typer.Option(min=1, help="Mirrored rounds of slices in each phase.")] = (
+        USUAL.rounds
+    ),
     quick: Annotated[bool, typer.Option("--quick", help="Short phases, to see that it works.")] = False,
     twin: Annotated[
         bool, typer.Option(help="One more lap at the end, on engines that simulate an H100.")
@@ -57,7 +63,7 @@ def main(
 
     At the end the tuner has one more lap, on engines that sleep an H100's step times and compute nothing.
     """
-    durations = QUICK if quick else Durations(phase_seconds, slice_seconds)
+    durations = QUICK if quick else Durations(learning_seconds, slice_seconds, own_seconds, rounds)
     place = Place(kubeconfig, context, kubectl)
     settings = (client_image, max_tokens, temperature)
     stand_in = Example.read(stand_ins.EXAMPLE) if twin else None

@@ -26,15 +26,15 @@ def draw_bars(axis: Axes, result: Result) -> None:
     axis.set_ylim(0, axis.get_ylim()[1] * 1.25)
     axis.legend(handles=_legend(result), loc="upper left", ncols=4, frameon=False)
     axis.set_ylabel("tokens/s over K = 0")
-    axis.set_title("Arms compared on the same pods; figures in tokens/s, whiskers: slices before and after")
+    axis.set_title("Arms compared on the same pods; figures in tokens/s, whiskers: lowest and highest slice")
 
 
 def _phase(axis: Axes, position: float, phase: PhaseResult, zero: float) -> None:
     _static_bar(axis, position - WIDTH, phase.static_zero, zero, ZERO)
     _static_bar(axis, position, phase.static_largest, zero, LARGEST)
-    if phase.outrider_second_half is not None:
-        axis.bar(position + WIDTH, phase.outrider_second_half / zero, WIDTH, color=OUTRIDER)
-        _figure(axis, position + WIDTH, phase.outrider_second_half / zero, phase.outrider_second_half)
+    if phase.outrider_settled is not None:
+        axis.bar(position + WIDTH, phase.outrider_settled / zero, WIDTH, color=OUTRIDER)
+        _figure(axis, position + WIDTH, phase.outrider_settled / zero, phase.outrider_settled)
     if phase.outrider_whole_phase is not None:
         axis.plot(position + WIDTH, phase.outrider_whole_phase / zero, **MARK)
 
@@ -62,6 +62,6 @@ def _legend(result: Result) -> Sequence[Patch | Line2D]:
     return (
         Patch(color=ZERO, label="K = 0 held"),
         Patch(color=LARGEST, label=f"K = {result.conditions.largest_k} held"),
-        Patch(color=OUTRIDER, label="Outrider, second half of the phase"),
-        Line2D([], [], **MARK, label="Outrider, whole phase with its trials"),
+        Patch(color=OUTRIDER, label="Outrider, after learning"),
+        Line2D([], [], **MARK, label="Outrider, with its learning"),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from examples.demo.result import Move
-from examples.kit.loads import RAMP_SECONDS
-from examples.kit.records import DecisionSample, StatusSample, Stretch
+from examples.demo.phases import Arm
+from examples.demo.result import ArmStretch, Move
+from examples.kit.records import Count, DecisionSample, StatusSample, Stretch
 from examples.kit.status import k_at
 from outrider.api.reasons import DecisionReason
 
@@ -24,21 +24,20 @@ class Drafts:
     drafted: float
 
 
-def rate(stretch: Stretch, *, since: float, until: float) -> float | None:
-    """Tokens per second between two fractions (0..1) of a stretch; None without a full period there."""
-    length = stretch.end - stretch.start
-    return _rate(stretch, stretch.start + since * length, stretch.start + until * length)
+def rate(counts: Iterable[Count]) -> float | None:
+    """Tokens per second of all counts together; None without any."""
+    known = list(counts)
+    covered = sum(one.seconds for one in known)
+    return sum(one.tokens for one in known) / covered if covered > 0 else None
 
 
-def slice_rate(stretch: Stretch) -> float | None:
-    """Tokens per second of a static slice after its ramp."""
-    return _rate(stretch, stretch.start + RAMP_SECONDS, stretch.end)
-
-
-def _rate(stretch: Stretch, since: float, until: float) -> float | None:
-    inside = [one for one in stretch.counts if since <= one.time - one.seconds / 2 <= until]
-    covered = sum(one.seconds for one in inside)
-    return sum(one.tokens for one in inside) / covered if covered > 0 else None
+def own_parts(stretches: Iterable[ArmStretch]) -> dict[str, list[ArmStretch]]:
+    """What Outrider drove of each load: its learning and its slices, in their order."""
+    found: dict[str, list[ArmStretch]] = {}
+    for stretch in stretches:
+        if stretch.arm is Arm.OUTRIDER:
+            found.setdefault(stretch.load, []).append(stretch)
+    return found
 
 
 def placed(stretches: Iterable[Stretch], time: float) -> tuple[Stretch, float] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from examples.demo.measure import acceptance_rate, moves, rate, slice_rate
+from examples.demo.measure import acceptance_rate, moves, own_parts, rate
 from examples.demo.phases import TRACE, Arm
 from examples.demo.result import (
     AcceptanceSample,
@@ -70,7 +70,7 @@ def simulated(lap: SimulatedLap) -> Simulated:
         image=spec.engine.image or "the operator's default",
         candidates=list(spec.candidates()),
         late=lap.late,
-        phases=[_own(stretch, log) for stretch in log.stretches],
+        phases=[_own(part, log) for part in own_parts(log.stretches).values()],
         moves=moves(log.stretches, log.decisions, log.statuses, str(spec.static_schedule())),
         decisions=log.decisions,
         pod_restarts=log.restarts,
@@ -120,26 +120,27 @@ def late_notes(found: Simulated) -> list[str]:
 
 def _phase(load: Load, log: Log) -> PhaseResult:
     own = [stretch for stretch in log.stretches if stretch.load == load.name]
-    driven = next(stretch for stretch in own if stretch.arm is Arm.OUTRIDER)
     return PhaseResult(
-        **_own(driven, log).model_dump(),
+        **_own(own_parts(own)[load.name], log).model_dump(),
         static_zero=_throughput(own, Arm.NO_DRAFTS),
         static_largest=_throughput(own, Arm.LONGEST_DRAFTS),
     )
 
 
-def _own(driven: ArmStretch, log: Log) -> OwnPhase:
-    tables = [one.table for one in during(log.statuses, driven) if one.table]
+def _own(part: Sequence[ArmStretch], log: Log) -> OwnPhase:
+    first = part[0]
+    tables = [one.table for stretch in part for one in during(log.statuses, stretch) if one.table]
+    drafted = [span for span in log.drafts if any(stretch.covers(span.time) for stretch in part)]
     return OwnPhase(
-        phase=driven.load,
-        prompts=driven.prompts,
-        streams=driven.streams,
-        seconds=driven.end - driven.start,
-        outrider_whole_phase=rate(driven, since=0.0, until=1.0),
-        outrider_second_half=rate(driven, since=0.5, until=1.0),
-        k_at_start=k_at(tables[0], driven.streams) if tables else None,
-        k_at_end=k_at(tables[-1], driven.streams) if tables else None,
-        acceptance_rate=acceptance_rate(span for span in log.drafts if driven.covers(span.time)),
+        phase=first.load,
+        prompts=first.prompts,
+        streams=first.streams,
+        seconds=sum(stretch.end - stretch.start for stretch in part),
+        outrider_whole_phase=rate(count for stretch in part for count in stretch.counts),
+        outrider_settled=rate(count for stretch in part for count in stretch.counted),
+        k_at_start=k_at(tables[0], first.streams) if tables else None,
+        k_at_end=k_at(tables[-1], first.streams) if tables else None,
+        acceptance_rate=acceptance_rate(drafted),
     )
 
 
@@ -151,6 +152,6 @@ def _acceptance(log: Log) -> list[AcceptanceSample]:
 
 
 def _throughput(stretches: Sequence[ArmStretch], arm: Arm) -> Throughput:
-    slices = [slice_rate(stretch) for stretch in stretches if stretch.arm is arm]
+    slices = [rate(stretch.counted) for stretch in stretches if stretch.arm is arm]
     known = [value for value in slices if value is not None]
     return Throughput(mean=fmean(known) if known else None, slices=slices)

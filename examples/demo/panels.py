@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from matplotlib.axes import Axes
 
@@ -34,7 +34,7 @@ class OwnTime:
         """When each count was taken."""
         return [
             left + count.time - stretch.start
-            for left, stretch in zip(self.edges, self.stretches, strict=False)
+            for left, stretch in zip(self._begins, self.stretches, strict=True)
             for count in stretch.counts
         ]
 
@@ -50,8 +50,22 @@ class OwnTime:
 
     @property
     def edges(self) -> list[float]:
-        """Where the phases meet, from 0 to the end."""
-        return list(accumulate((stretch.end - stretch.start for stretch in self.stretches), initial=0.0))
+        """Where the phases meet, from 0 to the end. Neighbouring stretches of one load are one phase."""
+        phases = groupby(self.stretches, key=lambda stretch: stretch.load)
+        lengths = (sum(stretch.end - stretch.start for stretch in phase) for _, phase in phases)
+        return list(accumulate(lengths, initial=0.0))
+
+    @property
+    def uncounted(self) -> list[tuple[float, float]]:
+        """(begin, end) of what no comparison has."""
+        parts = zip(self._begins, self.stretches, strict=True)
+        return [(begin, begin + stretch.uncounted) for begin, stretch in parts]
+
+    @property
+    def _begins(self) -> list[float]:
+        """Where each stretch begins."""
+        lengths = (stretch.end - stretch.start for stretch in self.stretches)
+        return list(accumulate(lengths, initial=0.0))[:-1]
 
     def depths(self, statuses: Iterable[StatusSample]) -> list[tuple[float, int]]:
         """(seconds, K in force at the load of that moment), as the status told it."""
@@ -65,7 +79,7 @@ class OwnTime:
 
 
 def smoothed(counts: Sequence[Count]) -> list[float]:
-    """Tokens per second over each count and its predecessors in the same phase, SMOOTHED_COUNTS in all."""
+    """Tokens per second over each count and its predecessors in the same stretch, SMOOTHED_COUNTS in all."""
     rates = []
     for index in range(len(counts)):
         recent = counts[max(0, index - SMOOTHED_COUNTS + 1) : index + 1]
@@ -83,6 +97,13 @@ def draw_rates(axis: Axes, own: OwnTime, phases: Iterable[OwnPhase]) -> None:
         axis.text(*place, text, transform=axis.get_xaxis_transform(), ha="center", color=GREY)
     axis.set_ylim(0, max(own.rates) * 1.3)
     axis.set_ylabel("tokens/s")
+
+
+def shade_uncounted(axis: Axes, own: OwnTime) -> None:
+    """What no comparison has, on a grey ground."""
+    for begin, end in own.uncounted:
+        label = "not compared: learning, ramps" if begin == 0 else None
+        axis.axvspan(begin, end, color=LINE, alpha=0.45, linewidth=0, zorder=0, label=label)
 
 
 def draw_concurrency(axis: Axes, own: OwnTime) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from examples.kit.loads import Load, Prompts
+from examples.kit.loads import RAMP_SECONDS, Load, Prompts
 from outrider.api.schedule import Schedule
 
 STREAMS = (1, 8, 32, 2)
@@ -35,23 +35,33 @@ SIMULATED_TRACE = tuple(Load(streams, Prompts.MIXED) for streams in STREAMS)
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One arm under one load, for so many seconds."""
+    """One arm under one load, for so many seconds. uncounted: of these, those that no comparison has."""
 
     arm: Arm
     load: Load
     seconds: float
+    uncounted: float = RAMP_SECONDS
+
+    @property
+    def counts(self) -> bool:
+        """Whether any of it is compared."""
+        return self.uncounted < self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """In seconds: Outrider's part of a phase, each static slice of it, a phase of the lap on stand-ins.
+    """Of the parts of a phase, in seconds, and how often its round of slices comes.
 
-    What counts is the second half of Outrider's part. By default what the tuner tries in a new load, half a
-    minute of it, lies before.
+    learning: what Outrider has of a new load before anything is compared. By default more than the half
+    minute in which the tuner tries other K.
+    static, own: each slice of a held K, and Outrider's in the middle of a round.
+    simulated: a phase of the lap on stand-ins. It has no slices, and its first half is the learning.
     """
 
-    outrider: float = 88.0
-    static: float = 16.0
+    learning: float = 44.0
+    static: float = 8.0
+    own: float = 22.0
+    rounds: int = 2
     simulated: float = 30.0
 
     @property
@@ -61,11 +71,25 @@ class Durations:
 
 
 def visits(durations: Durations) -> tuple[Visit, ...]:
-    """In each phase static arms run before and after Outrider, mirrored: what drifts meets all arms alike."""
+    """Every phase: Outrider learns its load, then the rounds of slices."""
+    return tuple(visit for load in TRACE for visit in (_learning(load, durations), *_slices(load, durations)))
+
+
+def simulated_visits(seconds: float) -> tuple[Visit, ...]:
+    """The lap on stand-ins, which no other arm drives."""
+    return tuple(Visit(Arm.OUTRIDER, load, seconds, uncounted=seconds / 2) for load in SIMULATED_TRACE)
+
+
+def _learning(load: Load, durations: Durations) -> Visit:
+    return Visit(Arm.OUTRIDER, load, durations.learning, uncounted=durations.learning)
+
+
+def _slices(load: Load, durations: Durations) -> list[Visit]:
+    """Each round is mirrored around Outrider's slice, so that a steady drift meets all arms alike."""
     before = (Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS)
     order = (*before, Arm.OUTRIDER, *reversed(before))
-    seconds = dict.fromkeys(before, durations.static) | {Arm.OUTRIDER: durations.outrider}
-    return tuple(Visit(arm, load, seconds[arm]) for load in TRACE for arm in order)
+    seconds = dict.fromkeys(before, durations.static) | {Arm.OUTRIDER: durations.own}
+    return [Visit(arm, load, seconds[arm]) for arm in order * durations.rounds]
 
 
 def static_table(arm: Arm, largest: int) -> Schedule | None:

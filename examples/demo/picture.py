@@ -12,7 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from examples.demo.bars import draw_bars
-from examples.demo.panels import OwnTime, draw_concurrency, draw_draft_length, draw_rates, share_time
+from examples.demo.panels import (
+    OwnTime,
+    draw_concurrency,
+    draw_draft_length,
+    draw_rates,
+    shade_uncounted,
+    share_time,
+)
 from examples.demo.phases import Arm
 from examples.demo.result import Result
 from examples.demo.simulated_picture import draw_simulated
@@ -62,7 +69,8 @@ def _throughput(axis: Axes, own: OwnTime, result: Result) -> None:
     zero = "K = 0 held, mean of its slices"
     _levels(axis, own, [phase.static_zero.mean for phase in result.phases], ZERO, zero)
     _levels(axis, own, [phase.static_largest.mean for phase in result.phases], LARGEST, largest)
-    axis.legend(loc="upper left", ncols=3, frameon=False)
+    shade_uncounted(axis, own)
+    axis.legend(loc="upper left", ncols=4, frameon=False)
     axis.set_title("Throughput of all streams (prompts, concurrent streams)", pad=20)
 
 

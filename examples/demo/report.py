@@ -19,7 +19,7 @@ from outrider.pictures.page import document, picture, table
 from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
 PASSED, FAILED = "#009e73", "#d55e00"
-OWN_HEADINGS = ("phase", "second half", "whole phase", "K at start", "K at end", "acceptance")
+OWN_HEADINGS = ("phase", "after learning", "with learning", "K at start", "K at end", "acceptance")
 MOVE_HEADINGS = ("seconds", "phase", "from", "to", "reason")
 WORDS = "in words"
 TOO_FEW = "too few"
@@ -170,15 +170,19 @@ table and draws by chance which drafts are accepted. {found.requests.finished} r
 
 def _notes(largest: str) -> Iterator[str]:
     yield (
-        f"<p>Outrider is the second half of its phase, after most of the learning; the whole phase stands "
-        f"in the table under the pictures. K=0 held and {escape(largest)} ran in slices before and after it "
-        "in the same phase, on the same pods and with the same drafter loaded: K=0 is no launch without a "
-        "drafter. Meanwhile an override ruled the table, under which the tuner learns nothing.</p>"
-        f"<p>Intervals are Student's, over blocks of {BLOCK_SECONDS:g} s within this one run. They hold the "
-        "noise from block to block, and neither another run nor a machine that drifts within a phase. That "
-        "of a whole phase takes its ramp and its trials for noise as well. The one over all phases is of "
-        "these phases, and says nothing of other loads. Where fewer than two blocks with tokens were seen "
-        f"there is no figure, and the cell says {TOO_FEW}.</p>"
+        "<p>In each phase Outrider first learns its load, which no comparison has; the table under the "
+        "pictures has its rates without the learning and with it. Then all arms are compared in mirrored "
+        f"rounds: a slice of K=0 held, of {escape(largest)}, of Outrider, and the same back, on the same "
+        "pods and with the same drafter loaded: K=0 is no launch without a drafter. The first seconds of a "
+        "slice, in which its streams get under way, do not count. While K is held an override rules the "
+        "table, under which the tuner learns nothing.</p>"
+        "<p>Intervals are Student's, within this one run. Those of a gain are over the halves of the rounds: "
+        "each slice of a held K against the half of Outrider's slice on its side. A machine that grows "
+        "steadily faster or slower lifts one half, lowers the other and so widens the interval without "
+        f"moving the gain. Those of rates and of acceptance are over blocks of {BLOCK_SECONDS:g} s; those "
+        "with learning take ramps and trials for noise as well. None holds another run. The one over all "
+        "phases is of these phases, and says nothing of other loads. Where fewer than two blocks, or a "
+        f"slice without tokens, were seen there is no figure, and the cell says {TOO_FEW}.</p>"
     )
 
 
@@ -189,7 +193,7 @@ def _own_table(phases: Iterable[OwnPhase], spreads: Mapping[str, OwnSpread]) -> 
 def _own_cells(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
     return (
         phase.phase,
-        measured(spread.second_half, phase.outrider_second_half),
+        measured(spread.settled, phase.outrider_settled),
         measured(spread.whole_phase, phase.outrider_whole_phase),
         number(phase.k_at_start),
         number(phase.k_at_end),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from examples.demo.phases import Arm
 from examples.kit.conditions import Surroundings
-from examples.kit.records import DecisionSample, Record, Requests, StatusSample, Stretch
+from examples.kit.records import Count, DecisionSample, Record, Requests, StatusSample, Stretch
 
 
 class Throughput(Record):
-    """Tokens per second of a static arm: its slices before and after Outrider's part of the phase."""
+    """Tokens per second of a static arm: of each of its slices in a phase, and their mean."""
 
     mean: float | None
     slices: list[float | None]
@@ -24,9 +24,9 @@ class OwnPhase(Record):
     streams: int
     seconds: float
     outrider_whole_phase: float | None
-    """All of the phase, with ramp, trials and the K it started with."""
-    outrider_second_half: float | None
-    """The second half of it, after most of the learning."""
+    """All of its part, with learning, ramps and the K it started with."""
+    outrider_settled: float | None
+    """What counts of it, after learning."""
     k_at_start: int | None
     k_at_end: int | None
     acceptance_rate: float | None
@@ -75,9 +75,17 @@ class Durations(Record):
 
 
 class ArmStretch(Stretch):
-    """One load as an arm drove it."""
+    """One load as an arm drove it, without a break."""
 
     arm: Arm
+    uncounted: float
+    """Seconds at its beginning that no comparison has: the ramp of a slice, all of the learning."""
+
+    @property
+    def counted(self) -> tuple[Count, ...]:
+        """What comparisons have of it."""
+        since = self.start + self.uncounted
+        return tuple(one for one in self.counts if one.time - one.seconds / 2 >= since)
 
 
 class AcceptanceSample(Record):

@@ -58,14 +58,15 @@ async def run(
     log.ready_seconds = time.monotonic() - started
     began, since = time.monotonic(), time.time()
     async with watching(cluster, example.name, period_seconds=WATCH_SECONDS) as watch:
-        # Overruled, so that the tuner meets each load for the first time in its own part of the phase.
+        # Overruled, so that the warm-up teaches the tuner nothing of the loads to come.
         await hand_over(cluster, example, Arm.NO_DRAFTS)
         for prompts in PROMPTS:
             await warm_up(traffic, prompts, PATIENCE, screen.say)
         await _check_that_it_computes(cluster, example)
         planned = visits(durations)
         for number, visit in enumerate(planned, start=1):
-            screen.say(f"{number} of {len(planned)}: {visit.load.name}, {TITLES[visit.arm]}")
+            learning = "" if visit.counts else ", learning"
+            screen.say(f"{number} of {len(planned)}: {visit.load.name}, {TITLES[visit.arm]}{learning}")
             await hand_over(cluster, example, visit.arm)
             log.stretches.append(await drive(traffic, screen, watch, visit))
     log.statuses, log.decisions = watch.statuses, list(watch.decisions)
@@ -111,7 +112,19 @@ async def drive(traffic: Traffic, screen: Screen, watch: Watch, visit: Visit) ->
             told = len(watch.decisions)
     if not counts:
         raise RunFailed(f"the load client counted nothing in {load.name}")
-    return ArmStretch(streams=load.streams, prompts=load.prompts, counts=tuple(counts), arm=visit.arm)
+    return ArmStretch(
+        streams=load.streams,
+        prompts=load.prompts,
+        counts=tuple(counts),
+        arm=visit.arm,
+        uncounted=_uncounted(visit, counts),
+    )
+
+
+def _uncounted(visit: Visit, counts: Sequence[Count]) -> float:
+    """All that was driven where nothing counts: a last count may come later than planned."""
+    driven = counts[-1].time - counts[0].time + counts[0].seconds
+    return visit.uncounted if visit.counts else max(visit.uncounted, driven)
 
 
 def _recent_rate(counts: Sequence[Count]) -> float:

@@ -1,4 +1,4 @@
-"""How sure a phase's figures are: tokens per second of short blocks, with Student's interval. Pure."""
+"""How sure a phase's figures are: rates by short blocks, gains by neighbouring slices. Pure."""
 
 from __future__ import annotations
 
@@ -7,62 +7,66 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from examples.demo.measure import own_parts, rate
 from examples.demo.phases import Arm
 from examples.demo.result import AcceptanceSample, ArmStretch, Result
-from examples.kit.loads import RAMP_SECONDS
 from examples.kit.records import Count
-from outrider.bench.verdict import FEWEST_ROUNDS, Interval, geometric, mean
+from outrider.bench.verdict import FEWEST_ROUNDS, Interval, mean, ratio
 
 BLOCK_SECONDS = 2.0
 """Long enough that the end of one answer does not make a block."""
+BLOCK_SLACK_SECONDS = 0.2
+"""By so much a block may be shorter: the last count of a slice is, by what those before it came late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One phase. arms: tokens per second of the blocks of each arm that was driven."""
+    """One phase, in tokens per second of each arm that was driven.
+
+    halves: of every half of a mirrored round: a slice of a held K, and the half of Outrider's slice on its
+    side. Those of one half of a round stand at the same place.
+    """
 
     phase: str
-    arms: dict[Arm, tuple[float, ...]]
+    blocks: dict[Arm, tuple[float, ...]]
+    halves: dict[Arm, tuple[float, ...]]
 
     def rate(self, arm: Arm) -> Interval | None:
         """None with too few blocks."""
-        return _mean(self.arms.get(arm, ()))
+        return _mean(self.blocks.get(arm, ()))
 
     def gain(self, over: Arm) -> Interval | None:
-        """Outrider's, as a ratio of geometric means; None where one of both is not known.
+        """Outrider's: the geometric mean of its ratios to the slices beside it. None where one is missing.
 
-        Both arms' margins are added as those of independent figures, which Student's quantile of each widens.
+        A drift lifts the ratios of one half of a round, lowers those of the other, and so leaves the mean.
         """
-        sides = [self.arms.get(arm, ()) for arm in (Arm.OUTRIDER, over)]
-        if any(len(blocks) < FEWEST_ROUNDS or min(blocks) <= 0 for blocks in sides):
+        above, below = (self.halves.get(arm, ()) for arm in (Arm.OUTRIDER, over))
+        if len(above) != len(below) or len(above) < FEWEST_ROUNDS or min(*above, *below) <= 0:
             return None
-        above, below = (geometric(blocks) for blocks in sides)
-        centre = math.log(above.value / below.value)
-        margin = math.hypot(*(math.log(side.high / side.value) for side in (above, below)))
-        return Interval(math.exp(centre), math.exp(centre - margin), math.exp(centre + margin))
+        return ratio(above, below)
 
 
 def compared(result: Result) -> list[Compared]:
-    """Every phase, in its order: static slices after their ramp, Outrider in the second half of its phase."""
+    """Every phase, in its order, of what counts."""
     return [_phase(phase.phase, result.stretches) for phase in result.phases]
 
 
-def _phase(name: str, stretches: Sequence[ArmStretch]) -> Compared:
-    arms: dict[Arm, tuple[float, ...]] = {}
+def _phase(name: str, stretches: Iterable[ArmStretch]) -> Compared:
+    cut, halves = dict[Arm, tuple[float, ...]](), dict[Arm, tuple[float, ...]]()
     for stretch in stretches:
-        if stretch.load == name:
-            own = stretch.arm is Arm.OUTRIDER
-            counted = _since_half(stretch) if own else _since(stretch, stretch.start + RAMP_SECONDS)
-            arms[stretch.arm] = arms.get(stretch.arm, ()) + blocks(counted)
-    return Compared(name, arms)
+        if stretch.load == name and (counted := stretch.counted):
+            arm = stretch.arm
+            parts = _in_two(counted) if arm is Arm.OUTRIDER else (counted,)
+            cut[arm] = cut.get(arm, ()) + blocks(counted)
+            halves[arm] = halves.get(arm, ()) + tuple(rate(part) or 0.0 for part in parts)
+    return Compared(name, cut, halves)
 
 
-def _since_half(stretch: ArmStretch) -> list[Count]:
-    return _since(stretch, (stretch.start + stretch.end) / 2)
-
-
-def _since(stretch: ArmStretch, time: float) -> list[Count]:
-    return [one for one in stretch.counts if one.time - one.seconds / 2 >= time]
+def _in_two(counts: Sequence[Count]) -> tuple[Sequence[Count], Sequence[Count]]:
+    """In the middle of their time."""
+    middle = (counts[0].time - counts[0].seconds + counts[-1].time) / 2
+    first = [one for one in counts if one.time - one.seconds / 2 < middle]
+    return first, counts[len(first) :]
 
 
 def blocks(counts: Sequence[Count]) -> tuple[float, ...]:
@@ -71,7 +75,7 @@ def blocks(counts: Sequence[Count]) -> tuple[float, ...]:
     seconds, tokens = 0.0, 0
     for count in counts:
         seconds, tokens = seconds + count.seconds, tokens + count.tokens
-        if seconds >= BLOCK_SECONDS * 0.99:
+        if seconds >= BLOCK_SECONDS - BLOCK_SLACK_SECONDS:
             found.append(tokens / seconds)
             seconds, tokens = 0.0, 0
     return tuple(found)
@@ -81,7 +85,7 @@ def overall(phases: Sequence[Compared], over: Arm) -> Interval | None:
     """Geometric mean of the phases' gains; None where one is not known.
 
     Of these phases, which are what was asked, and not of loads that they might stand for. Their margins are
-    added as those of independent figures: no block is in two phases.
+    added as those of independent figures: no slice is in two phases.
     """
     gains = [phase.gain(over) for phase in phases]
     known = [gain for gain in gains if gain is not None]
@@ -93,15 +97,18 @@ def overall(phases: Sequence[Compared], over: Arm) -> Interval | None:
 
 
 def unknown(phases: Iterable[Compared], over: Arm) -> list[str]:
-    """Phases in which one of both arms has too few blocks with tokens for an interval."""
+    """Phases in which one of both arms has too few slices with tokens for an interval."""
     return [phase.phase for phase in phases if phase.gain(over) is None]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnSpread:
-    """Outrider's part of a phase: tokens per second, and accepted over drafted. None with too few blocks."""
+    """Outrider's part of a phase: tokens per second, and accepted over drafted. None with too few blocks.
 
-    second_half: Interval | None
+    settled: what counts, after learning.
+    """
+
+    settled: Interval | None
     whole_phase: Interval | None
     acceptance: Interval | None
 
@@ -111,22 +118,22 @@ def own_spreads(
 ) -> dict[str, OwnSpread]:
     """Of every phase that Outrider drove, by its name."""
     return {
-        stretch.load: OwnSpread(
-            _mean(blocks(_since_half(stretch))),
-            _mean(blocks(stretch.counts)),
-            _accepted(stretch, acceptance),
+        load: OwnSpread(
+            _mean([block for stretch in part for block in blocks(stretch.counted)]),
+            _mean([block for stretch in part for block in blocks(stretch.counts)]),
+            _accepted(part, acceptance),
         )
-        for stretch in stretches
-        if stretch.arm is Arm.OUTRIDER
+        for load, part in own_parts(stretches).items()
     }
 
 
-def _accepted(stretch: ArmStretch, samples: Iterable[AcceptanceSample]) -> Interval | None:
+def _accepted(part: Sequence[ArmStretch], samples: Iterable[AcceptanceSample]) -> Interval | None:
     """A ratio of sums over blocks, by the spread of what each block lies off it."""
-    drafted, accepted = dict[int, float](), dict[int, float]()
+    drafted, accepted = dict[float, float](), dict[float, float]()
     for one in samples:
-        if stretch.covers(one.time):
-            block = int((one.time - stretch.start) / BLOCK_SECONDS)
+        start = next((stretch.start for stretch in part if stretch.covers(one.time)), None)
+        if start is not None:
+            block = start + BLOCK_SECONDS * int((one.time - start) / BLOCK_SECONDS)
             drafted[block] = drafted.get(block, 0.0) + one.drafted
             accepted[block] = accepted.get(block, 0.0) + one.rate * one.drafted
     if len(drafted) < FEWEST_ROUNDS:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from examples.demo.acceptance import Samples, counter, drafts
 from examples.demo.arms import Example
-from examples.demo.phases import SIMULATED_TRACE, Arm, Visit
+from examples.demo.phases import simulated_visits
 from examples.demo.run import WATCH_SECONDS, Log, drive
 from examples.demo.table import SIMULATED, Screen
 from examples.kit.cluster import Cluster, RunFailed, address
@@ -67,8 +67,7 @@ async def _drive(
     log.ready_seconds = time.monotonic() - began
     pods, started, since = await cluster.engine_pods(stand_in.name), time.monotonic(), time.time()
     async with watching(cluster, stand_in.name, period_seconds=WATCH_SECONDS) as watch:
-        for load in SIMULATED_TRACE:
-            visit = Visit(Arm.OUTRIDER, load, phase_seconds)
+        for visit in simulated_visits(phase_seconds):
             log.stretches.append(await drive(traffic, screen, watch, visit))
     log.statuses, log.decisions = watch.statuses, list(watch.decisions)
     log.driven_seconds = time.monotonic() - started

@@ -14,7 +14,7 @@ from examples.demo.result import OwnPhase, Result, Simulated
 from examples.demo.spread import OwnSpread, compared, own_spreads
 from outrider.bench.verdict import Interval
 
-OWN_HEADINGS = ("phase", "Outrider, 2nd half", "Outrider, whole")
+OWN_HEADINGS = ("phase", "Outrider, after learning", "Outrider, with learning")
 LAST_HEADINGS = ("K", "acceptance")
 
 
@@ -62,7 +62,7 @@ def _table(title: str, headings: tuple[str, ...]) -> Table:
 def _own(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
     return (
         phase.phase,
-        _measured(spread.second_half, phase.outrider_second_half),
+        _measured(spread.settled, phase.outrider_settled),
         _measured(spread.whole_phase, phase.outrider_whole_phase),
     )
 

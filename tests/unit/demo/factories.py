@@ -8,7 +8,7 @@ from typing import Any
 from examples.demo.arms import Example
 from examples.demo.measure import Drafts
 from examples.demo.outcome import result
-from examples.demo.phases import SIMULATED_TRACE, Arm, Durations, visits
+from examples.demo.phases import Arm, Durations, Visit, simulated_visits, visits
 from examples.demo.result import ArmStretch, Conditions, Result
 from examples.demo.run import Log
 from examples.demo.stand_ins import SimulatedLap
@@ -50,11 +50,28 @@ class FakeCluster(Cluster):
 
 
 def a_stretch(
-    *, tokens: tuple[int, ...] = (100,) * 20, start: float = 0.0, streams: int = 1, arm: Arm = Arm.OUTRIDER
+    *,
+    tokens: tuple[int, ...] = (100,) * 20,
+    start: float = 0.0,
+    streams: int = 1,
+    arm: Arm = Arm.OUTRIDER,
+    uncounted: float = 0.0,
 ) -> ArmStretch:
     """One second for each entry of `tokens`."""
     counts = tuple(a_count(start + index, tokens=count) for index, count in enumerate(tokens, start=1))
-    return ArmStretch(streams=streams, prompts=Prompts.CODE, counts=counts, arm=arm)
+    return ArmStretch(streams=streams, prompts=Prompts.CODE, counts=counts, arm=arm, uncounted=uncounted)
+
+
+def a_driven(visit: Visit, *, tokens: tuple[int, ...], start: float) -> ArmStretch:
+    """What a visit would have left behind."""
+    stretch = a_stretch(
+        tokens=tokens,
+        start=start,
+        streams=visit.load.streams,
+        arm=visit.arm,
+        uncounted=visit.uncounted,
+    )
+    return stretch.model_copy(update={"prompts": visit.load.prompts})
 
 
 def a_status(time: float, table: str | None) -> StatusSample:
@@ -70,14 +87,17 @@ BATCH_RATES = {Arm.NO_DRAFTS: 100, Arm.LONGEST_DRAFTS: 150, Arm.OUTRIDER: 160}
 
 
 def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
-    """A whole run with steady rates in which K goes 3 -> 5 in every code phase and 3 -> 0 in every other."""
+    """A whole run with steady rates in which K goes 3 -> 5 in every code phase and 3 -> 0 in every other.
+
+    In learning Outrider makes half as many tokens as after it.
+    """
     log, time = Log(restarts=restarts), 1000.0
-    for visit in visits(Durations(outrider=30.0, static=6.0)):
-        load, counts = visit.load, (BATCH_RATES[visit.arm],) * int(visit.seconds)
-        stretch = a_stretch(tokens=counts, start=time, streams=load.streams, arm=visit.arm)
-        log.stretches.append(stretch.model_copy(update={"prompts": load.prompts}))
-        if visit.arm is Arm.OUTRIDER:
-            chosen = "*:5" if load.prompts is Prompts.CODE else "*:0"
+    for visit in visits(Durations(learning=16.0, static=6.0, own=14.0)):
+        counts = (BATCH_RATES[visit.arm] // (1 if visit.counts else 2),) * int(visit.seconds)
+        stretch = a_driven(visit, tokens=counts, start=time)
+        log.stretches.append(stretch)
+        if visit.arm is Arm.OUTRIDER and not visit.counts:
+            chosen = "*:5" if visit.load.prompts is Prompts.CODE else "*:0"
             log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, chosen)]
             log.decisions.append(decided(time + 11, chosen, "BetterK"))
             log.drafts += some_drafts(time, accepted=80.0)
@@ -126,9 +146,9 @@ STAND_IN = Example.read(Path("examples/twin-h100.yaml"))
 def a_simulated_lap(*, failed: int = 0, restarts: int = 0, late: float | None = 0.001) -> SimulatedLap:
     """A lap on a stand-in in which K goes 3 -> 5 in every phase."""
     log, time = Log(restarts=restarts), 5000.0
-    for load in SIMULATED_TRACE:
-        stretch = a_stretch(tokens=(900,) * 30, start=time, streams=load.streams)
-        log.stretches.append(stretch.model_copy(update={"prompts": load.prompts}))
+    for visit in simulated_visits(30.0):
+        stretch = a_driven(visit, tokens=(900,) * 30, start=time)
+        log.stretches.append(stretch)
         log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, "*:5")]
         log.decisions.append(decided(time + 11, "*:5", "BetterK"))
         log.drafts += some_drafts(time, accepted=50.0)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from examples.demo.measure import Drafts, acceptance_rate, moves, rate, slice_rate
+from examples.demo.measure import Drafts, acceptance_rate, moves, own_parts, rate
+from examples.demo.phases import Arm
 from examples.kit.records import DecisionSample
 from tests.unit.demo.factories import a_status, a_stretch, decided
 from tests.unit.kit.factories import a_count
@@ -10,20 +11,22 @@ from tests.unit.kit.factories import a_count
 
 def test_a_rate_is_tokens_over_the_time_that_they_took() -> None:
     counts = (a_count(2.0, seconds=2.0, tokens=100), a_count(4.0, seconds=2.0, tokens=300))
-    stretch = a_stretch().model_copy(update={"counts": counts})
-    assert rate(stretch, since=0.0, until=1.0) == pytest.approx(100.0)
+    assert rate(counts) == pytest.approx(100.0)
 
 
-def test_the_second_half_leaves_out_the_first() -> None:
-    assert rate(a_stretch(tokens=(0, 0, 50, 70)), since=0.5, until=1.0) == pytest.approx(60.0)
-
-
-def test_a_static_slice_leaves_out_its_ramp() -> None:
-    assert slice_rate(a_stretch(tokens=(0, 5, 100, 200))) == pytest.approx(150.0)
+def test_a_slice_counts_after_its_ramp() -> None:
+    stretch = a_stretch(tokens=(0, 5, 100, 200), uncounted=2.0)
+    assert [one.tokens for one in stretch.counted] == [100, 200]
 
 
 def test_a_slice_that_is_all_ramp_has_no_rate() -> None:
-    assert slice_rate(a_stretch(tokens=(10, 10))) is None
+    assert rate(a_stretch(tokens=(10, 10), uncounted=2.0).counted) is None
+
+
+def test_what_outrider_drove_of_a_load_is_its_learning_and_its_slices() -> None:
+    learning, own = a_stretch(uncounted=20.0), a_stretch(start=30.0, uncounted=2.0)
+    held, other = a_stretch(start=20.0, arm=Arm.NO_DRAFTS), a_stretch(start=50.0, streams=8)
+    assert own_parts([learning, held, own, other]) == {"code x1": [learning, own], "code x8": [other]}
 
 
 def test_acceptance_is_a_ratio_of_sums() -> None:

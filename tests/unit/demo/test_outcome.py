@@ -41,10 +41,19 @@ def test_a_whole_run_that_went_well_passes() -> None:
 
 def test_every_phase_has_outrider_and_both_static_arms() -> None:
     for phase in a_result().phases:
-        assert phase.outrider_whole_phase == pytest.approx(160)
-        assert phase.outrider_second_half == pytest.approx(160)
-        assert phase.static_zero.slices == pytest.approx([100, 100])
-        assert phase.static_largest.slices == pytest.approx([150, 150])
+        assert phase.outrider_settled == pytest.approx(160)
+        assert phase.static_zero.slices == pytest.approx([100] * 4)
+        assert phase.static_largest.slices == pytest.approx([150] * 4)
+
+
+def test_learning_is_in_the_rate_of_the_whole_part_and_in_no_other() -> None:
+    for phase in a_result().phases:
+        assert phase.outrider_settled == pytest.approx(160)
+        assert phase.outrider_whole_phase == pytest.approx((16 * 80 + 28 * 160) / 44)
+
+
+def test_a_phase_has_all_of_outriders_time_under_its_load() -> None:
+    assert [phase.seconds for phase in a_result().phases] == [pytest.approx(44)] * 8
 
 
 def test_a_phase_says_where_k_began_and_ended() -> None:
@@ -79,7 +88,7 @@ def test_a_simulated_phase_says_what_the_tuner_did() -> None:
     found = a_result(lap=a_simulated_lap()).simulated
     assert found is not None
     first = found.phases[0]
-    assert first.outrider_second_half == pytest.approx(900)
+    assert first.outrider_settled == pytest.approx(900)
     assert (first.k_at_start, first.k_at_end) == (3, 5)
     assert first.acceptance_rate == pytest.approx(0.5)
 

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from examples.demo.phases import SIMULATED_TRACE, STREAMS, TRACE, Arm, Durations, visits
+from examples.demo.phases import (
+    SIMULATED_TRACE,
+    STREAMS,
+    TRACE,
+    Arm,
+    Durations,
+    Visit,
+    simulated_visits,
+    visits,
+)
 from examples.kit.loads import RAMP_SECONDS
 from outrider.tuning.policy import Exploration
 
@@ -14,27 +23,60 @@ def test_the_trace_goes_up_and_down_with_code_and_then_with_prose() -> None:
     ]
 
 
-def test_in_each_phase_static_arms_run_before_and_after_outrider() -> None:
-    phases = [(load, list(found)) for load, found in groupby(visits(Durations()), lambda visit: visit.load)]
-    assert [load for load, _ in phases] == list(TRACE)
-    for _, found in phases:
-        arms = [visit.arm for visit in found]
-        middle = arms.index(Arm.OUTRIDER)
-        assert arms[:middle] == arms[:middle:-1]
-        assert set(arms[:middle]) == {Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS}
+def phases(durations: Durations) -> list[list[Visit]]:
+    return [list(found) for _, found in groupby(visits(durations), lambda visit: visit.load)]
 
 
-def test_what_the_tuner_tries_in_a_new_load_lies_before_the_half_that_counts() -> None:
-    assert Durations().outrider / 2 > Exploration().calibration_seconds
+def test_every_load_of_the_trace_is_a_phase() -> None:
+    assert [found[0].load for found in phases(Durations())] == list(TRACE)
 
 
-def test_a_static_arm_is_measured_for_more_than_half_as_long_as_outrider() -> None:
+def test_outrider_learns_each_load_before_anything_is_compared() -> None:
+    for learning, *slices in phases(Durations()):
+        assert (learning.arm, learning.counts) == (Arm.OUTRIDER, False)
+        assert all(visit.counts for visit in slices)
+
+
+def test_what_the_tuner_tries_in_a_new_load_fits_in_its_learning() -> None:
+    assert Durations().learning > Exploration().calibration_seconds
+
+
+def test_each_round_is_mirrored_around_outriders_slice() -> None:
+    for _, *slices in phases(Durations()):
+        middle = len(slices) // 4
+        first, second = slices[: 2 * middle + 1], slices[2 * middle + 1 :]
+        assert first == first[::-1] == second
+        assert [visit.arm for visit in first[: middle + 1]] == [
+            Arm.NO_DRAFTS,
+            Arm.LONGEST_DRAFTS,
+            Arm.OUTRIDER,
+        ]
+
+
+def test_the_ramp_of_a_slice_does_not_count() -> None:
+    for _, *slices in phases(Durations()):
+        assert {visit.uncounted for visit in slices} == {RAMP_SECONDS}
+
+
+def test_a_static_arm_is_compared_for_more_than_half_as_long_as_outrider() -> None:
     usual = Durations()
-    assert 2 * (usual.static - RAMP_SECONDS) > usual.outrider / 4
+    assert 2 * (usual.static - RAMP_SECONDS) > (usual.own - RAMP_SECONDS) / 2
 
 
-def test_the_load_of_all_arms_takes_no_more_than_twenty_one_minutes() -> None:
-    assert Durations().load_seconds <= 21 * 60
+def test_a_phase_takes_152_seconds_of_load() -> None:
+    assert [sum(visit.seconds for visit in found) for found in phases(Durations())] == [152.0] * len(TRACE)
+
+
+def test_a_round_that_comes_once_is_mirrored_as_well() -> None:
+    arms = [visit.arm for visit in phases(Durations(rounds=1))[0][1:]]
+    assert len(arms) == 5
+    assert arms == arms[::-1]
+
+
+def test_half_of_each_phase_on_stand_ins_is_learning() -> None:
+    found = simulated_visits(30.0)
+    assert [visit.load for visit in found] == list(SIMULATED_TRACE)
+    assert {(visit.arm, visit.seconds, visit.uncounted) for visit in found} == {(Arm.OUTRIDER, 30.0, 15.0)}
 
 
 def test_the_simulated_lap_has_the_same_streams_and_takes_two_minutes() -> None:

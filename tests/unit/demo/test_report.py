@@ -83,8 +83,8 @@ def test_every_figure_of_outriders_own_lap_has_its_interval() -> None:
     own = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
     own = [cells for cells in own if re.fullmatch(r"\d", cells[3])]
     assert len(own) == len(TRACE) + len(SIMULATED_TRACE)
-    for _, second_half, whole_phase, _, _, acceptance in own:
-        assert all(re.fullmatch(r"[\d.]+ \[[\d.]+, [\d.]+\]", cell) for cell in (second_half, whole_phase))
+    for _, settled, whole_phase, _, _, acceptance in own:
+        assert all(re.fullmatch(r"[\d.]+ \[[\d.]+, [\d.]+\]", cell) for cell in (settled, whole_phase))
         assert re.fullmatch(r"0\.\d\d \[0\.\d\d, 0\.\d\d\]", acceptance)
 
 
@@ -126,6 +126,19 @@ def test_a_smoothed_rate_is_one_of_the_counts_so_far() -> None:
 def test_a_smoothed_rate_does_not_reach_into_the_phase_before() -> None:
     low, high = a_stretch(tokens=(10, 10)), a_stretch(tokens=(90, 90), start=2.0, streams=8)
     assert OwnTime([low, high]).rates == [10, 10, 90, 90]
+
+
+def test_the_parts_of_a_phase_lie_between_one_pair_of_edges() -> None:
+    own = OwnTime(
+        [a_stretch(tokens=(1, 1)), a_stretch(tokens=(1,), start=9.0), a_stretch(start=20, streams=8)]
+    )
+    assert own.edges == [0.0, 3.0, 23.0]
+    assert own.times[:4] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_what_is_not_compared_is_marked_where_it_was_driven() -> None:
+    learning, own = a_stretch(tokens=(1,) * 4, uncounted=4.0), a_stretch(start=9.0, uncounted=2.0)
+    assert OwnTime([learning, own]).uncounted == [(0.0, 4.0), (4.0, 6.0)]
 
 
 def test_what_other_arms_drove_between_takes_no_room() -> None:
