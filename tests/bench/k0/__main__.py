@@ -23,37 +23,38 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tests.bench.k0.arms import AGAIN, ARMS, BOTH, SKIP, STOCK, SYNC
-from tests.bench.k0.loads import REPORTS, Load, Result, in_turns, over_loads, parser
+from tests.bench.k0.loads import REPORTS, Bench, Load, Result, Runs, over_loads, parser
 from tests.bench.k0.runs import Run, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write
 from tests.contract.engine import Engine
 
 
-def compare(engines: Mapping[str, Engine], load: Load) -> Result:
+def measure_time(engines: Mapping[str, Engine], load: Load, arm: str, asked: str) -> Run:
+    """One load on one engine."""
+    return measure(engines[arm], streams=load.streams, tokens=load.tokens, name=asked)
+
+
+def conclude(load: Load, runs: Runs[Run], starts: int) -> Result:
     """All pairs of one load, and what they say."""
-    runs = in_turns(
-        engines,
-        load,
-        lambda arm, asked: measure(engines[arm], streams=load.streams, tokens=load.tokens, name=asked),
-    )
-    return {
+    found: Result = {
         "streams": load.streams,
         "tokens_per_request": load.tokens,
         "arms": {name: summary(found) for name, found in runs.items()},
-        "time_of_clients": costs(runs, "seconds"),
-        "time_between_tokens": costs(runs, "token_milliseconds"),
-        "processor_time": costs(runs, "processor_milliseconds"),
-        "runs": {name: [asdict(run) for run in found] for name, found in runs.items()},
+        "time_of_clients": costs(runs, "seconds", starts=starts),
+        "time_between_tokens": costs(runs, "token_milliseconds", starts=starts),
+        "processor_time": costs(runs, "processor_milliseconds", starts=starts),
     }
+    print(json.dumps(found, indent=1), flush=True)
+    return {**found, "runs": {name: [asdict(run) for run in found] for name, found in runs.items()}}
 
 
-def costs(runs: Mapping[str, Sequence[Run]], figure: str) -> dict[str, object]:
+def costs(runs: Mapping[str, Sequence[Run]], figure: str, *, starts: int = 1) -> dict[str, object]:
     """What each way to hold K=0 costs against no drafter and the other, and no drafter against its like."""
     values = {name: [float(getattr(run, figure)) for run in found] for name, found in runs.items()}
     values[BOTH] = [statistics.fmean(pair) for pair in zip(values[STOCK], values[AGAIN], strict=True)]
     return {
-        f"{slower} against {faster}": relative_cost(values[slower], values[faster])
+        f"{slower} against {faster}": relative_cost(values[slower], values[faster], starts=starts)
         for slower, faster in ((AGAIN, STOCK), (SYNC, BOTH), (SKIP, BOTH), (SYNC, SKIP))
         if slower in values and faster in values
     }
@@ -71,15 +72,10 @@ def summary(runs: Sequence[Run]) -> dict[str, object]:
     }
 
 
-def show(found: Result) -> None:
-    """One load, without its runs."""
-    print(json.dumps({k: v for k, v in found.items() if k != "runs"}, indent=1), flush=True)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Compare, report."""
     given, started = parser("python -m tests.bench.k0", __doc__).parse_args(arguments), datetime.now(UTC)
-    result = over_loads(given, ARMS[given.method], compare, show)
+    result = over_loads(given, ARMS[given.method], Bench(measure_time, conclude))
     write(REPORTS / f"{given.method}.json", {**head("tests.bench.k0", arguments, started), **result})
 
 

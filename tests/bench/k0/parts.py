@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench.k0.arms import AGAIN, ARMS, BOTH, SKIP, STOCK, SYNC
-from tests.bench.k0.loads import REPORTS, Load, Result, in_turns, over_loads, parser
+from tests.bench.k0.loads import REPORTS, Bench, Load, Result, Runs, over_loads, parser
 from tests.bench.k0.runs import CORE, measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.k0.sums import ROWS, STEP, TOKEN, install, read, with_timers
@@ -42,34 +42,40 @@ class TimedRun:
     steps: int
     milliseconds: Milliseconds
     timers: float
+    memory: Mapping[str, float]
 
 
-def measure_parts(engine: Engine, file: Path, load: Load, asked: str) -> TimedRun:
-    """One load, timed. file: where the engine writes its sums."""
+def measure_parts(
+    files: Mapping[str, Path], engines: Mapping[str, Engine], load: Load, arm: str, asked: str
+) -> TimedRun:
+    """One load, timed. files: where each engine writes its sums."""
+    engine, file = engines[arm], files[arm]
     before = read(file)
     run = measure(engine, streams=load.streams, tokens=load.tokens, name=asked)
     # The last request to come decodes all its tokens but the first in steps that only decode.
     wait_until(lambda: (read(file) - before).steps >= load.tokens - 1, "the core did not come to rest")
     spent = read(file) - before
     found = {**spent.milliseconds(), TOKEN: run.token_milliseconds}
-    return TimedRun(spent.steps, found, spent.timers_milliseconds())
+    return TimedRun(spent.steps, found, spent.timers_milliseconds(), memory(engine))
 
 
-def compare(files: Mapping[str, Path], engines: Mapping[str, Engine], load: Load) -> Result:
+def conclude(load: Load, runs: Runs[TimedRun], starts: int) -> Result:
     """All pairs of one load, and what they say."""
-    runs = in_turns(engines, load, lambda arm, asked: measure_parts(engines[arm], files[arm], load, asked))
-    return {
+    found: Result = {
         "streams": load.streams,
         "tokens_per_request": load.tokens,
-        "arms": {name: summary(found, engines[name]) for name, found in runs.items()},
+        "arms": {name: summary(found) for name, found in runs.items()},
         "differences": differences(
-            {name: [run.milliseconds for run in found] for name, found in runs.items()}
+            {name: [run.milliseconds for run in found] for name, found in runs.items()}, starts=starts
         ),
-        "runs": {name: [asdict(run) for run in found] for name, found in runs.items()},
     }
+    print(table(found), flush=True)
+    return {**found, "runs": {name: [asdict(run) for run in found] for name, found in runs.items()}}
 
 
-def differences(runs: Mapping[str, Sequence[Milliseconds]]) -> dict[str, dict[str, dict[str, object]]]:
+def differences(
+    runs: Mapping[str, Sequence[Milliseconds]], *, starts: int = 1
+) -> dict[str, dict[str, dict[str, object]]]:
     """By both that are compared and by row: what one spends more, in percent of the other's step."""
     both = [
         {row: statistics.fmean((one[row], other[row])) for row in one}
@@ -77,34 +83,38 @@ def differences(runs: Mapping[str, Sequence[Milliseconds]]) -> dict[str, dict[st
     ]
     found = {**runs, BOTH: both}
     return {
-        f"{slower} against {faster}": {row: _difference(found[slower], found[faster], row) for row in ROWS}
+        f"{slower} against {faster}": {
+            row: _difference(found[slower], found[faster], row, starts) for row in ROWS
+        }
         for slower, faster in ((AGAIN, STOCK), (SYNC, BOTH), (SKIP, BOTH))
         if slower in found
     }
 
 
 def _difference(
-    slower: Sequence[Milliseconds], faster: Sequence[Milliseconds], row: str
+    slower: Sequence[Milliseconds], faster: Sequence[Milliseconds], row: str, starts: int
 ) -> dict[str, object]:
     """As if two steps differed in this row alone."""
     steps = [run[STEP] for run in faster]
     more = [one[row] - other[row] for one, other in zip(slower, faster, strict=True)]
-    return relative_cost([step + extra for step, extra in zip(steps, more, strict=True)], steps)
+    return relative_cost(
+        [step + extra for step, extra in zip(steps, more, strict=True)], steps, starts=starts
+    )
 
 
-def summary(runs: Sequence[TimedRun], engine: Engine) -> dict[str, object]:
-    """Medians of one arm, and its memory."""
+def summary(runs: Sequence[TimedRun]) -> dict[str, object]:
+    """Medians of one arm."""
     return {
         "steps": sum(run.steps for run in runs),
         "milliseconds_per_step": {
             row: round(statistics.median(run.milliseconds[row] for run in runs), 4) for row in ROWS
         },
         "timers_milliseconds_per_step": round(statistics.median(run.timers for run in runs), 4),
-        "memory": memory(engine),
+        "memory": {row: statistics.median(run.memory[row] for run in runs) for row in runs[0].memory},
     }
 
 
-def memory(engine: Engine) -> dict[str, object]:
+def memory(engine: Engine) -> dict[str, float]:
     """What is resident of the engine's cores, and the blocks of its KV cache."""
     status = [Path(f"/proc/{pid}/status").read_text() for pid in pids(engine, CORE)]
     kilobytes = [int(text.partition("VmRSS:")[2].split()[0]) for text in status]
@@ -145,11 +155,6 @@ def _cell(difference: Mapping[str, object]) -> str:
     return f"{difference['median_percent']:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
-def show(found: Result) -> None:
-    """One load as a table."""
-    print(table(found), flush=True)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Compare, report."""
     program = parser("python -m tests.bench.k0.parts", __doc__)
@@ -161,7 +166,7 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         files = {arm: Path(name) / f"{index}.json" for index, arm in enumerate(chosen)}
         timed = {arm: with_timers(arm, launch, files[arm]) for arm, launch in chosen.items()}
-        result = over_loads(given, timed, partial(compare, files), show, install=install)
+        result = over_loads(given, timed, Bench(partial(measure_parts, files), conclude), install=install)
     write(
         REPORTS / f"{given.method}-parts.json", {**head("tests.bench.k0.parts", arguments, started), **result}
     )

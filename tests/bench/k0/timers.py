@@ -221,6 +221,7 @@ def _telling_kinds(schedule: Callable[..., Any]) -> Callable[..., Any]:
 
 def _in_laps(step: Callable[[Any], bool]) -> Callable[[Any], bool]:
     file, cost = Path(os.environ[FILE_VARIABLE]), nanoseconds_per_call()
+    file.unlink(missing_ok=True)  # the sums of an engine before this one
 
     @functools.wraps(step)
     def process_engine_step(self: Any) -> bool:
