@@ -13,7 +13,7 @@ from outrider_engine.following import BlockIds, Following
 from outrider_engine.prompts import prefill_tokens
 from outrider_engine.support import READ_STATES
 
-NONE: Mapping[str, BlockIds] = {}
+_NONE: Mapping[str, BlockIds] = {}
 """What most steps have of requests that begin or grow. To look for them costs every step."""
 
 
@@ -97,9 +97,12 @@ class SchedulerStep:
         """See `Step`."""
         cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
         if not (new or cached.resumed_req_ids):
-            return NONE
-        blocks = dict(zip(cached.req_ids, cached.new_block_ids, strict=True))
-        resumed = {name: blocks[name] for name in cached.req_ids if name in cached.resumed_req_ids}
+            return _NONE
+        resumed = {
+            name: blocks
+            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
+            if name in cached.resumed_req_ids
+        }
         return resumed | {one.req_id: one.block_ids for one in new}
 
     @property
@@ -107,7 +110,7 @@ class SchedulerStep:
         """See `Step`."""
         cached = self._vllm_output.scheduled_cached_reqs
         if cached.new_block_ids.count(None) == len(cached.new_block_ids):
-            return NONE
+            return _NONE
         return {
             name: blocks
             for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)

@@ -19,8 +19,8 @@ import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 
 from tests.bench.k0.arms import AGAIN, ARMS, BOTH, SKIP, STOCK, SYNC
 from tests.bench.k0.loads import REPORTS, Bench, Load, Result, Runs, over_loads, parser
@@ -35,18 +35,14 @@ def measure_time(engines: Mapping[str, Engine], load: Load, arm: str, asked: str
     return measure(engines[arm], streams=load.streams, tokens=load.tokens, name=asked)
 
 
-def conclude(load: Load, runs: Runs[Run], starts: int) -> Result:
-    """All pairs of one load, and what they say."""
-    found: Result = {
-        "streams": load.streams,
-        "tokens_per_request": load.tokens,
+def conclude(runs: Runs[Run], starts: int) -> Result:
+    """What all pairs of one load say."""
+    return {
         "arms": {name: summary(found) for name, found in runs.items()},
         "time_of_clients": costs(runs, "seconds", starts=starts),
         "time_between_tokens": costs(runs, "token_milliseconds", starts=starts),
         "processor_time": costs(runs, "processor_milliseconds", starts=starts),
     }
-    print(json.dumps(found, indent=1), flush=True)
-    return {**found, "runs": {name: [asdict(run) for run in found] for name, found in runs.items()}}
 
 
 def costs(runs: Mapping[str, Sequence[Run]], figure: str, *, starts: int = 1) -> dict[str, object]:
@@ -75,7 +71,9 @@ def summary(runs: Sequence[Run]) -> dict[str, object]:
 def main(arguments: Sequence[str]) -> None:
     """Compare, report."""
     given, started = parser("python -m tests.bench.k0", __doc__).parse_args(arguments), datetime.now(UTC)
-    result = over_loads(given, ARMS[given.method], Bench(measure_time, conclude))
+    result = over_loads(
+        given, ARMS[given.method], Bench(measure_time, conclude, partial(json.dumps, indent=1))
+    )
     write(REPORTS / f"{given.method}.json", {**head("tests.bench.k0", arguments, started), **result})
 
 

@@ -1,7 +1,7 @@
 """Load after load on engines that live side by side, and one of them works at a time.
 
-Engines alike differ for as long as they live: where the pages of their memory lie is chance. So all are
-started several times.
+Engines alike differ for as long as they live, for a reason that was not found. So all are started several
+times.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tests.bench.k0.arms import ARMS, MAX_NUM_SEQS, UNRULED, hold_k0
 from tests.bench.k0.processors import settled
 from tests.contract.engine import Engine, Launch, install_plugin, running_engine
 from tests.contract.engine_process import begin
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 REPORTS = Path("out/bench/k0")
 
-T = TypeVar("T")
+T = TypeVar("T", bound="DataclassInstance")
+"""One run."""
 Result = dict[str, object]
 Runs = dict[str, list[T]]
 """By arm: of one start after the other, pair by pair."""
@@ -48,10 +52,11 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Bench(Generic[T]):
     """What is measured of the engines under a load, by arm and the beginning of the names that are asked for;
-    and what the runs of so many starts say."""
+    what the runs of so many starts say; and that, with its load, for a reader."""
 
     measure: Callable[[Mapping[str, Engine], Load, str, str], T]
-    conclude: Callable[[Load, Runs[T], int], Result]
+    conclude: Callable[[Runs[T], int], Result]
+    text: Callable[[Result], str]
 
 
 def parser(program: str, description: str | None) -> argparse.ArgumentParser:
@@ -101,7 +106,12 @@ def over_loads(
                 for arm, values in in_turns(engines, load, measure).items():
                     found[arm] += values
                 print(f"start {start + 1} of {given.starts}: {load.streams} streams", flush=True)
-    results = [bench.conclude(load, found, given.starts) for load, found in zip(loads, runs, strict=True)]
+    results: list[Result] = []
+    for load, found in zip(loads, runs, strict=True):
+        about = {"streams": load.streams, "tokens_per_request": load.tokens}
+        result: Result = {**about, **bench.conclude(found, given.starts)}
+        print(bench.text(result), flush=True)
+        results.append({**result, "runs": {arm: [asdict(run) for run in own] for arm, own in found.items()}})
     return {
         "minutes": round((datetime.now(UTC) - started).total_seconds() / 60, 1),
         "load_average": {"before": load_before, "after": os.getloadavg()},

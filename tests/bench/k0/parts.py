@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -59,18 +59,14 @@ def measure_parts(
     return TimedRun(spent.steps, found, spent.timers_milliseconds(), memory(engine))
 
 
-def conclude(load: Load, runs: Runs[TimedRun], starts: int) -> Result:
-    """All pairs of one load, and what they say."""
-    found: Result = {
-        "streams": load.streams,
-        "tokens_per_request": load.tokens,
+def conclude(runs: Runs[TimedRun], starts: int) -> Result:
+    """What all pairs of one load say."""
+    return {
         "arms": {name: summary(found) for name, found in runs.items()},
         "differences": differences(
             {name: [run.milliseconds for run in found] for name, found in runs.items()}, starts=starts
         ),
     }
-    print(table(found), flush=True)
-    return {**found, "runs": {name: [asdict(run) for run in found] for name, found in runs.items()}}
 
 
 def differences(
@@ -166,7 +162,9 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         files = {arm: Path(name) / f"{index}.json" for index, arm in enumerate(chosen)}
         timed = {arm: with_timers(arm, launch, files[arm]) for arm, launch in chosen.items()}
-        result = over_loads(given, timed, Bench(partial(measure_parts, files), conclude), install=install)
+        result = over_loads(
+            given, timed, Bench(partial(measure_parts, files), conclude, table), install=install
+        )
     write(
         REPORTS / f"{given.method}-parts.json", {**head("tests.bench.k0.parts", arguments, started), **result}
     )

@@ -1,7 +1,7 @@
 """The cores of all engines on one processor, and everything else on the others.
 
-A core computes on one thread, which the kernel leaves on the processor where it happened to begin. No two
-virtual processors are equally fast.
+A core computes on one thread, which the kernel leaves for long on the processor where it happened to begin:
+so no engine has one of its own that may be faster.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from tests.bench.k0 import timers
 from tests.bench.k0.arms import UNRULED
 from tests.bench.k0.timers import Part
 from tests.contract.engine import Launch, install_plugin
+from tests.contract.helper_plugins import install_modules
 
 STEP, TOKEN = "from step to step", "from token to token"
 """What the parts of steps that only decode add up to, and vLLM's own mean time between two tokens."""
@@ -18,8 +19,8 @@ STEP, TOKEN = "from step to step", "from token to token"
 ROWS = (*(part for part in Part if part is not Part.OTHER_STEPS), STEP, Part.OTHER_STEPS, TOKEN)
 
 _ENTRIES = {
-    "k0_timers": timers.register.__name__,
-    "k0_timers_with_outrider": timers.register_with_outrider.__name__,
+    "k0_timers": f"k0_timers:{timers.register.__name__}",
+    "k0_timers_with_outrider": f"k0_timers:{timers.register_with_outrider.__name__}",
 }
 
 
@@ -62,12 +63,7 @@ def read(file: Path) -> Sums:
 def install(folder: Path) -> Path:
     """Outrider's plugin and the timers, with their entry points, in one folder."""
     install_plugin(folder)
-    information = folder / "outrider_k0_timers-1.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: outrider-k0-timers\nVersion: 1\n")
-    entries = [f"{name} = k0_timers:{function}" for name, function in _ENTRIES.items()]
-    (information / "entry_points.txt").write_text("\n".join(["[vllm.general_plugins]", *entries, ""]))
-    (folder / "k0_timers.py").write_text(Path(timers.__file__).read_text())
+    install_modules(folder, "k0-timers", _ENTRIES, {"k0_timers": timers})
     return folder
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from outrider.api.schedule import Schedule
-from tests.cluster.engines import Page, page, read_page, ready_pods, signal_engine_core, state
+from outrider_engine.bins import batch_bins
+from tests.cluster.engines import Page, page, ready_pods, signal_engine_core, state
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import in_force
 from tests.cluster.operator_pod import kill_operator
@@ -122,9 +123,9 @@ class Seen:
 
     def _note_beneath_the_probe(self, pod: str) -> None:
         """A probe may last until the push, and then nothing else would show the table before it."""
-        now, bins = state(pod), read_page(pod).table
+        now = state(pod)
         beneath = Schedule.from_wire(now["schedule"])
-        table = {label: beneath.k_at(int(label.rstrip("+").split("-")[0])) for label in bins}
+        table = {batch.label: beneath.k_at(batch.low) for batch in batch_bins(now["maxNumSeqs"])}
         self.tables[pod] = {(now["term"], now["epoch"]): {str(table)}}
 
     def _note(self, pod: str, found: Page) -> None:

@@ -144,7 +144,7 @@ def test_the_interval_over_all_phases_holds_the_truth_in_at_least_19_of_20_runs(
     truth = math.exp(statistics.fmean(map(math.log, truths)))
 
     def seen(rate: float) -> tuple[float, ...]:
-        return tuple(rate * math.exp(draw.gauss(0, 0.1)) for _ in range(4))
+        return tuple(rate * math.exp(draw.gauss(0, 0.2)) for _ in range(4))
 
     def held() -> bool:
         found = overall([over_nothing(seen(gain), seen(1)) for gain in truths], Arm.NO_DRAFTS)
