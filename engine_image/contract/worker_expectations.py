@@ -5,6 +5,8 @@ from __future__ import annotations
 from engine_image.contract.expectation import Expectation, of
 from engine_image.contract.files import (
     ATTENTION,
+    ATTENTION_LAYER,
+    COMPILATION,
     CPU_KERNELS,
     CPU_PLATFORM,
     CPU_RUNNER,
@@ -12,6 +14,7 @@ from engine_image.contract.files import (
     PLATFORM,
     PROPOSER,
     SAMPLING_METADATA,
+    SCHEDULER,
     SPEC_METADATA,
     TOP_K,
     V1_RUNNER,
@@ -32,6 +35,17 @@ _STATES_OF_THE_TARGET = "getattr(self.get_model(), 'get_mtp_target_hidden_states
 
 _PLAIN_SAMPLING = """if spec_decode_metadata is None:
     return self.sampler(logits=logits, sampling_metadata=sampling_metadata)"""
+
+_LOGITS_OF_A_STEP = """logits_indices = np.repeat(
+    cu_num_scheduled_tokens - num_sampled_tokens, num_sampled_tokens)"""
+"""Nothing else of the step is read but the tokens that were drafted."""
+
+_DRAFTS_OF_SOME = "zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids)"
+"""Requests without an entry get none."""
+
+_CACHE_FIRST = """(not self.attn_backend.forward_includes_kv_cache_update
+    and self.kv_sharing_target_layer_name is None and key is not None and value is not None)"""
+"""When the KV cache is written before anything attends."""
 
 _RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
     _ensure_int64(output), _ensure_int64(input_val), _ensure_int64(cu_num_tokens),
@@ -58,7 +72,8 @@ OF_WORKERS: tuple[Expectation, ...] = (
         Holds(V1_RUNNER, "GPUModelRunner", ("drafter", "input_batch", "use_async_scheduling")),
         Holds(V1_RUNNER, "GPUModelRunner", ("use_aux_hidden_state_outputs", "get_model")),
         Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("propose_draft_token_ids",)),
-        Holds(INPUT_BATCH, "InputBatch", ("req_id_to_index", "req_ids")),
+        Holds(INPUT_BATCH, "InputBatch", ("req_id_to_index",)),
+        Says(SCHEDULER, "Scheduler.update_draft_token_ids", _DRAFTS_OF_SOME),
         Says(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", _CALL_OF_A_DRAFTER),
         Says(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", _STATES_OF_THE_TARGET),
         Defines(V1_RUNNER, "GPUModelRunner"),
@@ -74,12 +89,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         ),
         Says(PROPOSER, "SpecDecodeBaseProposer.propose", "self.num_speculative_tokens == 0"),
         Holds(PROPOSER, "SpecDecodeBaseProposer", ("num_speculative_tokens", "_last_draft_probs")),
-        Holds(PROPOSER, "SpecDecodeBaseProposer", ("pass_hidden_states_to_model", "block_size")),
-        Says(
-            PROPOSER,
-            "SpecDecodeBaseProposer.set_inputs_first_pass",
-            "self.hidden_states[:num_tokens] = target_hidden_states",
-        ),
+        Holds(PROPOSER, "SpecDecodeBaseProposer", ("pass_hidden_states_to_model",)),
         Inherits("vllm/v1/spec_decode/eagle.py", "EagleProposer", "SpecDecodeBaseProposer", ("propose",)),
         Inherits(
             "vllm/v1/spec_decode/draft_model.py",
@@ -87,22 +97,46 @@ OF_WORKERS: tuple[Expectation, ...] = (
             "SpecDecodeBaseProposer",
             ("propose",),
         ),
+        Holds(ATTENTION, "CommonAttentionMetadata", ("num_actual_tokens", "slot_mapping")),
+        Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
+    ),
+    *of(
+        "missed.py",
+        Holds(PROPOSER, "SpecDecodeBaseProposer", ("block_size",)),
+        Says(
+            PROPOSER,
+            "SpecDecodeBaseProposer.set_inputs_first_pass",
+            "self.hidden_states[:num_tokens] = target_hidden_states",
+        ),
         Holds(
             ATTENTION,
             "CommonAttentionMetadata",
             (
                 *("query_start_loc", "query_start_loc_cpu", "seq_lens", "seq_lens_cpu_upper_bound"),
-                *("num_reqs", "num_actual_tokens", "max_query_len", "max_seq_len", "block_table_tensor"),
-                "slot_mapping",
+                *("num_reqs", "max_query_len", "max_seq_len", "block_table_tensor"),
             ),
         ),
-        Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
+    ),
+    *of(
+        "reading.py",
+        Holds(PROPOSER, "SpecDecodeBaseProposer", ("_draft_attn_layer_names", "vllm_config")),
+        Holds(COMPILATION, "CompilationConfig", ("static_forward_context",)),
+        Holds(ATTENTION, "AttentionBackend", ("forward_includes_kv_cache_update",)),
+        Holds(ATTENTION_LAYER, "Attention", ("attn_backend", "impl")),
+        Says(ATTENTION_LAYER, "unified_attention_with_output", "self.impl.forward"),
+        Says(ATTENTION_LAYER, "Attention.forward", _CACHE_FIRST),
     ),
     *of(
         "undrafted.py",
         Defines(V1_RUNNER, "GPUModelRunner._sample", takes=("self", "logits", "spec_decode_metadata")),
         Says(V1_RUNNER, "GPUModelRunner._sample", _PLAIN_SAMPLING),
-        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("_sample",)),
+        Defines(
+            V1_RUNNER,
+            "GPUModelRunner._calc_spec_decode_metadata",
+            takes=("self", "num_draft_tokens", "cu_num_scheduled_tokens"),
+        ),
+        Says(V1_RUNNER, "GPUModelRunner._calc_spec_decode_metadata", _LOGITS_OF_A_STEP),
+        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("_sample", "_calc_spec_decode_metadata")),
         Holds(SPEC_METADATA, "SpecDecodeMetadata", ("num_draft_tokens",)),
         Holds(INPUT_BATCH, "InputBatch", ("sampling_metadata",)),
         Holds(SAMPLING_METADATA, "SamplingMetadata", ("thinking_budget_state_holder",)),

@@ -12,13 +12,13 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby, islice
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outrider_engine.following import Order
 from outrider_engine.kept_states import KeptStates
+from outrider_engine.missed import missed_inputs
+from outrider_engine.reading import ending_as_read
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -65,7 +65,8 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
         if order is None:
             return original(self, scheduler_output, *args)
         drafter = self.drafter
-        if order.skip and not self.use_async_scheduling and not hasattr(drafter, _BROKEN):
+        prepares = order.missed or self.use_async_scheduling or hasattr(drafter, _BROKEN)
+        if order.skip and not prepares:
             try:
                 return _left_out(self, **dict(zip(names, args, strict=True)))
             except Exception:
@@ -83,10 +84,10 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
 def _left_out(
     runner: Any, *, hidden_states: Any, aux_hidden_states: Any, common_attn_metadata: Any, **_: Any
 ) -> list[list[int]]:
-    """No drafts, by request, before the runner prepares any inputs for them."""
+    """Drafts of no request, before the runner prepares any inputs for them."""
     if runner.drafter.pass_hidden_states_to_model:
         _keep(runner.drafter, _layers(runner, hidden_states, aux_hidden_states), common_attn_metadata)
-    return [[] for _ in runner.input_batch.req_ids]
+    return []
 
 
 def _layers(runner: Any, hidden_states: Any, aux_hidden_states: Any) -> Sequence[Any]:
@@ -106,12 +107,15 @@ def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
         if given is not None and not hasattr(self, _BROKEN):
             order, rows = given
             try:
+                if order.missed:
+                    missed = missed_inputs(self, getattr(self, _KEPT, None), order.missed, rows, **kwargs)
+                    with ending_as_read(self):
+                        if missed is not None:
+                            original(self, 0, **missed)
                 if order.skip:
                     if self.pass_hidden_states_to_model:
                         _keep(self, [kwargs["target_hidden_states"]], kwargs["common_attn_metadata"])
                     return _no_drafts(self, **kwargs)
-                if order.missed:
-                    original(self, 0, **_missed_inputs(self, order, rows, **kwargs))
             except Exception:
                 setattr(self, _BROKEN, True)
                 logger.exception(_FOLLOWS)
@@ -138,118 +142,3 @@ def _keep(drafter: Any, layers: Sequence[Any], common_attn_metadata: Any) -> Non
     if len(layers[0]) != tokens:
         layers = [layer[:tokens] for layer in layers]
     kept.keep(common_attn_metadata.slot_mapping[:tokens], layers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Tokens side by side that one request missed.
-
-    row: the request's index in the batch. following: the token after the last one; None for the first of
-    this step.
-    """
-
-    row: int
-    begin: int
-    text: Sequence[int]
-    following: int | None = None
-
-    @property
-    def end(self) -> int:
-        return self.begin + len(self.text)
-
-    @property
-    def positions(self) -> range:
-        return range(self.begin, self.end)
-
-
-def _missed_inputs(
-    drafter: Any,
-    order: Order,
-    rows: Mapping[str, int],
-    *,
-    target_token_ids: Any,
-    target_positions: Any,
-    target_hidden_states: Any,
-    next_token_ids: Any,
-    common_attn_metadata: Any,
-    sampling_metadata: Any,
-    **_: Any,
-) -> dict[str, Any]:
-    """The inputs of ``propose`` for a batch of what was missed, in the place of the step's own tokens.
-
-    rows: index in the batch by request. The token after what a request missed is its first one in this step.
-    """
-    import torch
-
-    device, metadata = target_token_ids.device, common_attn_metadata
-    runs = [_Run(rows[name], begin, text) for name, (begin, text) in order.missed.items()]
-    slots, states = _slots(drafter, runs, metadata), target_hidden_states
-    if drafter.pass_hidden_states_to_model:
-        runs, slots, states = _of_kept(getattr(drafter, _KEPT), runs, slots)
-    lengths = [len(run.text) for run in runs]
-    starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
-    ends = torch.tensor([run.end for run in runs], dtype=torch.int32)
-    batch = torch.tensor([run.row for run in runs], device=device)
-    positions = [position for run in runs for position in run.positions]
-    tokens = torch.tensor([token for run in runs for token in run.text], dtype=target_token_ids.dtype)
-    after = target_token_ids[metadata.query_start_loc[batch].long()].to(next_token_ids.dtype)
-    for index, run in enumerate(runs):
-        if run.following is not None:
-            after[index] = run.following
-    return {
-        "target_token_ids": tokens.to(device),
-        "target_positions": torch.tensor(positions, dtype=target_positions.dtype, device=device),
-        "target_hidden_states": states,
-        "next_token_ids": after,
-        "token_indices_to_sample": None,
-        "sampling_metadata": sampling_metadata,
-        "common_attn_metadata": type(metadata)(
-            query_start_loc=starts.to(device),
-            query_start_loc_cpu=starts,
-            seq_lens=ends.to(device),
-            seq_lens_cpu_upper_bound=ends,
-            num_reqs=len(runs),
-            num_actual_tokens=len(positions),
-            max_query_len=max(lengths),
-            max_seq_len=int(ends.max()),
-            block_table_tensor=metadata.block_table_tensor[batch],
-            slot_mapping=slots,
-        ),
-    }
-
-
-def _slots(drafter: Any, runs: Sequence[_Run], metadata: Any) -> Any:
-    """Where the KV cache has the tokens of these runs, one after the other."""
-    import torch
-
-    table, size = metadata.block_table_tensor, drafter.block_size
-    rows = torch.tensor([run.row for run in runs for _ in run.text], device=table.device)
-    positions = torch.tensor([at for run in runs for at in run.positions], device=table.device)
-    blocks = table[rows, positions // size].to(metadata.slot_mapping.dtype)
-    return blocks * size + positions % size
-
-
-def _of_kept(kept: KeptStates, runs: Sequence[_Run], slots: Any) -> tuple[list[_Run], Any, Any]:
-    """The runs as far as the states of their tokens were kept, with slots and states of these.
-
-    vLLM itself leaves the drafter out of steps in which a request nears the end of its context.
-    """
-    rows, listed = kept.rows(), iter(slots.tolist())
-    own = [list(islice(listed, len(run.text))) for run in runs]
-    parts = [
-        part
-        for run, its in zip(runs, own, strict=True)
-        for part in _parts(run, [slot in rows for slot in its])
-    ]
-    found = [slot for its in own for slot in its if slot in rows]
-    return parts, slots.new_tensor(found), kept.states([rows[slot] for slot in found])
-
-
-def _parts(run: _Run, is_kept: Sequence[bool]) -> Iterator[_Run]:
-    """The run without the tokens that were not kept."""
-    for kept, group in groupby(range(len(is_kept)), key=is_kept.__getitem__):
-        if kept:
-            indices = list(group)
-            first, after = indices[0], indices[-1] + 1
-            following = run.text[after] if after < len(run.text) else run.following
-            yield _Run(run.row, run.begin + first, run.text[first:after], following)

@@ -40,8 +40,8 @@ BlockIds: TypeAlias = Sequence[Sequence[int]]
 class Order:
     """What the drafter does in one step besides what vLLM asks of it.
 
-    skip: it does not run.
-    missed: by request, the position of the first token that it reads before it drafts, and the tokens.
+    skip: it does not run over the step's own tokens.
+    missed: by request, the position of the first token that it reads before, and the tokens.
     """
 
     skip: bool = False
@@ -150,15 +150,18 @@ class Following:
         self._take_over(step)
         if not self._begins:
             self._behind = self._steps = 0
-        if idle and (order := self._skip(step)) is not None:
-            return order
+        if idle and self._skip(step):
+            return SKIP
         if not self._begins:
             return None
         # With K=0 the drafter runs for the prompts: whoever begins learns what its prefix lacks. Others wait,
         # unless what they missed must be kept for them.
         prompts_only = step.num_speculative_tokens == 0 and not idle
         names = step.begun if prompts_only and not self.reads_states else step.computed
-        return self._catch_up(step, names) if step.drafter_can_run else None
+        missed = self._catch_up(step, names) if step.drafter_can_run else {}
+        if not missed:
+            return None
+        return Order(skip=idle and self._skip(step), missed=missed)
 
     def given_back(self, blocks: BlockIds) -> set[int]:
         """Of the blocks that a request gives back, those of tokens that the drafter can never read."""
@@ -166,11 +169,11 @@ class Following:
         self._unmark(unread)
         return unread
 
-    def _skip(self, step: Step) -> Order | None:
+    def _skip(self, step: Step) -> bool:
         """Leave the drafter out, unless it would fall too far behind."""
         computed, missing = step.computed, sum(step.tokens.values())
         if not self._may_miss(step, missing):
-            return None
+            return False
         for name in computed.keys() - self._begins.keys():
             begin = self._begins[name] = max(0, computed[name] - self._unsure)
             self._blocks.update(self._from(step.blocks(name), begin))
@@ -178,7 +181,7 @@ class Following:
         self._behind += missing
         self._steps += 1
         self.steps_skipped += 1
-        return SKIP
+        return True
 
     def _may_miss(self, step: Step, tokens: int) -> bool:
         if not step.drafter_can_run:
@@ -186,10 +189,10 @@ class Following:
             return not self.reads_states
         return self._behind + tokens <= self._most_behind and self._steps < self._most_steps
 
-    def _catch_up(self, step: Step, names: Iterable[str]) -> Order | None:
-        """Have it read what it missed of these requests of the step, as far as one pass goes."""
+    def _catch_up(self, step: Step, names: Iterable[str]) -> dict[str, tuple[int, list[int]]]:
+        """What it reads now of what it missed of these requests of the step, as far as one pass goes."""
         left, self._steps = self._most_tokens, 0
-        orders: dict[str, tuple[int, list[int]]] = {}
+        missed: dict[str, tuple[int, list[int]]] = {}
         for name in names:
             if name not in self._begins or left < 2:
                 continue
@@ -197,16 +200,16 @@ class Following:
             text = step.text(name, begin, min(end, begin + left - 1))
             if not text:
                 continue
-            orders[name] = begin, text
+            missed[name] = begin, text
             left -= len(text) + 1
             if begin + len(text) < end:
                 self._begins[name] = begin + len(text)
             else:
                 self._forget(name)
                 self._unmark(self._from(step.blocks(name), begin))
-        self.tokens_caught_up += sum(len(text) for _, text in orders.values())
+        self.tokens_caught_up += sum(len(text) for _, text in missed.values())
         self._behind = sum(self._end(name) - begin for name, begin in self._begins.items())
-        return Order(missed=orders) if orders else None
+        return missed
 
     def _end(self, name: str, computed: int = LARGEST_POSITION) -> int:
         """The position after the last one that the drafter missed, at most that where a step begins."""

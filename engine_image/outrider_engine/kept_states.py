@@ -6,8 +6,11 @@ EAGLE's drafters read them besides the text, and vLLM has them for the tokens of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from outrider_engine.following import MOST_BEHIND
 
@@ -54,11 +57,16 @@ class KeptStates:
         cat(layers, dim=-1, out=self._states[place])
         self._next += tokens
 
-    def rows(self) -> Mapping[int, int]:
-        """The row of each slot whose states are kept. Waits for the device."""
-        return {} if self._slots is None else newest(self._slots.tolist(), self._next)
+    def rows(self, slots: Tensor) -> NDArray[np.int64]:
+        """The row of each slot, `NOTHING` for one whose states are not kept. Waits for the device.
 
-    def states(self, rows: Sequence[int]) -> Tensor:
+        slots: [tokens].
+        """
+        if self._slots is None:
+            return np.full(len(slots), NOTHING)
+        return newest(self._slots.cpu().numpy(), self._next, slots.cpu().numpy())
+
+    def states(self, rows: NDArray[np.int64]) -> Tensor:
         """[rows, width], of rows that `rows` gave.
 
         Raises:
@@ -69,7 +77,12 @@ class KeptStates:
         return self._states[self._slots.new_tensor(rows)]
 
 
-def newest(slots: Sequence[int], oldest: int) -> Mapping[int, int]:
-    """The newest row of each slot. oldest: the row that will be written next."""
-    order = (*range(oldest, len(slots)), *range(oldest))
-    return {slots[row]: row for row in order if slots[row] != NOTHING}
+def newest(kept: NDArray[np.int64], oldest: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The newest row of each of these slots; `NOTHING` for a slot that no row holds.
+
+    kept: the slot of each row. oldest: the row that will be written next.
+    """
+    by_age = np.roll(np.arange(len(kept)), -oldest)
+    by_slot = by_age[np.argsort(kept[by_age], kind="stable")]
+    rows = by_slot[np.searchsorted(kept[by_slot], slots, side="right") - 1]
+    return np.where(kept[rows] == slots, rows, NOTHING)

@@ -2,7 +2,9 @@
 
 Runs in vLLM's workers. Source: vLLM 0.32.0. With a drafter `GPUModelRunner._sample` gives every step to the
 rejection sampler, which copies the logits of the whole vocabulary. Without drafts there is nothing to reject,
-and the plain sampler, which it asks itself, draws the same tokens.
+and the plain sampler, which it asks itself, draws the same tokens. Which logits belong to which draft,
+`GPUModelRunner._calc_spec_decode_metadata` computes in a dozen operations for every step. Where each request
+computes one token, it depends on their number alone.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 _ATTACHED = "_outrider_attached"
+_KNOWN = "_outrider_undrafted"
+"""Attribute of the runner: metadata of steps without drafts, by number of requests."""
 
 
 def attach_to_sampler() -> None:
@@ -27,9 +31,10 @@ def attach_to_sampler() -> None:
 
 def attach(runner: Any) -> None:
     """`attach_to_sampler` on a given class."""
-    original = runner._sample
-    if not hasattr(original, _ATTACHED):
-        runner._sample = _plain_without_drafts(original)
+    if hasattr(runner._sample, _ATTACHED):
+        return
+    runner._sample = _plain_without_drafts(runner._sample)
+    runner._calc_spec_decode_metadata = _computed_once(runner._calc_spec_decode_metadata)
 
 
 def _plain_without_drafts(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,3 +55,19 @@ def _plain_without_drafts(original: Callable[..., Any]) -> Callable[..., Any]:
 def _has_thinking_budgets(runner: Any) -> bool:
     """They count rows as the rejection sampler asks for them."""
     return getattr(runner.input_batch.sampling_metadata, "thinking_budget_state_holder", None) is not None
+
+
+def _computed_once(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _calc_spec_decode_metadata(self: Any, num_draft_tokens: Any, cu_num_scheduled_tokens: Any) -> Any:
+        requests = len(num_draft_tokens)
+        # A request computes one token besides its drafts.
+        if not requests or cu_num_scheduled_tokens[-1] != requests:
+            return original(self, num_draft_tokens, cu_num_scheduled_tokens)
+        known: dict[int, Any] = vars(self).setdefault(_KNOWN, {})
+        found = known.get(requests)
+        if found is None:
+            found = known[requests] = original(self, num_draft_tokens, cu_num_scheduled_tokens)
+        return found
+
+    return _calc_spec_decode_metadata

@@ -6,6 +6,7 @@ Independent of what Outrider's plugin counts. See `helper_plugins`.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,42 @@ FILE = "drafter-passes"
 
 def register() -> None:
     """Have each drafter model report its passes from when it is loaded."""
-    from vllm.v1.spec_decode.draft_model import DraftModelProposer
+    from vllm.v1.spec_decode.llm_base_proposer import SpecDecodeBaseProposer
 
-    load = DraftModelProposer._get_model
+    load = SpecDecodeBaseProposer.load_model
 
-    def loaded(self: Any) -> Any:
-        model = load(self)
-        model.register_forward_pre_hook(note, with_kwargs=True)
-        return model
+    def loaded(self: Any, *args: Any, **kwargs: Any) -> None:
+        load(self, *args, **kwargs)
+        self.model.register_forward_pre_hook(note_begin, with_kwargs=True)
+        self.model.register_forward_hook(note_end, with_kwargs=True)
 
-    DraftModelProposer._get_model = loaded
+    SpecDecodeBaseProposer.load_model = loaded
 
 
-def note(model: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001  the signature is torch's
+def note_begin(model: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001  the signature is torch's
     """One line per pass: the number of its tokens."""
-    with Path(os.environ[VARIABLE]).open("a") as file:
+    _note(Path(os.environ[VARIABLE]), kwargs)
+
+
+def note_end(model: Any, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ARG001
+    """One line per pass that came to its end."""
+    _note(_of_ends(Path(os.environ[VARIABLE])), kwargs)
+
+
+def _note(path: Path, kwargs: Any) -> None:
+    with path.open("a") as file:
         file.write(f"{len(kwargs['positions'])}\n")
+
+
+def _of_ends(file: Path) -> Path:
+    return file.with_suffix(".ends")
 
 
 def passes(file: Path) -> list[int]:
     """The tokens of every pass so far."""
     return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def ended_early(file: Path) -> list[int]:
+    """The tokens of those that never came to their end, in no order."""
+    return list((Counter(passes(file)) - Counter(passes(_of_ends(file)))).elements())

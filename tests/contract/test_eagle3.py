@@ -8,10 +8,19 @@ from pathlib import Path
 import pytest
 
 from outrider_engine.following import MOST_STEPS
-from tests.contract import quick_start
+from tests.contract import drafter_witness, quick_start
 from tests.contract.answers import TOKENS, Answer
+from tests.contract.drafter_witness import ended_early
 from tests.contract.engine import EAGLE3, Engine, Launch, running_engine
-from tests.contract.gaps import STREAMS, ask, assert_accepted_as_without_a_gap, assert_left_out, push
+from tests.contract.gaps import (
+    CAUGHT_UP,
+    STREAMS,
+    after_gaps,
+    ask,
+    assert_accepted_as_without_a_gap,
+    assert_left_out,
+    push,
+)
 from tests.contract.measuring import Samples, run_streams, scrape, settled
 from tests.contract.test_equality import check
 
@@ -37,9 +46,15 @@ def following(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def eagle3(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The tiny target with its tiny head."""
-    launch = Launch(speculation=EAGLE3, candidates=CANDIDATES, plugins=(quick_start.NAME,))
-    with running_engine(plugin, tmp_path_factory.mktemp("eagle3"), launch) as engine:
+    """The tiny target with its tiny head. Every pass of the head is written down."""
+    folder = tmp_path_factory.mktemp("eagle3")
+    launch = Launch(
+        speculation=EAGLE3,
+        candidates=CANDIDATES,
+        plugins=(quick_start.NAME, drafter_witness.NAME),
+        variables={drafter_witness.VARIABLE: str(folder / drafter_witness.FILE)},
+    )
+    with running_engine(plugin, folder, launch) as engine:
         yield engine
 
 
@@ -83,6 +98,13 @@ def test_its_drafts_are_accepted_far_above_chance(eagle3: Engine, term: int) -> 
 
 def test_with_k_0_the_head_is_left_out_of_decoding(eagle3: Engine, term: int) -> None:
     assert_left_out(counted_at(eagle3, term, 1, 0, "zero"))
+
+
+def test_what_it_missed_is_read_in_passes_that_end_once_the_cache_has_it(eagle3: Engine, term: int) -> None:
+    file = eagle3.log_file.with_name(drafter_witness.FILE)
+    before = ended_early(file)
+    read = next(after_gaps(eagle3, term)).total(CAUGHT_UP)
+    assert sum(ended_early(file)) - sum(before) == read > 0
 
 
 def test_after_a_gap_its_drafts_are_accepted_as_if_there_had_been_none(

@@ -13,9 +13,11 @@ import pytest
 from outrider_engine import drafter
 from outrider_engine.drafter import ORDER, attach
 from outrider_engine.following import Order
+from outrider_engine.missed import Run, parts
 
 SKIP = Order(skip=True)
-READ = Order(missed={"b": (7, [1, 2])})
+MISSED = {"b": (7, [1, 2])}
+READ = Order(missed=MISSED)
 
 STATES, LAYERS = "the target's hidden states", ["of its first layer", "of its last"]
 
@@ -33,6 +35,7 @@ class Worker:
 
         class Proposer:
             pass_hidden_states_to_model = True
+            _draft_attn_layer_names = frozenset({"first", "last"})
 
             def propose(self, num_speculative_tokens: int, **_: Any) -> str:
                 calls.append(num_speculative_tokens)
@@ -41,7 +44,7 @@ class Worker:
         class Runner:
             def __init__(self) -> None:
                 self.drafter = Proposer()
-                self.input_batch = SimpleNamespace(req_id_to_index={"a": 0, "b": 1}, req_ids=["a", "b"])
+                self.input_batch = SimpleNamespace(req_id_to_index={"a": 0, "b": 1})
                 self.use_async_scheduling = use_async_scheduling
                 self.use_aux_hidden_state_outputs = False
 
@@ -87,7 +90,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, kept: list[object]) -> Worker:  # no
 
 def a_worker(monkeypatch: pytest.MonkeyPatch, *, use_async_scheduling: bool = False) -> Worker:
     monkeypatch.setattr(drafter, "_no_drafts", lambda *_, **__: "no drafts")
-    monkeypatch.setattr(drafter, "_missed_inputs", lambda *_, **__: {})
+    monkeypatch.setattr(drafter, "missed_inputs", lambda *_, **__: {})
     return Worker(use_async_scheduling=use_async_scheduling)
 
 
@@ -96,7 +99,7 @@ def test_a_step_without_an_order_is_vllms_own(worker: Worker) -> None:
 
 
 def test_a_skipped_step_has_no_pass_and_no_drafts_and_prepares_neither(worker: Worker) -> None:
-    assert (worker.step(SKIP, k=0), worker.calls, worker.prepared) == ([[], []], [], 0)
+    assert (worker.step(SKIP, k=0), worker.calls, worker.prepared) == ([], [], 0)
 
 
 def test_a_skipped_step_keeps_the_states_of_its_tokens(worker: Worker, kept: list[object]) -> None:
@@ -112,7 +115,7 @@ def test_of_a_head_that_reads_several_layers_these_are_kept(worker: Worker, kept
 
 def test_a_drafter_that_reads_text_alone_has_no_states_kept(worker: Worker, kept: list[object]) -> None:
     worker.runner.drafter.pass_hidden_states_to_model = False
-    assert (worker.step(SKIP, k=0), kept) == ([[], []], [])
+    assert (worker.step(SKIP, k=0), kept) == ([], [])
 
 
 @pytest.mark.usefixtures("kept")
@@ -126,12 +129,28 @@ def test_with_asynchronous_scheduling_vllm_goes_on_with_what_it_prepared(
 def test_a_runner_of_another_shape_has_its_drafter_follow_every_step(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(worker.runner.input_batch, "req_ids")
+    monkeypatch.delattr(worker.runner, "use_aux_hidden_state_outputs")
     assert (worker.step(SKIP, k=0), worker.step(SKIP, k=0)) == ("drafts", "drafts")
 
 
 def test_what_was_missed_is_read_in_a_pass_that_drafts_nothing_and_then_it_drafts(worker: Worker) -> None:
     assert (worker.step(READ), worker.calls) == ("drafts", [0, 3])
+
+
+@pytest.mark.usefixtures("kept")
+def test_where_nothing_is_known_of_what_was_missed_it_drafts_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = a_worker(monkeypatch)
+    monkeypatch.setattr(drafter, "missed_inputs", lambda *_, **__: None)
+    assert (worker.step(READ), worker.calls) == ("drafts", [3])
+
+
+def test_while_k_is_0_it_reads_what_was_missed_and_misses_the_step_itself(
+    worker: Worker, kept: list[object]
+) -> None:
+    assert worker.step(Order(skip=True, missed=MISSED), k=0) == "no drafts"
+    assert (worker.calls, kept) == ([0], [[STATES]])
 
 
 def test_an_order_is_for_one_step(worker: Worker) -> None:
@@ -144,10 +163,10 @@ def test_an_order_to_read_nothing_is_a_step_of_vllms_own(worker: Worker) -> None
 
 
 def test_a_run_is_read_but_for_the_tokens_whose_states_vllm_never_gave() -> None:
-    run = drafter._Run(row=1, begin=7, text=[70, 80, 90, 100, 110])
-    assert list(drafter._parts(run, [True, True, False, True, True])) == [
-        drafter._Run(1, 7, [70, 80], following=90),
-        drafter._Run(1, 10, [100, 110], following=None),
+    run = Run(row=1, begin=7, text=[70, 80, 90, 100, 110])
+    assert list(parts(run, [True, True, False, True, True])) == [
+        Run(1, 7, [70, 80], following=90),
+        Run(1, 10, [100, 110], following=None),
     ]
 
 
@@ -157,7 +176,7 @@ def test_a_drafter_that_cannot_catch_up_follows_every_step(
     def fails(*_: Any, **__: Any) -> dict[str, Any]:
         raise ValueError("another shape")
 
-    monkeypatch.setattr(drafter, "_missed_inputs", fails)
+    monkeypatch.setattr(drafter, "missed_inputs", fails)
     assert worker.step(READ) == "drafts"
     assert worker.step(SKIP, k=0) == "drafts"
     assert worker.calls == [3, 0]

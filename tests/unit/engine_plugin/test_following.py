@@ -99,7 +99,15 @@ def test_it_never_falls_further_behind_than_a_short_prompt() -> None:
     following = a_following()
     orders = idle(following, *range(MOST_BEHIND + 1))
     assert orders[:-1] == [Order(skip=True)] * MOST_BEHIND
-    assert orders[-1] == Order(missed={"a": (0, TEXT[:MOST_BEHIND])})
+    assert orders[-1] == Order(skip=True, missed={"a": (0, TEXT[:MOST_BEHIND])})
+
+
+def test_of_a_step_in_which_it_reads_what_it_missed_it_misses_the_tokens_itself() -> None:
+    following = a_following()
+    idle(following, *range(MOST_BEHIND + 1))
+    assert following.scheduled(FakeStep({"a": MOST_BEHIND + 1}, num_speculative_tokens=3)) == Order(
+        missed={"a": (MOST_BEHIND, TEXT[MOST_BEHIND : MOST_BEHIND + 1])}
+    )
 
 
 def test_what_requests_missed_that_ended_holds_nobody_up() -> None:
@@ -178,7 +186,7 @@ def test_hidden_states_are_kept_for_so_many_steps() -> None:
     following = a_following(reads_states=True)
     orders = idle(following, *range(MOST_STEPS + 1))
     assert orders[:-1] == [Order(skip=True)] * MOST_STEPS
-    assert orders[-1] == Order(missed={"a": (0, TEXT[:MOST_STEPS])})
+    assert orders[-1] == Order(skip=True, missed={"a": (0, TEXT[:MOST_STEPS])})
 
 
 def test_everyone_reads_when_somebody_begins_so_that_nothing_is_kept_for_long() -> None:
@@ -284,17 +292,17 @@ class World:
             gone=self.gone,
         )
         order, self.gone = self.following.scheduled(step) or Order(), []
-        if order.skip:
-            assert k == 0
-            assert not begun
-            self.states |= {self.slot(name, position): position for name, position in computed.items()}
-            return
         for name, (first, text) in order.missed.items():
             assert text == TEXT[first : first + len(text)]
             if self.following.reads_states:
                 states = [self.states.get(self.slot(name, first + index)) for index in range(len(text))]
                 assert states == list(range(first, first + len(text)))
             self.read |= {self.slot(name, first + index) for index in range(len(text))}
+        if order.skip:
+            assert k == 0
+            assert not begun
+            self.states |= {self.slot(name, position): position for name, position in computed.items()}
+            return
         for name, first in computed.items():
             if k > 0:
                 unread = [p for p in range(first) if self.slot(name, p) not in self.read]

@@ -1,0 +1,46 @@
+"""Ends a pass of a drafter of one layer as soon as the KV cache has its tokens.
+
+Runs in vLLM's workers. Source: vLLM 0.32.0. Of what a drafter missed it drafts nothing, so such a pass serves
+the cache alone. `vllm.model_executor.layers.attention.attention.Attention` writes it and then calls its
+``impl``. What comes after in a layer, attention and feed-forward, is most of its work, and only the next
+layer would read that. Where a captured graph calls no ``impl`` the pass goes on to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class _Written(Exception):
+    """The KV cache has the tokens of this pass."""
+
+
+@contextmanager
+def ending_as_read(drafter: Any) -> Iterator[None]:
+    """Within, a pass of the drafter ends where its layer would attend; the call that made it ends, too."""
+    attending = _of_the_only_layer(drafter)
+    if attending is None:
+        yield
+        return
+    attending.forward = _end
+    try:
+        yield
+    except _Written:
+        pass
+    finally:
+        del attending.forward
+
+
+def _end(*_: Any, **__: Any) -> None:
+    raise _Written
+
+
+def _of_the_only_layer(drafter: Any) -> Any | None:
+    """What attends in a drafter of one layer that has written the cache before; None for another drafter."""
+    names = drafter._draft_attn_layer_names
+    if len(names) != 1:
+        return None
+    layer = drafter.vllm_config.compilation_config.static_forward_context[next(iter(names))]
+    return None if layer.attn_backend.forward_includes_kv_cache_update else layer.impl
