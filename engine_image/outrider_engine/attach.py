@@ -26,7 +26,6 @@ from outrider_engine.following import Following
 from outrider_engine.late_table import CANDIDATES_VARIABLE, lookup_after_launch
 from outrider_engine.measure import Meter
 from outrider_engine.probe import parse_probe
-from outrider_engine.prompts import prefill_tokens
 from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.request import parse_measuring
 from outrider_engine.selftest import Trial
@@ -284,14 +283,15 @@ def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
         hooked = perf_counter() - began
         output = original(self, *args, **kwargs)
         returned = perf_counter()
+        step = SchedulerStep(self, output)
         if control.following is not None:
             try:
-                _order_drafter(self, output, control.following)
+                _order_drafter(step, output, control.following)
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
                 control.following_failed(error)
         if (meter := control.meter) is not None:
             try:
-                _count_schedule(meter, output, began)
+                _count_schedule(meter, step, output, began)
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
                 control.measuring_failed(error)
             meter.hook_seconds += hooked + perf_counter() - returned
@@ -317,20 +317,20 @@ def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
     return update_from_output
 
 
-def _order_drafter(scheduler: Any, output: Any, following: Following) -> None:
-    order = following.scheduled(SchedulerStep(scheduler, output))
+def _order_drafter(step: SchedulerStep, output: Any, following: Following) -> None:
+    order = following.scheduled(step)
     if order is not None:
         setattr(output, ORDER, order)
 
 
-def _count_schedule(meter: Meter, output: Any, began: float) -> None:
+def _count_schedule(meter: Meter, step: SchedulerStep, output: Any, began: float) -> None:
     tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
     meter.scheduled(
         output,
         request_ids=tokens,
         gone=output.finished_req_ids,
         num_speculative_tokens=output.num_spec_tokens_to_schedule,
-        prefill_tokens=prefill_tokens(output),
+        prefill_tokens=step.prefill_tokens,
         context_tokens=sum(cached.num_computed_tokens) + sum(request.num_computed_tokens for request in new),
         began=began,
     )

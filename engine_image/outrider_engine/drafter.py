@@ -135,10 +135,15 @@ def _no_drafts(drafter: Any, *, common_attn_metadata: Any, next_token_ids: Any, 
 
 def _keep(drafter: Any, layers: Sequence[Any], common_attn_metadata: Any) -> None:
     """What the drafter will need of this step once it reads it. layers: longer than the step, if padded."""
-    if not hasattr(drafter, _KEPT):
-        setattr(drafter, _KEPT, KeptStates())
+    kept: KeptStates | None = getattr(drafter, _KEPT, None)
+    if kept is None:
+        kept = KeptStates()
+        setattr(drafter, _KEPT, kept)
     tokens: int = common_attn_metadata.num_actual_tokens
-    kept: KeptStates = getattr(drafter, _KEPT)
+    # To take a part of a tensor costs as much as to copy it.
+    slots = common_attn_metadata.slot_mapping
+    if len(slots) != tokens:
+        slots = slots[:tokens]
     if len(layers[0]) != tokens:
         layers = [layer[:tokens] for layer in layers]
-    kept.keep(common_attn_metadata.slot_mapping[:tokens], layers)
+    kept.keep(slots, layers)

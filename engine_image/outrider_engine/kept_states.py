@@ -52,9 +52,8 @@ class KeptStates:
         if self._next + tokens > ROWS:
             self._slots[self._next :] = NOTHING
             self._next = 0
-        place = slice(self._next, self._next + tokens)
-        self._slots[place] = slots
-        cat(layers, dim=-1, out=self._states[place])
+        self._slots.narrow(0, self._next, tokens).copy_(slots)
+        cat(layers, dim=-1, out=self._states.narrow(0, self._next, tokens))
         self._next += tokens
 
     def rows(self, slots: Tensor) -> NDArray[np.int64]:

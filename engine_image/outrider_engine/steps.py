@@ -6,7 +6,6 @@ Source: vLLM 0.32.0, `vllm.v1.core.sched.output.SchedulerOutput`. Knows the inne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 from outrider_engine.following import BlockIds, Following
@@ -49,9 +48,20 @@ def withhold_unread(scheduler: Any, unread_of: Callable[[BlockIds], set[int]]) -
 class SchedulerStep:
     """Implements `outrider_engine.following.Step` on what ``schedule`` gave. Read only as far as asked."""
 
+    __slots__ = ("_computed", "_prefill_tokens", "_vllm_output", "_vllm_scheduler")
+
     def __init__(self, scheduler: Any, output: Any) -> None:
         self._vllm_scheduler: Any = scheduler
         self._vllm_output: Any = output
+        self._computed: dict[str, int] | None = None
+        self._prefill_tokens: int | None = None
+
+    @property
+    def prefill_tokens(self) -> int:
+        """See `outrider_engine.prompts.prefill_tokens`."""
+        if self._prefill_tokens is None:
+            self._prefill_tokens = prefill_tokens(self._vllm_output)
+        return self._prefill_tokens
 
     @property
     def num_speculative_tokens(self) -> int:
@@ -62,7 +72,7 @@ class SchedulerStep:
     @property
     def only_decodes(self) -> bool:
         """See `Step`."""
-        return bool(self._vllm_output.num_scheduled_tokens) and prefill_tokens(self._vllm_output) == 0
+        return bool(self._vllm_output.num_scheduled_tokens) and self.prefill_tokens == 0
 
     @property
     def drafter_can_run(self) -> bool:
@@ -79,12 +89,14 @@ class SchedulerStep:
         gone: Iterable[str] = self._vllm_output.finished_req_ids
         return gone
 
-    @cached_property
+    @property
     def computed(self) -> Mapping[str, int]:
         """See `Step`."""
-        cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
-        found = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
-        return found | {one.req_id: one.num_computed_tokens for one in new} if new else found
+        if self._computed is None:
+            cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
+            self._computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+            self._computed |= {one.req_id: one.num_computed_tokens for one in new}
+        return self._computed
 
     @property
     def tokens(self) -> Mapping[str, int]:
@@ -92,7 +104,7 @@ class SchedulerStep:
         tokens: Mapping[str, int] = self._vllm_output.num_scheduled_tokens
         return tokens
 
-    @cached_property
+    @property
     def begun(self) -> Mapping[str, BlockIds]:
         """See `Step`."""
         cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
