@@ -89,6 +89,9 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(SCHEDULER, "Scheduler.update_from_output", takes=("self", "scheduler_output")),
         Holds(SCHEDULER, "Scheduler", ("log_stats", "has_unfinished_requests")),
         Defines(CORE, "EngineCore"),
+        Defines(CORE, "EngineCore.post_step", takes=("self", "model_executed")),
+        Says(CORE, "EngineCore.post_step", "draft_token_ids = self.model_executor.take_draft_token_ids()"),
+        Says(SCHEDULER, "Scheduler.schedule", "request.spec_token_ids = []"),
         Says(CORE, "EngineCore.step", "self.scheduler.schedule(self._should_throttle_prefills())"),
         Says(CORE, "EngineCore.step", "self.scheduler.update_from_output(scheduler_output, model_output)"),
         Says(

@@ -3,6 +3,7 @@
 Source: vLLM 0.32.0. `vllm.v1.engine.core.EngineCore`: its ``getattr`` dispatch of utility calls runs
 them on the engine's thread between steps; ``step`` schedules, runs and updates one after the other,
 ``step_with_batch_queue`` schedules the next step before it updates from the last, both in order.
+``post_step`` takes the drafts from the workers.
 `vllm.v1.core.sched.scheduler.Scheduler`: ``schedule`` reads ``dynamic_sd_lookup`` once per step, and
 ``update_from_output`` gives per request the tokens that are sent, and vLLM's own sums over drafts.
 """
@@ -87,6 +88,7 @@ def attach(engine_core: Any, scheduler: Any) -> None:
     scheduler.__init__ = _with_control(init)
     scheduler.schedule = _with_schedule_hook(schedule)
     scheduler.update_from_output = _with_update_hook(update)
+    engine_core.post_step = _with_drafts_asked_for(engine_core.post_step)
 
 
 # Utility methods of the engine core. Those that may be refused answer ``{"state": …}``, or
@@ -315,6 +317,17 @@ def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return update_from_output
+
+
+def _with_drafts_asked_for(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def post_step(self: Any, *args: Any, **kwargs: Any) -> None:
+        control = _control_of(self)
+        # To ask a worker for drafts is a call to another process, where it lives in one.
+        if control is None or control.following is None or not control.following.left_out:
+            original(self, *args, **kwargs)
+
+    return post_step
 
 
 def _order_drafter(step: SchedulerStep, output: Any, following: Following) -> None:

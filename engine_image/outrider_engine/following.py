@@ -80,8 +80,8 @@ class Step(Protocol):
         ...
 
     @property
-    def tokens(self) -> Mapping[str, int]:
-        """The tokens that each request computes."""
+    def num_tokens(self) -> int:
+        """The tokens that its requests compute."""
         ...
 
     @property
@@ -124,6 +124,8 @@ class Following:
     ) -> None:
         self.steps_skipped = 0
         self.tokens_caught_up = 0
+        self.left_out = False
+        """Whether the latest step goes without the drafter, and so without drafts."""
         self._block_sizes = tuple(block_sizes)
         self._most_tokens = most_tokens
         self._most_behind = min(MOST_BEHIND, most_tokens // 2)
@@ -142,7 +144,7 @@ class Following:
 
     def scheduled(self, step: Step) -> Order | None:
         """What the drafter does in this step; None for what vLLM asks of it and no more."""
-        idle = step.num_speculative_tokens == 0 and step.only_decodes
+        idle, self.left_out = step.num_speculative_tokens == 0 and step.only_decodes, False
         if not (idle or self._begins or self._blocks):
             return None
         for request_id in step.gone:
@@ -171,7 +173,7 @@ class Following:
 
     def _skip(self, step: Step) -> bool:
         """Leave the drafter out, unless it would fall too far behind."""
-        computed, missing = step.computed, sum(step.tokens.values())
+        computed, missing = step.computed, step.num_tokens
         if not self._may_miss(step, missing):
             return False
         for name in computed.keys() - self._begins.keys():
@@ -181,6 +183,7 @@ class Following:
         self._behind += missing
         self._steps += 1
         self.steps_skipped += 1
+        self.left_out = True
         return True
 
     def _may_miss(self, step: Step, tokens: int) -> bool:

@@ -48,7 +48,8 @@ class KeptStates:
             raise ValueError(f"{tokens} tokens in one step, and {ROWS} are kept")
         if self._slots is None or self._states is None:
             self._slots = slots.new_full((ROWS,), NOTHING)
-            self._states = layers[0].new_empty((ROWS, sum(layer.shape[-1] for layer in layers)))
+            # Written at once: pages that a process touches for the first time cost a step more than the rest.
+            self._states = layers[0].new_zeros((ROWS, sum(layer.shape[-1] for layer in layers)))
         if self._next + tokens > ROWS:
             self._slots[self._next :] = NOTHING
             self._next = 0

@@ -79,9 +79,10 @@ class SchedulerStep:
         """See `Step`."""
         config: Any = self._vllm_scheduler.vllm_config.speculative_config
         room: int = config.draft_model_config.max_model_len - config.num_speculative_tokens
-        if max(self.computed.values(), default=0) + max(self.tokens.values(), default=0) <= room:
+        tokens: Mapping[str, int] = self._vllm_output.num_scheduled_tokens
+        if max(self.computed.values(), default=0) + max(tokens.values(), default=0) <= room:
             return True
-        return all(computed + self.tokens[name] <= room for name, computed in self.computed.items())
+        return all(computed + tokens[name] <= room for name, computed in self.computed.items())
 
     @property
     def gone(self) -> Iterable[str]:
@@ -99,9 +100,9 @@ class SchedulerStep:
         return self._computed
 
     @property
-    def tokens(self) -> Mapping[str, int]:
+    def num_tokens(self) -> int:
         """See `Step`."""
-        tokens: Mapping[str, int] = self._vllm_output.num_scheduled_tokens
+        tokens: int = self._vllm_output.total_num_scheduled_tokens
         return tokens
 
     @property

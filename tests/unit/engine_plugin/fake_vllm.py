@@ -127,6 +127,10 @@ class Engine:
         class EngineCore:
             def __init__(self) -> None:
                 self.scheduler = AsyncScheduler(vllm_config)
+                self.asked_for_drafts = 0
+
+            def post_step(self, model_executed: bool) -> None:
+                self.asked_for_drafts += model_executed
 
         class EngineCoreProc(EngineCore):
             pass
@@ -143,6 +147,7 @@ class Engine:
         """One whole step; what was scheduled."""
         scheduled = self.core.scheduler.schedule(plan)
         self.core.scheduler.update_from_output(scheduled, plan)
+        self.core.post_step(model_executed=True)
         return scheduled
 
     def lookup(self) -> list[int] | None:

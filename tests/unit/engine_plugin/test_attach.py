@@ -344,6 +344,23 @@ def test_with_k_0_a_step_that_only_decodes_is_ordered_to_go_without_the_drafter(
     assert (told["drafterStepsSkipped"], told["drafterTokensCaughtUp"]) == (1, 1)
 
 
+def test_nobody_asks_for_the_drafts_of_a_step_without_the_drafter() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(0)))
+    asked = []
+    for plan in (prompts("a"), decoding("a", context=50), decoding("a", context=51), prompts("b")):
+        engine.step(plan)
+        asked.append(engine.core.asked_for_drafts)
+    assert asked == [1, 1, 1, 2]
+
+
+def test_without_control_drafts_are_asked_for() -> None:
+    engine = Engine(some_config())
+    engine.core.scheduler = SimpleNamespace()
+    engine.core.post_step(model_executed=True)
+    assert engine.core.asked_for_drafts == 1
+
+
 @pytest.mark.parametrize(
     ("k0", "order"), [("Sync", None), ("Auto", Order(skip=True)), ("Skip", Order(skip=True))]
 )

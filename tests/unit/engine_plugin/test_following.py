@@ -36,6 +36,10 @@ class FakeStep:
     def tokens(self) -> Mapping[str, int]:
         return dict.fromkeys(self.computed, 1) | dict(self.counts)
 
+    @property
+    def num_tokens(self) -> int:
+        return sum(self.tokens.values())
+
     def text(self, request_id: str, begin: int, end: int) -> list[int]:  # noqa: ARG002
         return TEXT[: self.known][begin:end]
 
@@ -61,7 +65,7 @@ def idle(following: Following, *positions: int, name: str = "a") -> list[Order |
 def test_a_step_that_only_decodes_with_k_0_goes_without_the_drafter() -> None:
     following = a_following()
     assert idle(following, 10, 11) == [Order(skip=True)] * 2
-    assert following.steps_skipped == 2
+    assert (following.steps_skipped, following.left_out) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +75,13 @@ def test_a_step_that_only_decodes_with_k_0_goes_without_the_drafter() -> None:
 )
 def test_a_step_that_drafts_or_has_a_prompt_is_left_to_vllm(step: FakeStep) -> None:
     assert a_following().scheduled(step) is None
+
+
+def test_only_of_the_latest_step_it_is_told_whether_it_has_drafts() -> None:
+    following = a_following()
+    idle(following, 10)
+    following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3))
+    assert not following.left_out
 
 
 def test_before_it_drafts_again_it_reads_what_it_missed() -> None:
