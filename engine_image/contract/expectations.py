@@ -105,6 +105,9 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(SCHEDULER_OUTPUT, "SchedulerOutput", ("scheduled_spec_decode_tokens",)),
         Holds(SCHEDULER_OUTPUT, "NewRequestData", ("req_id", "num_computed_tokens")),
         Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("req_ids", "num_computed_tokens", "num_output_tokens")),
+    ),
+    *of(
+        "counting.py",
         Holds(ENGINE, "EngineCoreOutputs", ("outputs", "scheduler_stats")),
         Holds(ENGINE, "EngineCoreOutput", ("new_token_ids",)),
         Holds(STATS, "SchedulerStats", ("spec_decoding_stats",)),

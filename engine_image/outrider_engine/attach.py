@@ -22,6 +22,7 @@ from typing import Any
 from outrider_engine.attach_workers import attach_to_workers
 from outrider_engine.control import parse_push
 from outrider_engine.core import EngineCoreControl
+from outrider_engine.counting import count_schedule, count_update, given_by
 from outrider_engine.drafter import ORDER
 from outrider_engine.following import Following
 from outrider_engine.late_table import CANDIDATES_VARIABLE, lookup_after_launch
@@ -292,10 +293,7 @@ def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
                 control.following_failed(error)
         if (meter := control.meter) is not None:
-            try:
-                _count_schedule(meter, step, output, began)
-            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
-                control.measuring_failed(error)
+            control.backlog.put(count_schedule, meter, step, output, began)
             meter.hook_seconds += hooked + perf_counter() - returned
         return output
 
@@ -310,9 +308,13 @@ def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
         if control is not None and (meter := control.meter) is not None:
             ended = perf_counter()
             try:
-                _count_update(self, control, meter, scheduler_output, result, ended)
+                given = given_by(result, work_left=self.has_unfinished_requests(), ended=ended)
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
                 control.measuring_failed(error)
+            else:
+                control.backlog.put(count_update, control, meter, scheduler_output, given)
+                if control.backlog.is_full or not control.at_rest:
+                    control.backlog.work_off()
             meter.hook_seconds += perf_counter() - ended
         return result
 
@@ -322,7 +324,7 @@ def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
 def _with_drafts_asked_for(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def post_step(self: Any, *args: Any, **kwargs: Any) -> None:
-        control = _control_of(self)
+        control: EngineCoreControl | None = getattr(self.scheduler, _CONTROL, None)
         # To ask a worker for drafts is a call to another process, where it lives in one.
         if control is None or control.following is None or not control.following.left_out:
             original(self, *args, **kwargs)
@@ -336,39 +338,6 @@ def _order_drafter(step: SchedulerStep, output: Any, following: Following) -> No
         setattr(output, ORDER, order)
 
 
-def _count_schedule(meter: Meter, step: SchedulerStep, output: Any, began: float) -> None:
-    tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
-    meter.scheduled(
-        output,
-        request_ids=tokens,
-        gone=output.finished_req_ids,
-        num_speculative_tokens=output.num_spec_tokens_to_schedule,
-        prefill_tokens=step.prefill_tokens,
-        context_tokens=sum(cached.num_computed_tokens) + sum(request.num_computed_tokens for request in new),
-        began=began,
-    )
-
-
-def _count_update(
-    scheduler: Any, control: EngineCoreControl, meter: Meter, scheduled: Any, result: Any, ended: float
-) -> None:
-    emitted, drafts = 0, None
-    for outputs in result.values():
-        emitted += sum([len(output.new_token_ids) for output in outputs.outputs])
-        if outputs.scheduler_stats is not None:
-            drafts = outputs.scheduler_stats.spec_decoding_stats or drafts
-    step = meter.finished(
-        scheduled,
-        emitted_tokens=emitted,
-        drafted=drafts.num_draft_tokens_per_pos if drafts else (),
-        accepted=drafts.num_accepted_tokens_per_pos if drafts else (),
-        work_left=scheduler.has_unfinished_requests(),
-        ended=ended,
-    )
-    if step is not None:
-        control.after_step(step)
-
-
 def _answer(engine_core: Any, change: Callable[[EngineCoreControl], State]) -> dict[str, object]:
     control = _control_of(engine_core)
     try:
@@ -380,7 +349,10 @@ def _answer(engine_core: Any, change: Callable[[EngineCoreControl], State]) -> d
 
 
 def _control_of(engine_core: Any) -> EngineCoreControl | None:
+    """For whoever asks or changes something between two steps: so all steps are counted first."""
     control: EngineCoreControl | None = getattr(engine_core.scheduler, _CONTROL, None)
+    if control is not None:
+        control.backlog.work_off()
     return control
 
 

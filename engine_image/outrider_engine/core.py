@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from outrider_engine import __version__
+from outrider_engine.backlog import Backlog
 from outrider_engine.control import Control, Push, accept, lapse, require_in_force
 from outrider_engine.following import BlockIds, Following
 from outrider_engine.lookup import LookupTable, Scheduler
@@ -61,6 +62,8 @@ class EngineCoreControl:
         self._problems: dict[str, str] = {}
         self._hook_failures = 0
         self._meter = meter
+        self.backlog = Backlog(self.measuring_failed)
+        """Steps that are not counted yet."""
         self._measuring = measuring and meter is not None
         self.following = following
         self._control = Control()
@@ -83,7 +86,7 @@ class EngineCoreControl:
     def before_schedule(self) -> None:
         """A step is about to look K up: leases lapse and probes end."""
         ends = self._control.lease_ends_at
-        if (ends is None or self._clock() < ends) and self._at_rest():
+        if (ends is None or self._clock() < ends) and self.at_rest:
             return
         try:
             self._pass_time()
@@ -92,7 +95,7 @@ class EngineCoreControl:
 
     def after_step(self, step: Step) -> None:
         """A step was counted: probes go on to their next slice, and end."""
-        if self._at_rest():
+        if self.at_rest:
             return
         try:
             before = self._overlaid()
@@ -334,7 +337,8 @@ class EngineCoreControl:
         if self._self_test.failed and self._obstacle is None:
             self._table.reload_static(keep=False)
 
-    def _at_rest(self) -> bool:
+    @property
+    def at_rest(self) -> bool:
         """Whether neither a probe nor the self-test nor the sweep is under way."""
         testing = self._self_test.state is SelfTestState.RUNNING
         probing = self._probe is not None and self._probe.running

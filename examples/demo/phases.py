@@ -52,13 +52,13 @@ class Visit:
 class Durations:
     """Of the parts of a phase, in seconds, and how often its round of slices comes.
 
-    learning: what Outrider has of a new load before anything is compared. By default more than the half
-    minute in which the tuner tries other K.
+    learning: what Outrider has of a new load before anything is compared. By default twice the half minute
+    of slices in which the tuner tries other K: they do not fill all of its time.
     static, own: each slice of a held K, and Outrider's in the middle of a round.
     simulated: a phase of the lap on stand-ins. It has no slices, and its first half is the learning.
     """
 
-    learning: float = 44.0
+    learning: float = 60.0
     static: float = 8.0
     own: float = 22.0
     rounds: int = 2

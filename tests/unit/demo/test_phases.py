@@ -63,8 +63,8 @@ def test_a_static_arm_is_compared_for_more_than_half_as_long_as_outrider() -> No
     assert 2 * (usual.static - RAMP_SECONDS) > (usual.own - RAMP_SECONDS) / 2
 
 
-def test_a_phase_takes_152_seconds_of_load() -> None:
-    assert [sum(visit.seconds for visit in found) for found in phases(Durations())] == [152.0] * len(TRACE)
+def test_a_phase_takes_168_seconds_of_load() -> None:
+    assert [sum(visit.seconds for visit in found) for found in phases(Durations())] == [168.0] * len(TRACE)
 
 
 def test_a_round_that_comes_once_is_mirrored_as_well() -> None:

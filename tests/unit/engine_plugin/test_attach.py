@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from outrider_engine.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
+from outrider_engine.backlog import MOST_WAITING
 from outrider_engine.control import Push
 from outrider_engine.core import EngineCoreControl
 from outrider_engine.drafter import ORDER
@@ -325,6 +326,44 @@ def test_a_scheduler_without_control_tells_an_empty_measurement() -> None:
     assert engine.core.outrider_longest_step_seconds() == 0
     assert engine.core.outrider_begin_self_test() == []
     engine.core.outrider_end_self_test("no control")
+
+
+# When steps are counted.
+
+
+def counted(engine: Engine) -> int:
+    """Steps that the meter knows of, without asking the engine."""
+    control: EngineCoreControl = engine.core.scheduler._outrider_control
+    assert control.meter is not None
+    return sum(cell["steps"] for cell in control.meter.sums())
+
+
+def test_steps_are_counted_some_at_a_time() -> None:
+    engine = Engine(some_config())
+    known = []
+    for _ in range(MOST_WAITING):
+        engine.step(decoding("a"))
+        known.append(counted(engine))
+    assert set(known) == {0, MOST_WAITING // 2, MOST_WAITING}
+
+
+def test_whoever_asks_is_told_of_every_step() -> None:
+    engine = Engine(some_config())
+    engine.step(decoding("a"))
+    assert [cell["steps"] for cell in engine.core.outrider_get_measurement()["cells"]] == [1]
+
+
+def test_while_a_probe_runs_each_step_is_counted_at_once() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push())
+    engine.step(decoding("a"))
+    probe = a_probe(Slice(5, steps=9), low=1, high=1)
+    assert "error" not in engine.core.outrider_post_probe(probe.to_wire())
+    known = []
+    for _ in range(3):
+        engine.step(decoding("a"))
+        known.append(counted(engine))
+    assert known == [2, 3, 4]
 
 
 # The drafter.

@@ -254,6 +254,7 @@ def test_only_these_modules_of_the_plugin_import_vllm_or_know_its_objects() -> N
     assert knowing == {
         "attach.py",
         "attach_workers.py",
+        "counting.py",
         "cpu_sampling.py",
         "drafter.py",
         "engines.py",
