@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.k0.arms import AGAIN, BOTH, SKIP, STOCK
 from tests.bench.k0.parts import differences, table
-from tests.bench.k0.sums import ROWS, STEP, TOKEN, Sums, read, with_timers
+from tests.bench.k0.sums import BESIDES, ROWS, STEP, TOKEN, Sums, read, with_timers
 from tests.bench.k0.timers import FILE_VARIABLE, Part
 from tests.contract.engine import Launch
 
@@ -26,6 +26,7 @@ def step(**milliseconds: float) -> dict[str, float]:
 def test_a_step_is_the_sum_of_its_parts_without_the_steps_with_prompts() -> None:
     found = sums(FORWARD=8.0, SAMPLER=1.0, BETWEEN=1.0, OTHER_STEPS=3.0).milliseconds()
     assert (found[Part.FORWARD], found[STEP], found[Part.OTHER_STEPS]) == (8.0, 10.0, 3.0)
+    assert found[BESIDES] == 2.0
 
 
 def test_a_run_is_what_came_since_the_sums_before_it() -> None:
