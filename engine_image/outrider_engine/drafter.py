@@ -108,10 +108,7 @@ def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
             order, rows = given
             try:
                 if order.missed:
-                    missed = missed_inputs(self, getattr(self, _KEPT, None), order.missed, rows, **kwargs)
-                    with ending_as_read(self):
-                        if missed is not None:
-                            original(self, 0, **missed)
+                    _read(original, self, order, rows, **kwargs)
                 if order.skip:
                     if self.pass_hidden_states_to_model:
                         _keep(self, [kwargs["target_hidden_states"]], kwargs["common_attn_metadata"])
@@ -123,6 +120,15 @@ def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
 
     setattr(propose, _ATTACHED, True)
     return propose
+
+
+def _read(
+    original: Callable[..., Any], drafter: Any, order: Order, rows: Mapping[str, int], **kwargs: Any
+) -> None:
+    missed = missed_inputs(drafter, getattr(drafter, _KEPT, None), order.missed, rows, **kwargs)
+    if missed is not None:
+        with ending_as_read(drafter):
+            original(drafter, 0, **missed)
 
 
 def _no_drafts(drafter: Any, *, common_attn_metadata: Any, next_token_ids: Any, **_: Any) -> Any:

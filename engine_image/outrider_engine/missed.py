@@ -66,12 +66,14 @@ def missed_inputs(
     runs = [Run(rows[name], begin, text) for name, (begin, text) in missed.items()]
     slots, states = _slots(drafter, runs, metadata), target_hidden_states
     if drafter.pass_hidden_states_to_model:
-        kept = kept or KeptStates()
-        kept_rows = kept.rows(slots)
-        runs = list(_kept_runs(runs, kept_rows != NOTHING))
-        if not runs:
+        if kept is None:
             return None
-        slots, states = _slots(drafter, runs, metadata), kept.states(kept_rows[kept_rows != NOTHING])
+        kept_rows = kept.rows(slots)
+        is_kept = kept_rows != NOTHING
+        if not is_kept.any():
+            return None
+        runs, states = list(_kept_runs(runs, is_kept)), kept.states(kept_rows[is_kept])
+        slots = slots[torch.tensor(is_kept, device=slots.device)]
     lengths = [len(run.text) for run in runs]
     starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
     ends = torch.tensor([run.end for run in runs], dtype=torch.int32)
