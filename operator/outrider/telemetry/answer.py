@@ -125,6 +125,8 @@ def _read(raw: object) -> tuple[Mapping[str, str], _Row | None, str]:
         row = _ROW.validate_python(raw)
     except ValidationError as error:
         return _labels(raw), None, first_complaint(error, whole="row")
+    except Exception as error:  # noqa: BLE001 - isolation: a row must not hide those of other pods
+        return _labels(raw), None, f"{type(error).__name__} while it was read"
     return row.metric, row, ""
 
 
@@ -147,7 +149,10 @@ def _series(target: _Target) -> PodMetrics:
         return Unreadable(
             f"{target.samples} samples, at most {MOST_SAMPLES} are read: is it scraped too often?"
         )
-    series = pod_series(_keyed(target))
+    try:
+        series = pod_series(_keyed(target))
+    except Exception as error:  # noqa: BLE001 - isolation: a pod must not hide the others
+        return Unreadable(f"{type(error).__name__} while its samples were put together")
     return Unreadable(str(target.skipped)) if target.skipped.of_vllm else series
 
 

@@ -11,7 +11,8 @@ from outrider.telemetry.series import PodKey
 
 log = logging.getLogger(__name__)
 
-_LONGEST = 200  # characters of a problem that somebody else wrote
+LONGEST_PROBLEM = 200
+"""Characters of a problem in words that may come from a pod."""
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class Skipped:
     def add(self, name: str, problem: str) -> None:
         """One more."""
         self.count += 1
-        self.first = self.first or f"{name}: {problem}"[:_LONGEST]
+        self.first = self.first or f"{name}: {problem}"[:LONGEST_PROBLEM]
         self.of_vllm = self.of_vllm or name not in names.PLUGIN
 
     def __str__(self) -> str:

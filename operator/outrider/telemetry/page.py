@@ -64,7 +64,7 @@ def read_text(text: str, known: Readings) -> Readings:
         families = text_string_to_metric_families("\n".join([*new, ""]))
         # Without comments each line is one sample, and they come in their order.
         samples = [sample for family in families for sample in family.samples]
-    except (ValueError, LookupError) as error:  # the parser does not check everything that it takes apart
+    except Exception as error:  # the parser does not check everything that it takes apart
         raise ValueError(f"not the text format of Prometheus: {str(error)[:100]}") from error
     if len(samples) != len(new):
         raise ValueError("not the text format of Prometheus")

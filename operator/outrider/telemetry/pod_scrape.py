@@ -16,7 +16,8 @@ from typing import NamedTuple, Self
 
 import httpx
 
-from outrider.telemetry.complaints import Complaints, Skipped
+from outrider.api.text import shortened
+from outrider.telemetry.complaints import LONGEST_PROBLEM, Complaints, Skipped
 from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
 from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, Unreadable, pod_series
 from outrider.telemetry.source import EnginesUnreachable
@@ -149,8 +150,10 @@ class PodScrapeSource:
                 async with asyncio.timeout(self._settings.timeout_seconds):
                     text = await self._read(target.url)
                 pod.take(at, await asyncio.to_thread(read_text, text, pod.lines))
-            except (httpx.HTTPError, TimeoutError, ValueError) as error:
-                pod.error = str(error) or type(error).__name__
+            except TimeoutError:
+                pod.error = f"no whole answer within {self._settings.timeout_seconds:g} s"
+            except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods
+                pod.error = _reason(error)
 
     async def _read(self, url: str) -> str:
         answer = await ask_pod(
@@ -161,11 +164,25 @@ class PodScrapeSource:
         return answer.content.decode()
 
 
+def _reason(error: Exception) -> str:
+    """Errors that are expected say enough; any other is named, since its text may be a mere number."""
+    text = str(error)
+    if not text or not isinstance(error, httpx.HTTPError | ValueError):
+        text = f"{type(error).__name__}: {text}".removesuffix(": ")
+    return shortened(text, LONGEST_PROBLEM)
+
+
 def _metrics(pods: Mapping[PodKey, _Pod], since: float) -> dict[PodKey, PodMetrics]:
-    for pod in pods.values():
+    found: dict[PodKey, PodMetrics] = {}
+    for key, pod in pods.items():
         pod.forget_before(since)
-    found = ((key, pod.metrics) for key, pod in pods.items())
-    return {key: metrics for key, metrics in found if metrics is not None}
+        try:
+            metrics = pod.metrics
+        except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods
+            metrics = Unreadable(_reason(error))
+        if metrics is not None:
+            found[key] = metrics
+    return found
 
 
 def _series(scrapes: Iterable[tuple[float, Values]]) -> PodSeries:

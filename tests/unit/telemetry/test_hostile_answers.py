@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from outrider.telemetry import names
+from outrider.telemetry import answer, names
 from outrider.telemetry.answer import Answer, read_answer
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.promql import around, query
@@ -32,9 +32,9 @@ def a_bad_row(name: str = names.CELL_STEPS, **parts: object) -> dict[str, object
 
 
 def found_with(*rows: dict[str, object]) -> Answer:
-    answer = read_answer([*rows, *HEALTHY])
-    assert answer.pods[B] == WELL
-    return answer
+    found = read_answer([*rows, *HEALTHY])
+    assert found.pods[B] == WELL
+    return found
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def found_with(*rows: dict[str, object]) -> Answer:
     ids=range(8),
 )
 def test_a_row_of_the_plugin_that_cannot_be_read_is_skipped_and_told(row: dict[str, object]) -> None:
-    answer = found_with(row, a_row())
-    assert answer.pods[A] == {names.GENERATED_TOKENS: (Sample(1.0, 1.0), Sample(2.0, 2.0))}
-    told = str(answer.skipped[A])
+    found = found_with(row, a_row())
+    assert found.pods[A] == {names.GENERATED_TOKENS: (Sample(1.0, 1.0), Sample(2.0, 2.0))}
+    told = str(found.skipped[A])
     assert told.startswith(f"1 series cannot be read, the first: {names.CELL_STEPS}: ")
     assert len(told) < 300
 
@@ -74,6 +74,32 @@ def test_a_pod_whose_own_counters_cannot_be_read_is_a_gap_that_names_them(row: d
     assert isinstance(gap, Gap)
     assert gap.reason is GapReason.UNREADABLE
     assert "1 series cannot be read, the first: vllm:" in gap.detail
+
+
+def test_an_error_while_a_row_is_read_costs_that_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = answer._ROW
+
+    class Failing:
+        def validate_python(self, raw: dict[str, dict[str, str]]) -> object:
+            if raw["metric"]["pod"] == "a":
+                raise OverflowError("int too large")
+            return read.validate_python(raw)
+
+    monkeypatch.setattr(answer, "_ROW", Failing())
+    assert found_with(a_row()).pods[A] == Unreadable(
+        f"1 series cannot be read, the first: {names.GENERATED_TOKENS}: OverflowError while it was read"
+    )
+
+
+def test_an_error_while_samples_are_put_together_costs_that_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = answer.pod_series
+
+    def first_fails(_: object) -> PodMetrics:
+        monkeypatch.setattr(answer, "pod_series", together)
+        raise ArithmeticError
+
+    monkeypatch.setattr(answer, "pod_series", first_fails)
+    assert found_with(a_row()).pods[A] == Unreadable("ArithmeticError while its samples were put together")
 
 
 def test_a_row_without_labels_is_nobodys() -> None:

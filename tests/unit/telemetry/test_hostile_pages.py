@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
+import httpx
 import pytest
 
-from outrider.telemetry import names
+from outrider.telemetry import names, pod_scrape
 from outrider.telemetry.page import Misread, read_text
-from outrider.telemetry.series import MOST_SERIES, Unreadable
+from outrider.telemetry.series import MOST_SERIES, PodSeries, Samples, SeriesKey, Unreadable
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, GapReason
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
@@ -37,8 +39,9 @@ def cells(count: int) -> bytes:
             page(GOOD + b'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="\xc2\xb2"} 1\n'),
             "position",
         ),
+        (page(GOOD + b"outrider:epoch 1 " + b"9" * 400 + b"\n"), "not the text format"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 async def test_a_pod_beyond_the_limits_is_a_gap_that_names_it_and_the_others_go_on(
     answer: Answer, complaint: str
@@ -51,6 +54,52 @@ async def test_a_pod_beyond_the_limits_is_a_gap_that_names_it_and_the_others_go_
     assert isinstance(gap, Gap)
     assert gap.reason is GapReason.UNREADABLE
     assert complaint in gap.detail
+
+
+def raising(error: Exception) -> Answer:
+    def answer(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("error", "complaint"),
+    [
+        (httpx.StreamClosed(), "StreamClosed: Attempted to read or stream content"),
+        (httpx.InvalidURL("no host"), "InvalidURL: no host"),
+        (OverflowError("int too large"), "OverflowError: int too large"),
+        (TypeError(), "TypeError"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (ExceptionGroup("several", [OSError()]), "ExceptionGroup: several (1 sub-exception)"),
+        (httpx.ReadError("x" * 1000), "x" * 199 + "…"),
+    ],
+    ids=range(7),
+)
+async def test_an_error_that_is_not_expected_costs_one_pod_and_is_named(
+    error: Exception, complaint: str
+) -> None:
+    engines = Engines(a=raising(error), b=text(100))
+    async with engines.source() as source:
+        found = await source.fetch(60)
+    assert usable(found) == {B}
+    assert isinstance(found[A], Unreadable)
+    assert found[A].detail.startswith(complaint)
+    assert len(found[A].detail) <= 200
+
+
+async def test_scrapes_that_cannot_be_put_together_cost_one_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = pod_scrape.pod_series
+
+    def first_fails(_: Iterable[tuple[SeriesKey, Samples]]) -> PodSeries:
+        monkeypatch.setattr(pod_scrape, "pod_series", together)
+        raise ArithmeticError("a sum")
+
+    monkeypatch.setattr(pod_scrape, "pod_series", first_fails)
+    engines = Engines(a=text(), b=text())
+    async with engines.source() as source:
+        found = await source.fetch(60)
+    assert (usable(found), found[A]) == ({B}, Unreadable("ArithmeticError: a sum"))
 
 
 async def test_as_many_series_as_are_allowed_are_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Callable, Mapping
 
@@ -124,6 +125,19 @@ async def test_a_pod_that_falls_silent_keeps_its_old_samples_which_grow_stale() 
         engines.now, engines.answers["a"] = 110.0, failing
         series = (await source.fetch(60))[A]
     assert [sample.at for sample in series[names.ENGINE_STEPS]] == [100.0]
+
+
+async def test_a_pod_that_is_silent_is_unreadable_with_the_time_that_it_had() -> None:
+    class Silent(Engines):
+        async def handle(self, request: httpx.Request) -> httpx.Response:
+            if request.url.host == "a":
+                await asyncio.Event().wait()
+            return await super().handle(request)
+
+    engines = Silent(a=text(), b=text())
+    async with engines.source(timeout_seconds=0.05) as source:
+        found = await source.fetch(60)
+    assert (found[A], usable(found)) == (Unreadable("no whole answer within 0.05 s"), {B})
 
 
 async def test_when_no_pod_answers_the_source_is_unreachable() -> None:

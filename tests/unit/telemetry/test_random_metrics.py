@@ -39,6 +39,7 @@ NUMBERS = st.sampled_from(
     ["0", "1", "-1", "3.5", "1e308", "1" + "0" * 400, "9" * 5000, "NaN", "+Inf", "²", "1_0", "", "many"]
 )
 VALUES = st.one_of(NUMBERS, st.integers().map(str), st.floats().map(str))
+STAMPS = st.one_of(st.just(""), VALUES.map(lambda at: f" {at}"))
 TEXTS = st.one_of(
     NUMBERS,
     st.sampled_from(
@@ -59,7 +60,7 @@ JUNK = st.text(alphabet='{}[]=",\\ \t#\u2028\x00aé1²', max_size=30)
 def lines(draw: st.DrawFn) -> str:
     """A sample of a metric that is read, more or less in the text format."""
     labels = ",".join(f'{name}="{value}"' for name, value in draw(LABELS).items())
-    line = f"{draw(NAMES)}{{{labels}}} {draw(VALUES)}"
+    line = f"{draw(NAMES)}{{{labels}}} {draw(VALUES)}{draw(STAMPS)}"
     at = draw(st.integers(0, len(line)))
     return line[:at] + draw(st.one_of(st.just(""), JUNK)) + line[at:]
 
