@@ -41,11 +41,19 @@ def plan(
     weights: Annotated[
         str | None, typer.Option(help=f"{_names(Precision)}. Default: as the model's name says.")
     ] = None,
-    gpu: Annotated[str | None, typer.Option(help="Such as H100, H100-PCIe, H200, A100-80GB, L40S.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Such as H100, B200, MI300X, or a node's label.")] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs of one replica. Default: 1, or the file's.")] = None,
     gpu_memory: Annotated[float | None, typer.Option(help="GB (1e9 bytes) of one GPU.")] = None,
     gpu_bandwidth: Annotated[float | None, typer.Option(help="TB/s of its memory.")] = None,
     gpu_tflops: Annotated[float | None, typer.Option(help="TFLOPS, dense, 16 bits.")] = None,
+    memory_share: Annotated[
+        float | None,
+        typer.Option(
+            "--memory-share",
+            "--gpu-memory-utilization",
+            help="Of each GPU's memory, that vLLM takes. Default: the file's, or vLLM's.",
+        ),
+    ] = None,
     task: Annotated[
         str | None, typer.Option(help=f"{_names(Task)}. Default: chat. With a file: propose anew.")
     ] = None,
@@ -85,6 +93,8 @@ def plan(
     ):
         if value is not None and not (0.0 < value < math.inf):
             raise _refused(f"{name} is {value:g}, must be above 0")
+    if memory_share is not None and not 0.0 < memory_share <= 1.0:
+        raise _refused(f"--memory-share is {memory_share:g}, must be above 0 and at most 1")
     if acceptance is not None and not 0.0 <= acceptance < 1.0:
         raise _refused(f"--acceptance is {acceptance:g}, must be from 0 to below 1")
     options = Options(
@@ -99,6 +109,7 @@ def plan(
         gpu_memory=gpu_memory,
         gpu_bandwidth=gpu_bandwidth,
         gpu_tflops=gpu_tflops,
+        memory_share=memory_share,
         task=_one_of(Task, "--task", task),
         acceptance=acceptance,
         streams=streams,

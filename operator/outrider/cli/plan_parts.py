@@ -49,6 +49,7 @@ class Options:
     gpu_memory: float | None = None  # GB
     gpu_bandwidth: float | None = None  # TB/s
     gpu_tflops: float | None = None
+    memory_share: float | None = None
     task: Task | None = None
     acceptance: float | None = None
     streams: int | None = None

@@ -27,7 +27,7 @@ from outrider.cli.plan_parts import (
 from outrider.plan.runtimes import RUNTIMES
 from outrider.sizing.forecast import Forecast, Question
 from outrider.sizing.gpus import Gpu
-from outrider.sizing.manifest import new_manifest, with_proposal
+from outrider.sizing.manifest import new_manifest, with_memory_share, with_proposal
 from outrider.sizing.memory import Load, Verdict
 from outrider.sizing.proposal import Proposal
 from outrider.sizing.sources import Evidence, Source
@@ -45,6 +45,7 @@ class Asked:
     raw: Mapping[str, JsonValue] | None  # the file's manifest
     uri: str
     drafter_uri: str | None
+    memory_share: float | None  # as given; None: left to file and engine
 
     def manifest(self, answer: Forecast) -> dict[str, JsonValue] | None:
         """With what was proposed; None: the file is judged as it is, or nothing would start.
@@ -55,6 +56,8 @@ class Asked:
         if self.question.fixed is not None or answer.memory.verdict is Verdict.TOO_LARGE:
             return None
         made = self._new(answer) if self.raw is None else with_proposal(self.raw, answer.proposal)
+        if self.memory_share is not None:
+            made = with_memory_share(made, self.memory_share)
         try:
             SpeculativeModel.model_validate(made)
         except ValidationError as error:
@@ -87,6 +90,8 @@ def asked(options: Options) -> Asked:
     drafter, warning = drafter_of(method, target, options.drafter or drafter_uri, spec)
     gpu = gpu_of(options, spec)
     share, most = _of_engine(spec, gpu)
+    if options.memory_share is not None:
+        share = options.memory_share
     question = Question(
         target=target,
         drafter=drafter,
@@ -104,7 +109,7 @@ def asked(options: Options) -> Asked:
         sources=(target_source, *((drafter.source,) if method is not Method.NONE else ())),
         warnings=() if warning is None else (warning,),
     )
-    return Asked(question, raw, uri, drafter_uri)
+    return Asked(question, raw, uri, drafter_uri, options.memory_share)
 
 
 def _check(options: Options, spec: Spec | None) -> None:

@@ -76,7 +76,11 @@ def verdict_of(answer: Forecast) -> str:
     room, load = held.streams_with_room, held.load
     if held.verdict is Verdict.TOO_LARGE:
         told = f"does not fit: no room for one request of {load.context} tokens"
-        return told if answer.enough_gpus is None else f"{told}; try --gpus {answer.enough_gpus}"
+        ways = [
+            *([f"--memory-share {answer.enough_share:.2f}"] if answer.enough_share is not None else []),
+            *([f"--gpus {answer.enough_gpus}"] if answer.enough_gpus is not None else []),
+        ]
+        return f"{told}; try {' or '.join(ways)}" if ways else told
     if held.verdict is Verdict.CROWDED:
         return f"crowded: the cache has room for {room} of {load.streams} streams; others wait"
     return f"fits: the cache has room for {room} streams"
@@ -158,6 +162,8 @@ def json_of(question: Question, answer: Forecast, manifest: Mapping[str, JsonVal
         "task": question.task,
         "memory": {
             "verdict": held.verdict,
+            "memory_share": question.memory_share,
+            "enough_share": answer.enough_share,
             "enough_gpus": answer.enough_gpus,
             "weights_bytes": held.weights,
             "drafter_bytes": held.drafter,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ _OFF_ABOVE = 32
 _SHORT_ANSWER = 50
 _FEW_ACCEPTED = 2.0
 _TIGHT = 0.95
+LARGEST_SHARE = 0.95
+"""Of a GPU's memory that is proposed to give an engine; the driver and the peaks of a step need the rest."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class Forecast:
     """What to know before a launch."""
 
     memory: Memory
+    enough_share: float | None  # of each GPU's memory, at which it would fit where it does not; None: none
     enough_gpus: int | None  # on which it would fit where it does not; None: it does, or nothing helps
     proposal: Proposal
     acceptance: tuple[float, ...]
@@ -128,6 +132,7 @@ def forecast(question: Question) -> Forecast:
     chosen = question.fixed or _proposal(question, speeds, evidence)
     _check(question.measured, chosen)
     held = _memory(question, chosen, question.gpus)
+    too_large = held.verdict is Verdict.TOO_LARGE
     drafts = question.drafter.method is not Method.NONE
     # Nothing is said of batches that are larger than those that were measured.
     measured = question.max_num_seqs if question.measured is None else question.measured.batch_sizes[-1]
@@ -135,11 +140,12 @@ def forecast(question: Question) -> Forecast:
     most = min(largest, max(1, held.streams_with_room))
     return Forecast(
         memory=held,
-        enough_gpus=_enough_gpus(question, chosen) if held.verdict is Verdict.TOO_LARGE else None,
+        enough_share=_enough_share(question, held) if too_large else None,
+        enough_gpus=_enough_gpus(question, chosen) if too_large else None,
         proposal=chosen,
         acceptance=acceptance,
         tokens=tuple(_tokens(k, acceptance, speeds, formula, question) for k in chosen.candidates if k),
-        rows=tuple(_rows(question, speeds, chosen, most)) if held.verdict is not Verdict.TOO_LARGE else (),
+        rows=() if too_large else tuple(_rows(question, speeds, chosen, most)),
         paying=paying_batches(speeds, chosen.candidates, largest) if drafts else None,
         largest_batch=largest,
         thumb=_thumb(formula, chosen.ceiling) if question.measured is None and drafts else None,
@@ -159,6 +165,14 @@ def _memory(question: Question, chosen: Proposal, gpus: int) -> Memory:
         candidates=len(chosen.candidates),
         load=question.load,
     )
+
+
+def _enough_share(question: Question, held: Memory) -> float | None:
+    """In hundredths, as people write it; one more than is needed, since graphs and runtime are assumed."""
+    wanted = held.before_cache + held.cache_per_token * held.load.context
+    least = math.ceil(100 * wanted / question.gpu.memory_bytes)
+    most = round(100 * LARGEST_SHARE)
+    return min(least + 1, most) / 100 if least <= most else None
 
 
 def _enough_gpus(question: Question, chosen: Proposal) -> int | None:

@@ -13,6 +13,7 @@ from outrider.api.methods import Method
 from outrider.api.resource import API_VERSION, KIND, MAX_NAME_LENGTH
 from outrider.sizing.proposal import Proposal
 
+_SHARE = "gpu-memory-utilization"
 _NO_PROPOSAL = ("numSpeculativeTokens", "candidates", "schedule")
 
 
@@ -63,6 +64,20 @@ def with_proposal(raw: Mapping[str, JsonValue], chosen: Proposal) -> dict[str, J
             "schedule": [dict(row) for row in chosen.schedule.to_wire()],
             "tuning": tuning,
         }
+    return made
+
+
+def with_memory_share(raw: Mapping[str, JsonValue], share: float) -> dict[str, JsonValue]:
+    """A manifest whose engines take this share of each GPU's memory, and all else as it was."""
+    made = deepcopy(dict(raw))
+    spec = made["spec"]
+    assert isinstance(spec, dict)
+    engine = spec.setdefault("engine", {})
+    assert isinstance(engine, dict)
+    args = engine.setdefault("args", {})
+    assert isinstance(args, dict)
+    kept = {flag: value for flag, value in args.items() if flag.replace("_", "-") != _SHARE}
+    engine["args"] = {**kept, _SHARE: share}
     return made
 
 

@@ -153,6 +153,48 @@ def test_the_share_of_memory_of_a_file_is_kept(tmp_path: Path) -> None:
     assert found["memory"]["available_bytes"] == 0.5 * 81_920 * 2**20
 
 
+GUIDES_70B = ("--model", "Llama-3.3-70B-Instruct-FP8", "--gpu", "H100", "--method", "eagle3")
+
+
+def test_a_larger_share_of_memory_is_proposed_before_more_gpus() -> None:
+    """The guides serve a 70B model in 8 bits with an EAGLE-3 head on one H100, at a share of 0.94."""
+    result = plan(*GUIDES_70B, "--streams", "1")
+    assert result.exit_code == 1
+    assert "try --memory-share 0.94 or --gpus 2" in result.stdout
+    assert plan(*GUIDES_70B, "--streams", "1", "--memory-share", "0.94").exit_code == 0
+
+
+def test_no_share_is_proposed_that_leaves_the_driver_too_little() -> None:
+    found = json.loads(plan("--model", "Llama-3.3-70B", "--gpu", "H100", "--json").stdout)
+    assert found["memory"]["enough_share"] is None
+
+
+@pytest.mark.parametrize("option", ["--memory-share", "--gpu-memory-utilization"])
+def test_the_share_of_memory_is_in_the_manifest(option: str) -> None:
+    made = yaml.safe_load(plan(*QWEN, option, "0.9", "--manifest").stdout)
+    assert made["spec"]["engine"]["args"] == {"gpu-memory-utilization": 0.9}
+    assert "engine" not in yaml.safe_load(plan(*QWEN, "--manifest").stdout)["spec"]
+
+
+def test_the_share_of_memory_takes_the_place_of_the_one_in_the_file(tmp_path: Path) -> None:
+    raw = yaml.safe_load(Path(EXAMPLE).read_text())
+    raw["spec"]["engine"]["args"]["gpu_memory_utilization"] = 0.5
+    path = tmp_path / "half.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    given = (str(path), "--gpu", "H100", "--memory-share", "0.9", "--task", "chat", "--json")
+    found = json.loads(plan(*given).stdout)
+    assert found["memory"]["memory_share"] == 0.9
+    args = found["manifest"]["spec"]["engine"]["args"]
+    assert {flag: value for flag, value in args.items() if "utilization" in flag} == {
+        "gpu-memory-utilization": 0.9
+    }
+
+
+def test_the_label_of_a_node_names_its_gpu() -> None:
+    label = plan("--model", "Qwen3-8B", "--gpu", "NVIDIA-H100-80GB-HBM3", "--json").stdout
+    assert label == plan(*QWEN, "--json").stdout
+
+
 @pytest.mark.parametrize("option", ["--config", "--model"])
 def test_an_unknown_model_is_planned_from_its_config(config: str, option: str) -> None:
     known = json.loads(
@@ -224,6 +266,9 @@ def test_a_drafter_of_another_vocabulary_is_told() -> None:
         ((*QWEN, "--gpus", "0"), "--gpus is 0"),
         ((*QWEN, "--price-per-hour", "-2"), "--price-per-hour is -2"),
         ((*QWEN, "--gpu-memory", "inf"), "--gpu-memory is inf"),
+        ((*QWEN, "--memory-share", "1.1"), "--memory-share is 1.1"),
+        ((*QWEN, "--memory-share", "nan"), "--memory-share is nan"),
+        (("--model", "Qwen3-8B", "--gpu", "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb"), "is not known"),
         ((*QWEN, "--table", "a40_7b"), "name the file with --tables"),
         ((*QWEN, "--tables", str(VISIBLE)), "name one with --table"),
         ((*QWEN, "--tables", str(VISIBLE), "--table", "x"), "no table 'x'"),

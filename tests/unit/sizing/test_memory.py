@@ -85,12 +85,39 @@ def test_a_gpu_is_found_by_the_names_that_people_use(name: str) -> None:
         ("NVIDIA-A100-SXM4-40GB", "A100-40GB"),
         ("NVIDIA-L40S", "L40S"),
         ("NVIDIA-L4", "L4"),
+        ("NVIDIA-H20", "H20"),
+        ("NVIDIA-B200", "B200"),
+        ("NVIDIA-B300-SXM6-AC", "B300"),
+        ("NVIDIA-GB200", "GB200"),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "RTX-PRO-6000"),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition", "RTX-PRO-6000"),
+        ("NVIDIA-GeForce-RTX-5090", "RTX-5090"),
+        ("AMD_Instinct_MI300X_OAM", "MI300X"),
+        ("AMD_Instinct_MI325X_OAM", "MI325X"),
+        ("AMD_Instinct_MI355X_OAM", "MI355X"),
     ],
 )
 def test_a_gpu_is_found_by_the_label_of_its_node(label: str, name: str) -> None:
-    found = gpu_of_product(label)
-    assert found is not None
-    assert found.name == name
+    for found in (gpu_of_product(label), gpu_named(label)):
+        assert found is not None
+        assert found.name == name
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb",
+        "NVIDIA-A100-SXM-64GB",
+        "NVIDIA-GH200-480GB",
+        "NVIDIA-H20-3e",
+        "NVIDIA-L40S-SHARED",
+        "NVIDIA-GeForce-RTX-5090-Laptop-GPU",
+        "NVIDIA-A10",
+    ],
+)
+def test_a_gpu_with_other_memory_is_not_taken_for_one_of_the_table(label: str) -> None:
+    assert gpu_of_product(label) is None
+    assert gpu_named(label) is None
 
 
 def test_a_gpu_that_is_not_in_the_table_is_not_taken_for_another() -> None:
