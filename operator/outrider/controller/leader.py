@@ -66,7 +66,9 @@ class Leader:
             overtaken=self._somebody_changed,
         )
         self._stand_by = StandBy(EventWriter(cluster), self._store, home=settings.lease_namespace)
-        self._queue = WorkQueue[Key](self._reconcile, concurrency=settings.reconcile_concurrency)
+        self._queue = WorkQueue[Key](
+            self._reconcile, concurrency=settings.reconcile_concurrency, group=lambda key: key.namespace
+        )
         self._watch = ClusterWatch(
             cluster,
             self._store,

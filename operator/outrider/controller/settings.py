@@ -90,7 +90,8 @@ class Settings(BaseModel):
     resync_seconds: Annotated[float, Field(ge=10, le=86_400)] = 300.0
     """Time between two full reads of everything that is watched."""
     reconcile_concurrency: Annotated[int, Field(ge=1, le=256)] = 8
-    """Models that are reconciled at the same time."""
+    """Models that are reconciled at the same time. The models of one namespace take at most half of these.
+    The namespaces in which a pass lasted longer than a minute take at most half of them together."""
     http_port: Annotated[int, Field(ge=1, le=65_535)] = 8080
     """Port of /metrics, /healthz and /readyz."""
     traces_url: Annotated[str | None, Field(pattern=r"^https?://[^@\s]+$")] = None

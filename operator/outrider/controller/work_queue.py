@@ -1,9 +1,13 @@
-"""A work queue: each key waits once, is worked on by one worker at a time, and backs off alone."""
+"""A work queue: each key waits once, is worked on by one worker at a time, and backs off alone.
+
+Keys belong to groups, such as the namespaces of models. Groups take turns, and no group can hold all slots.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
@@ -35,6 +39,12 @@ class WorkQueue(Generic[K]):
     see the key again, or None; when it raises, the key comes back after `backoff_seconds`, or
     later where the error asks for it by ``retry_after``.
 
+    Groups with waiting keys take turns. One group holds at most half of the slots. A group is slow while
+    the last work on one of its keys raised TimeoutError; all slow groups together hold at most half of the
+    slots. So the other half is free for groups whose work ends in time, however many hang.
+
+    concurrency: slots. With one slot the limits above cannot hold, and groups only take turns.
+    group: to which group a key belongs; by default all keys are one group and may hold every slot.
     later: the clock, for tests; by default the running loop's.
     """
 
@@ -43,12 +53,14 @@ class WorkQueue(Generic[K]):
         work: Callable[[K], Awaitable[float | None]],
         *,
         concurrency: int,
+        group: Callable[[K], Hashable] | None = None,
         later: Later | None = None,
     ) -> None:
         self._work = work
-        self._slots = asyncio.Semaphore(concurrency)
+        self._group: Callable[[K], Hashable] = group or (lambda _: None)
         self._later = later
-        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._turns = _Turns[K](concurrency, most=concurrency if group is None else max(1, concurrency // 2))
+        self._changed = asyncio.Event()
         self._waiting: set[K] = set()
         self._active: set[K] = set()
         self._again: set[K] = set()
@@ -64,31 +76,43 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
-            self._ready.put_nowait(key)
+            self._turns.add(self._group(key), key)
+            self._changed.set()
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as workers:
             while True:
-                await self._slots.acquire()
-                key = await self._ready.get()
+                key = await self._next()
                 self._waiting.discard(key)
                 self._active.add(key)
                 # Work that starts makes an earlier timer pointless; otherwise timers would pile up.
                 self._timers.pop(key, None)
                 workers.create_task(self._run_one(key))
 
+    async def _next(self) -> K:
+        """The key whose turn it is, as soon as there is one that may have a slot."""
+        while True:
+            self._changed.clear()
+            taken = self._turns.take()
+            if taken is not None:
+                return taken[0]
+            await self._changed.wait()
+
     async def _run_one(self, key: K) -> None:
+        in_time = True
         try:
             delay = await self._work(key)
             self._failures.pop(key, None)
         except Exception as error:  # noqa: BLE001 - a supervision loop: one key never stops the others
+            in_time = not isinstance(error, TimeoutError)
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay = max(backoff_seconds(failures), getattr(error, "retry_after", None) or 0.0)
             log.warning("%s failed %d times, again in %.1f s: %s", key, failures, delay, error)
         finally:
             self._active.discard(key)
-            self._slots.release()
+            self._turns.give_back(self._group(key), key, in_time=in_time)
+            self._changed.set()
         if key in self._again:
             self._again.discard(key)
             self.add(key)
@@ -104,3 +128,51 @@ class WorkQueue(Generic[K]):
 
         later = self._later or asyncio.get_running_loop().call_later
         later(delay, wake)
+
+
+class _Turns(Generic[K]):
+    """Which key gets the next slot.
+
+    most: slots that one group may hold, and all slow groups together.
+    """
+
+    def __init__(self, slots: int, *, most: int) -> None:
+        self._slots = slots
+        self._most = most
+        self._lines: dict[Hashable, deque[K]] = {}
+        """Waiting keys by group. The group whose turn comes next is first."""
+        self._held: Counter[Hashable] = Counter()
+        """Slots by group; groups without one are left out."""
+        self._late: defaultdict[Hashable, set[K]] = defaultdict(set)
+        """By slow group: the keys whose last work took too long."""
+
+    def add(self, group: Hashable, key: K) -> None:
+        self._lines.setdefault(group, deque()).append(key)
+
+    def take(self) -> tuple[K] | None:
+        """The next key, which holds a slot from now on, or None where no waiting key may have one."""
+        if self._held.total() >= self._slots:
+            return None
+        slow_may_start = sum(self._held[group] for group in self._late) < self._most
+        for group in self._lines:
+            if self._held[group] < self._most and (slow_may_start or group not in self._late):
+                return (self._take_from(group),)
+        return None
+
+    def _take_from(self, group: Hashable) -> K:
+        line = self._lines.pop(group)
+        key = line.popleft()
+        if line:  # At the end of the order.
+            self._lines[group] = line
+        self._held[group] += 1
+        return key
+
+    def give_back(self, group: Hashable, key: K, *, in_time: bool) -> None:
+        """The work on a key that `take` gave has ended. in_time: False makes its group slow."""
+        self._held -= Counter([group])
+        if not in_time:
+            self._late[group].add(key)
+        elif group in self._late:
+            self._late[group].discard(key)
+            if not self._late[group]:
+                del self._late[group]

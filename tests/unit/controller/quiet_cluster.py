@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,8 @@ Json = dict[str, Any]
 class QuietCluster:
     """Stands in for `ClusterClient`.
 
-    fails: raised by every apply of a child. meanwhile: metadata that somebody sets before the next status
+    fails: raised by every apply of a child. hangs: a kind of which no write ends.
+    meanwhile: metadata that somebody sets before the next status
     is written. status: what was written last, by model. kubernetes: the release of the API server.
     add_ons: kinds that it knows besides.
     version_number: resource version of the newest object.
@@ -25,6 +27,7 @@ class QuietCluster:
         self.status_writes = 0
         self.events: list[Json] = []
         self.fails: Exception | None = None
+        self.hangs: Resource | None = None
         self.meanwhile: Json = {}
         self.kubernetes: tuple[int, int] | None = (1, 36)
         self.add_ons: set[Resource] = set()
@@ -48,6 +51,7 @@ class QuietCluster:
     async def apply(self, manifest: Json, *, manager: str) -> Json:
         if self.fails is not None:
             raise self.fails
+        await self._hang(resource_of(manifest))
         path = _path(resource_of(manifest), manifest)
         fields = [{"manager": manager, "operation": "Apply"}]
         self.objects[path] = self._newer(
@@ -63,6 +67,7 @@ class QuietCluster:
         *,
         manager: str,  # noqa: ARG002
     ) -> Json:
+        await self._hang(MODELS)
         self.status[name] = dict(status)
         self.status_writes += 1
         path = MODELS.path(namespace, name)
@@ -76,6 +81,10 @@ class QuietCluster:
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:  # noqa: ARG002
         self.objects.pop(resource.path(namespace, name), None)
+
+    async def _hang(self, resource: Resource) -> None:
+        if resource == self.hangs:
+            await asyncio.Event().wait()
 
     def conditions(self, model: str) -> dict[str, Json]:
         """What the status of a model says, by type."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -10,7 +12,8 @@ import pytest
 
 from outrider.cluster.objects import Pod
 from outrider.cluster.resources import CLAIMS, DEPLOYMENTS, JOBS
-from outrider.controller.reconcile.downloads import progress_of
+from outrider.controller.reconcile import downloads
+from outrider.controller.reconcile.downloads import ProgressReader, of_job
 from outrider.plan.names import download_labels
 from outrider.transport import pod_http
 from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod, ago
@@ -28,12 +31,13 @@ NO_SECRET = 'secret "hf-token" not found'
 
 
 def a_download(
-    job: str, *, done: dict[str, Any] | None = None, version: int = 1, **what: Any
+    job: str, *, done: dict[str, Any] | None = None, version: int = 1, suffix: str = "x", **what: Any
 ) -> dict[str, Any]:
-    """A pod of a Job. done: what it brought; None while it is at it."""
-    raw = a_raw_pod(f"{job}-x", version=version, **what)
+    """A pod of a Job. done: what it brought; None while it is at it. suffix: of its name."""
+    raw = a_raw_pod(f"{job}-{suffix}", version=version, **what)
     raw["metadata"]["labels"] = download_labels("m")
-    raw["metadata"]["ownerReferences"] = [{"kind": "Job", "name": job, "uid": "uid-job", "controller": True}]
+    owner = {"kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
+    raw["metadata"]["ownerReferences"] = [owner]
     if done is not None:
         end = {"terminated": {"exitCode": 0, "reason": "Completed", "message": json.dumps({"weights": done})}}
         raw["status"]["containerStatuses"][0]["state"] = end
@@ -234,9 +238,13 @@ def answering(body: bytes, status: int = 200) -> httpx.AsyncClient:
     return pod_http(httpx.MockTransport(lambda _: httpx.Response(status, stream=httpx.ByteStream(body))))
 
 
+async def told(pods: Sequence[Pod], http: httpx.AsyncClient) -> str:
+    return await ProgressReader(http).progress_of(KEY, pods)
+
+
 async def test_progress_is_told_in_gigabytes() -> None:
     http = answering(b'{"done": 12340000000, "total": 16100000000}')
-    assert await progress_of([a_running_pod()], http) == "Downloading 12.3 of 16.1 GB"
+    assert await told([a_running_pod()], http) == "Downloading 12.3 of 16.1 GB"
 
 
 @pytest.mark.parametrize(
@@ -245,8 +253,100 @@ async def test_progress_is_told_in_gigabytes() -> None:
     ids=["no JSON", "no sizes", "no page", "far too much"],
 )
 async def test_a_pod_that_tells_nothing_usable_is_downloading_all_the_same(body: bytes, status: int) -> None:
-    assert await progress_of([a_running_pod()], answering(body, status)) == "Downloading"
+    assert await told([a_running_pod()], answering(body, status)) == "Downloading"
 
 
 async def test_a_pod_without_an_address_is_not_asked() -> None:
-    assert await progress_of([a_running_pod(ip="")], answering(b"", 500)) == "Downloading"
+    assert await told([a_running_pod(ip="")], answering(b"", 500)) == "Downloading"
+
+
+async def test_an_address_that_is_none_is_no_failure_of_the_pass() -> None:
+    assert await told([a_running_pod(ip="no address")], answering(b"")) == "Downloading"
+
+
+class Silent:
+    """Pods whose connections are taken and never answered, but for the addresses in ``answers``."""
+
+    def __init__(self, answers: Mapping[str, bytes]) -> None:
+        self.asked: list[str] = []
+        self._answers = answers
+        self.http = pod_http(httpx.MockTransport(self._answer))
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.host)
+        if request.url.host not in self._answers:
+            await asyncio.Event().wait()
+        return httpx.Response(200, stream=httpx.ByteStream(self._answers[request.url.host]))
+
+
+def running_pods(count: int) -> list[Pod]:
+    return [a_running_pod(suffix=str(index), ip=f"10.0.0.{index}") for index in range(count)]
+
+
+async def test_a_silent_pod_does_not_delay_the_answer_of_another() -> None:
+    pods = Silent({"10.0.0.1": b'{"done": 1000000000, "total": 2000000000}'})
+    assert await told(running_pods(3), pods.http) == "Downloading 1.0 of 2.0 GB"
+
+
+async def test_silent_pods_together_cost_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "_ANSWER_SECONDS", 0.01)
+    pods = Silent({})
+    assert await told(running_pods(40), pods.http) == "Downloading"
+    # Asked one after the other, only the first would have been asked in that time.
+    assert pods.asked == ["10.0.0.0", "10.0.0.1", "10.0.0.2"]
+
+
+async def test_what_a_download_said_is_remembered_for_some_seconds() -> None:
+    pods = Silent({"10.0.0.0": b'{"done": 1000000000, "total": 2000000000}'})
+    now = 100.0
+    reader = ProgressReader(pods.http, clock=lambda: now)
+
+    async def looks() -> list[str]:
+        return [await reader.progress_of(KEY, running_pods(1)) for _ in range(3)]
+
+    assert await looks() == ["Downloading 1.0 of 2.0 GB"] * 3
+    assert len(pods.asked) == 1
+    now += 4.9
+    await looks()
+    assert len(pods.asked) == 2
+    reader.forget(KEY)
+    await looks()
+    assert len(pods.asked) == 3
+
+
+JOB = {"metadata": {"name": "m-dl-1", "uid": "uid-m-dl-1"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "believed"),
+    [
+        ({}, True),
+        ({"uid": "anything"}, False),
+        ({"uid": ""}, False),
+        ({"controller": False}, False),
+        ({"kind": "ReplicaSet"}, False),
+    ],
+    ids=["its own", "another UID", "no UID", "not the controller", "another kind"],
+)
+def test_a_pod_is_believed_where_this_very_job_controls_it(change: dict[str, Any], believed: bool) -> None:
+    raw = a_download("m-dl-1")
+    raw["metadata"]["ownerReferences"][0].update(change)
+    assert bool(of_job([Pod.model_validate(raw)], JOB)) is believed
+
+
+@pytest.mark.parametrize("job", [None, {"metadata": {"name": "m-dl-1"}}])
+def test_no_pod_is_believed_before_the_job_is_known(job: dict[str, Any] | None) -> None:
+    raw = a_download("m-dl-1")
+    raw["metadata"]["ownerReferences"][0]["uid"] = ""
+    assert of_job([Pod.model_validate(raw)], job) == ()
+
+
+async def test_a_pod_that_only_names_the_job_brings_no_weights() -> None:
+    place = await begun()
+    raw = a_download(place.job, done={"model": TARGET})
+    raw["metadata"]["ownerReferences"][0]["uid"] = "anything"
+    place.store.pods.put(raw)
+    await place.passes(2)
+
+    assert place.conditions["Progressing"] == "Downloading"
+    assert not place.has(DEPLOYMENTS, "m")

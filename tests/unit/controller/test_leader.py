@@ -218,6 +218,26 @@ async def test_models_that_still_wait_when_a_reign_ends_are_no_longer_counted(
         assert reign.value("queue_depth") == 0
 
 
+async def test_models_whose_passes_hang_leave_slots_to_other_namespaces(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Key] = []
+
+    async def hangs_in_one_namespace(_: object, key: Key) -> None:
+        begun.append(key)
+        if key.namespace == "hangs":
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(leader.Reconciler, "reconcile", hangs_in_one_namespace)
+    async with a_cluster_server() as server:
+        for name in "abcd":
+            server.add(MODELS, a_raw_model(name, namespace="hangs", uid=f"uid-{name}"))
+        server.add(MODELS, a_raw_model())
+        async with a_reign(server, loops, settings=Settings(reconcile_concurrency=2)):
+            await until(lambda: Key("default", "m") in begun)
+    assert [key.namespace for key in begun].count("hangs") == 1
+
+
 async def test_models_that_wait_for_a_pass_are_counted_as_long_as_the_reign_lasts(
     loops: type[FakeLoop],
 ) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from outrider.api.reasons import DegradedReason
 from outrider.cluster.errors import Unavailable, from_status
-from outrider.cluster.resources import DEPLOYMENTS
+from outrider.cluster.resources import DEPLOYMENTS, MODELS
 from outrider.controller.reconcile import reconciler
-from outrider.controller.reconcile.reconciler import Reconciler
+from outrider.controller.reconcile.reconciler import PassTooLong, Reconciler
 from outrider.controller.store import Key, Store
 from outrider.plan import PlanSettings
 from outrider.plan.names import REVISION_LABEL
@@ -36,18 +36,23 @@ class Place:
     """One model in a quiet cluster."""
 
     raw: dict[str, Any] = field(default_factory=a_raw_model)
+    pass_seconds: float = 60.0
     overtaken: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store = Store()
         self.store.models.put(self.raw)
         self.cluster = QuietCluster(self.raw)
-        self.reconciler = Reconciler(
+        self.reconciler = self.a_reconciler(self.pass_seconds)
+
+    def a_reconciler(self, pass_seconds: float) -> Reconciler:
+        return Reconciler(
             self.cluster,  # type: ignore[arg-type]
             self.store,
             settings=PlanSettings(),
             now=lambda: NOW,
             overtaken=self.overtaken.append,
+            pass_seconds=pass_seconds,
         )
 
     async def passes(self, times: int = 1) -> None:
@@ -130,6 +135,46 @@ async def test_a_failure_is_over_with_the_first_pass_that_succeeds() -> None:
     await place.fails(Unavailable("etcd is away"), times=2)
 
     assert "Degraded" not in place.conditions
+
+
+async def test_a_pass_whose_writes_hang_is_ended_and_the_status_says_so_at_once() -> None:
+    place = Place(pass_seconds=0.01)
+    place.cluster.hangs = DEPLOYMENTS
+    with pytest.raises(PassTooLong, match="webhook"):
+        await place.reconciler.reconcile(KEY)
+
+    assert place.conditions["Degraded"] == "ReconcileFailed"
+    assert "a pass lasted longer than 0 s and was ended" in place.trouble
+    assert "webhook" in place.trouble
+
+
+async def test_the_pass_after_one_that_was_ended_writes_what_is_missing() -> None:
+    place = Place()
+    place.cluster.hangs = DEPLOYMENTS
+    with pytest.raises(PassTooLong):
+        await place.a_reconciler(pass_seconds=0.01).reconcile(KEY)
+    place.cluster.hangs = None
+    await place.passes()
+
+    assert DEPLOYMENTS.path("default", "m") in place.cluster.objects
+    assert "Degraded" not in place.conditions
+
+
+async def test_a_status_that_hangs_as_well_holds_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "_TELL_SECONDS", 0.01)
+    place = Place(pass_seconds=0.01)
+    place.cluster.hangs = MODELS
+    with pytest.raises(PassTooLong):
+        await place.reconciler.reconcile(KEY)
+
+    assert place.cluster.status_writes == 0
+
+
+async def test_a_timeout_of_something_else_is_told_as_what_it_is() -> None:
+    place = Place()
+    await place.fails(TimeoutError("the disk"), times=3)
+
+    assert "TimeoutError: the disk" in place.trouble
 
 
 async def test_pods_that_serve_are_told_of_while_passes_fail() -> None:

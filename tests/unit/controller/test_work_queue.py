@@ -204,6 +204,156 @@ async def test_timers_of_a_key_do_not_pile_up() -> None:
     assert work.done == ["a"] * 6
 
 
+class Namespaced:
+    """Work on keys such as ``ns/name``. What begins with ``hang`` waits until the test ends it."""
+
+    def __init__(self, concurrency: int = 8) -> None:
+        self.started: list[str] = []
+        self.ends: dict[str, asyncio.Future[Exception | None]] = {}
+        self.clock = Clock()
+        self.queue = WorkQueue[str](
+            self._work,
+            concurrency=concurrency,
+            group=lambda key: key.partition("/")[0],
+            later=self.clock.later,
+        )
+
+    async def _work(self, key: str) -> None:
+        self.started.append(key)
+        if key.startswith("hang"):
+            end = self.ends[key] = asyncio.get_running_loop().create_future()
+            error = await end
+            if error is not None:
+                raise error
+
+    async def add(self, *keys: str) -> None:
+        for key in keys:
+            self.queue.add(key)
+        await settle()
+
+    async def end(self, error: Exception | None = None) -> list[str]:
+        """All work that hangs ends so; answers what hangs then."""
+        ends, self.ends = self.ends, {}
+        for end in ends.values():
+            end.set_result(error)
+        await settle()
+        return self.hanging
+
+    @property
+    def hanging(self) -> list[str]:
+        return sorted(self.ends)
+
+
+@asynccontextmanager
+async def namespaces(concurrency: int = 8) -> AsyncIterator[Namespaced]:
+    work = Namespaced(concurrency)
+    task = asyncio.create_task(work.queue.run())
+    try:
+        yield work
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def many(namespace: str, count: int) -> list[str]:
+    return [f"{namespace}/{number:02}" for number in range(count)]
+
+
+async def test_a_model_behind_forty_whose_webhook_hangs_is_served_at_once() -> None:
+    async with namespaces() as work:
+        await work.add(*many("hang", 40))
+        assert len(work.hanging) == 4
+        await work.add("good/m")
+        assert work.started[-1] == "good/m"
+
+
+@pytest.mark.parametrize(("concurrency", "held"), [(1, 1), (2, 1), (3, 1), (4, 2), (9, 4)])
+async def test_a_namespace_holds_at_most_half_of_the_slots(concurrency: int, held: int) -> None:
+    async with namespaces(concurrency) as work:
+        await work.add(*many("hang", 40))
+        assert len(work.hanging) == held
+
+
+async def test_a_slot_that_a_namespace_gives_back_goes_to_its_next_model() -> None:
+    async with namespaces(2) as work:
+        await work.add("hang/1", "hang/2")
+        assert await work.end() == ["hang/2"]
+
+
+async def test_all_slots_are_used_where_enough_namespaces_wait() -> None:
+    async with namespaces(5) as work:
+        for namespace in ("hang-a", "hang-b", "hang-c"):
+            await work.add(*many(namespace, 9))
+        assert work.hanging == [*many("hang-a", 2), *many("hang-b", 2), "hang-c/00"]
+
+
+async def test_namespaces_take_turns() -> None:
+    async with namespaces(1) as work:
+        await work.add("hang/0", "a/1", "a/2", "a/3", "b/1", "b/2", "c/1")
+        await work.end()
+        assert work.started == ["hang/0", "a/1", "b/1", "c/1", "a/2", "b/2", "a/3"]
+
+
+async def test_namespaces_whose_work_took_too_long_leave_half_of_the_slots_to_others() -> None:
+    async with namespaces() as work:
+        await work.add(*many("hang-a", 8), *many("hang-b", 8))
+        assert len(work.hanging) == 8
+        assert len(await work.end(TimeoutError())) == 4
+        await work.add("good/m")
+        assert work.started[-1] == "good/m"
+
+
+async def test_slow_namespaces_take_turns_as_well() -> None:
+    async with namespaces(2) as work:
+        await work.add(*many("hang-a", 3), *many("hang-b", 3))
+        order = [await work.end(TimeoutError()) for _ in range(4)]
+        assert order == [["hang-a/01"], ["hang-b/01"], ["hang-a/02"], ["hang-b/02"]]
+
+
+async def test_a_namespace_is_slow_until_each_of_its_models_was_worked_on_in_time() -> None:
+    async with namespaces(4) as work:
+        await work.add("hang-a/1", "hang-a/2", "hang-b/1", "hang-b/2")
+        assert await work.end(TimeoutError()) == []
+
+        async def held() -> int:
+            await work.add(*many("hang-a", 5), *many("hang-b", 5))
+            return len(work.hanging)
+
+        assert await held() == 2
+        await work.end()
+        work.clock.pass_time()
+        for _ in range(12):
+            await work.end()
+        assert await held() == 4
+
+
+async def test_an_error_that_comes_in_time_makes_no_namespace_slow() -> None:
+    async with namespaces(4) as work:
+        await work.add("hang-a/1", "hang-a/2", "hang-b/1", "hang-b/2")
+        await work.end(RuntimeError("no"))
+        await work.add(*many("hang-a", 5), *many("hang-b", 5))
+        assert len(work.hanging) == 4
+
+
+async def test_without_groups_every_slot_may_be_held() -> None:
+    work = Work(error=TimeoutError())
+    async with running(work, concurrency=3) as queue:
+        for key in "abcdef":
+            queue.add(key)
+        await settle()
+        assert work.started == ["a", "b", "c"]
+        work.allowed.set()
+        await settle()
+    assert work.started == list("abcdef")
+
+
+async def test_counts_what_waits_and_not_what_is_worked_on() -> None:
+    async with namespaces(2) as work:
+        await work.add(*many("hang", 3))
+        assert len(work.queue) == 2
+
+
 @pytest.mark.parametrize("failures", [1, 9, 200])
 def test_the_back_off_is_bounded(failures: int) -> None:
     assert 0.5 <= backoff_seconds(failures) <= 120

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from datetime import datetime
 
 import httpx
@@ -13,13 +14,18 @@ from outrider.api.conditions import StatusModel
 from outrider.api.reasons import DegradedReason
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.cluster.objects import Pod, Terminated, launch_failure
-from outrider.cluster.resources import JsonObject
+from outrider.cluster.resources import JOBS, JsonObject
 from outrider.controller.reconcile.readiness import SETUP_PATIENCE, Trouble, pod_trouble
 from outrider.plan.names import PROGRESS_PORT
 from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
-from outrider.transport import AnswerRefused, ask_pod
+from outrider.transport import ask_pod
 
 _ANSWER_SECONDS = 2.0
+"""For all pods of one model together, which are asked at the same time."""
+_MOST_PODS = 3
+"""A download is one pod, and for a moment two, while one of them ends."""
+_FRESH_SECONDS = 4.0
+"""A little less than the time between two looks at a download. Events of pods ask nobody again before."""
 _MOST_BYTES = 4096
 _KILLS = 2
 """Ends without a word after which somebody should look; one is a node that goes away."""
@@ -131,21 +137,70 @@ def _ended_badly(pod: Pod) -> Trouble | None:
     return None
 
 
-async def progress_of(pods: Sequence[Pod], http: httpx.AsyncClient) -> str:
-    """What the download says of itself, in words."""
-    for pod in pods:
-        if pod.ready and pod.status.ip:
-            host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
-            told = await _asked(f"http://{host}:{PROGRESS_PORT}/progress", http)
-            if told is not None:
-                return f"Downloading {told.done / 1e9:.1f} of {told.total / 1e9:.1f} GB"
-    return "Downloading"
+def of_job(pods: Sequence[Pod], job: JsonObject | None) -> tuple[Pod, ...]:
+    """The pods that this very Job controls. Anybody who makes pods can write its name."""
+    uid = "" if job is None else job["metadata"].get("uid", "")
+    return tuple(
+        pod
+        for pod in pods
+        if any(
+            reference.controller and reference.kind == JOBS.kind and reference.uid == uid != ""
+            for reference in pod.metadata.owner_references
+        )
+    )
 
 
-async def _asked(url: str, http: httpx.AsyncClient) -> _Progress | None:
+class ProgressReader:
+    """Asks the pods of downloads how far they are; remembers for some seconds what they said.
+
+    One model costs at most `_ANSWER_SECONDS`, whatever its pods do. clock: seconds that never go back.
+    """
+
+    def __init__(self, http: httpx.AsyncClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._http = http
+        self._clock = clock
+        self._said: dict[Hashable, tuple[float, str]] = {}
+
+    async def progress_of(self, model: Hashable, pods: Sequence[Pod]) -> str:
+        """How far the download of a model is, in words."""
+        at, words = self._said.get(model, (-_FRESH_SECONDS, ""))
+        if self._clock() - at >= _FRESH_SECONDS:
+            words = await self._ask(pods)
+            self._said[model] = (self._clock(), words)
+        return words
+
+    def forget(self, model: Hashable) -> None:
+        """The model downloads nothing any more."""
+        self._said.pop(model, None)
+
+    async def _ask(self, pods: Sequence[Pod]) -> str:
+        reachable = [pod.status.ip for pod in pods if pod.ready and pod.status.ip][:_MOST_PODS]
+        progress = await _first(_asked(ip, self._http) for ip in reachable)
+        if progress is None:
+            return "Downloading"
+        return f"Downloading {progress.done / 1e9:.1f} of {progress.total / 1e9:.1f} GB"
+
+
+async def _first(asking: Iterable[Coroutine[None, None, _Progress | None]]) -> _Progress | None:
+    """The first answer that says something, within `_ANSWER_SECONDS`."""
+    tasks = [asyncio.create_task(each) for each in asking]
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            answer = await ask_pod(http, "GET", url, most_bytes=_MOST_BYTES)
-            return _Progress.model_validate_json(answer.content)
-    except (httpx.HTTPError, AnswerRefused, ValidationError, TimeoutError):
+        for task in asyncio.as_completed(tasks, timeout=_ANSWER_SECONDS):
+            answer = await task
+            if answer is not None:
+                return answer
+    except TimeoutError:
+        pass
+    finally:
+        for task in tasks:
+            task.cancel()
+    return None
+
+
+async def _asked(ip: str, http: httpx.AsyncClient) -> _Progress | None:
+    host = f"[{ip}]" if ":" in ip else ip
+    try:
+        answer = await ask_pod(http, "GET", f"http://{host}:{PROGRESS_PORT}/progress", most_bytes=_MOST_BYTES)
+        return _Progress.model_validate_json(answer.content)
+    except Exception:  # noqa: BLE001 - isolation per pod: whatever one answers, others are heard
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,7 +27,13 @@ from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.advice import advised, missing_memory, told_at_the_start
-from outrider.controller.reconcile.downloads import finished, progress_of, trouble_of, without_a_pod
+from outrider.controller.reconcile.downloads import (
+    ProgressReader,
+    finished,
+    of_job,
+    trouble_of,
+    without_a_pod,
+)
 from outrider.controller.reconcile.groups import NO_GROUPS, Groups, GroupsSeen, refusal
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, cause, downloading, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
@@ -49,9 +56,25 @@ _SHORTEST_LOOK_SECONDS = 5.0
 _DOWNLOAD_LOOK_SECONDS = 5.0
 _TOLD_FROM = 3
 """A failure that passes is not worth a condition."""
+_PASS_SECONDS = 60.0
+"""The longest that one pass works. The next pass continues there, since what is as planned is not written
+again."""
+_TELL_SECONDS = 20.0
+"""The longest that the status of a failed pass may take."""
 _FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
 _NO_KEYS = ControlKeys(private="", public="")
 """Enough for a plan of which only the revisions are looked at."""
+
+
+class PassTooLong(TimeoutError):
+    """A pass was ended, so that a server or a webhook that hangs holds no slot for long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"a pass lasted longer than {seconds:.0f} s and was ended: the API server, or an admission"
+            " webhook that it asks, answers too slowly; look for webhooks that match objects of this"
+            " namespace (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)"
+        )
 
 
 class Reconciler:
@@ -62,6 +85,7 @@ class Reconciler:
     now: wall clock, for conditions.
     overtaken: see `Answers`.
     http: asks downloads how far they are; by default `pod_http`.
+    pass_seconds: after them a pass is ended with `PassTooLong`.
     """
 
     def __init__(
@@ -74,6 +98,7 @@ class Reconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         overtaken: Callable[[Key], None] = lambda _: None,
         http: httpx.AsyncClient | None = None,
+        pass_seconds: float = _PASS_SECONDS,
     ) -> None:
         self._cluster = cluster
         self._store = store
@@ -84,7 +109,8 @@ class Reconciler:
         self._groups = Groups(cluster, store, now=now)
         self._rollouts = Rollouts(cluster, store, settings=settings, now=now)
         self._fleet = StoreFleet(store)
-        self._http = http or pod_http()
+        self._downloads = ProgressReader(http or pod_http())
+        self._pass_seconds = pass_seconds
         self._failures: Counter[Key] = Counter()
         self._reporter = StatusReporter(cluster, Answers(store, overtaken), EventWriter(cluster))
 
@@ -92,6 +118,7 @@ class Reconciler:
         """One pass; answers seconds until the next look, None where events suffice.
 
         Raises:
+            PassTooLong: the pass was ended after `pass_seconds`; the model's status says so at once.
             Exception: the pass could not be finished; the caller backs off and repeats it. From the third
                 time in a row on, the model's status tells of it.
         """
@@ -99,16 +126,28 @@ class Reconciler:
         if stored is None or stored.metadata.deletion_timestamp is not None:
             self._store.keys.pop(key, None)
             self._failures.pop(key, None)
+            self._downloads.forget(key)
             return None
         try:
-            report = await self._carry_out(key, stored)
-            tell_span(reason=cause(report.statements), ready_replicas=report.ready_replicas)
-            await self._write(stored, report)
+            report = await self._in_time(key, stored)
         except Exception as error:
             await self._tell_of_failure(key, stored, error)
             raise
         self._failures.pop(key, None)
         return report.look_again_seconds
+
+    async def _in_time(self, key: Key, stored: StoredModel) -> Report:
+        """The pass itself, ended after `pass_seconds`."""
+        try:
+            async with asyncio.timeout(self._pass_seconds) as limit:
+                report = await self._carry_out(key, stored)
+                tell_span(reason=cause(report.statements), ready_replicas=report.ready_replicas)
+                await self._write(stored, report)
+        except TimeoutError as error:
+            if limit.expired():
+                raise PassTooLong(self._pass_seconds) from error
+            raise
+        return report
 
     async def _write(self, stored: StoredModel, report: Report) -> None:
         whole = replace(report, statements=(*report.statements, *self._contest(stored.metadata.namespace)))
@@ -117,10 +156,11 @@ class Reconciler:
 
     async def _tell_of_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
         self._failures[key] += 1
-        if self._failures[key] < _TOLD_FROM:
+        if self._failures[key] < _TOLD_FROM and not isinstance(error, PassTooLong):
             return
         try:
-            await self._write(stored, self._failing(key, stored, error))
+            async with asyncio.timeout(_TELL_SECONDS):
+                await self._write(stored, self._failing(key, stored, error))
         except Exception as another:  # noqa: BLE001 - the caller gets the first error, which is repeated
             log.warning("%s: a failure is not in its status: %s: %s", key, type(another).__name__, another)
 
@@ -214,7 +254,7 @@ class Reconciler:
     def _failing(self, key: Key, stored: StoredModel, error: Exception) -> Report:
         """Where the API server is the cause, the pods tell all the same how the model serves."""
         trouble = Trouble(DegradedReason.RECONCILE_FAILED, f"{_FAILING}: {type(error).__name__}: {error}")
-        if stored.model is None or not isinstance(error, ClusterError):
+        if stored.model is None or not isinstance(error, ClusterError | PassTooLong):
             return self._blocked(key, trouble)
         order, _ = self._order(_owner(key, stored))
         wanted = self._plan(key, stored.model, _NO_KEYS, order)
@@ -263,17 +303,22 @@ class Reconciler:
         job = wanted.child("Job")
         assert job is not None
         name = _name_of(job)
-        pods = _of_job(_staying(self._store.downloads_of(key)), name)
+        made = self._store.children[JOBS].get(Key(key.namespace, name))
+        raw_job = made.raw if made is not None else None
+        pods = of_job(_staying(self._store.downloads_of(key)), raw_job)
         weights = finished(needs, pods)
         if weights is None and not pods:
             await self._children.forget_done_job(key, name)
-        made = self._store.children[JOBS].get(Key(key.namespace, name))
         trouble = None
         if weights is None and pods:
             trouble = trouble_of(pods, self._now())
         elif weights is None:
-            trouble = without_a_pod(made.raw if made is not None else None, self._now())
-        progress = "all weights are there" if weights is not None else await progress_of(pods, self._http)
+            trouble = without_a_pod(raw_job, self._now())
+        if weights is None:
+            progress = await self._downloads.progress_of(key, pods)
+        else:
+            progress = "all weights are there"
+            self._downloads.forget(key)
         workload = Workload(
             wanted=model.spec.replicas,
             deployments=(),
@@ -322,14 +367,6 @@ def _name_of(manifest: Manifest) -> str:
     metadata = manifest["metadata"]
     assert isinstance(metadata, dict)
     return str(metadata["name"])
-
-
-def _of_job(pods: Sequence[Pod], name: str) -> tuple[Pod, ...]:
-    return tuple(
-        pod
-        for pod in pods
-        if any(ref.kind == JOBS.kind and ref.name == name for ref in pod.metadata.owner_references)
-    )
 
 
 def _revision(pod: Pod) -> str | None:
