@@ -47,7 +47,7 @@ def set_up_logs(log_format: LogFormat, level: str) -> None:
         handler.setFormatter(logging.Formatter(_TEXT))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # The libraries tell each request at INFO; kopf warns that signals are not its own here.
-    for name in ("httpx", "httpcore", "urllib3", "prometheus_api_client"):
+    for name in ("httpx", "httpcore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("kopf").setLevel(logging.ERROR)
 
