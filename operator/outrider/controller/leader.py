@@ -116,7 +116,7 @@ class Leader:
 
     def _managed_models(self) -> list[ShownModel]:
         managed = self._neighbours.managed
-        models = self._store.models
+        models = list(self._store.models)  # in one step: scrapes come from another thread than changes
         return [shown(each) for each in models if managed.other_manager(each.metadata.namespace) is None]
 
     async def _read_first(self) -> None:

@@ -14,7 +14,7 @@ from outrider.cluster.authority import Authority
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.installation import Installation
-from outrider.cluster.lease import LEASE_NAME, Leadership
+from outrider.cluster.lease import LEASE_NAME, LeadershipElsewhere
 from outrider.cluster.resources import LEASES
 from outrider.controller.managed_namespaces import ManagedNamespaces, Sightings, managed_namespaces
 from outrider.controller.own_metrics import OwnMetrics
@@ -67,7 +67,7 @@ class Neighbours:
     together, the later one sees the earlier one.
     """
 
-    def __init__(self, cluster: ClusterClient, leadership: Leadership, metrics: OwnMetrics) -> None:
+    def __init__(self, cluster: ClusterClient, leadership: LeadershipElsewhere, metrics: OwnMetrics) -> None:
         self.managed = ManagedNamespaces()
         self._cluster = cluster
         self._leadership = leadership

@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 from kubernetes.aio.client import ApiClient
 from pythonjsonlogger.json import JsonFormatter
@@ -17,12 +18,15 @@ from pythonjsonlogger.json import JsonFormatter
 from outrider.cluster.client import ClusterClient, connect
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.installation import Claim
-from outrider.cluster.lease import Leadership, LeaseName, Sole
+from outrider.cluster.lease import Leadership, LeadershipElsewhere, LeaseName, Sole
+from outrider.controller.heartbeat import Heartbeat
+from outrider.controller.http_server import serve
 from outrider.controller.leader import Leader
 from outrider.controller.neighbours import Alone, Neighbourhood, Neighbours
-from outrider.controller.own_metrics import OwnMetrics, serve
+from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import LeaderElection, LogFormat, Settings
 from outrider.controller.traces import Traces, open_traces
+from outrider.loop_thread import LoopThread, ThreadEnded
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +57,12 @@ def set_up_logs(log_format: LogFormat, level: str) -> None:
 
 
 async def run_operator(settings: Settings) -> None:
-    """`operate` on the cluster of this process. One that gets stuck ends the process with an error."""
+    """`operate` on the cluster of this process; where a part of it hangs or is lost, the process ends."""
     with room_for_deep_json(), open_traces(settings.traces_url) as traces:
         async with await connect() as api:
             try:
                 await operate(settings, api, traces)
-            except Stuck as error:
+            except (Stuck, ThreadEnded) as error:
                 log.critical("%s; the process ends", error)
                 logging.shutdown()
                 # asyncio would wait for what hangs before it lets the process end.
@@ -72,27 +76,68 @@ async def operate(settings: Settings, api: ApiClient, traces: Traces | None = No
 
     Raises:
         Stuck: a candidacy did not end; two of them must not overlap.
+        ThreadEnded: of the Lease or of the HTTP server.
     """
-    metrics = OwnMetrics()
-    candidacies = _Candidacies(settings, api, metrics, traces or Traces())
-    await _until_first_ends(
-        {
-            "signals": _told_to_stop(),
-            "server": serve(
-                port=settings.http_port, registry=metrics.registry, ready=lambda: candidacies.ready
-            ),
-            "candidacies": candidacies.run(),
-        },
-        stop_seconds=3 * _STOP_SECONDS,
-    )
+    metrics, heartbeat = OwnMetrics(), Heartbeat()
+    async with LoopThread("http") as http, LoopThread("lease") as thread, _own_connection(api, thread) as own:
+        elections = _Elections(settings, own, thread)
+        candidacies = _Candidacies(settings, api, elections, metrics, traces or Traces())
+        serving = serve(
+            port=settings.http_port,
+            registry=metrics.registry,
+            ready=lambda: candidacies.ready,
+            heartbeat=heartbeat,
+        )
+        await _until_first_ends(
+            {
+                "signals": _told_to_stop(),
+                "heartbeat": heartbeat.beat_forever(),
+                "server": http.run(serving),
+                "candidacies": candidacies.run(),
+            },
+            stop_seconds=3 * _STOP_SECONDS,
+        )
+
+
+@asynccontextmanager
+async def _own_connection(api: ApiClient, thread: LoopThread) -> AsyncIterator[ApiClient]:
+    """A client for the loop of a thread, to the same API server with the same account."""
+    own = ApiClient(api.configuration)
+    own.user_agent = api.user_agent
+    try:
+        yield own
+    finally:
+        with suppress(ThreadEnded):
+            await thread.run(own.close())  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class _Elections:
+    """Where candidates take part. api: of the thread's loop."""
+
+    settings: Settings
+    api: ApiClient
+    thread: LoopThread
+
+    def candidate(self) -> LeadershipElsewhere | Sole:
+        """A new one."""
+        settings = self.settings
+        if settings.leader_election is LeaderElection.OFF:
+            return Sole(started_at=time.time())
+        claim = Claim(frozenset(settings.watch_namespaces), settings.service_account)
+        leadership = Leadership(self.api, LeaseName(settings.lease_namespace), claim=claim)
+        return LeadershipElsewhere(leadership, self.thread)
 
 
 class _Candidacies:
     """One after the other, each built anew, so that nothing of an old one lives on in memory."""
 
-    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics, traces: Traces) -> None:
+    def __init__(
+        self, settings: Settings, api: ApiClient, elections: _Elections, metrics: OwnMetrics, traces: Traces
+    ) -> None:
         self._settings = settings
         self._api = api
+        self._elections = elections
         self._metrics = metrics
         self._traces = traces
         self._present = self._candidacy()
@@ -111,15 +156,22 @@ class _Candidacies:
             self._present = self._candidacy()
 
     def _candidacy(self) -> _Candidacy:
-        return _Candidacy(self._settings, self._api, self._metrics, self._traces)
+        return _Candidacy(self._settings, self._api, self._elections.candidate(), self._metrics, self._traces)
 
 
 class _Candidacy:
     """From standing by until the Lease is lost."""
 
-    def __init__(self, settings: Settings, api: ApiClient, metrics: OwnMetrics, traces: Traces) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        api: ApiClient,
+        leadership: LeadershipElsewhere | Sole,
+        metrics: OwnMetrics,
+        traces: Traces,
+    ) -> None:
         self._metrics = metrics
-        self._leadership = _candidate(settings, api)
+        self._leadership = leadership
         cluster = ClusterClient(api, fence=self._leadership.check)
         self._leader = Leader(
             settings,
@@ -165,14 +217,9 @@ class _Candidacy:
         await self._leader.lead()
 
 
-def _candidate(settings: Settings, api: ApiClient) -> Leadership | Sole:
-    if settings.leader_election is LeaderElection.OFF:
-        return Sole(started_at=time.time())
-    claim = Claim(frozenset(settings.watch_namespaces), settings.service_account)
-    return Leadership(api, LeaseName(settings.lease_namespace), claim=claim)
-
-
-def _neighbours(leadership: Leadership | Sole, cluster: ClusterClient, metrics: OwnMetrics) -> Neighbourhood:
+def _neighbours(
+    leadership: LeadershipElsewhere | Sole, cluster: ClusterClient, metrics: OwnMetrics
+) -> Neighbourhood:
     if isinstance(leadership, Sole):
         return Alone()
     return Neighbours(cluster, leadership, metrics)

@@ -18,6 +18,7 @@ from outrider.api.crd import render as crd_text
 from outrider.cli.options import variable
 from outrider.cluster.lease import LEASE_NAME
 from outrider.cluster.resources import ACCESS_REVIEWS, LEASES, WATCHED_CHILDREN
+from outrider.controller.heartbeat import LONGEST_SILENCE_SECONDS
 from outrider.controller.settings import MetricsSourceKind, Settings
 
 ROOT = Path(__file__).parents[3]
@@ -52,6 +53,13 @@ def rules(role: dict[str, Any]) -> Iterator[tuple[str, str, frozenset[str]]]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 yield group, resource, frozenset(rule["verbs"])
+
+
+@needs_helm
+def test_a_pod_whose_work_is_blocked_is_restarted_within_two_minutes_and_not_after_thirty_seconds() -> None:
+    probe = of_kind("Deployment", render())["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]
+    assert LONGEST_SILENCE_SECONDS > 2 * 15, "a blocked leader keeps its Lease, and works on"
+    assert LONGEST_SILENCE_SECONDS + probe["periodSeconds"] * probe["failureThreshold"] <= 120
 
 
 def environment(documents: list[dict[str, Any]]) -> dict[str, str]:

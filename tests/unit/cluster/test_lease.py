@@ -458,16 +458,22 @@ async def test_a_renewal_that_met_another_annotation_is_no_loss() -> None:
         task.cancel()
 
 
-@pytest.mark.parametrize("name", ["!another", "~another"], ids=["sorts before", "sorts after"])
-async def test_a_leader_that_saw_anothers_name_may_not_write_from_then_on(name: str) -> None:
+async def test_a_leader_that_is_fenced_may_not_write_from_then_on() -> None:
     async with a_lease_server(LeaseServer()) as api:
         leadership, task = await elect(api)
-        leadership.saw(leadership.identity)
-        leadership.check()
-        leadership.saw(name)
+        leadership.fence()
         with pytest.raises(NotLeader):
             leadership.check()
         task.cancel()
+
+
+async def test_the_release_of_a_lease_ends_the_election_before_it() -> None:
+    server = LeaseServer()
+    async with a_lease_server(server) as api:
+        leadership, task = await elect(api)
+        await leadership.release()
+        assert task.cancelled()
+    assert "holderIdentity" not in server.spec
 
 
 async def test_a_leader_whose_requests_hang_may_not_write_once_the_lease_could_be_anothers(

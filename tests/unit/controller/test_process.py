@@ -19,12 +19,15 @@ from prometheus_client import CollectorRegistry
 
 from outrider.cluster.installation import TERM_ANNOTATION, Claim
 from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
-from outrider.controller import leader, neighbours, process
+from outrider.controller import heartbeat, leader, neighbours, process
+from outrider.controller.heartbeat import Heartbeat
 from outrider.controller.process import Stuck, operate, run_operator
 from outrider.controller.settings import LeaderElection, Settings
 from outrider.controller.watch import ClusterWatch
+from outrider.loop_thread import LoopThread, ThreadEnded
 from tests.unit.cluster.installations import a_raw_lease
 from tests.unit.cluster.quick_election import hurry
+from tests.unit.cluster.test_lease_thread import crash
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
@@ -36,6 +39,7 @@ class Served:
 
     registry: CollectorRegistry
     ready: Callable[[], bool]
+    heartbeat: Heartbeat
 
     def value(self, metric: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"outrider_operator_{metric}", labels)
@@ -88,10 +92,13 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
     async def an_operator(
         server: ClusterServer, namespace: str = "a", *watched: str, **settings: Any
     ) -> AsyncIterator[Operator]:
-        shown: asyncio.Future[Served] = asyncio.get_running_loop().create_future()
+        here = asyncio.get_running_loop()
+        shown: asyncio.Future[Served] = here.create_future()
 
-        async def serve(*, registry: CollectorRegistry, ready: Callable[[], bool], **_: object) -> None:
-            shown.set_result(Served(registry, ready))
+        async def serve(
+            *, registry: CollectorRegistry, ready: Callable[[], bool], heartbeat: Heartbeat, **_: object
+        ) -> None:
+            here.call_soon_threadsafe(shown.set_result, Served(registry, ready, heartbeat))
             await asyncio.Event().wait()
 
         monkeypatch.setattr(process, "serve", serve)
@@ -253,13 +260,14 @@ async def nowhere() -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
+@pytest.mark.parametrize("error", [Stuck, ThreadEnded])
 async def test_a_stuck_process_ends_with_an_error_though_asyncio_would_wait(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[Exception]
 ) -> None:
     ends: list[object] = []
 
     async def stuck(*_: object) -> None:
-        raise Stuck("leader did not end")
+        raise error("leader did not end")
 
     monkeypatch.setattr(process, "connect", nowhere)
     monkeypatch.setattr(process, "operate", stuck)
@@ -269,6 +277,35 @@ async def test_a_stuck_process_ends_with_an_error_though_asyncio_would_wait(
 
     assert ends == ["the log is written", 1]
     assert "leader did not end; the process ends" in caplog.text
+
+
+async def test_a_process_whose_lease_thread_ended_ends_with_an_error(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[LoopThread] = []
+
+    def a_thread(name: str) -> LoopThread:
+        threads.append(LoopThread(name))
+        return threads[-1]
+
+    monkeypatch.setattr(process, "LoopThread", a_thread)
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.loops)
+        (lease_thread,) = (each for each in threads if each.name == "lease")
+        lease_thread.call(crash)
+        with pytest.raises(ThreadEnded, match="the thread lease has ended: SystemExit"):
+            await operator.task
+
+        assert [loop.ended for loop in operator.loops] == [True]
+
+
+async def test_the_heart_of_an_operator_beats(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "_BEAT_SECONDS", 0.01)
+    async with a_cluster_server() as server, start(server) as operator:
+        await until(lambda: operator.leads)
+        heart = operator.served.heartbeat
+        heart._at = 0.0
+        await until(lambda: heart.silence < 60)
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
