@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
@@ -50,6 +50,12 @@ OWNED_FLAGS: dict[str, str] = {
 }
 """Flag without dashes -> what to do instead. The same flag with underscores is refused too."""
 
+POOLING_FLAGS: dict[str, tuple[str, ...]] = {
+    "runner": ("auto", "generate", "draft"),
+    "convert": ("auto", "none"),
+    "task": ("auto", "generate", "transcription", "draft"),
+}
+"""Flag -> the values with which a model generates tokens. With another one it gives embeddings or scores."""
 
 _MEMORY_FLAGS = (
     "quantization",
@@ -70,6 +76,18 @@ def loads_otherwise(args: Iterable[str]) -> bool:
     """Whether flags, shortened or with a JSON path too, make an estimate of memory void."""
     names = [name.replace("_", "-").partition(".")[0] for name in args]
     return any(flag.startswith(name) for name in names for flag in _MEMORY_FLAGS)
+
+
+def pools(args: Mapping[str, Scalar | list[Scalar]]) -> bool:
+    """Whether flags make the model give embeddings or scores in place of tokens."""
+    return any(args.get(flag, values[0]) not in values for flag, values in POOLING_FLAGS.items())
+
+
+POOLS = " || ".join(
+    f"(has(self.engine.args.{flag}) && !(self.engine.args.{flag} in {list(values)}))"
+    for flag, values in POOLING_FLAGS.items()
+)
+"""`pools` for a spec, as the API server reads it."""
 
 
 def spellings(flag: str) -> tuple[str, ...]:
@@ -134,6 +152,10 @@ _SCHEMA = {
         spelling: {"x-kubernetes-int-or-string": True, "description": f"Refused: {remedy}."}
         for flag, remedy in OWNED_FLAGS.items()
         for spelling in spellings(flag)
+    }
+    | {
+        flag: {"x-kubernetes-int-or-string": True, "description": f"With speculation {' or '.join(values)}."}
+        for flag, values in POOLING_FLAGS.items()
     },
     "x-kubernetes-validations": _wire_rules(),
 }

@@ -79,6 +79,10 @@ TRAITS: dict[Method, Traits] = {
     Method.CUSTOM_CLASS: Traits(Drafter.FORBIDDEN, Tunability.REFUSED),
 }
 
+PIPELINED = (Method.MTP, Method.EAGLE3, Method.DSPARK)
+"""Methods that some release of vLLM runs with pipeline stages, on its V2 model runner. Source: 0.30 to 0.33,
+``PPHandler`` and ``verify_supports_aux_hidden_states_over_pp``."""
+
 
 def methods_with(
     *, drafter: Drafter | None = None, tunability: Tunability | None = None

@@ -10,8 +10,8 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from outrider.api.base import ApiModel, rule
-from outrider.api.engine_args import EngineArgs
-from outrider.api.methods import Method
+from outrider.api.engine_args import POOLS, EngineArgs, pools
+from outrider.api.methods import PIPELINED, Method
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
 from outrider.api.quantity import MOST_PODS, Duration, IntOrPercent, Quantity, Uri, Version
@@ -298,6 +298,30 @@ class Spec(ApiModel):
         return named <= {wanted.num_speculative_tokens}
 
     @rule(
+        "self.parallelism.pipeline == 1 || (self.speculation.method in "
+        f"{[str(method) for method in (Method.NONE, *PIPELINED)]} && "
+        "(self.speculation.method == 'none' || self.engine.modelRunner != 'V1'))",
+        "spec.parallelism.pipeline: with pipeline stages vLLM drafts on its V2 model runner only, and there "
+        "with methods mtp and eagle3 (dspark with some models): the V1 runner ends at the first step; use "
+        "one of these with spec.engine.modelRunner: Auto, or pipeline: 1 and a larger tensor",
+        field=".parallelism.pipeline",
+    )
+    def _pipelines_draft_on_v2(self) -> bool:
+        method = self.speculation.method
+        if self.parallelism.pipeline == 1 or method is Method.NONE:
+            return True
+        return method in PIPELINED and self.engine.model_runner is not ModelRunner.V1
+
+    @rule(
+        f"self.speculation.method == 'none' || !has(self.engine.args) || !({POOLS})",
+        "spec.speculation.method: with these engine.args (runner, convert or task) the model gives "
+        "embeddings or scores and generates no tokens, so there is nothing to draft; set method: none",
+        field=".speculation.method",
+    )
+    def _pooling_models_draft_nothing(self) -> bool:
+        return self.speculation.method is Method.NONE or not pools(self.engine.args)
+
+    @rule(
         "self.parallelism.nodes == 1 || self.rollout.onFailure == 'Hold'",
         "spec.rollout.onFailure: replicas of several nodes do not return to the last good revision by "
         "themselves; set Hold",
@@ -330,10 +354,12 @@ class Spec(ApiModel):
     @property
     def live(self) -> bool:
         """K can change, while the engine runs or with a restart: the method allows it, there is one
-        data-parallel rank or `actuation: Rollout`, and `candidates` leaves a choice."""
+        data-parallel rank or `actuation: Rollout`, vLLM does not choose by itself how much it verifies, and
+        `candidates` leaves a choice."""
         wanted = self.speculation
         reached = self.parallelism.data == 1 or self._rolls_out
-        return wanted.live and reached and len(wanted.effective_candidates()) > 1
+        several = len(wanted.effective_candidates()) > 1
+        return wanted.live and reached and several and not wanted.verifies_adaptively
 
     @property
     def one_k(self) -> bool:

@@ -13,7 +13,7 @@ from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
 from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
 from outrider.api.quantity import Duration
 from outrider.api.schedule import Row, Schedule
-from outrider.api.speculative_config import OWN_VOCABULARY, SpeculativeConfig
+from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWN_VOCABULARY, SpeculativeConfig
 
 
 class TuningMode(StrEnum):
@@ -155,6 +155,9 @@ _TAKES_NO_DRAFTER = _names(*methods_with(drafter=Drafter.FORBIDDEN))
 _N = "self.numSpeculativeTokens"
 _DEFAULT_CANDIDATES = f"[0, 1, 2, ({_N} + 1) / 2, {_N}]"
 _TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
+_ADAPTIVE = (
+    f"(has(self.config) && has(self.config.{ADAPTIVE_VERIFICATION}) && self.config.{ADAPTIVE_VERIFICATION})"
+)
 
 
 class Speculation(ApiModel):
@@ -234,6 +237,29 @@ class Speculation(ApiModel):
     )
     def _own_vocabulary_is_of_a_draft_model(self) -> bool:
         return self.method is Method.DRAFT_MODEL or not self.config.get(OWN_VOCABULARY)
+
+    @rule(
+        f"!{_ADAPTIVE} || !{_TUNED}",
+        f"spec.speculation.config.{ADAPTIVE_VERIFICATION}: vLLM then leaves drafted tokens unverified, so "
+        "its counters no longer say how many drafts are right, and the tuner would choose by wrong numbers; "
+        "set tuning.mode: Off, or leave the key out",
+        field=".config",
+    )
+    def _adaptive_verification_is_not_tuned(self) -> bool:
+        return not self.verifies_adaptively or self.tuning.mode is TuningMode.OFF
+
+    @rule(
+        f"!{_ADAPTIVE} || !has({_N}) || "
+        f"((!has(self.candidates) || self.candidates.all(k, k == {_N})) && "
+        f"(!has(self.schedule) || self.schedule.all(row, row.numSpeculativeTokens == {_N})))",
+        f"spec.speculation.config.{ADAPTIVE_VERIFICATION}: the engine keeps one K with it; candidates and "
+        "schedule may name numSpeculativeTokens only, or leave them out",
+        field=".config",
+    )
+    def _adaptive_verification_has_one_k(self) -> bool:
+        if not self.verifies_adaptively or self.num_speculative_tokens is None:
+            return True
+        return self._named_k <= {self.num_speculative_tokens}
 
     @rule(
         "self.method == 'none' || has(self.numSpeculativeTokens)",
@@ -334,8 +360,7 @@ class Speculation(ApiModel):
     def _static_methods_have_one_k(self) -> bool:
         if self.live or self._refused or self.num_speculative_tokens is None:
             return True
-        named = {*(self.candidates or ()), *(row.num_speculative_tokens for row in self.schedule or ())}
-        return named <= {self.num_speculative_tokens}
+        return self._named_k <= {self.num_speculative_tokens}
 
     @rule(
         "!has(self.tuning) || self.tuning.k0 != 'Skip' || self.method == 'draft_model'",
@@ -352,8 +377,17 @@ class Speculation(ApiModel):
         return TRAITS[self.method].tunability is Tunability.LIVE
 
     @property
+    def verifies_adaptively(self) -> bool:
+        """vLLM decides in each step how many of the drafted tokens it verifies."""
+        return self.config.get(ADAPTIVE_VERIFICATION) is True
+
+    @property
     def _refused(self) -> bool:
         return TRAITS[self.method].tunability is Tunability.REFUSED
+
+    @property
+    def _named_k(self) -> set[int]:
+        return {*(self.candidates or ()), *(row.num_speculative_tokens for row in self.schedule or ())}
 
     def effective_candidates(self, *, live: bool | None = None) -> tuple[int, ...]:
         """Every K that an engine of this model is launched with, rising: `candidates`, or its default.

@@ -35,6 +35,9 @@ LOSSLESS = ("standard", "block")
 OWN_VOCABULARY = "use_heterogeneous_vocab"
 """vLLM maps tokens between a draft model's vocabulary and the target's; only those of both are drafted."""
 
+ADAPTIVE_VERIFICATION = "enable_adaptive_verification"
+"""vLLM verifies only as many of the drafted tokens as seem likely to be right."""
+
 MAX_KEYS = 64
 
 _NAME = re.compile("[a-z][a-z0-9_]{0,63}")
@@ -54,8 +57,9 @@ def _check(config: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[
                 f"spec.speculation.config: {shown!r} is no key of vLLM: small letters, digits and '_', "
                 "such as prompt_lookup_max"
             )
-    if not isinstance(config.get(OWN_VOCABULARY, False), bool):
-        raise ValueError(f"spec.speculation.config.{OWN_VOCABULARY} must be true or false")
+    for switch in (OWN_VOCABULARY, ADAPTIVE_VERIFICATION):
+        if not isinstance(config.get(switch, False), bool):
+            raise ValueError(f"spec.speculation.config.{switch} must be true or false")
     if config.get(SAMPLER, LOSSLESS[0]) not in LOSSLESS:
         raise ValueError(_LOSSY)
     return config
@@ -82,6 +86,11 @@ _SCHEMA = {
             "type": "boolean",
             "description": "With method draft_model: the drafter has a vocabulary of its own. Tokens that "
             "both have are drafted, greedily.",
+        },
+        ADAPTIVE_VERIFICATION: {
+            "type": "boolean",
+            "description": "vLLM verifies only the drafted tokens that seem likely. Needs tuning.mode Off "
+            "and one K.",
         },
     },
     "x-kubernetes-validations": [

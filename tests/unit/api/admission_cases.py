@@ -404,6 +404,7 @@ LAUNCHES = (
     ),
 )
 
+POOLS_WITH_DRAFTS = "the model gives embeddings or scores and generates no tokens"
 ENGINES = (
     _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
     _spec("a version", engine={"runtime": "vLLM", "version": "0.32.0", "image": "vllm:x", "port": 9000}),
@@ -441,6 +442,67 @@ ENGINES = (
         config={"use_heterogeneous_vocab": "yes"},
     ),
     _speculation(
+        "adaptive verification beside live tuning",
+        "spec.speculation.config.enable_adaptive_verification: vLLM then leaves drafted tokens unverified",
+        config={"enable_adaptive_verification": True},
+    ),
+    _speculation(
+        "adaptive verification beside tuning by rollouts",
+        "spec.speculation.config.enable_adaptive_verification: vLLM then leaves drafted tokens unverified",
+        config={"enable_adaptive_verification": True},
+        tuning={"actuation": "Rollout"},
+    ),
+    _speculation(
+        "adaptive verification that is observed",
+        "spec.speculation.config.enable_adaptive_verification: vLLM then leaves drafted tokens unverified",
+        config={"enable_adaptive_verification": True},
+        tuning={"mode": "Observe"},
+    ),
+    _speculation(
+        "adaptive verification beside a table",
+        "spec.speculation.config.enable_adaptive_verification: the engine keeps one K with it",
+        config={"enable_adaptive_verification": True},
+        schedule=[_row(5, 8), _row(0)],
+        tuning={"mode": "Off"},
+    ),
+    _speculation(
+        "adaptive verification with one K",
+        config={"enable_adaptive_verification": True},
+        tuning={"mode": "Off"},
+    ),
+    _speculation(
+        "adaptive verification with one K that is named",
+        config={"enable_adaptive_verification": True},
+        candidates=[5],
+        tuning={"mode": "Off", "actuation": "Rollout"},
+    ),
+    _speculation(
+        "adaptive verification of a method whose K is fixed",
+        method="dspark",
+        config={"enable_adaptive_verification": True},
+        tuning={"mode": "Off"},
+    ),
+    _speculation("no adaptive verification", config={"enable_adaptive_verification": False}),
+    _speculation(
+        "adaptive verification that is a word",
+        "spec.speculation.config.enable_adaptive_verification",
+        config={"enable_adaptive_verification": "yes"},
+        tuning={"mode": "Off"},
+    ),
+    *(
+        _args(f"speculation for a model that pools by {flag}", POOLS_WITH_DRAFTS, **{flag: value})
+        for flag, value in (("runner", "pooling"), ("convert", "embed"), ("task", "embed"))
+    ),
+    *(
+        _args(f"speculation for a model with {flag} {value}", **{flag: value})
+        for flag, value in (("runner", "generate"), ("runner", "auto"), ("convert", "none"))
+    ),
+    _spec(
+        "a model that pools, without speculation",
+        speculation={"method": "none", "drafter": None, "numSpeculativeTokens": None},
+        engine={"args": {"runner": "pooling", "convert": "embed"}},
+    ),
+    _speculation(
         "a method among vLLM's own keys",
         "spec.speculation.config.method is set by Outrider: set spec.speculation.method",
         config={"method": "mtp"},
@@ -476,7 +538,36 @@ ENGINES = (
     _args("a flag that hides metrics", "spec.engine.args.disable-log-stats", disable__log__stats="true"),
 )
 
+V2_ALONE = "spec.parallelism.pipeline: with pipeline stages vLLM drafts on its V2 model runner only"
 SHAPES = (
+    _spec("a pipeline with a head", parallelism={"pipeline": 2}),
+    _spec(
+        "a pipeline with MTP",
+        parallelism={"pipeline": 2},
+        speculation={"method": "mtp", "drafter": None},
+        engine={"modelRunner": "V2"},
+    ),
+    _spec(
+        "a pipeline without speculation",
+        parallelism={"pipeline": 2},
+        speculation={"method": "none", "drafter": None, "numSpeculativeTokens": None},
+        engine={"modelRunner": "V1"},
+    ),
+    *(
+        _spec(
+            f"a pipeline with {method}",
+            V2_ALONE,
+            parallelism={"pipeline": 2},
+            speculation={"method": method, **more},
+        )
+        for method, more in (
+            ("draft_model", {}),
+            ("dflash", {}),
+            ("ngram", {"drafter": None}),
+            ("suffix", {"drafter": None, "tuning": {"mode": "Off"}}),
+        )
+    ),
+    _spec("a pipeline on V1", V2_ALONE, parallelism={"pipeline": 2}, engine={"modelRunner": "V1"}),
     _spec("two GPUs", parallelism={"tensor": 2}),
     _spec("no GPU", "spec.parallelism.tensor", parallelism={"tensor": 0}),
     _spec("two nodes", parallelism={"tensor": 4, "nodes": 2}, rollout={"onFailure": "Hold"}),

@@ -67,7 +67,7 @@ def test_the_controllers_own_service_does_not_take_the_models_name() -> None:
 
 
 def test_the_gpus_are_shared_out() -> None:
-    for template in templates(planned(parallelism={"tensor": 8, "pipeline": 2, "nodes": 2})):
+    for template in templates(planned(parallelism={"tensor": 16, "nodes": 2})):
         assert engine(template)["resources"]["limits"] == {"nvidia.com/gpu": "8"}
 
 

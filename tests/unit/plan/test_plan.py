@@ -208,7 +208,8 @@ def test_the_longest_name_leaves_room_for_children() -> None:
 
 
 def test_the_engine_gets_one_gpu_per_rank() -> None:
-    container = engine_container(a_plan(a_model(parallelism={"tensor": 2, "pipeline": 2})))
+    model = a_model(method="mtp", parallelism={"tensor": 2, "pipeline": 2})
+    container = engine_container(a_plan(model))
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "4"}  # type: ignore[index]
 
 

@@ -116,7 +116,9 @@ def test_nothing_of_vllm_is_in_the_pod_of_another_runtime() -> None:
 
 def test_a_runtime_refuses_what_it_cannot_do() -> None:
     reason = "no pipelines; set spec.parallelism.pipeline to 1"
-    assert planned(parallelism={"pipeline": 2}).problems == ((DegradedReason.UNSUPPORTED, reason),)
+    assert planned(method="mtp", parallelism={"pipeline": 2}).problems == (
+        (DegradedReason.UNSUPPORTED, reason),
+    )
 
 
 def test_an_overlay_cannot_take_a_runtime_its_variables() -> None:

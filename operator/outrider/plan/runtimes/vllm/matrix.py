@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from outrider.api.methods import Method
+from outrider.api.methods import PIPELINED, Method
 
 Version: TypeAlias = tuple[int, int]
 """Major and minor number. vLLM's patch releases change none of this."""
@@ -68,6 +68,10 @@ MATRIX: Mapping[Method, Mapping[Runner, Spans]] = {
     Method.CUSTOM_CLASS: {Runner.V1: {(0, 26): Response.FULL_LENGTH, (0, 33): Response.TABLE_DROPPED}},
 }
 """Method -> runner -> response by version; what is not named is absent."""
+
+WITH_PIPELINE: Mapping[Method, Version] = dict.fromkeys(PIPELINED, (0, 30))
+"""The first version whose V2 runner drafts by a method with pipeline stages. V1 never does: stages without
+the drafter read it all the same. Source: ``PPHandler`` of V2, ``_build_attention_metadata`` of V1."""
 
 
 def response(method: Method, runner: Runner, version: Version) -> Response:

@@ -12,8 +12,16 @@ from enum import Enum
 
 from outrider.api.methods import Method
 from outrider.api.spec import ModelRunner, Spec
+from outrider.api.speculative_config import ADAPTIVE_VERIFICATION
 from outrider.plan.resources import uses_gpu
-from outrider.plan.runtimes.vllm.matrix import Response, Runner, parse_version, response
+from outrider.plan.runtimes.vllm.matrix import (
+    WITH_PIPELINE,
+    Response,
+    Runner,
+    parse_version,
+    response,
+    version_text,
+)
 
 
 class TablePlace(Enum):
@@ -60,16 +68,42 @@ def launch_form(spec: Spec, *, stock: bool) -> LaunchForm:
 def runner_refusal(spec: Spec) -> str | None:
     """Why this engine version cannot run the method on the runner that the spec names; None when it can."""
     told, method = _TOLD[spec.engine.model_runner], spec.speculation.method
-    if told is None or method is Method.NONE:
+    if method is Method.NONE:
+        return None
+    if spec.parallelism.pipeline > 1 and (refusal := _pipeline_refusal(spec)) is not None:
+        return refusal
+    if told is None:
         return None
     where = f"the {spec.engine.model_runner} runner of vLLM {spec.engine.version}"
     answer = response(method, told, parse_version(spec.engine.version))
     if answer is Response.ABSENT:
         return f"{where} has no method {method}; set spec.engine.modelRunner: Auto"
+    if told is Runner.V1 and spec.speculation.verifies_adaptively:
+        return f"{where} does not have {ADAPTIVE_VERIFICATION}; set spec.engine.modelRunner: Auto"
     if spec.live and answer is not Response.FOLLOWS:
         return (
             f"{where} does not change K of {method} while it runs; set spec.engine.modelRunner: Auto, or "
             "name one value in spec.speculation.candidates, with tuning.mode: Off"
+        )
+    return None
+
+
+def _pipeline_refusal(spec: Spec) -> str | None:
+    """Why drafts over pipeline stages would end this engine; None where they do not."""
+    method, version = spec.speculation.method, spec.engine.version
+    first = WITH_PIPELINE.get(method)
+    if first is None or parse_version(version) < first:
+        newer = "" if first is None else f"set spec.engine.version: {version_text(first)}.0 or newer, or "
+        return (
+            f"vLLM {version} does not draft by {method} with pipeline stages; {newer}"
+            "spec.parallelism.pipeline: 1"
+        )
+    if launch_form(spec, stock=False).runner is Runner.V1:
+        return (
+            f"vLLM {version} changes K of {method} on its V1 runner here, and that ends at the first step "
+            "with pipeline stages; on GPUs vLLM 0.32.0 and newer do so for mtp and eagle3 on V2. Set "
+            "spec.engine.version, name one value in spec.speculation.candidates with tuning.mode: Off, or "
+            "set spec.parallelism.pipeline: 1"
         )
     return None
 
