@@ -182,16 +182,18 @@ class ActuationReason(StrEnum):
 
 
 class DrafterReason(StrEnum):
-    """Reasons of `ConditionType.DRAFTER_HEALTHY`; the bands are those of the guides."""
+    """Reasons of `ConditionType.DRAFTER_HEALTHY`: acceptance at the first position, whatever K is."""
 
     EXCELLENT = "AcceptanceExcellent"
-    """80 % of the drafted tokens or more are accepted."""
+    """At least 80 % of the first draft tokens are accepted."""
     GOOD = "AcceptanceGood"
     """60 to 80 %."""
     MARGINAL = "AcceptanceMarginal"
-    """50 to 60 %: the drafter hardly pays."""
+    """40 to 60 %: small K pays."""
     POOR = "AcceptancePoor"
-    """Below 50 %: a poor match for this traffic."""
+    """Below 40 %: the drafter fits this traffic badly."""
+    NOTHING_ACCEPTED = "AlmostNothingAccepted"
+    """Below 5 % since the first request: the drafter is broken, or made for another model."""
     COLLAPSED = "AcceptanceCollapsed"
     """Far below its own history: check the engine's outputs first."""
 

@@ -67,6 +67,8 @@ class TunedModel:
     """What the tuner may do to the launch of the engines."""
     stored_order: LaunchOrder = field(default_factory=LaunchOrder)
     """What the tuner ordered last, allowed or not."""
+    searches_text: bool = False
+    """Drafts come from the text so far (n-gram, suffix), not from a model."""
     returned_table: Schedule | None = None
     """The static table of the last good revision, where it serves since the rollout of the spec failed."""
 

@@ -97,6 +97,7 @@ class StoreFleet:
             replicas=spec.replicas,
             ranks=spec.parallelism.data,
             relaunching=_relaunching(spec),
+            searches_text=TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND,
             stored_order=self._order(stored),
             returned_table=self._returned_table(key_of(stored.metadata), spec),
         )

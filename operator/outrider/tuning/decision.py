@@ -58,6 +58,15 @@ class Acceptance:
     per_position: tuple[
         float, ...
     ]  # position j accepted, over drafts that reach it; over all for stock engines
+    drafts: float = 0.0  # request-steps with a draft
+
+    @property
+    def first(self) -> float:
+        """Share of drafts whose first token was accepted, which does not depend on K.
+
+        Without counts by position it is taken to be the rate over all drafted tokens, which is no larger.
+        """
+        return self.per_position[0] if self.per_position else self.rate
 
 
 class Reference(StrEnum):

@@ -85,7 +85,7 @@ def pooled_acceptance(windows: Sequence[Window]) -> Acceptance | None:
     accepted = sum(w.accepted_tokens for w in windows)
     if drafts <= 0 or drafted <= 0:
         return None
-    return Acceptance(accepted / drafted, 1 + accepted / drafts, _per_position(windows))
+    return Acceptance(accepted / drafted, 1 + accepted / drafts, _per_position(windows), drafts)
 
 
 def _per_position(windows: Sequence[Window]) -> tuple[float, ...]:

@@ -287,8 +287,9 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     (ActuationReason.LIVE_TUNING_IMPOSSIBLE, lambda: pushed(LiveTuningImpossible("NoHook", "no such hook"))),
     (DrafterReason.EXCELLENT, lambda: told(an_outcome(), rate=0.8)),
     (DrafterReason.GOOD, lambda: told(an_outcome(), rate=0.6)),
-    (DrafterReason.MARGINAL, lambda: told(an_outcome(), rate=0.5)),
-    (DrafterReason.POOR, lambda: told(an_outcome(), rate=0.49)),
+    (DrafterReason.MARGINAL, lambda: told(an_outcome(), rate=0.4)),
+    (DrafterReason.POOR, lambda: told(an_outcome(), rate=0.39)),
+    (DrafterReason.NOTHING_ACCEPTED, lambda: told(an_outcome(), rate=0.02)),
     (
         DrafterReason.COLLAPSED,
         lambda: told(an_outcome(decision=replace(SETTLED, acceptance_collapsed=True)), rate=0.1),

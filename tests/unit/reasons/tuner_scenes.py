@@ -12,6 +12,7 @@ from outrider.api.speculation import Canary, StructuralOff
 from outrider.api.status import Speedup, SpeedupReference
 from outrider.controller.fleet import EnginePod
 from outrider.controller.tune.conditions import statements
+from outrider.controller.tune.drafter_health import Answers
 from outrider.controller.tune.launching import LaunchOutcome
 from outrider.controller.tune.model_tuner import TickOutcome
 from outrider.controller.tune.permission import Scene, permission
@@ -25,6 +26,9 @@ from tests.unit.tuning_loop.factories import NOW, a_model
 POD = EnginePod("m-1", EngineAddress("http://m-1", "uid-1", SigningKey.generate()))
 ALLOWED = Relaunching(structural_off=StructuralOff.ALLOW, canary=Canary.ALLOW)
 MODEL = replace(a_model(POD), relaunching=ALLOWED)
+
+
+LONG_ANSWERS = Answers(requests=10, tokens=10_000)
 
 
 def an_outcome(**changes: object) -> TickOutcome:
@@ -52,8 +56,10 @@ def told(
     speedup: tuple[float, float] | None = None,
 ) -> list[ConditionReason]:
     """The reasons of what is said after a tick. rate: of acceptance. speedup: its interval."""
-    acceptance = None if rate is None else Acceptance(rate, 1 + rate, (rate,))
-    said = statements(outcome, before=before, acceptance=acceptance, speedup=_speedup(speedup))
+    acceptance = None if rate is None else Acceptance(rate, 1 + rate, (rate,), drafts=1000)
+    said = statements(
+        outcome, before=before, acceptance=acceptance, answers=LONG_ANSWERS, speedup=_speedup(speedup)
+    )
     return reasons(said)
 
 

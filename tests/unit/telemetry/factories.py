@@ -36,20 +36,26 @@ class Counters:
         k: int = 3,
         accepted: float = 1.5,
         step_seconds: float = 0.02,
+        each: float | None = None,
     ) -> Counters:
-        """Some decode steps; `accepted`: mean accepted tokens per draft."""
+        """Some decode steps. accepted: mean accepted tokens per draft, as many at each position.
+
+        each: acceptance of each position, given that the one before was accepted; in place of `accepted`.
+        """
+        survival = [accepted / k if each is None else each ** (position + 1) for position in range(k)]
+        accepted = sum(survival)
         requests = steps * batch
         new = dict(self.values)
         new[names.ENGINE_STEPS] += steps
         new[names.REQUEST_STEPS] += requests
         new[names.DECODE_SECONDS] += requests * step_seconds
-        new[names.GENERATED_TOKENS] += requests * (1 + (accepted if k else 0))
+        new[names.GENERATED_TOKENS] += requests * (1 + accepted)
         if k:
             new[names.DRAFTS] += requests
             new[names.DRAFT_TOKENS] += requests * k
             new[names.ACCEPTED_TOKENS] += requests * accepted
-            for position in range(k):
-                new[names.per_position(position)] += requests * accepted / k
+            for position, share in enumerate(survival):
+                new[names.per_position(position)] += requests * share
         return Counters(new)
 
     def prefilled(self, *, requests: float = 4, prompt_tokens: float = 400) -> Counters:

@@ -1,26 +1,35 @@
-"""`DrafterHealthy`: the guides' bands, from counters of drafted and accepted tokens to the condition."""
+"""`DrafterHealthy`: from counters of drafted and accepted tokens to the condition and its advice."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from outrider.api.reasons import DrafterReason
+from outrider.api.conditions import Condition, ConditionStatus, Statement
+from outrider.api.reasons import ConditionType, DrafterReason
+from outrider.api.speculation import TuningMode
+from outrider.controller.fleet import TunedModel
+from outrider.controller.tune.drafter_health import Answers, drafter_health
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
+from outrider.tuning.decision import Acceptance
 from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, an_outcome
 from tests.unit.telemetry.factories import Counters, a_series
+from tests.unit.tuning.test_relaunch import a_decision
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 TICK = 10
-K = 3
+TEXT_SEARCH = replace(MODEL, searches_text=True)
 
 
-def under_load(*, rate: float, seconds: int = 120, since: Counters | None = None) -> PodSeries:
-    """Of a stock engine that accepts this share of the tokens that it drafts."""
-    counters, scrapes = since or Counters(), list[tuple[float, Counters]]()
+def under_load(*, each: float, k: int = 3, seconds: int = 120) -> PodSeries:
+    """Of a stock engine that accepts each draft token with this probability, given the one before it."""
+    counters, scrapes = Counters(), list[tuple[float, Counters]]()
     for i in range(seconds // 5):
         scrapes.append((NOW + 5 * i + 1, counters))
-        counters = counters.ran(k=K, accepted=K * rate)
+        counters = counters.ran(k=k, each=each)
     return a_series(*scrapes)
 
 
@@ -36,27 +45,117 @@ async def health(engines: EngineClient, series: PodSeries, *, ticks: int = 4) ->
 
 
 @pytest.mark.parametrize(
-    ("rate", "status", "reason"),
+    ("each", "status", "reason"),
     [
         (0.95, "True", DrafterReason.EXCELLENT),
         (0.81, "True", DrafterReason.EXCELLENT),
         (0.79, "True", DrafterReason.GOOD),
         (0.61, "True", DrafterReason.GOOD),
         (0.59, "True", DrafterReason.MARGINAL),
-        (0.51, "True", DrafterReason.MARGINAL),
-        (0.49, "False", DrafterReason.POOR),
-        (0.02, "False", DrafterReason.POOR),
+        (0.41, "True", DrafterReason.MARGINAL),
+        (0.39, "False", DrafterReason.POOR),
+        (0.08, "False", DrafterReason.POOR),
+        (0.02, "False", DrafterReason.NOTHING_ACCEPTED),
     ],
 )
-async def test_the_share_of_accepted_tokens_falls_into_a_band(
-    engines: EngineClient, rate: float, status: str, reason: DrafterReason
+async def test_acceptance_of_the_first_token_falls_into_a_band(
+    engines: EngineClient, each: float, status: str, reason: DrafterReason
 ) -> None:
-    found = await health(engines, under_load(rate=rate))
+    found = await health(engines, under_load(each=each))
     assert found is not None
     assert (found["status"], found["reason"]) == (status, reason)
-    assert f"{rate:.0%} of the drafted tokens" in found["message"]
+    assert f"{each:.0%} of the first draft tokens" in found["message"]
+
+
+@pytest.mark.parametrize("k", [1, 3, 5])
+async def test_a_drafter_is_in_the_same_band_whatever_k_is(engines: EngineClient, k: int) -> None:
+    # With K=5 this drafter has 41 % of all drafted tokens accepted, as a sound EAGLE-3 head has.
+    found = await health(engines, under_load(each=0.67, k=k))
+    assert found is not None
+    assert found["reason"] == DrafterReason.GOOD
+
+
+async def test_the_share_of_all_drafted_tokens_is_shown_as_information(engines: EngineClient) -> None:
+    found = await health(engines, under_load(each=0.67, k=5))
+    assert found is not None
+    assert "35% of all draft tokens, 2.8 tokens per step" in found["message"]
 
 
 async def test_nothing_is_said_where_nothing_was_drafted(engines: EngineClient) -> None:
     idle = a_series(*((NOW + 5 * i + 1, Counters()) for i in range(24)))
     assert await health(engines, idle) is None
+
+
+def judged(
+    first: float | None,
+    *,
+    drafts: float = 1000,
+    history: tuple[float, float] = (0.0, 0.0),
+    last: DrafterReason | None = None,
+    model: TunedModel = MODEL,
+    answers: Answers = LONG_ANSWERS,
+) -> Statement | None:
+    """What is said of one minute. first: None where nothing was drafted. history: accepted, drafted."""
+    acceptance = None if first is None else Acceptance(first, 1 + first, (first,), drafts)
+    decision = a_decision()
+    accepted, drafted = history
+    state = replace(decision.state, first_accepted=accepted, first_drafted=drafted)
+    known = None if model.mode is TuningMode.OFF else replace(decision, state=state)
+    before = None if last is None else condition(last)
+    return drafter_health(an_outcome(decision=known, model=model), acceptance, answers, before)
+
+
+def condition(reason: DrafterReason) -> Condition:
+    return Condition(
+        type=ConditionType.DRAFTER_HEALTHY,
+        status=ConditionStatus.FALSE,
+        reason=reason,
+        last_transition_time="2026-11-25T00:00:00Z",
+    )
+
+
+def reason(said: Statement | None) -> object:
+    return None if said is None else said.reason
+
+
+def test_a_drafter_that_never_fitted_is_broken_and_the_message_says_what_to_check() -> None:
+    said = judged(0.01, history=(20, 2000))
+    assert said is not None
+    assert said.reason == DrafterReason.NOTHING_ACCEPTED
+    assert "spec.speculation.drafter" in said.message
+
+
+def test_a_drafter_that_fitted_before_is_not_broken() -> None:
+    assert reason(judged(0.01, history=(1400, 2000))) == DrafterReason.POOR
+
+
+def test_a_handful_of_rejected_drafts_breaks_nothing() -> None:
+    assert reason(judged(0.0, drafts=50, history=(0, 50))) == DrafterReason.POOR
+
+
+def test_k_0_does_not_hide_a_broken_drafter() -> None:
+    assert reason(judged(None, last=DrafterReason.NOTHING_ACCEPTED)) == DrafterReason.NOTHING_ACCEPTED
+
+
+def test_a_new_drafter_that_fits_ends_it() -> None:
+    said = judged(0.7, history=(700, 1000), last=DrafterReason.NOTHING_ACCEPTED)
+    assert reason(said) == DrafterReason.GOOD
+
+
+def test_a_search_of_the_text_that_finds_nothing_is_not_broken() -> None:
+    assert reason(judged(0.01, history=(20, 2000), model=TEXT_SEARCH)) == DrafterReason.POOR
+
+
+def test_without_a_tuner_the_condition_before_is_the_history() -> None:
+    off = replace(MODEL, mode=TuningMode.OFF)
+    assert reason(judged(0.01, model=off)) == DrafterReason.NOTHING_ACCEPTED
+    assert reason(judged(0.01, model=off, last=DrafterReason.GOOD)) == DrafterReason.POOR
+
+
+def test_short_answers_are_named_as_the_limit() -> None:
+    said = judged(0.7, history=(700, 1000), answers=Answers(requests=20, tokens=600))
+    assert said is not None
+    assert "Answers have 30 tokens on average" in said.message
+    long = judged(0.7, history=(700, 1000), answers=Answers(requests=20, tokens=2000))
+    assert long is not None
+    assert "Answers" not in long.message

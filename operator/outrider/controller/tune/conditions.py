@@ -9,7 +9,6 @@ from outrider.api.reasons import (
     REASONS_OF,
     ActuationReason,
     ConditionType,
-    DrafterReason,
     EffectiveReason,
     LaunchReason,
     MetricsReason,
@@ -17,6 +16,7 @@ from outrider.api.reasons import (
 )
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Speedup
+from outrider.controller.tune.drafter_health import Answers, drafter_health
 from outrider.controller.tune.model_tuner import TickOutcome
 from outrider.tuning.choose.choice import seen
 from outrider.tuning.decision import Acceptance, Decision
@@ -58,15 +58,19 @@ def statements(
     *,
     before: Sequence[Condition],
     acceptance: Acceptance | None,
+    answers: Answers,
     speedup: Speedup | None,
 ) -> Iterator[Statement]:
-    """Every condition that applies. before: those that were reported last."""
+    """Every condition that applies.
+
+    before: those that were reported last. acceptance and answers: of the last minute.
+    """
     last = {condition.type: condition for condition in before}
     found = (
         _tuning(outcome),
         _metrics(outcome, last.get(ConditionType.METRICS_AVAILABLE)),
         _actuation(outcome),
-        _drafter(outcome, acceptance, last.get(ConditionType.DRAFTER_HEALTHY)),
+        drafter_health(outcome, acceptance, answers, last.get(ConditionType.DRAFTER_HEALTHY)),
         _effective(outcome, speedup, last.get(ConditionType.SPECULATION_EFFECTIVE)),
         _launch(outcome, last.get(ConditionType.LAUNCH_SUITS)),
     )
@@ -145,44 +149,6 @@ def _actuation(outcome: TickOutcome) -> Statement | None:
     else:
         reason, advice = ActuationReason.PARTIALLY_APPLIED, "Tried again at the next tick."
     return Statement(ConditionStatus.FALSE, reason, f"{push}. {advice}")
-
-
-def _drafter(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> Statement | None:
-    said = "Nothing was drafted in the last minute."
-    if acceptance is not None:
-        said = f"{acceptance.rate:.0%} of the drafted tokens accepted in the last minute."
-    if _collapsed(outcome, last):
-        advice = (
-            "The newest drafts are far below their own history: compare the engine's outputs with and"
-            " without speculation."
-        )
-        return Statement(ConditionStatus.FALSE, DrafterReason.COLLAPSED, f"{said} {advice}")
-    if acceptance is None:
-        return None
-    for least, status, reason in (
-        (0.8, ConditionStatus.TRUE, DrafterReason.EXCELLENT),
-        (0.6, ConditionStatus.TRUE, DrafterReason.GOOD),
-        (0.5, ConditionStatus.TRUE, DrafterReason.MARGINAL),
-    ):
-        if acceptance.rate >= least:
-            return Statement(status, reason, said)
-    return Statement(ConditionStatus.FALSE, DrafterReason.POOR, said)
-
-
-def _collapsed(outcome: TickOutcome, last: Condition | None) -> bool:
-    """Until drafts are sound again: the tuner turns off what fails, and K=0 must not hide why."""
-    decision = outcome.decision
-    if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
-        return False
-    stands = last is not None and last.reason == DrafterReason.COLLAPSED
-    if decision is None:
-        return stands
-    if decision.acceptance_collapsed:
-        return True
-    if decision.acceptance is None or not decision.acceptance.per_position:
-        return stands
-    # One bad tick may be chance, but with K=0 there is no second one.
-    return decision.state.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
 
 
 def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | None) -> Statement | None:

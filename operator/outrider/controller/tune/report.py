@@ -20,6 +20,7 @@ from outrider.api.status import (
 )
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import TUNERS, statements
+from outrider.controller.tune.drafter_health import Answers
 from outrider.controller.tune.known_map import describe
 from outrider.controller.tune.model_tuner import TickOutcome
 from outrider.tuning.decision import Acceptance, Decision, Kind
@@ -97,7 +98,13 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
         decisions=_decisions(outcome, state.decisions),
     )
     acceptance = pooled_acceptance(windows)
-    said = statements(outcome, before=state.conditions, acceptance=acceptance, speedup=state.speedup)
+    said = statements(
+        outcome,
+        before=state.conditions,
+        acceptance=acceptance,
+        answers=Answers.of(windows),
+        speedup=state.speedup,
+    )
     conditions = _conditions(said, state, outcome.model, outcome.now)
     return Report(
         speculation=_speculation(outcome, acceptance, state.speedup),
