@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, JsonValue, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from outrider.api.base import Rule, TextRule, text_rules
 
@@ -19,26 +20,55 @@ LONGEST_DURATION = "8760h"
 
 
 _FORM = TextRule(DURATION_PATTERN, "write a duration such as 30s, 20m or 1h30m")
-_BOUND = Rule(
-    f"!self.matches('^({DURATION_PATTERN})$') || duration(self) <= duration('{LONGEST_DURATION}')",
-    f"a duration is at most {LONGEST_DURATION}",
-)
 
 
-def _duration(text: str) -> str:
-    if not _FORM.holds(text):
-        raise ValueError(_FORM.message)
-    if duration_seconds(text) > duration_seconds(LONGEST_DURATION):
-        raise ValueError(_BOUND.message)
-    return text
+def _durations(*, least: str = "0s") -> tuple[FieldInfo, AfterValidator]:
+    """What holds of a duration from ``least`` to `LONGEST_DURATION`, for both sides."""
+    is_one = f"self.matches('^({DURATION_PATTERN})$')"
+    longest = f"a duration is at most {LONGEST_DURATION}"
+    shortest = f"this duration is at least {least}"
+    rules = [_FORM.to_wire()]
+    rules.append(Rule(f"!{is_one} || duration(self) <= duration('{LONGEST_DURATION}')", longest).to_wire())
+    if duration_seconds(least) > 0:
+        rules.append(Rule(f"!{is_one} || duration(self) >= duration('{least}')", shortest).to_wire())
+
+    def check(text: str) -> str:
+        if not _FORM.holds(text):
+            raise ValueError(_FORM.message)
+        if duration_seconds(text) > duration_seconds(LONGEST_DURATION):
+            raise ValueError(longest)
+        if duration_seconds(text) < duration_seconds(least):
+            raise ValueError(shortest)
+        return text
+
+    wire: list[JsonValue] = [dict(rule) for rule in rules]
+    schema = FieldInfo(json_schema_extra={"x-kubernetes-validations": wire})
+    return schema, AfterValidator(check)
 
 
-Duration = Annotated[
-    str,
-    Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [_FORM.to_wire(), _BOUND.to_wire()]}),
-    AfterValidator(_duration),
-]
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration_seconds(text: str) -> float:
+    """Seconds of a `Duration`.
+
+    Raises:
+        ValueError: not a duration.
+    """
+    if not re.fullmatch(DURATION_PATTERN, text):
+        raise ValueError(f"{text!r} is not a duration such as 30ms, 20m or 1h30m")
+    parts = re.findall(r"([0-9.]+)(ms|s|m|h)", text)
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+
+
+Duration = Annotated[str, Field(max_length=32), *_durations()]
 """A span of time as Kubernetes writes it: ``30ms``, ``20m``, ``1h30m``."""
+
+Patience = Annotated[str, Field(max_length=32), *_durations(least="10s")]
+"""How long something may take before Outrider acts. A shorter one is over before a pod can be scheduled."""
+
+RestartInterval = Annotated[str, Field(max_length=32), *_durations(least="1m")]
+"""Time between restarts of engines. Back-offs are multiples of it, so zero would mean no pause at all."""
 
 
 def _quantity(value: int | str) -> int | str:
@@ -157,20 +187,6 @@ IntOrPercent = Annotated[
     ),
 ]
 """A number of pods, or a share of them: ``1``, ``25%``."""
-
-_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def duration_seconds(text: str) -> float:
-    """Seconds of a `Duration`.
-
-    Raises:
-        ValueError: not a duration.
-    """
-    if not re.fullmatch(DURATION_PATTERN, text):
-        raise ValueError(f"{text!r} is not a duration such as 30ms, 20m or 1h30m")
-    parts = re.findall(r"([0-9.]+)(ms|s|m|h)", text)
-    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
 
 
 class Scheme(StrEnum):

@@ -14,7 +14,7 @@ from outrider.api.engine_args import POOLS, EngineArgs, pools
 from outrider.api.methods import PIPELINED, Method
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
-from outrider.api.quantity import MOST_PODS, Duration, IntOrPercent, Quantity, Uri, Version
+from outrider.api.quantity import MOST_PODS, IntOrPercent, Patience, Quantity, Uri, Version
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, Speculation, StructuralOff, TuningMode
 from outrider.api.weights import Cache
@@ -139,15 +139,15 @@ class Rollout(ApiModel):
     """Pods above spec.replicas during a rollout, as a number or percentage."""
     max_unavailable: IntOrPercent = 0
     """Pods below spec.replicas during a rollout, as a number or percentage."""
-    progress_deadline: Duration = "20m"
-    """How long a rollout may make no progress before it counts as failed."""
+    progress_deadline: Patience = "20m"
+    """How long a rollout may make no progress before it counts as failed; at least 10s."""
     on_failure: OnFailure = OnFailure.ROLL_BACK
     """What becomes of a rollout that fails. RollBack: the last revision that was complete returns, until
     the spec asks for other pods. Hold: the pods stay as they are."""
-    surge_timeout: Duration = "5m"
+    surge_timeout: Patience = "5m"
     """How long a pod above spec.replicas may find no node with room. Then the rollout goes on in place: one
     serving pod at a time gives its room up. With two or more replicas and `maxUnavailable: 0` only; never
-    where progressDeadline is shorter."""
+    where progressDeadline is shorter. At least 10s."""
     disruption_budget: DisruptionBudget = DisruptionBudget.AUTO
     """Auto: of two or more replicas, drains of nodes take one at a time (a PodDisruptionBudget). Never: for
     a budget of your own; Kubernetes evicts no pod that two of them select."""

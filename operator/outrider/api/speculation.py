@@ -11,7 +11,7 @@ from pydantic import Field
 from outrider.api.base import ApiModel, rule
 from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
 from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
-from outrider.api.quantity import Duration
+from outrider.api.quantity import Duration, RestartInterval
 from outrider.api.schedule import Row, Schedule
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWN_VOCABULARY, SpeculativeConfig
 
@@ -95,8 +95,9 @@ class Tuning(ApiModel):
     canary: Canary = Canary.NEVER
     """Whether one of two or more replicas may be launched without speculation for some minutes, so that the
     speedup is measured against a true launch without drafter."""
-    relaunch_interval: Duration = "1h"
-    """Shortest time between two rolling restarts that the tuner makes. Going back is never delayed."""
+    relaunch_interval: RestartInterval = "1h"
+    """Shortest time between two rolling restarts that the tuner makes; at least 1m. Going back is never
+    delayed."""
     sweep: Sweep = Sweep.AUTO
     """Whether an engine measures its step times before it serves, so that the tuner knows them at once. Auto:
     for at most 20 s, and a tenth of the start. A change restarts the pods."""

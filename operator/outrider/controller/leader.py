@@ -30,6 +30,7 @@ from outrider.controller.watch import Answers, ClusterWatch
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
+from outrider.plan.network_peers import read_peers
 from outrider.plan.network_policy import ControlPeers
 
 log = logging.getLogger(__name__)
@@ -200,7 +201,10 @@ class Leader:
 
 def plan_settings(settings: Settings) -> PlanSettings:
     """What every plan of this operator rests on."""
-    peers = ControlPeers(own_namespace(), settings.control_peers) if settings.control_peers else None
+    peers = None
+    if settings.control_peers:
+        clients = read_peers(settings.client_peers)
+        peers = ControlPeers(own_namespace(), settings.control_peers, clients)
     return PlanSettings(
         engine_images=settings.engine_images,
         image_pull_secrets=settings.engine_image_pull_secrets,

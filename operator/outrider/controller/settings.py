@@ -7,9 +7,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from outrider.cluster.installation import MOST_NAMESPACES
+from outrider.plan.network_peers import read_peers
 
 SecretName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
 
@@ -42,6 +51,11 @@ def own_namespace() -> str:
     if _NAMESPACE_FILE.exists():
         return _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
     return os.environ.get("POD_NAMESPACE", "default")
+
+
+def _are_peers(text: str) -> str:
+    read_peers(text)
+    return text
 
 
 class Settings(BaseModel):
@@ -79,8 +93,12 @@ class Settings(BaseModel):
     """Pull secrets of the engine pods. Each namespace with models needs Secrets of these names."""
     control_peers: dict[str, str] = Field(default_factory=dict)
     """Labels of the operator's own pods, as name=value. With them engines serve the control API on a port of
-    its own, 8091, and each model gets a NetworkPolicy that lets only such pods of the operator's namespace
-    come to it. Default: on the serving port, without a policy."""
+    its own, 8091, and each model gets NetworkPolicies that deny by default: such pods of the operator's
+    namespace come to the control port, to the serving port and to the port of a download, client_peers to the
+    serving port, and the pods of groups to each other. Default: on the serving port, without a policy."""
+    client_peers: Annotated[str, AfterValidator(_are_peers)] = '[{"podSelector": {}}]'
+    """Who may come to the serving port where control_peers are set: a JSON list of peers of a NetworkPolicy,
+    or [] for the operator alone. Default: the pods of the model's own namespace."""
     leader_election: LeaderElection = LeaderElection.ON
     """off: this is the only operator; it never waits."""
     lease_namespace: str = Field(default_factory=own_namespace)

@@ -1,6 +1,7 @@
-"""Who reaches an engine: clients every port but that of the control API, the operator's pods that one.
+"""Who reaches the pods of a model. Each pod is isolated, and only what is listed here comes in.
 
-The policy takes away nothing else. What a team says in policies of its own adds to it, as policies do.
+Policies add up: an allowance here also opens a port in a namespace that denies by default, so nothing is
+allowed that the model does not need. A team that needs more adds a policy of its own.
 """
 
 from __future__ import annotations
@@ -13,18 +14,39 @@ from pydantic import JsonValue
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
 from outrider.plan.children import Manifest, head
-from outrider.plan.names import CONTROL_PORTS, PORT_NAME, selector
+from outrider.plan.names import (
+    CONTROL_PORTS,
+    GROUP_LABEL,
+    PORT_NAME,
+    PROGRESS_PORT,
+    WEIGHTS_LABEL,
+    group_set,
+    selector,
+    weights_claim,
+)
 from outrider.plan.overlay import Json
+from outrider.plan.weights.needs import needs_of
 
-_LAST_PORT = 65_535
+OWN_NAMESPACE: tuple[Json, ...] = ({"podSelector": {}},)
+"""The pods of the model's own namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlPeers:
-    """The pods of the operator, as a policy finds them."""
+    """The pods of the operator, as a policy finds them, and who else may reach engines."""
 
     namespace: str
     labels: Mapping[str, str]
+    clients: tuple[Json, ...] = OWN_NAMESPACE
+    """Peers of a NetworkPolicy that may come to the serving port: gateways, clients, Prometheus."""
+
+    @property
+    def operator(self) -> Json:
+        """The operator as a peer."""
+        return {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+            "podSelector": {"matchLabels": dict(self.labels)},
+        }
 
 
 def control_port(spec: Spec) -> int:
@@ -32,31 +54,50 @@ def control_port(spec: Spec) -> int:
     return next(port for port in CONTROL_PORTS if port != spec.engine.port)
 
 
-def network_policy(model: SpeculativeModel, *, peers: ControlPeers) -> Manifest:
-    """Lets only ``peers`` come to the control port.
+def network_policies(model: SpeculativeModel, *, peers: ControlPeers) -> tuple[Manifest, ...]:
+    """One for engines; one for groups of several nodes, one for downloads, where the model has such pods."""
+    groups = (_groups(model),) if model.spec.parallelism.nodes > 1 else ()
+    downloads = () if needs_of(model) is None else (_downloads(model, peers),)
+    return (_engines(model, peers), *groups, *downloads)
 
-    The serving port has an entry of its own: a network that knows no ranges of ports reads the first port
-    of each, and would keep clients out.
+
+def _engines(model: SpeculativeModel, peers: ControlPeers) -> Manifest:
+    """Clients come to the serving port. The operator comes there, for metrics, and to the control port."""
+    serving: Json = {"port": PORT_NAME, "protocol": "TCP"}
+    control: Json = {"port": control_port(model.spec), "protocol": "TCP"}
+    rules: list[JsonValue] = [{"from": [peers.operator], "ports": [control, serving]}]
+    # A rule whose list of peers is empty would let everybody in.
+    if peers.clients:
+        rules.append({"from": [*peers.clients], "ports": [serving]})
+    return _policy(model, model.metadata.name, selector(model.metadata.name), rules)
+
+
+def _groups(model: SpeculativeModel) -> Manifest:
+    """Leaders and workers of this model reach each other on every port.
+
+    Besides the port at which the leader waits, NCCL and vLLM's queues take ports that the kernel chooses.
     """
-    name, port = model.metadata.name, control_port(model.spec)
-    operator: Json = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": peers.namespace}},
-        "podSelector": {"matchLabels": dict(peers.labels)},
-    }
-    others = [_range(1, port - 1, "TCP"), _range(port + 1, _LAST_PORT, "TCP"), _range(1, _LAST_PORT, "UDP")]
-    rules: list[JsonValue] = [
-        {"ports": [{"port": PORT_NAME, "protocol": "TCP"}, *others]},
-        {"from": [operator], "ports": [{"port": port, "protocol": "TCP"}]},
-    ]
+    members = {GROUP_LABEL: group_set(model.metadata.name)}
+    rules: list[JsonValue] = [{"from": [{"podSelector": {"matchLabels": {**members}}}]}]
+    return _policy(model, group_set(model.metadata.name), members, rules)
+
+
+def _downloads(model: SpeculativeModel, peers: ControlPeers) -> Manifest:
+    """The operator alone asks a download how far it is."""
+    port: Json = {"port": PROGRESS_PORT, "protocol": "TCP"}
+    rules: list[JsonValue] = [{"from": [peers.operator], "ports": [port]}]
+    name = model.metadata.name
+    return _policy(model, weights_claim(name), {WEIGHTS_LABEL: name}, rules)
+
+
+def _policy(
+    model: SpeculativeModel, name: str, labels: Mapping[str, str], rules: list[JsonValue]
+) -> Manifest:
     return {
         **head(model, "networking.k8s.io/v1", "NetworkPolicy", name),
         "spec": {
-            "podSelector": {"matchLabels": dict(selector(name))},
+            "podSelector": {"matchLabels": dict(labels)},
             "policyTypes": ["Ingress"],
             "ingress": rules,
         },
     }
-
-
-def _range(first: int, last: int, protocol: str) -> Json:
-    return {"port": first, "endPort": last, "protocol": protocol}

@@ -14,7 +14,7 @@ from outrider.plan.control_keys import ControlKeys
 from outrider.plan.engine_launch import Role, engine_launch
 from outrider.plan.image_volumes import KubernetesVersion
 from outrider.plan.kubernetes_release import too_old
-from outrider.plan.network_policy import network_policy
+from outrider.plan.network_policy import network_policies
 from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
 from outrider.plan.runtimes import runtime_of
@@ -148,7 +148,7 @@ def _beside_pods(model: SpeculativeModel, keys: ControlKeys, settings: PlanSetti
         children.secret(model, keys=keys),
         children.config_map(model, keys=keys),
         children.service(model),
-        *(() if peers is None else (network_policy(model, peers=peers),)),
+        *(() if peers is None else network_policies(model, peers=peers)),
         *(() if claim is None else (claim,)),
     )
 

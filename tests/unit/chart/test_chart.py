@@ -20,6 +20,7 @@ from outrider.cluster.lease import LEASE_NAME
 from outrider.cluster.resources import ACCESS_REVIEWS, LEASES, WATCHED_CHILDREN
 from outrider.controller.heartbeat import LONGEST_SILENCE_SECONDS
 from outrider.controller.settings import MetricsSourceKind, Settings
+from outrider.plan.network_peers import read_peers
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts" / "outrider"
@@ -233,6 +234,19 @@ def test_a_policy_for_models_comes_where_the_cluster_has_policies_or_as_said(
     assert kinds & {POLICY, f"{POLICY}Binding"} == ({POLICY, f"{POLICY}Binding"} if there else set())
 
 
+@needs_helm
+@pytest.mark.parametrize(
+    ("enabled", "flags", "said"),
+    [("auto", (), True), ("auto", HAS_POLICIES, False), ("true", (), False), ("false", (), False)],
+)
+def test_output_that_lacks_the_policy_unasked_says_so(
+    enabled: str, flags: tuple[str, ...], said: bool
+) -> None:
+    text = helm(f"admissionPolicy.enabled={enabled}", flags=flags).stdout
+
+    assert ("# WITHOUT AN ADMISSION POLICY" in text) is said
+
+
 def policy(*values: str) -> dict[str, Any]:
     return of_kind(POLICY, render("admissionPolicy.enabled=true", *values))["spec"]
 
@@ -397,6 +411,31 @@ def test_a_policy_for_engines_names_the_labels_of_the_operators_own_pods() -> No
     assert peers == operator["selector"]["matchLabels"]
     assert peers.items() <= operator["template"]["metadata"]["labels"].items()
     assert granted["networkpolicies"] == {"get", "create", "patch"}
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "clients"),
+    [
+        ([], [{"podSelector": {}}]),
+        (["networkPolicy.clients=[]"], []),
+        (['networkPolicy.clients=[{"namespaceSelector":{}}]'], [{"namespaceSelector": {}}]),
+    ],
+)
+def test_the_operator_gets_the_clients_of_the_values(values: list[str], clients: list[Any]) -> None:
+    flags = tuple(part for value in values for part in ("--set-json", value))
+    told = environment(render("networkPolicy.enabled=true", flags=flags))["OUTRIDER_CLIENT_PEERS"]
+
+    assert list(read_peers(Settings(client_peers=told).client_peers)) == clients
+
+
+@needs_helm
+@pytest.mark.parametrize("peer", ["{}", '{"namespace": "monitoring"}', '{"podSelector": {"app": "a"}}'])
+def test_a_client_that_no_policy_knows_is_refused(peer: str) -> None:
+    refused = helm("networkPolicy.enabled=true", flags=("--set-json", f"networkPolicy.clients=[{peer}]"))
+
+    assert refused.returncode != 0
+    assert "clients" in refused.stderr
 
 
 @needs_helm

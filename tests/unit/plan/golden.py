@@ -1,6 +1,7 @@
 """Golden plans: ``golden/<case>/in.yaml`` is planned and compared with ``out.yaml``.
 
-``order.yaml`` beside it is the tuner's order about the launch, as a ConfigMap has it.
+``order.yaml`` beside it is the tuner's order about the launch, as a ConfigMap has it. ``peers.yaml`` says who
+the operator's pods are, and who else may come to engines, where NetworkPolicies are wanted.
 
 ``python -m tests.unit.plan.golden --write`` writes what the planner says today; read the diff.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -16,6 +18,7 @@ import yaml
 from outrider.api.launch import LaunchOrder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import PlanSettings, plan
+from outrider.plan.network_policy import ControlPeers
 from tests.unit.plan.factories import KEYS
 
 FOLDER = Path(__file__).parent / "golden"
@@ -42,12 +45,21 @@ def read_order(case: str) -> LaunchOrder:
     return LaunchOrder.from_data(yaml.safe_load(path.read_text())) if path.exists() else LaunchOrder()
 
 
+def read_settings(case: str) -> PlanSettings:
+    path = FOLDER / case / "peers.yaml"
+    if not path.exists():
+        return SETTINGS
+    peers = yaml.safe_load(path.read_text())
+    clients = tuple(peers["clients"])
+    return replace(SETTINGS, control_peers=ControlPeers(peers["namespace"], peers["labels"], clients))
+
+
 def expected(case: str) -> str:
     return (FOLDER / case / "out.yaml").read_text()
 
 
 def planned(case: str) -> str:
-    result = plan(read_model(case), settings=SETTINGS, keys=KEYS, order=read_order(case))
+    result = plan(read_model(case), settings=read_settings(case), keys=KEYS, order=read_order(case))
     content = {
         "revision": result.revision,
         "problems": [{"reason": reason.value, "message": message} for reason, message in result.problems],

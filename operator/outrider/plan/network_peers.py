@@ -1,0 +1,71 @@
+"""Who may reach a port, as an administrator writes it: peers of a NetworkPolicy."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.alias_generators import to_camel
+
+from outrider.plan.overlay import Json
+
+MOST_PEERS = 64
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+
+
+def _cidr(text: str) -> str:
+    ip_network(text)
+    return text
+
+
+_Text = Annotated[str, Field(max_length=320)]
+_Cidr = Annotated[str, Field(max_length=64), AfterValidator(_cidr)]
+
+
+class _Expression(_Part):
+    key: _Text
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: Annotated[list[_Text], Field(max_length=64)] = []
+
+
+class _Selector(_Part):
+    match_labels: Annotated[dict[_Text, _Text], Field(max_length=64)] = {}
+    match_expressions: Annotated[list[_Expression], Field(max_length=64)] = []
+
+
+class _Block(_Part):
+    cidr: _Cidr
+    except_: Annotated[list[_Cidr], Field(max_length=64, alias="except")] = []
+
+
+class _Peer(_Part):
+    namespace_selector: _Selector | None = None
+    pod_selector: _Selector | None = None
+    ip_block: _Block | None = None
+
+    @model_validator(mode="after")
+    def _says_who(self) -> Self:
+        selectors = self.namespace_selector is not None or self.pod_selector is not None
+        if selectors == (self.ip_block is not None):
+            raise ValueError(
+                "a peer has namespaceSelector, podSelector or both, or else ipBlock;"
+                " all pods of the cluster are namespaceSelector: {}"
+            )
+        return self
+
+
+_PEERS: TypeAdapter[list[_Peer]] = TypeAdapter(Annotated[list[_Peer], Field(max_length=MOST_PEERS)])
+
+
+def read_peers(text: str) -> tuple[Json, ...]:
+    """The peers of a JSON list such as ``[{"podSelector": {}}]``, as they are written there.
+
+    Raises:
+        ValueError: no list of peers.
+    """
+    peers = _PEERS.validate_json(text)
+    return tuple(peer.model_dump(mode="json", by_alias=True, exclude_unset=True) for peer in peers)
