@@ -42,8 +42,14 @@ _WORDS: Mapping[str, str] = {
 _OTHERWISE = "cannot be read; write it plainer"
 
 
+_MOST_ERRORS = 256
+"""Each of them becomes a dictionary where the first one is wanted, since pydantic has no way to one alone."""
+
+
 def complaint(error: ValidationError, raw: object) -> str:
     """The first thing that is wrong with ``raw``, and the field where it is."""
+    if error.error_count() > _MOST_ERRORS:
+        return f"{_too_many(error)}; {_OTHERWISE}"
     details = error.errors(include_url=False)
     path = _path(details[0], raw)
     # One value that suits none of several forms gives an error for each form.
@@ -57,9 +63,15 @@ def first_complaint(error: ValidationError, *, whole: str) -> str:
 
     whole: what to call it where it is wrong as a whole.
     """
+    if error.error_count() > _MOST_ERRORS:
+        return f"{whole}: {_too_many(error)}"
     first = error.errors(include_input=False, include_url=False)[0]
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     return f"{''.join(parts).lstrip('.') or whole}: {first['msg']}"
+
+
+def _too_many(error: ValidationError) -> str:
+    return f"{error.error_count()} errors, of which at most {_MOST_ERRORS} are read"
 
 
 def _sentence(detail: ErrorDetails) -> str:

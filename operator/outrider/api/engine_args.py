@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from outrider.api.base import Rule
 from outrider.api.text import shortened
 
 Scalar = bool | int | float | str
+
+MAX_FLAGS = 256
+"""Flags of one model."""
 
 OWNED_FLAGS: dict[str, str] = {
     "model": "set spec.model.uri",
@@ -95,6 +98,24 @@ def spellings(flag: str) -> tuple[str, ...]:
     return (flag,) if "-" not in flag else (flag, flag.replace("-", "_"))
 
 
+def only_scalars(owner: str) -> Callable[[object], object]:
+    """A validator that refuses the first value which is neither a scalar nor a list of scalars.
+
+    It runs before types are looked at: pydantic would keep an error for each entry and each form of `Scalar`.
+    owner: the field, as the complaint names it.
+    """
+
+    def check(args: object) -> object:
+        for name, value in args.items() if isinstance(args, Mapping) else ():
+            entries = value if isinstance(value, list) else (value,)
+            if not all(isinstance(entry, Scalar) for entry in entries):
+                field = f"{owner}.{shortened(str(name), 60)}"
+                raise ValueError(f"{field}: must be true or false, a number, a text, or a list of these")
+        return args
+
+    return check
+
+
 def _check(args: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
     for name in args:
         _check_name(name)
@@ -147,6 +168,7 @@ def _wire_rules() -> list[dict[str, str]]:
 # CEL sees declared properties only, so each owned flag is declared in order to be refused by name.
 _SCHEMA = {
     "type": "object",
+    "maxProperties": MAX_FLAGS,
     "x-kubernetes-preserve-unknown-fields": True,
     "properties": {
         spelling: {"x-kubernetes-int-or-string": True, "description": f"Refused: {remedy}."}
@@ -161,4 +183,10 @@ _SCHEMA = {
 }
 
 _NAME = re.compile("[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
-EngineArgs = Annotated[dict[str, Scalar | list[Scalar]], AfterValidator(_check), WithJsonSchema(_SCHEMA)]
+EngineArgs = Annotated[
+    dict[str, Scalar | list[Scalar]],
+    Field(max_length=MAX_FLAGS),
+    BeforeValidator(only_scalars("spec.engine.args")),
+    AfterValidator(_check),
+    WithJsonSchema(_SCHEMA),
+]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 from pydantic.config import JsonDict
 
 from outrider.api.base import ApiModel, rule
+from outrider.foreign import within
+from outrider.foreign.readers import POD_TEMPLATE
 
 
 class TemplateMetadata(ApiModel):
@@ -28,26 +29,6 @@ class TemplateMetadata(ApiModel):
     )
     def _own_labels_are_untouched(self) -> bool:
         return not any(key.startswith("outrider.dev/") for key in self.labels)
-
-
-DEEPEST_OVERLAY = 32
-"""Levels of objects and lists; a PodSpec itself has about a dozen."""
-
-
-def _not_too_deep(overlay: object) -> object:
-    """Every reader of an overlay goes down level by level, and would end at some depth."""
-    level = [overlay]
-    for _ in range(DEEPEST_OVERLAY):
-        level = [part for whole in level for part in _parts(whole)]
-    if any(map(_parts, level)):
-        raise ValueError(f"nested deeper than {DEEPEST_OVERLAY} levels, as no pod is; write it flatter")
-    return overlay
-
-
-def _parts(whole: object) -> Collection[object]:
-    if isinstance(whole, Mapping):
-        return whole.values()
-    return whole if isinstance(whole, list) else ()
 
 
 ENGINE = "engine"
@@ -86,9 +67,9 @@ class PodTemplate(ApiModel):
 
     metadata: TemplateMetadata | None = None
     """Labels and annotations of the pods."""
-    spec: Annotated[dict[str, JsonValue], BeforeValidator(_not_too_deep), WithJsonSchema(_OVERLAY_SCHEMA)] = (
-        Field(default_factory=dict)
-    )
+    spec: Annotated[
+        dict[str, JsonValue], BeforeValidator(within(POD_TEMPLATE)), WithJsonSchema(_OVERLAY_SCHEMA)
+    ] = Field(default_factory=dict)
     """A partial PodSpec. Lists merge by name (volumeMounts by mountPath, ports by containerPort);
     null deletes a field, `$patch: delete` a list entry."""
 

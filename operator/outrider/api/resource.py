@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.conditions import StatusModel, Timestamp
 from outrider.api.spec import Spec
 from outrider.api.status import Status
+from outrider.foreign import InputRefused, Reader, require_room
+from outrider.foreign.readers import ENGINE_ARGS, POD_TEMPLATE, SPEC, SPECULATION_CONFIG
 
 GROUP = "outrider.dev"
 VERSION = "v1alpha1"
@@ -27,6 +29,27 @@ MAX_GROUP_NAME_LENGTH = 40
 """The same where pods are named by group and by worker, and StatefulSets put a hash behind it."""
 
 _NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+
+
+_FREE_FORM: Mapping[tuple[str, str], Reader] = {
+    ("engine", "args"): ENGINE_ARGS,
+    ("speculation", "config"): SPECULATION_CONFIG,
+    ("podTemplate", "metadata"): POD_TEMPLATE,
+    ("podTemplate", "spec"): POD_TEMPLATE,
+}
+"""Parts of a spec in which the API server keeps whatever is written."""
+
+
+def _within_limits(spec: object) -> object:
+    """Sizes and counts before types, so that the complaint names the part that is too large."""
+    for (field, part), reader in _FREE_FORM.items():
+        owner = spec.get(field) if isinstance(spec, Mapping) else None
+        try:
+            require_room(reader, owner.get(part) if isinstance(owner, Mapping) else None)
+        except InputRefused as error:
+            raise ValueError(f"spec.{field}.{part}: {error}") from error
+    require_room(SPEC, spec)
+    return spec
 
 
 class Metadata(StatusModel):
@@ -51,7 +74,7 @@ class SpeculativeModel(ApiModel):
     api_version: Literal["outrider.dev/v1alpha1"] = "outrider.dev/v1alpha1"
     kind: Literal["SpeculativeModel"] = "SpeculativeModel"
     metadata: Metadata
-    spec: Spec
+    spec: Annotated[Spec, BeforeValidator(_within_limits)]
     """What is wanted."""
     status: Annotated[Status, Field(json_schema_extra={})] = Field(default_factory=Status)
     """What was observed."""

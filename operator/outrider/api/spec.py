@@ -106,7 +106,7 @@ class Resources(ApiModel):
     """Upper bounds, such as nvidia.com/gpu: 1."""
     requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
     """What the scheduler reserves."""
-    claims: Annotated[list[DeviceClaim], Field(max_length=8)] = Field(default_factory=list)
+    claims: Annotated[list[DeviceClaim], Field(fail_fast=True, max_length=8)] = Field(default_factory=list)
     """Devices in place of limits such as nvidia.com/gpu. Kubernetes 1.34 or newer."""
 
     @rule(

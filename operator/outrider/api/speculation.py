@@ -170,11 +170,11 @@ class Speculation(ApiModel):
     """The drafter's weights; required or forbidden by the method."""
     num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_K)] | None = None
     """The largest K, fixed when an engine starts. Required unless the method is none."""
-    candidates: Annotated[list[DraftLength], Field(min_length=1, max_length=8)] | None = None
+    candidates: Annotated[list[DraftLength], Field(fail_fast=True, min_length=1, max_length=8)] | None = None
     """The K values that the tuner may use; each costs start-up time and memory. Rising, with the ceiling.
     The ceiling alone, which needs mode Off, launches the engine as without Outrider: with one K, for good.
     Default: 0, 1, 2, half the ceiling rounded up, and the ceiling."""
-    schedule: Annotated[list[ScheduleRow], Field(min_length=1, max_length=16)] | None = None
+    schedule: Annotated[list[ScheduleRow], Field(fail_fast=True, min_length=1, max_length=16)] | None = None
     """The static table: start value of every engine, and what it falls back to without the operator.
     Default: half the ceiling up to batch size 8, 1 up to 32, 0 above. Changing it never restarts a pod,
     except with `tuning.actuation: Rollout`, where it is a rolling restart."""

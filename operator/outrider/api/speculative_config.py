@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from outrider.api.base import Rule
-from outrider.api.engine_args import Scalar
+from outrider.api.engine_args import Scalar, only_scalars
 from outrider.api.text import shortened
 
 OWNED_KEYS: dict[str, str] = {
@@ -102,6 +102,7 @@ _SCHEMA = {
 SpeculativeConfig = Annotated[
     dict[str, Scalar | list[Scalar]],
     Field(max_length=MAX_KEYS),
+    BeforeValidator(only_scalars("spec.speculation.config")),
     AfterValidator(_check),
     WithJsonSchema(_SCHEMA),
 ]

@@ -93,7 +93,7 @@ class SpeculationStatus(StatusModel):
     10 % away from them; absent where none did."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Number of the last table that was pushed; it rises by one with every change."""
-    schedule: Annotated[list[AppliedRow], Field(max_length=MAX_ROWS)] | None = None
+    schedule: Annotated[list[AppliedRow], Field(fail_fast=True, max_length=MAX_ROWS)] | None = None
     """The table in force."""
     table: Line | None = None
     """The same table in one line, such as 8:3,32:1,*:0 (batch size up to : K)."""
@@ -103,7 +103,7 @@ class SpeculationStatus(StatusModel):
     """Accepted over drafted tokens, 0 to 1."""
     acceptance_length: Ratio | None = None
     """Mean tokens per drafted step, the bonus token included."""
-    per_position_acceptance: Annotated[list[Ratio], Field(max_length=64)] | None = None
+    per_position_acceptance: Annotated[list[Ratio], Field(fail_fast=True, max_length=64)] | None = None
     """Share of drafts whose first, second, … token was accepted, of those that are so long; of all drafts
     where the engine lacks the plugin."""
     speedup: Speedup | None = None
@@ -153,6 +153,7 @@ class Status(StatusModel):
     conditions: Annotated[
         list[Condition],
         Field(
+            fail_fast=True,
             max_length=32,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
@@ -163,7 +164,8 @@ class Status(StatusModel):
     speculation: SpeculationStatus | None = None
     """Speculation as the engines report it."""
     decisions: Annotated[
-        list[DecisionRecord], Field(max_length=5, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        list[DecisionRecord],
+        Field(max_length=5, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = Field(default_factory=list)
     """The last five decisions, newest first."""
 

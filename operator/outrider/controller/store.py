@@ -17,6 +17,8 @@ from outrider.api.text import shortened
 from outrider.cluster.objects import Child, Metadata, Pod
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.engine.signing import SigningKey
+from outrider.foreign import require_room
+from outrider.foreign.readers import STATUS
 from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL, WORKERS_LABEL
 
 log = logging.getLogger(__name__)
@@ -64,9 +66,10 @@ class StoredModel:
 
 def _readable_status(raw: JsonObject) -> Status:
     try:
+        require_room(STATUS, raw.get("status"))
         return Status.model_validate(raw.get("status") or {})
-    except ValidationError:
-        # Written by hand or by another version; the next report replaces it.
+    except ValueError:
+        # Written by hand or by another version, or too large; the next report replaces it.
         return Status()
 
 

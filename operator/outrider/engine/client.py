@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import httpx
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from outrider.api.complaint import first_complaint
 from outrider.api.schedule import Schedule
@@ -22,16 +22,14 @@ from outrider.engine.errors import (
 )
 from outrider.engine.signing import Signed, SigningKey
 from outrider.engine.state import EngineState, Sentence, Word
+from outrider.foreign import InputRefused, read_as
+from outrider.foreign.readers import ENGINE_REFUSAL, ENGINE_STATE
 from outrider.transport import AnswerRefused, ask_pod, pod_http
 from outrider.tuning.decision import Probe
 
 STATE_PATH = "/outrider/v1/state"
 SCHEDULE_PATH = "/outrider/v1/schedule"
 PROBE_PATH = "/outrider/v1/probe"
-
-_MAX_ANSWER_BYTES = 1024 * 1024
-"""A state has about a thousand."""
-
 
 _AT_THE_CONTROL_PORT = (
     "at the control port: an older plugin has none, or a NetworkPolicy keeps the operator out"
@@ -173,7 +171,7 @@ class EngineClient:
                 self._http,
                 method,
                 (engine.control_url or engine.url) + path,
-                most_bytes=_MAX_ANSWER_BYTES,
+                most_bytes=ENGINE_STATE.most_bytes,
                 auth=Signed(engine.key, engine.pod_uid),
                 body=body,
             )
@@ -199,17 +197,22 @@ class _ErrorBody(BaseModel):
     error: _ErrorDetail
 
 
+_STATE, _REFUSAL = TypeAdapter(EngineState), TypeAdapter(_ErrorBody)
+
+
 def _parse_state(answer: _Answer) -> EngineState:
     try:
-        return EngineState.model_validate_json(answer.content)
+        return read_as(ENGINE_STATE, answer.content, _STATE)
+    except InputRefused as error:
+        raise EngineProtocolError(f"unreadable state: body: {error}") from error
     except ValidationError as error:
         raise EngineProtocolError(f"unreadable state: {first_complaint(error, whole='body')}") from error
 
 
 def _refusal(answer: _Answer) -> Exception:
     try:
-        detail = _ErrorBody.model_validate_json(answer.content).error
-    except ValidationError:
+        detail = read_as(ENGINE_REFUSAL, answer.content, _REFUSAL).error
+    except ValueError:
         if answer.status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
             missing = "control API" if answer.path != PROBE_PATH else "probes in the control API"
             return EngineProtocolError(

@@ -1,6 +1,7 @@
 """What an engine says of its own speculation, read from its control API.
 
-Everything has a bound: whatever an engine says is kept, compared, logged and shown in status.
+Everything has a bound: whatever an engine says is kept, compared, logged and shown in status. Lists end at
+their first error, since pydantic would keep one for each entry.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class ProbeState(_Wire):
     reason: Word  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may know more
     min_batch_size: BatchSize
     max_batch_size: BatchSize | None = None
-    results: Annotated[tuple[ProbeResult, ...], Field(max_length=_MOST_K)] = ()
+    results: Annotated[tuple[ProbeResult, ...], Field(fail_fast=True, max_length=_MOST_K)] = ()
 
 
 class SelfTest(_Wire):
@@ -96,7 +97,9 @@ class SelfTest(_Wire):
 
     state: Word  # Skipped, Running, Passed, Failed; newer engines may know more
     detail: Sentence = ""
-    failed_k: Annotated[frozenset[DraftLength], Field(max_length=_MOST_K, alias="failedK")] = frozenset()
+    failed_k: Annotated[
+        frozenset[DraftLength], Field(fail_fast=True, max_length=_MOST_K, alias="failedK")
+    ] = frozenset()
     """K that the engine refuses from then on."""
 
 
@@ -110,7 +113,7 @@ class StepTime(_Wire):
     error: Annotated[float, Field(gt=0, le=_LARGEST_ERROR)]  # relative, standard
 
 
-_STEP_TIMES = TypeAdapter(Annotated[tuple[StepTime, ...], Field(max_length=_MOST_STEP_TIMES)])
+_STEP_TIMES = TypeAdapter(Annotated[tuple[StepTime, ...], Field(fail_fast=True, max_length=_MOST_STEP_TIMES)])
 
 
 def _read_step_times(cells: object) -> tuple[StepTime, ...]:
@@ -126,7 +129,7 @@ class _Row(_Wire):
     num_speculative_tokens: DraftLength
 
 
-_ROWS = TypeAdapter(Annotated[tuple[_Row, ...], Field(max_length=_MOST_ROWS)])
+_ROWS = TypeAdapter(Annotated[tuple[_Row, ...], Field(fail_fast=True, max_length=_MOST_ROWS)])
 
 
 def _read_schedule(rows: object) -> Schedule | None:
@@ -145,7 +148,9 @@ class EngineState(_Wire):
     """Random for each start of the engine; a change means that pushed tables are gone."""
     max_num_seqs: BatchSize | None = None
     """The largest batch of the launch."""
-    captured_k: Annotated[frozenset[DraftLength], Field(max_length=_MOST_K, alias="capturedK")]
+    captured_k: Annotated[
+        frozenset[DraftLength], Field(fail_fast=True, max_length=_MOST_K, alias="capturedK")
+    ]
     live_tuning: LiveTuning
     simulated: Sentence | None = None
     """What an engine stands in for that computes nothing; None for a real one, which may not say it."""

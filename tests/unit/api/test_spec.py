@@ -91,7 +91,7 @@ def test_an_overlay_as_deep_as_a_pod_is_taken() -> None:
 @pytest.mark.parametrize("levels", [64, 900, 9_000])
 def test_an_overlay_that_is_nested_without_end_is_refused_by_its_field(levels: int) -> None:
     deep = an_overlay(levels).manifest
-    with pytest.raises(ValidationError, match=r"spec\.podTemplate\.spec\n.*nested deeper than 32 levels"):
+    with pytest.raises(ValidationError, match=r"spec\.podTemplate\.spec: nested deeper than 32 levels"):
         SpeculativeModel.model_validate(deep)
 
 

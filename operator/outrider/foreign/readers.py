@@ -1,0 +1,48 @@
+"""The registry: each reader of foreign input, the largest input that it admits, and what that may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One reader.
+
+    name: what is read. most_bytes: of its text; of an object that arrives parsed, characters of its texts and
+    keys. most_values: objects, lists, texts, numbers, booleans and nulls together. deepest: levels of objects
+    and lists. cpu_seconds: the most that one input may cost. peak_bytes: likewise, beyond the input itself.
+    """
+
+    name: str
+    most_bytes: int
+    most_values: int
+    deepest: int
+    cpu_seconds: float
+    peak_bytes: int
+
+
+ENGINE_STATE = Reader("the state of an engine", 64 * KIB, 8_192, 16, 0.1, 4 * MIB)
+"""512 step times of five numbers are 3,072 values and some 50 kB."""
+ENGINE_REFUSAL = Reader("the refusal of an engine", 64 * KIB, 256, 16, 0.05, 4 * MIB)
+
+SPEC = Reader("the spec of a SpeculativeModel", 384 * KIB, 12_000, 10_000, 0.5, 32 * MIB)
+ENGINE_ARGS = Reader("spec.engine.args", 64 * KIB, 4_096, 2, 0.1, 4 * MIB)
+"""Linux gives a program no argument of more than 128 KiB."""
+SPECULATION_CONFIG = Reader("spec.speculation.config", 16 * KIB, 1_024, 2, 0.05, 4 * MIB)
+POD_TEMPLATE = Reader("spec.podTemplate.spec", 256 * KIB, 6_000, 32, 0.2, 8 * MIB)
+STATUS = Reader("the status of a SpeculativeModel", 128 * KIB, 4_096, 16, 0.2, 8 * MIB)
+
+READERS: tuple[Reader, ...] = (
+    ENGINE_STATE,
+    ENGINE_REFUSAL,
+    SPEC,
+    ENGINE_ARGS,
+    SPECULATION_CONFIG,
+    POD_TEMPLATE,
+    STATUS,
+)
+"""All of them. A test fails where one has no case of its most expensive input."""
