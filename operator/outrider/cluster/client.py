@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import load_incluster_config, load_kube_config
-from kubernetes.aio.dynamic import DynamicClient
-from kubernetes.aio.dynamic.exceptions import DynamicApiError
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -24,7 +23,16 @@ from tenacity import (
 
 from outrider import __version__
 from outrider.api.text import whole_number
-from outrider.cluster.errors import Conflict, NotFound, Unauthorized, Unavailable, from_status
+from outrider.cluster.errors import (
+    Conflict,
+    Expired,
+    NotFound,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    from_status,
+)
+from outrider.cluster.lists import Page, read_page
 from outrider.cluster.resources import MODELS, SERVICES, JsonObject, Resource, resource_of
 
 _SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -32,6 +40,19 @@ _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
 _ATTEMPTS = 4
 _LONGEST_WAIT_SECONDS = 10.0
 _LONGEST_RETRY_AFTER_SECONDS = 120
+_LARGEST_ANSWER_BYTES = 16 * 2**20
+"""An object has 1.5 MiB in etcd. JSON spells some characters with six bytes."""
+_LARGEST_PAGE_BYTES = 2 * 2**20
+"""A page that is larger is asked for again with fewer objects, down to one."""
+_LARGEST_LIST_BYTES = 64 * 2**20
+"""Of a list that is kept as it came."""
+_PAGE_OBJECTS = 128
+_LISTS_BEGUN = 3
+"""A list whose pages run out of time begins anew so often."""
+_PARSED_HERE_BYTES = 64 * 2**10
+"""A larger answer is parsed in a thread: the loop has a Lease to renew."""
+
+KeptT = TypeVar("KeptT")
 
 
 def runs_in_cluster() -> bool:
@@ -63,7 +84,6 @@ class ClusterClient:
     """
 
     def __init__(self, api: ApiClient, *, fence: Callable[[], None] = lambda: None) -> None:
-        self._dynamic = DynamicClient(api)  # type: ignore[no-untyped-call]
         self._api = api
         self._fence = fence
 
@@ -74,7 +94,7 @@ class ClusterClient:
     async def get(self, resource: Resource, namespace: str | None, name: str) -> JsonObject | None:
         """The object, or None when there is none. namespace: None for a kind without namespaces."""
         try:
-            return await self._request("get", resource.path(namespace, name))
+            return await self._ask("get", resource.path(namespace, name))
         except NotFound:
             return None
 
@@ -86,13 +106,88 @@ class ClusterClient:
         labels: str | None = None,
         fields: str | None = None,
     ) -> tuple[list[JsonObject], int]:
-        """All objects of a kind by label and field selector, and the resource version of the view."""
-        path = resource.path(namespace)
-        answer = await self._request("get", path, label_selector=labels, field_selector=fields)
-        # A list leaves out what all its items share.
-        header = {"apiVersion": resource.api_version, "kind": resource.kind}
-        items: list[JsonObject] = [{**header, **item} for item in answer.get("items") or ()]
-        return items, int(answer["metadata"]["resourceVersion"])
+        """All objects of a kind by label and field selector, and the resource version of the view.
+
+        Raises:
+            TooLarge: more than `_LARGEST_LIST_BYTES` of them.
+        """
+        return await self._list(
+            resource, namespace, lambda raw: raw, labels=labels, fields=fields, most_bytes=_LARGEST_LIST_BYTES
+        )
+
+    async def list_through(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        keep: Callable[[JsonObject], KeptT | None],
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+    ) -> tuple[list[KeptT], int]:
+        """As `list_all`, where only what ``keep`` makes of each object stays in memory, and None does not.
+
+        keep: called in any thread; raises nothing.
+        """
+        return await self._list(resource, namespace, keep, labels=labels, fields=fields)
+
+    async def _list(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        keep: Callable[[JsonObject], KeptT | None],
+        *,
+        labels: str | None,
+        fields: str | None,
+        most_bytes: int | None = None,
+    ) -> tuple[list[KeptT], int]:
+        selectors = [("labelSelector", labels), ("fieldSelector", fields)]
+        query = [(name, text) for name, text in selectors if text is not None]
+        for begun in range(1, _LISTS_BEGUN + 1):
+            try:
+                return await self._pages(resource, resource.path(namespace), keep, query, most_bytes)
+            except Expired:
+                if begun == _LISTS_BEGUN:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _pages(
+        self,
+        resource: Resource,
+        path: str,
+        keep: Callable[[JsonObject], KeptT | None],
+        query: list[tuple[str, str]],
+        most_bytes: int | None,
+    ) -> tuple[list[KeptT], int]:
+        """One list from its first page to its last.
+
+        Raises:
+            Expired: the server does not know the list any more; begin anew.
+        """
+
+        def read(content: bytes) -> Page[KeptT]:
+            return read_page(content, resource, keep)
+
+        kept: list[KeptT] = []
+        limit, size, token = _PAGE_OBJECTS, 0, ""
+        while True:
+            asked = [*query, ("limit", str(limit)), *([("continue", token)] if token else [])]
+            most = _LARGEST_PAGE_BYTES if limit > 1 else _LARGEST_ANSWER_BYTES
+            try:
+                page = await self._request("get", path, read, query=asked, most_bytes=most)
+            except TooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // 4)
+                continue
+            size += page.size
+            if most_bytes is not None and size > most_bytes:
+                raise TooLarge(f"the list of {resource.plural} is larger than {most_bytes} bytes")
+            kept += page.kept
+            if not page.token:
+                return kept, page.version
+            token = page.token
+            if 4 * page.size < _LARGEST_PAGE_BYTES:
+                limit = min(2 * limit, _PAGE_OBJECTS)
 
     async def apply(self, manifest: JsonObject, *, manager: str, force: bool = True) -> JsonObject:
         """Server-side apply of a whole manifest; creates the object when it is missing."""
@@ -114,7 +209,7 @@ class ClusterClient:
 
     async def ask(self, review: Resource, question: JsonObject) -> JsonObject:
         """The answer to a review, which is posted and stored nowhere."""
-        return await self._request("post", review.path(None), body=question)
+        return await self._ask("post", review.path(None), body=question)
 
     async def get_through(
         self, namespace: str, service: str, path: str, query: Mapping[str, str]
@@ -124,19 +219,22 @@ class ClusterClient:
         service: ``scheme:name:port``.
         """
         proxied = f"{SERVICES.path(namespace, service, 'proxy')}/{path.lstrip('/')}"
-        return await self._request("get", proxied, query_params=list(query.items()))
+        return await self._ask("get", proxied, query=list(query.items()))
 
     async def serves(self, resource: Resource) -> bool:
         """Whether the API server knows a kind of an add-on, in this version."""
         try:
-            answer = await self._request("get", f"/apis/{resource.api_version}")
+            answer = await self._ask("get", f"/apis/{resource.api_version}")
         except NotFound:
             return False
-        return any(each.get("name") == resource.plural for each in answer.get("resources") or ())
+        known = answer.get("resources") or ()
+        if not isinstance(known, list | tuple):
+            raise Unavailable(f"unreadable answer about the kinds of {resource.api_version}")
+        return any(isinstance(each, dict) and each.get("name") == resource.plural for each in known)
 
     async def version(self) -> tuple[int, int] | None:
         """Major and minor number of the API server's release; None where it tells none."""
-        answer = await self._request("get", "/version")
+        answer = await self._ask("get", "/version")
         numbers = (re.match("[0-9]{1,4}", str(answer.get(part, ""))) for part in ("major", "minor"))
         major, minor = (None if number is None else int(number[0]) for number in numbers)
         return None if major is None or minor is None else (major, minor)
@@ -170,16 +268,44 @@ class ClusterClient:
             path,
             body=body,
             content_type="application/apply-patch+yaml",
-            field_manager=manager,
-            force_conflicts="true" if force else "false",
+            query=[("fieldManager", manager), ("force", "true" if force else "false")],
         )
 
-    async def _write(self, method: str, path: str, **options: object) -> JsonObject:
-        return await self._request(method, path, before=self._fence, **options)
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: JsonObject,
+        content_type: str = "application/json",
+        query: list[tuple[str, str]] | None = None,
+    ) -> JsonObject:
+        return await self._request(
+            method, path, _read_object, body=body, content_type=content_type, query=query, before=self._fence
+        )
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: JsonObject | None = None,
+        query: list[tuple[str, str]] | None = None,
+    ) -> JsonObject:
+        return await self._request(method, path, _read_object, body=body, query=query)
 
     async def _request(
-        self, method: str, path: str, *, before: Callable[[], None] = lambda: None, **options: object
-    ) -> JsonObject:
+        self,
+        method: str,
+        path: str,
+        read: Callable[[bytes], KeptT],
+        *,
+        body: JsonObject | None = None,
+        content_type: str = "application/json",
+        query: list[tuple[str, str]] | None = None,
+        most_bytes: int | None = None,
+        before: Callable[[], None] = lambda: None,
+    ) -> KeptT:
         retrying = AsyncRetrying(
             retry=retry_if_exception_type((Conflict, Unavailable, Unauthorized)),
             stop=stop_after_attempt(_ATTEMPTS),
@@ -187,25 +313,69 @@ class ClusterClient:
             reraise=True,
         )
 
-        async def once() -> JsonObject:
+        async def once() -> KeptT:
             before()
-            return await self._request_once(method, path, options)
+            request = await self._api.param_serialize(
+                method.upper(),
+                path,
+                query_params=query or [],
+                # What is packed has no size that could be counted as it arrives.
+                header_params={
+                    "Accept": "application/json",
+                    "Accept-Encoding": "identity",
+                    "Content-Type": content_type,
+                },
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            what = f"{method.upper()} {path}"
+            content = await self._request_once(request, what, most_bytes or _LARGEST_ANSWER_BYTES)
+            if len(content) <= _PARSED_HERE_BYTES:
+                return _readable(read, content, what)
+            return await asyncio.to_thread(_readable, read, content, what)
 
         return await retrying(once)
 
-    async def _request_once(self, method: str, path: str, options: Mapping[str, object]) -> JsonObject:
+    async def _request_once(
+        self, request: tuple[Any, Any, Any, Any, Any], what: str, most_bytes: int
+    ) -> bytes:
         try:
-            response = await self._dynamic.request(
-                method, path, serialize=False, _request_timeout=_REQUEST_TIMEOUT, **options
+            method, url, headers, body, fields = request
+            answer = await self._api.call_api(
+                method, url, headers, body, fields, _request_timeout=_REQUEST_TIMEOUT
             )
-            answer: dict[str, Any] = json.loads(await response.read())
-        except DynamicApiError as error:
-            raise from_status(error.status, _message(error), _retry_after(error)) from error
+            async with answer.response as response:
+                content = await _content(response, what, most_bytes)
+                if not 200 <= response.status <= 299:
+                    text = _message(content, f"HTTP {response.status} {response.reason}")
+                    raise from_status(response.status, text, _retry_after(response.headers))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"{type(error).__name__}: {error}") from error
-        except (ValueError, RecursionError) as error:
-            raise Unavailable(f"unreadable answer to {method.upper()} {path}: {error}") from error
-        return answer
+        return content
+
+
+async def _content(response: aiohttp.ClientResponse, what: str, most_bytes: int) -> bytes:
+    content = bytearray()
+    async for chunk in response.content.iter_any():
+        content += chunk
+        if len(content) > most_bytes:
+            response.close()
+            raise TooLarge(f"the answer to {what} is larger than {most_bytes} bytes")
+    return bytes(content)
+
+
+def _read_object(content: bytes) -> JsonObject:
+    answer = json.loads(content)
+    if not isinstance(answer, dict):
+        raise ValueError("it is no object")
+    return answer
+
+
+def _readable(read: Callable[[bytes], KeptT], content: bytes, what: str) -> KeptT:
+    try:
+        return read(content)
+    except (ValueError, RecursionError) as error:
+        raise Unavailable(f"unreadable answer to {what}: {error}") from error
 
 
 _backoff = wait_random_exponential(multiplier=0.2, max=5)
@@ -217,13 +387,14 @@ def _wait_seconds(attempt: RetryCallState) -> float:
     return min(max(asked, _backoff(attempt)), _LONGEST_WAIT_SECONDS)
 
 
-def _message(error: DynamicApiError) -> str:
+def _message(content: bytes, otherwise: str) -> str:
+    """What the API server says of a failure."""
     try:
-        return str(json.loads(error.body or "")["message"])
-    except (ValueError, TypeError, KeyError):
-        return f"HTTP {error.status} {error.reason}"
+        return str(_read_object(content)["message"])
+    except (ValueError, KeyError, RecursionError):
+        return otherwise
 
 
-def _retry_after(error: DynamicApiError) -> float | None:
-    value = (error.headers or {}).get("Retry-After")
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    value = headers.get("Retry-After")
     return None if value is None else whole_number(value, most=_LONGEST_RETRY_AFTER_SECONDS)

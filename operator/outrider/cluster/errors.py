@@ -3,6 +3,8 @@
 ClusterError
 ├── NotFound        the object, its kind or its namespace is not there
 ├── Conflict        a newer version or another object won; read again
+├── Expired         the rest of a list is not kept any more; begin the list anew
+├── TooLarge        an answer or a list that is larger than is read
 ├── Refused         admission, quota, validation, RBAC or the schema said no; repeating does not help
 ├── Unauthorized    the credentials were not accepted; they may be rotating
 ├── Unavailable     429, 5xx, no answer, or an answer that cannot be read
@@ -44,6 +46,23 @@ class Conflict(ClusterError):
     default_retry_after = 0.5
 
 
+class Expired(ClusterError):
+    """HTTP 410: the pages of a list have run out of time."""
+
+    reason = "Expired"
+    action = "None; it is retried."
+    default_retry_after = 1.0
+
+
+class TooLarge(ClusterError):
+    """An answer or a list beyond the limit of what is read."""
+
+    reason = "TooLarge"
+    action = (
+        "Find the objects of this kind that are so large or so many, and delete those that are not needed."
+    )
+
+
 class Refused(ClusterError):
     """HTTP 400, 403, 413, 422 and other 4xx, and `_NOT_IN_SCHEMA`: the request itself is not acceptable."""
 
@@ -83,7 +102,7 @@ _NOT_IN_SCHEMA = "failed to create typed patch object"
 
 def from_status(status: int, message: str, retry_after: float | None) -> ClusterError:
     """The error for an HTTP status >= 300 of the API server."""
-    kinds: dict[int, type[ClusterError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Conflict}
+    kinds: dict[int, type[ClusterError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Expired}
     if status == 429 or (status >= 500 and _NOT_IN_SCHEMA not in message):
         return Unavailable(message, retry_after=retry_after)
     return kinds.get(status, Refused)(message, retry_after=retry_after)

@@ -7,7 +7,8 @@ from pydantic.alias_generators import to_camel
 
 from outrider.api.text import whole_number
 
-_NEWEST_VERSION = 2**64 - 1
+NEWEST_VERSION = 2**64 - 1
+"""Largest resource version."""
 
 
 class _View(BaseModel):
@@ -49,7 +50,7 @@ class Metadata(_View):
     @property
     def version(self) -> int:
         """The resource version as a number, which orders the states of one object."""
-        return whole_number(self.resource_version, most=_NEWEST_VERSION) or 0
+        return whole_number(self.resource_version, most=NEWEST_VERSION) or 0
 
 
 class StatusCondition(_View):

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.difference import satisfies, stamped
+from outrider.cluster.difference import APPLIED_ANNOTATION, satisfies, stamped
 from outrider.cluster.errors import Conflict, Refused
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
@@ -96,7 +96,7 @@ class Children:
     async def forget_done_job(self, model: Key, name: str) -> None:
         """Delete a Job that ended and whose pod is gone with its result; the next pass makes another."""
         stored = self._store.children[JOBS].get(Key(model.namespace, name))
-        if stored is not None and (stored.raw.get("status") or {}).get("succeeded"):
+        if stored is not None and stored.succeeded:
             await self._cluster.delete(JOBS, model.namespace, name, uid=stored.metadata.uid)
 
     async def _live(self, owner: Owner, manifest: JsonObject) -> StoredChild | None:
@@ -111,7 +111,7 @@ class Children:
 
     async def _apply_one(self, manifest: JsonObject, stored: StoredChild | None) -> None:
         if stored is not None:
-            if satisfies(stored.raw, manifest):
+            if await self._stands(manifest, stored):
                 return
             # With the UID, the write fails if another object has taken the name since.
             metadata = {**manifest["metadata"], "uid": stored.metadata.uid}
@@ -120,6 +120,24 @@ class Children:
         cache = self._store.children.get(resource_of(manifest))
         if cache is not None:
             cache.put(answer)
+
+    async def _stands(self, manifest: JsonObject, stored: StoredChild) -> bool:
+        """Whether the live object says what is wanted. It is compared once, then known by its digest."""
+        applied = manifest["metadata"]["annotations"][APPLIED_ANNOTATION]
+        if stored.metadata.annotations.get(APPLIED_ANNOTATION) != applied:
+            return False
+        if stored.agrees_with == applied:
+            return True
+        content = stored.content.unpacked()
+        if content is None:
+            name = stored.metadata.name
+            content = await self._cluster.get(resource_of(manifest), stored.metadata.namespace, name)
+        if not satisfies(content, manifest):
+            return False
+        cache = self._store.children.get(resource_of(manifest))
+        if cache is not None:
+            cache.improve(stored.agreeing(applied))
+        return True
 
 
 def _check_owner(stored: StoredChild | None, owner: Owner) -> None:

@@ -14,10 +14,12 @@ from typing import Any
 import kopf
 
 from outrider.cluster.client import runs_in_cluster
-from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
+from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, Resource
 from outrider.controller.store import MANAGED_SELECTOR
 
-Take = Callable[[Resource, str | None, JsonObject], object]
+_OBJECTS_AT_ONCE = 4
+
+Take = Callable[[Resource, str | None, dict[str, Any]], object]
 """Takes an event of a kind: what changed (ADDED, MODIFIED, DELETED; None in a first list), and the object."""
 
 
@@ -66,6 +68,9 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.networking.request_timeout = 30.0
     settings.networking.connect_timeout = 5.0
     settings.watching.connect_timeout = 5.0
+    # kopf holds a whole chunk, text and objects, of each kind. Anybody may store objects of 1.5 MB.
+    settings.watching.chunk_size = _OBJECTS_AT_ONCE
+    settings.queueing.idle_timeout = 0.5
     # The process must outlive kopf; by default kopf kills it when its own end takes too long.
     settings.process.ultimate_exiting_timeout = None
     for resource in (PODS, *WATCHED_CHILDREN):

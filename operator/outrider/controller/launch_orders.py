@@ -67,7 +67,7 @@ def read_order(store: Store, owner: Owner) -> LaunchOrder:
     if stored is None or ownership(stored.child, owner) is not Ownership.OURS:
         return LaunchOrder()
     try:
-        return LaunchOrder.from_data(stored.raw.get("data") or {})
+        return LaunchOrder.from_data(stored.data)
     except ValueError as error:
         raise ValueError(
             f"ConfigMap {owner.namespace}/{name} is unreadable, so engines are launched as the spec says; "

@@ -58,7 +58,7 @@ class Leader:
         self._traces = traces
         self._metrics = metrics
         self._neighbours = neighbours
-        self._store = Store(left_out=metrics.left_out.inc)
+        self._store = Store(left_out=lambda reason: metrics.left_out.labels(reason).inc())
         self._reconciler = Reconciler(
             cluster,
             self._store,

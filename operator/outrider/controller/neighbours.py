@@ -121,8 +121,9 @@ class Neighbours:
 
     async def _seen(self) -> tuple[Installation, list[Installation]]:
         """This installation and the others, as their Leases show them."""
-        raws, _ = await self._cluster.list_all(LEASES, None, fields=f"metadata.name={LEASE_NAME}")
-        listed = [found for raw in raws if (found := Installation.read(raw)) is not None]
+        listed, _ = await self._cluster.list_through(
+            LEASES, None, Installation.read, fields=f"metadata.name={LEASE_NAME}"
+        )
         home = self._leadership.lease.namespace
         own = next((each for each in listed if each.namespace == home), None)
         if own is not None and own.holder:

@@ -97,7 +97,8 @@ class OwnMetrics:
         )
         self.left_out = Counter(
             "outrider_operator_objects_left_out",
-            "States of objects that could not be read.",
+            "States of objects that are not kept: unreadable, or no_room in the memory for their namespace.",
+            ["reason"],
             registry=self.registry,
         )
         self.tuning_tick_seconds = Histogram(

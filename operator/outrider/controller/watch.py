@@ -21,9 +21,11 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.handlers import operator_registry, operator_settings
+from outrider.controller.kept import lean_metadata
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import (
     MANAGED_SELECTOR,
+    Cache,
     Entry,
     Key,
     Store,
@@ -36,6 +38,9 @@ from outrider.controller.store import (
 log = logging.getLogger(__name__)
 
 WATCHED = (MODELS, PODS, *WATCHED_CHILDREN)
+_KOPFS = frozenset({"apiVersion", "kind", "metadata"})
+_MISSED_SECONDS = 5.0
+"""Until what was left out is read, since its model is known now. Many such models share one read."""
 _RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -63,6 +68,7 @@ class ClusterWatch:
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
         self._resync = asyncio.Event()
+        self._reads_soon: asyncio.TimerHandle | None = None
 
     async def read_all(self) -> None:
         """Read everything once; queue the models for which something differed.
@@ -70,12 +76,24 @@ class ClusterWatch:
         Raises:
             ClusterError: not all was read; what was read is kept.
         """
+        self._store.forget_missed()
         for resource in WATCHED:
             labels = None if resource == MODELS else MANAGED_SELECTOR
             for namespace in self._namespaces or (None,):
-                raws, version = await self._cluster.list_all(resource, namespace, labels=labels)
-                for key in self._store.cache(resource).replace(raws, version, within=namespace):
+                for key in await self._read(resource, namespace, labels):
                     self._changed(key)
+
+    async def _read(self, resource: Resource, namespace: str | None, labels: str | None) -> set[Key]:
+        # Each kind has entries of its own type, which only its own cache takes.
+        cache: Cache[Any] = self._store.cache(resource)
+        seen = cache.newest
+
+        def keep(raw: JsonObject) -> Entry | None:
+            entry: Entry | None = cache.read(raw)
+            return entry if entry is not None and self._store.of_a_model(resource, entry.metadata) else None
+
+        entries, version = await self._cluster.list_through(resource, namespace, keep, labels=labels)
+        return cache.replace(entries, version, within=namespace, seen=seen)
 
     async def read_all_forever(self, period_seconds: float) -> None:
         """Read everything and queue all models now and then, and after each restart of the watches."""
@@ -118,8 +136,16 @@ class ClusterWatch:
             {"namespaces": self._namespaces} if self._namespaces else {"clusterwide": True}
         )
 
-        def take(resource: Resource, change: str | None, raw: JsonObject) -> None:
-            loop.call_soon_threadsafe(self._take, resource, change, raw)
+        def take(resource: Resource, change: str | None, raw: dict[str, Any]) -> None:
+            if change == "DELETED":
+                loop.call_soon_threadsafe(self._drop, resource, lean_metadata(raw))
+                return
+            entry = self._store.cache(resource).read(raw)
+            # kopf keeps an object for some seconds; it needs no more of it than its name.
+            for name in raw.keys() - _KOPFS:
+                del raw[name]
+            if entry is not None:
+                loop.call_soon_threadsafe(self._take, resource, entry)
 
         async def until_it_ends() -> None:
             try:
@@ -143,18 +169,29 @@ class ClusterWatch:
         except Exception as error:  # noqa: BLE001 - a supervision loop: whatever ends kopf, it is started again
             log.warning("watches failed: %s: %s", type(error).__name__, error)
 
-    def _take(self, resource: Resource, change: str | None, raw: JsonObject) -> None:
+    def _drop(self, resource: Resource, metadata: Metadata) -> None:
         cache = self._store.cache(resource)
-        metadata = Metadata.model_validate(raw["metadata"])
-        before = cache.get(key_of(metadata))
-        if change == "DELETED":
-            cache.drop(metadata)
-        elif (after := cache.put(raw)) is None:
-            return
-        elif cannot_wait(before, after):
-            self._urgent()
+        cache.drop(metadata)
         if not is_tuner_state(resource.kind, metadata):
             self._changed(cache.model_of(metadata))
+
+    def _take(self, resource: Resource, entry: Entry) -> None:
+        cache: Cache[Any] = self._store.cache(resource)
+        metadata = entry.metadata
+        before = cache.get(key_of(metadata))
+        if not self._store.of_a_model(resource, metadata) or (after := cache.keep(entry)) is None:
+            return
+        if cannot_wait(before, after):
+            self._urgent()
+        if resource == MODELS and before is None and self._store.was_missed(key_of(metadata)):
+            self._read_soon()
+        if not is_tuner_state(resource.kind, metadata):
+            self._changed(cache.model_of(metadata))
+
+    def _read_soon(self) -> None:
+        if self._reads_soon is None or self._reads_soon.when() < asyncio.get_running_loop().time():
+            loop = asyncio.get_running_loop()
+            self._reads_soon = loop.call_later(_MISSED_SECONDS, self._resync.set)
 
 
 class Answers:

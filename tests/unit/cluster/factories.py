@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,9 +61,11 @@ class ScriptedServer:
     answers: list[Answer]
     asked: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
 
     async def __call__(self, request: web.Request) -> web.Response:
         self.asked.append(f"{request.method} {request.path_qs}")
+        self.headers.append(request.headers)
         self.bodies.append(await request.text())
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return answer()

@@ -1,14 +1,25 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import suppress
 
 import pytest
 from aiohttp import web
 
+from outrider.cluster import client
 from outrider.cluster.deep_json import room_for_deep_json
-from outrider.cluster.errors import Conflict, NotFound, Refused, Unavailable
+from outrider.cluster.errors import (
+    ClusterError,
+    Conflict,
+    Expired,
+    NotFound,
+    Refused,
+    TooLarge,
+    Unavailable,
+)
 from outrider.cluster.lease import NotLeader
-from outrider.cluster.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, Resource
+from outrider.cluster.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, JsonObject, Resource
 from tests.unit.cluster.factories import Answer, a_cluster, a_manifest, answer, raw_answer, refusal
 
 OBJECT = answer({"metadata": {"name": "m"}})
@@ -43,7 +54,7 @@ async def test_a_list_gives_its_items_their_kind() -> None:
     body = {"metadata": {"resourceVersion": "77"}, "items": [{"metadata": {"name": "a"}}]}
     async with a_cluster(answer(body)) as (cluster, server):
         items, version = await cluster.list_all(PODS, None, labels="a=b")
-    assert server.asked == ["GET /api/v1/pods?labelSelector=a%3Db"]
+    assert server.asked == ["GET /api/v1/pods?labelSelector=a%3Db&limit=128"]
     assert (items[0]["kind"], version) == ("Pod", 77)
 
 
@@ -148,7 +159,9 @@ async def test_asks_for_objects_by_field() -> None:
     body = {"metadata": {"resourceVersion": "77"}, "items": []}
     async with a_cluster(answer(body)) as (cluster, server):
         await cluster.list_all(LEASES, None, fields="metadata.name=outrider")
-    assert server.asked == ["GET /apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Doutrider"]
+    assert server.asked == [
+        "GET /apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Doutrider&limit=128"
+    ]
 
 
 @pytest.mark.parametrize("header", ["²", "9" * 5_000, "Wed, 21 Oct 2026 07:28:00 GMT", "-1"])
@@ -209,3 +222,177 @@ async def test_tells_whether_an_add_on_is_there(answered: Answer, *, known: bool
     async with a_cluster(answered) as (cluster, server):
         assert await cluster.serves(KIND) is known
     assert server.asked == ["GET /apis/example.com/v1"]
+
+
+def page(*names: str, version: str = "7", token: str = "", filler: int = 0) -> Answer:
+    items = [{"metadata": {"name": name}, "data": "x" * filler} for name in names]
+    return answer({"metadata": {"resourceVersion": version, "continue": token}, "items": items})
+
+
+def names(items: list[JsonObject]) -> list[str]:
+    return [item["metadata"]["name"] for item in items]
+
+
+async def test_a_list_is_read_in_pages() -> None:
+    pages = page("a", "b", token="t1"), page("c", version="7")
+    async with a_cluster(*pages) as (cluster, server):
+        items, version = await cluster.list_all(PODS, None)
+    assert (names(items), version) == (["a", "b", "c"], 7)
+    assert server.asked == ["GET /api/v1/pods?limit=128", "GET /api/v1/pods?limit=128&continue=t1"]
+
+
+async def test_a_list_whose_pages_have_run_out_of_time_begins_anew() -> None:
+    pages = page("a", token="t1"), refusal(410, "too old"), page("b", version="9")
+    async with a_cluster(*pages) as (cluster, server):
+        items, version = await cluster.list_all(PODS, None)
+    assert (names(items), version) == (["b"], 9)
+    assert len(server.asked) == 3
+
+
+async def test_a_list_that_never_ends_in_time_is_given_up() -> None:
+    async with a_cluster(refusal(410, "too old")) as (cluster, server):
+        with pytest.raises(Expired, match="too old"):
+            await cluster.list_all(PODS, None)
+    assert len(server.asked) == 3
+
+
+async def test_a_page_of_large_objects_is_asked_for_again_with_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LARGEST_PAGE_BYTES", 4_000)
+    pages = (
+        page("a", "b", filler=3_000),
+        page("a", token="t1", filler=3_000),
+        page("b", token="t2"),
+        page("c", filler=3_000),
+    )
+    async with a_cluster(*pages) as (cluster, server):
+        items, _ = await cluster.list_all(PODS, None)
+    assert names(items) == ["a", "b", "c"]
+    assert [asked.partition("limit=")[2] for asked in server.asked] == [
+        "128",
+        "32",
+        "32&continue=t1",
+        "64&continue=t2",
+    ]
+
+
+async def test_one_object_beyond_what_is_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LARGEST_PAGE_BYTES", 1_000)
+    monkeypatch.setattr(client, "_LARGEST_ANSWER_BYTES", 2_000)
+    async with a_cluster(page("a", filler=3_000)) as (cluster, server):
+        with pytest.raises(TooLarge, match="larger than 2000 bytes"):
+            await cluster.list_all(PODS, None)
+    limits = [asked.partition("limit=")[2] for asked in server.asked]
+    assert limits == ["128", "32", "8", "2", "1"]
+
+
+async def test_one_large_object_is_read_though_a_page_of_its_size_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_LARGEST_PAGE_BYTES", 1_000)
+    async with a_cluster(page("a", filler=3_000)) as (cluster, _):
+        items, _ = await cluster.list_all(PODS, None)
+    assert names(items) == ["a"]
+
+
+async def test_an_answer_beyond_what_is_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LARGEST_ANSWER_BYTES", 1_000)
+    async with a_cluster(answer({"data": "x" * 1_000})) as (cluster, server):
+        with pytest.raises(TooLarge, match="GET /api/v1/namespaces/default/services/m is larger than 1000"):
+            await cluster.get(SERVICES, "default", "m")
+    assert len(server.asked) == 1
+
+
+async def test_a_list_that_is_kept_as_it_came_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LARGEST_LIST_BYTES", 5_000)
+    pages = page("a", token="t1", filler=3_000), page("b", filler=3_000)
+    async with a_cluster(*pages) as (cluster, _):
+        with pytest.raises(TooLarge, match="the list of pods is larger than 5000 bytes"):
+            await cluster.list_all(PODS, None)
+
+
+async def test_of_a_list_only_what_is_kept_stays_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LARGEST_LIST_BYTES", 5_000)
+    pages = page("a", token="t1", filler=3_000), page("b", filler=3_000)
+
+    def name_unless_a(raw: JsonObject) -> str | None:
+        name = str(raw["metadata"]["name"])
+        return name if name != "a" else None
+
+    async with a_cluster(*pages) as (cluster, _):
+        assert await cluster.list_through(PODS, None, name_unless_a) == (["b"], 7)
+
+
+async def test_a_list_is_parsed_in_another_thread_where_it_is_long() -> None:
+    threads: set[int] = set()
+
+    def keep(raw: JsonObject) -> JsonObject:
+        threads.add(threading.get_ident())
+        return raw
+
+    async with a_cluster(page("a", filler=100_000)) as (cluster, _):
+        await cluster.list_through(PODS, None, keep)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_list_without_objects_may_say_null() -> None:
+    async with a_cluster(answer({"metadata": {"resourceVersion": "7"}, "items": None})) as (cluster, _):
+        assert await cluster.list_all(PODS, None) == ([], 7)
+
+
+ODD = ["{}", "[]", "null", "1", '"text"', "true", '{"metadata": null}', '{"metadata": []}', "not JSON", ""]
+ODD_LISTS = [
+    *ODD,
+    '{"metadata": {"resourceVersion": "many"}, "items": []}',
+    '{"metadata": {"resourceVersion": "7"}}',
+    '{"metadata": {"resourceVersion": "7"}, "items": {}}',
+    '{"metadata": {"resourceVersion": "7"}, "items": [1]}',
+    '{"metadata": {"resourceVersion": "7", "continue": 7}, "items": []}',
+    '{"metadata": {"resourceVersion": {}}, "items": []}',
+]
+
+
+@pytest.mark.parametrize("text", ODD_LISTS)
+async def test_what_is_no_list_is_an_error_of_the_cluster(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_ATTEMPTS", 1)
+    async with a_cluster(raw_answer(text)) as (cluster, _):
+        with pytest.raises(Unavailable, match="unreadable answer to GET /api/v1/pods"):
+            await cluster.list_all(PODS, None)
+
+
+@pytest.mark.parametrize("text", [*ODD, '{"resources": 7}', '{"resources": [7, null]}', '{"major": []}'])
+async def test_every_method_raises_errors_of_the_cluster_only(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_ATTEMPTS", 1)
+    async with a_cluster(raw_answer(text)) as (cluster, _):
+        for asked in (
+            cluster.get(SERVICES, "default", "m"),
+            cluster.serves(KIND),
+            cluster.version(),
+            cluster.apply(a_manifest(), manager="outrider"),
+            cluster.apply_status("default", "m", {}, manager="outrider"),
+            cluster.annotate(SERVICES, "default", "m", {}),
+            cluster.create(SERVICES, a_manifest()),
+            cluster.delete(SERVICES, "default", "m", uid="u1"),
+            cluster.get_through("default", "http:s:80", "api", {}),
+            cluster.ask(KIND, {}),
+        ):
+            with suppress(ClusterError):
+                await asked
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '{"message": []}', "[" * 100_000, "plain"])
+async def test_a_failure_without_a_readable_message_is_told_by_its_status(text: str) -> None:
+    def refused() -> web.Response:
+        return web.Response(text=text, status=422)
+
+    async with a_cluster(refused) as (cluster, _):
+        with pytest.raises(Refused):
+            await cluster.get(SERVICES, "default", "m")
+
+
+async def test_answers_are_asked_for_unpacked() -> None:
+    async with a_cluster(OBJECT) as (cluster, server):
+        await cluster.get(SERVICES, "default", "m")
+    assert server.headers[0]["Accept-Encoding"] == "identity"

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outrider.cluster.objects import Pod
+from outrider.cluster.objects import Metadata, Pod
 from outrider.cluster.resources import CLAIMS, DEPLOYMENTS, JOBS
 from outrider.controller.reconcile import downloads
 from outrider.controller.reconcile.downloads import ProgressReader, of_job
@@ -314,7 +314,7 @@ async def test_what_a_download_said_is_remembered_for_some_seconds() -> None:
     assert len(pods.asked) == 3
 
 
-JOB = {"metadata": {"name": "m-dl-1", "uid": "uid-m-dl-1"}}
+JOB = Metadata(name="m-dl-1", uid="uid-m-dl-1")
 
 
 @pytest.mark.parametrize(
@@ -334,8 +334,8 @@ def test_a_pod_is_believed_where_this_very_job_controls_it(change: dict[str, Any
     assert bool(of_job([Pod.model_validate(raw)], JOB)) is believed
 
 
-@pytest.mark.parametrize("job", [None, {"metadata": {"name": "m-dl-1"}}])
-def test_no_pod_is_believed_before_the_job_is_known(job: dict[str, Any] | None) -> None:
+@pytest.mark.parametrize("job", [None, Metadata(name="m-dl-1")])
+def test_no_pod_is_believed_before_the_job_is_known(job: Metadata | None) -> None:
     raw = a_download("m-dl-1")
     raw["metadata"]["ownerReferences"][0]["uid"] = ""
     assert of_job([Pod.model_validate(raw)], job) == ()

@@ -55,6 +55,10 @@ class Watched:
             urgent=self.wake,
         )
 
+    def knows(self, *models: str) -> None:
+        for name in models:
+            self.store.models.put(a_raw_model(name, uid=f"uid-{name}"))
+
     def wake(self) -> None:
         self.urgent += 1
 
@@ -94,6 +98,7 @@ async def test_an_event_reaches_the_store_and_names_its_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watching(tmp_path, monkeypatch) as watched:
+        watched.knows("m", "n")
         await watched.server.until_watched(PODS, 1)
         watched.server.send(PODS, "ADDED", a_raw_pod("m-1"))
 
@@ -105,6 +110,7 @@ async def test_the_tuners_own_state_reaches_the_store_and_wakes_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watching(tmp_path, monkeypatch) as watched:
+        watched.knows("m", "n")
         await watched.server.until_watched(CONFIG_MAPS, 1)
         watched.server.send(CONFIG_MAPS, "ADDED", a_config_map("m-tuner"))
         watched.server.send(CONFIG_MAPS, "ADDED", a_config_map("n-schedule", model="n"))
@@ -117,6 +123,7 @@ async def test_an_order_about_the_launch_wakes_its_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watching(tmp_path, monkeypatch) as watched:
+        watched.knows("m", "n")
         await watched.server.until_watched(CONFIG_MAPS, 1)
         watched.server.send(CONFIG_MAPS, "ADDED", a_config_map("m-launch"))
 
@@ -169,6 +176,71 @@ async def test_the_watches_come_back_after_an_error_that_ends_kopf(
 
         assert await watched.next_change() == Key("default", "m")
         assert watched.metrics.registry.get_sample_value("outrider_operator_watch_restarts_total") == 1
+
+
+async def test_what_no_model_owns_is_left_out_and_read_once_its_model_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_MISSED_SECONDS", 0.01)
+    async with watching(tmp_path, monkeypatch) as watched:
+        for resource in WATCHED:
+            await watched.server.until_watched(resource, 1)
+        reading = asyncio.create_task(watched.watch.read_all_forever(3600))
+        watched.server.send(PODS, "ADDED", a_raw_pod("m-1"))
+        await until(lambda: watched.store.was_missed(Key("default", "m")))
+        assert len(watched.store.pods) == 0
+        watched.server.listed[PODS.plural] = [a_raw_pod("m-1")]
+        watched.server.listed[MODELS.plural] = [a_raw_model()]
+        watched.server.send(MODELS, "ADDED", a_raw_model())
+        await until(lambda: len(watched.store.pods) == 1)
+        reading.cancel()
+
+
+async def test_a_full_read_leaves_out_what_no_model_owns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_watch(tmp_path, monkeypatch) as watched:
+        watched.server.listed[MODELS.plural] = [a_raw_model()]
+        watched.server.listed[PODS.plural] = [a_raw_pod("m-1"), a_raw_pod("n-1", model="n")]
+        await watched.watch.read_all()
+
+        assert [pod.metadata.name for pod in watched.store.pods] == ["m-1"]
+        assert watched.store.was_missed(Key("default", "n"))
+
+
+async def test_a_full_read_after_a_restored_backup_replaces_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_watch(tmp_path, monkeypatch) as watched:
+        watched.server.listed[MODELS.plural] = [a_raw_model(version=80, replicas=3), a_raw_model("n")]
+        watched.server.version = 90
+        await watched.watch.read_all()
+        watched.server.listed[MODELS.plural] = [a_raw_model(version=40, replicas=1)]
+        watched.server.version = 50
+        await watched.watch.read_all()
+
+        [stored] = watched.store.models
+        assert stored.model is not None
+        assert stored.model.spec.replicas == 1
+        assert "resource versions went back from 90 to 50" in caplog.text
+
+
+async def test_kopf_keeps_no_more_of_an_object_than_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[dict[str, Any]] = []
+    read = StoredModel.read
+
+    def remember(raw: dict[str, Any]) -> StoredModel:
+        taken.append(raw)
+        return read(raw)
+
+    async with watching(tmp_path, monkeypatch) as watched:
+        watched.store.models._parse = remember  # type: ignore[assignment]
+        await watched.server.until_watched(MODELS, 1)
+        watched.server.send(MODELS, "ADDED", a_raw_model())
+        await watched.next_change()
+        assert [set(raw) for raw in taken] == [{"apiVersion", "kind", "metadata"}]
 
 
 def shown_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -246,6 +318,7 @@ async def test_a_pod_that_cannot_be_read_does_not_hide_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watching(tmp_path, monkeypatch) as watched:
+        watched.knows("m", "n")
         await watched.server.until_watched(PODS, 1)
         watched.server.send(PODS, "ADDED", {**a_raw_pod("odd"), "status": {"containerStatuses": "many"}})
         watched.server.send(PODS, "ADDED", a_raw_pod("m-1"))
@@ -278,11 +351,13 @@ async def test_full_reads_go_on_whatever_one_of_them_raised_and_the_log_says_so(
         def __init__(self) -> None:
             self.fails: Exception | None = error
 
-        async def list_all(self, *_: object, **__: object) -> tuple[list[dict[str, Any]], int]:
+        async def list_through(
+            self, resource: Resource, _: object, keep: Callable[[object], object], **__: object
+        ) -> tuple[list[object], int]:
             if self.fails is not None:
                 self.fails, raised = None, self.fails
                 raise raised
-            return [a_raw_model()], 7
+            return [keep(a_raw_model())] if resource == MODELS else [], 7
 
     changes: asyncio.Queue[Key] = asyncio.Queue()
     subject = ClusterWatch(
@@ -305,11 +380,11 @@ class Models:
     def __init__(self) -> None:
         self.reads = 0
 
-    async def list_all(
-        self, resource: Resource, *_: object, **__: object
-    ) -> tuple[list[dict[str, Any]], int]:
+    async def list_through(
+        self, resource: Resource, _: object, keep: Callable[[object], object], **__: object
+    ) -> tuple[list[object], int]:
         self.reads += resource == MODELS
-        return ([a_raw_model()] if resource == MODELS else []), 7
+        return [keep(a_raw_model())] if resource == MODELS else [], 7
 
 
 def a_subject(

@@ -24,13 +24,16 @@ _KNOWN = (
 
 
 class WatchedServer:
-    """Lists are empty; watches deliver what `send` is given.
+    """Lists have what is `listed`; watches deliver what `send` is given.
 
+    listed: by plural. version: of all lists.
     denied: plural of what may be listed and not watched.
     """
 
     def __init__(self) -> None:
         self.denied: str | None = None
+        self.listed: dict[str, list[dict[str, Any]]] = {}
+        self.version = 1
         self.watches: dict[str, list[asyncio.Queue[Mapping[str, Any]]]] = {}
         self.started = asyncio.Condition()
         self.selectors: dict[str, set[str | None]] = {}  # of labels, by plural: in lists and watches
@@ -53,7 +56,9 @@ class WatchedServer:
     async def _collection(self, request: web.Request, plural: str) -> web.StreamResponse:
         self.selectors.setdefault(plural, set()).add(request.query.get("labelSelector"))
         if "watch" not in request.query:
-            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+            return web.json_response(
+                {"metadata": {"resourceVersion": str(self.version)}, "items": self.listed.get(plural, [])}
+            )
         if plural == self.denied:
             message = f'{plural} is forbidden: User "outrider" cannot watch resource "{plural}"'
             status = {"kind": "Status", "status": "Failure", "code": 403, "message": message}

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from outrider.api.conditions import StatusModel
 from outrider.api.reasons import DegradedReason
 from outrider.api.weights import ArtifactStatus, WeightsStatus
-from outrider.cluster.objects import Pod, Terminated, launch_failure
-from outrider.cluster.resources import JOBS, JsonObject
+from outrider.cluster.objects import Metadata, Pod, Terminated, launch_failure
+from outrider.cluster.resources import JOBS
 from outrider.controller.reconcile.readiness import SETUP_PATIENCE, Trouble, pod_trouble
 from outrider.plan.names import PROGRESS_PORT
 from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
@@ -110,13 +110,12 @@ def trouble_of(pods: Sequence[Pod], now: datetime) -> Trouble | None:
     return next((trouble for pod in pods if (trouble := _ended_badly(pod) or pod_trouble(pod, now))), None)
 
 
-def without_a_pod(job: JsonObject | None, now: datetime) -> Trouble | None:
+def without_a_pod(job: Metadata | None, now: datetime) -> Trouble | None:
     """Where the API server refuses the Job's pod, which it tells in an Event only."""
-    began = None if job is None else job["metadata"].get("creationTimestamp")
-    if job is None or began is None or now - datetime.fromisoformat(began) < SETUP_PATIENCE:
+    began = None if job is None else job.creation_timestamp
+    if job is None or began is None or now - began < SETUP_PATIENCE:
         return None
-    name = job["metadata"]["name"]
-    message = f"the Job {name} has no pod: kubectl describe job {name} says why, such as a quota"
+    message = f"the Job {job.name} has no pod: kubectl describe job {job.name} says why, such as a quota"
     return Trouble(DegradedReason.PODS_NOT_CREATED, message)
 
 
@@ -137,9 +136,9 @@ def _ended_badly(pod: Pod) -> Trouble | None:
     return None
 
 
-def of_job(pods: Sequence[Pod], job: JsonObject | None) -> tuple[Pod, ...]:
+def of_job(pods: Sequence[Pod], job: Metadata | None) -> tuple[Pod, ...]:
     """The pods that this very Job controls. Anybody who makes pods can write its name."""
-    uid = "" if job is None else job["metadata"].get("uid", "")
+    uid = "" if job is None else job.uid
     return tuple(
         pod
         for pod in pods

@@ -304,8 +304,8 @@ class Reconciler:
         assert job is not None
         name = _name_of(job)
         made = self._store.children[JOBS].get(Key(key.namespace, name))
-        raw_job = made.raw if made is not None else None
-        pods = of_job(_staying(self._store.downloads_of(key)), raw_job)
+        found = made.metadata if made is not None else None
+        pods = of_job(_staying(self._store.downloads_of(key)), found)
         weights = finished(needs, pods)
         if weights is None and not pods:
             await self._children.forget_done_job(key, name)
@@ -313,7 +313,7 @@ class Reconciler:
         if weights is None and pods:
             trouble = trouble_of(pods, self._now())
         elif weights is None:
-            trouble = without_a_pod(raw_job, self._now())
+            trouble = without_a_pod(found, self._now())
         if weights is None:
             progress = await self._downloads.progress_of(key, pods)
         else:
@@ -349,7 +349,9 @@ class Reconciler:
         names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
         cache = self._store.children[DEPLOYMENTS]
         stored = (cache.get(Key(key.namespace, name)) for name in names)
-        return tuple(Deployment.model_validate(entry.raw) for entry in stored if entry is not None)
+        return tuple(
+            entry.deployment for entry in stored if entry is not None and entry.deployment is not None
+        )
 
 
 def _refusal(model: SpeculativeModel, kubernetes: KubernetesVersion | None, error: Refused) -> Trouble:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -71,7 +72,7 @@ class StatusReporter:
         """
         before = stored.status
         after = status_part(report, before, generation=stored.metadata.generation, now=now)
-        if after == own_part(stored.raw.get("status") or {}):
+        if after == own_part(stored.written):
             return
         metadata = stored.metadata
         answer = await self._cluster.apply_status(metadata.namespace, metadata.name, after, manager=MANAGER)
@@ -148,7 +149,7 @@ def _true(condition: Condition | None) -> bool:
     return condition is not None and condition.status is ConditionStatus.TRUE
 
 
-def own_part(raw: dict[str, Any]) -> dict[str, object]:
+def own_part(raw: Mapping[str, Any]) -> dict[str, object]:
     """What reconcile owns in a stored status, in the form and order of `status_part`."""
     part: dict[str, object] = {name: raw[name] for name in _OWN_FIELDS if name in raw}
     own = {kind.value: index for index, kind in enumerate(_OWN_CONDITIONS)}

@@ -74,7 +74,7 @@ class Rollouts:
 
     def _deployment(self, key: Key) -> Deployment | None:
         stored = self._store.children[DEPLOYMENTS].get(key)
-        return None if stored is None else Deployment.model_validate(stored.raw)
+        return None if stored is None else stored.deployment
 
     def _seen(self, key: Key, deployment: Deployment, rollout: Rollout) -> Seen:
         live = deployment.spec.template.metadata.labels.get(REVISION_LABEL, "")
@@ -101,7 +101,7 @@ class Rollouts:
     def _table(self, key: Key) -> str:
         stored = self._store.children[CONFIG_MAPS].get(Key(key.namespace, schedule_config_map(key.name)))
         try:
-            rows = json.loads((stored.raw.get("data") or {})[SCHEDULE_FILE]) if stored is not None else None
+            rows = json.loads(stored.data[SCHEDULE_FILE]) if stored is not None else None
             return str(Schedule.from_wire(rows))
         except (KeyError, ValueError):
             return ""
