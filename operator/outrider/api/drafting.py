@@ -28,8 +28,8 @@ class DrafterSource(ApiModel):
     """Commit, tag or branch of an hf:// drafter; pin a commit in production. Of an s3:// drafter the revision
     in status.weights: other objects are refused."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] | None = None
-    """GPUs that share the drafter: 1 or spec.parallelism.tensor. Default: 1, or spec.parallelism.tensor
-    for the methods draft_model and pard, where vLLM supports nothing else."""
+    """GPUs that share the drafter: spec.parallelism.tensor, or 1 with method dspark. Default: vLLM's own,
+    spec.parallelism.tensor. Heads and prediction layers always lie on the GPUs of their target."""
 
     @rule(
         "!has(self.revision) || self.uri.startsWith('hf://') || self.uri.startsWith('s3://')",

@@ -19,8 +19,8 @@ MAX_FLAGS = 256
 OWNED_FLAGS: dict[str, str] = {
     "model": "set spec.model.uri",
     "revision": "set spec.model.revision",
-    "served-model-name": "set spec.model.servedName",
-    "max-model-len": "set spec.model.maxLength",
+    "served-model-name": "set spec.model.servedName, and servedAliases for more names",
+    "max-model-len": "set spec.model.maxLength, which takes 160K and auto, too",
     "host": "leave it out; the engine listens on all addresses of its pod",
     "port": "set spec.engine.port",
     "uds": "leave it out; the engine is reached over TCP",
@@ -117,7 +117,12 @@ def only_scalars(owner: str) -> Callable[[object], object]:
 
 
 def _check(args: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
+    written = dict[str, str]()
     for name in args:
+        first = written.setdefault(_dashes(name), name)
+        if first != name:
+            shown, other = shortened(first, 60), shortened(name, 60)
+            raise ValueError(f"spec.engine.args: {shown} and {other} are one flag; leave one of them out")
         _check_name(name)
         owner = _owned_flag(name)
         if owner is not None:
@@ -137,12 +142,18 @@ def _check_name(name: str) -> None:
     )
 
 
+def _dashes(name: str) -> str:
+    """The spelling that two keys of one flag share; what follows the first dot is a path in JSON."""
+    head, dot, path = name.partition(".")
+    return f"{head.replace('_', '-')}{dot}{path}"
+
+
 def _owned_flag(name: str) -> str | None:
     """The owned flag that vLLM's parser would read as ``name``: itself, shortened, or with a JSON path.
 
     The API server sees whole names only; the other two become a condition.
     """
-    canonical = name.replace("_", "-").partition(".")[0]
+    canonical = name.replace("_", "-").partition(".")[0].removeprefix("no-")
     if canonical in OWNED_FLAGS:
         return canonical
     return next((flag for flag in OWNED_FLAGS if flag.startswith(canonical)), None)

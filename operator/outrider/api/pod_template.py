@@ -70,8 +70,10 @@ class PodTemplate(ApiModel):
     spec: Annotated[
         dict[str, JsonValue], BeforeValidator(within(POD_TEMPLATE)), WithJsonSchema(_OVERLAY_SCHEMA)
     ] = Field(default_factory=dict)
-    """A partial PodSpec. Lists merge by name (volumeMounts by mountPath, ports by containerPort);
-    null deletes a field, `$patch: delete` a list entry."""
+    """A partial PodSpec. Lists merge by name (volumeMounts by mountPath, ports by containerPort).
+    `$patch: delete` in an entry deletes it from its list, and `runAsUser: {$patch: delete}` deletes a field.
+    null deletes a field, too, where it arrives: `kubectl create` and `kubectl apply --server-side` keep it;
+    `kubectl apply` without that, and Argo CD without ServerSideApply, drop it before they send anything."""
 
     @rule(
         "!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(container, "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from outrider.api.base import Rule, TextRule, text_rules
@@ -99,6 +99,40 @@ Quantity = Annotated[
 By a pattern and no rule in CEL: of a value that may be a number, Kubernetes 1.30 does not know the length, so
 a rule for each entry of a map exceeds what the rules of a definition may cost there.
 """
+
+AUTO = "auto"
+LONGEST_CONTEXT = 100_000_000
+"""Tokens; longer than any model takes."""
+
+_THOUSANDS = {"k": 10**3, "m": 10**6, "K": 2**10, "M": 2**20}
+_CONTEXT_PATTERN = f"{AUTO}|[0-9]{{1,9}}[kKmM]?|[0-9]{{1,9}}[.][0-9]{{1,9}}[km]"
+
+
+def _context(value: object) -> object:
+    """vLLM's human-readable numbers as numbers; everything else is left to the type."""
+    if not isinstance(value, str) or value == AUTO:
+        return value
+    if re.fullmatch(_CONTEXT_PATTERN, value, re.ASCII) is None:
+        raise ValueError("write a number of tokens, such as 8192, 160K (of 1024), 25.6k (of 1000), or auto")
+    number, factor = (value[:-1], _THOUSANDS[value[-1]]) if value[-1].isalpha() else (value, 1)
+    return int(float(number) * factor)
+
+
+ContextLength = Annotated[
+    Annotated[int, Field(ge=1, le=LONGEST_CONTEXT)] | Literal["auto"],
+    BeforeValidator(_context),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "maximum": LONGEST_CONTEXT,
+            "maxLength": 32,
+            "minimum": 1,
+            "pattern": f"^({_CONTEXT_PATTERN})$",
+            "x-kubernetes-int-or-string": True,
+        }
+    ),
+]
+"""A number of tokens as vLLM takes it: ``8192``, ``160K`` (of 1024), ``25.6k`` (of 1000), or ``auto``."""
 
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _HOST = "[a-z0-9][a-z0-9.-]*(:[0-9]+)?"

@@ -9,17 +9,30 @@ from pydantic import Field
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from outrider.api.base import ApiModel, rule
+from outrider.api.base import ApiModel, TextRule, rule, text_rules
 from outrider.api.engine_args import POOLS, EngineArgs, pools
 from outrider.api.methods import PIPELINED, Method
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
-from outrider.api.quantity import MOST_PODS, IntOrPercent, Patience, Quantity, Uri, Version
+from outrider.api.quantity import MOST_PODS, ContextLength, IntOrPercent, Patience, Quantity, Uri, Version
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, Speculation, StructuralOff, TuningMode
 from outrider.api.weights import Cache
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+ServedName = Annotated[
+    str,
+    Field(min_length=1, max_length=253),
+    *text_rules(
+        TextRule(
+            "[^ ,-][^ ,]*",
+            "a name of the model has no blanks or commas, and does not begin with a dash; write one name "
+            "into servedName, and more of them into servedAliases",
+        )
+    ),
+]
 
 
 class SecretKey(ApiModel):
@@ -40,10 +53,13 @@ class Model(ApiModel):
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """Commit, tag or branch of an hf:// model; pin a commit in production. Of an s3:// model the revision in
     status.weights: other objects are refused."""
-    served_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
-    """The name that clients send as `model`. Default: the name of this object."""
-    max_length: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-    """Longest context in tokens, prompt and answer together. Default: the model's own."""
+    served_name: ServedName | None = None
+    """The name that clients send as `model`, and the one in metrics. Default: the name of this object."""
+    served_aliases: Annotated[list[ServedName], Field(max_length=16)] = Field(default_factory=list)
+    """Further names that clients may send."""
+    max_length: ContextLength | None = None
+    """Longest context in tokens, prompt and answer together: 8192, or as vLLM writes it 160K (of 1024) and
+    25.6k (of 1000); auto for the longest that fits into the GPU's memory. Default: the model's own."""
     secret_ref: SecretKey | None = None
     """The Hugging Face token for hf:// models and drafters."""
 
@@ -54,6 +70,21 @@ class Model(ApiModel):
     )
     def _revision_has_a_hub(self) -> bool:
         return self.revision is None or self.uri.startswith(("hf://", "s3://"))
+
+    @rule(
+        "!has(self.servedAliases) || self.servedAliases.all(a, self.servedAliases.exists_one(b, b == a) && "
+        "(!has(self.servedName) || self.servedName != a))",
+        "spec.model.servedAliases: name each once, and leave out servedName",
+        field=".servedAliases",
+    )
+    def _names_differ(self) -> bool:
+        names = [self.served_name, *self.served_aliases]
+        return len(set(names)) == len(names)
+
+    @property
+    def longest_context(self) -> int | None:
+        """Tokens; None where the model's own, or what fits, decides."""
+        return self.max_length if isinstance(self.max_length, int) else None
 
 
 class RuntimeKind(StrEnum):
@@ -84,8 +115,9 @@ class Engine(ApiModel):
     """vLLM's model runner. Auto: the one on which K can change at the least cost, and vLLM's own choice where
     K cannot change; docs/reference/methods.md has the table."""
     args: EngineArgs = Field(default_factory=dict)
-    """Flags of the engine without leading dashes, such as `max-num-seqs: 64`. True sets a flag, false leaves
-    it out, a list gives several values. Flags that other fields set are refused."""
+    """Flags of the engine without leading dashes, such as `max-num-seqs: 64`. True sets a flag, false sets
+    its `--no-` form, a list gives several values; a key that is left out leaves the flag to vLLM. Flags that
+    other fields set are refused."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 8000
     """Port of the engine's HTTP server in the pod."""
 
@@ -243,18 +275,16 @@ class Spec(ApiModel):
     @rule(
         "!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "
         "self.speculation.drafter.tensorParallelSize == self.parallelism.tensor || "
-        "(self.speculation.drafter.tensorParallelSize == 1 && "
-        "!(self.speculation.method in ['draft_model', 'pard']))",
-        "spec.speculation.drafter.tensorParallelSize must be spec.parallelism.tensor, or 1 with a method "
-        "other than draft_model and pard",
+        "(self.speculation.drafter.tensorParallelSize == 1 && self.speculation.method == 'dspark')",
+        "spec.speculation.drafter.tensorParallelSize must be spec.parallelism.tensor, or 1 with method "
+        "dspark: vLLM spreads every other drafter over the same GPUs as its target; leave it out",
         field=".speculation.drafter.tensorParallelSize",
     )
     def _drafter_spreads_as_the_engine_can(self) -> bool:
         drafter = self.speculation.drafter
         if drafter is None or drafter.tensor_parallel_size in (None, self.parallelism.tensor):
             return True
-        own_model = self.speculation.method in (Method.DRAFT_MODEL, Method.PARD)
-        return drafter.tensor_parallel_size == 1 and not own_model
+        return drafter.tensor_parallel_size == 1 and self.speculation.method is Method.DSPARK
 
     @rule(
         f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC} || {_ROLLOUT}",

@@ -125,7 +125,7 @@ def _check(options: Options, spec: Spec | None) -> None:
 
 
 def _load(options: Options, spec: Spec | None) -> Load:
-    written = None if spec is None else spec.model.max_length
+    written = None if spec is None else spec.model.longest_context
     return Load(options.streams or _STREAMS, options.context or written or _CONTEXT)
 
 

@@ -33,12 +33,14 @@ _HANDLERS = {"preStop", "postStart"}
 """Objects that hold one of several alternatives, likewise."""
 
 _DIRECTIVE = "$patch"
+_DELETED: Json = {_DIRECTIVE: "delete"}
 
 
 def merge(base: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> Json:
     """``base`` with ``patch`` on top. Null deletes a field; neither argument is changed.
 
-    ``$patch: replace`` in an object replaces it, ``$patch: delete`` deletes a list entry.
+    ``$patch: replace`` in an object replaces it. ``$patch: delete`` deletes a list entry, and a field of any
+    kind that has it as its value: ``kubectl apply`` drops nulls before it sends them, and keeps this.
 
     Raises:
         ValueError: an entry of a merged list has no merge key.
@@ -47,7 +49,7 @@ def merge(base: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> Json
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     merged: Json = dict(base)
     for field, value in patch.items():
-        if value is None:
+        if value is None or value == _DELETED:
             merged.pop(field, None)
         else:
             merged[field] = _merged_value(field, merged.get(field), value)

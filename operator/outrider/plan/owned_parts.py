@@ -6,7 +6,7 @@ under the same name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Set
 
 from pydantic import JsonValue
 
@@ -21,14 +21,47 @@ _REMEDIES = {
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
-def keep_owned_parts(planned: Json, merged: Json, *, variables: Collection[str]) -> None:
-    """Compare two pod templates. variables: names in the engine's environment that are Outrider's.
+def with_lists_joined(planned: Json, patch: Json, names: Collection[str]) -> Json:
+    """``patch`` with what was planned in front of what it gives to lists in the engine's environment.
+
+    names: of variables that hold lists with commas. Entries without a plain value stay as they are.
+    """
+    own = {str(one.get("name")): one.get("value") for one in _objects(_engine(planned).get("env"))}
+
+    def joined(entry: JsonValue) -> JsonValue:
+        name, value = (entry.get("name"), entry.get("value")) if isinstance(entry, dict) else (None, None)
+        if not (
+            isinstance(entry, dict) and isinstance(name, str) and name in names and isinstance(value, str)
+        ):
+            return entry
+        items = [*_items(own.get(name)), *_items(value)] if _items(value) else []
+        return {**entry, "value": ",".join(dict.fromkeys(items))}
+
+    def container(one: JsonValue) -> JsonValue:
+        if not isinstance(one, dict) or one.get("name") != CONTAINER or not isinstance(one.get("env"), list):
+            return one
+        return {**one, "env": [joined(entry) for entry in _list(one.get("env"))]}
+
+    spec = _spec(patch)
+    if not isinstance(spec.get("containers"), list):
+        return patch
+    containers: list[JsonValue] = [container(one) for one in _list(spec.get("containers"))]
+    return {**patch, "spec": {**spec, "containers": containers}}
+
+
+def keep_owned_parts(
+    planned: Json, merged: Json, *, variables: Mapping[str, str], joined: Mapping[str, Set[str]]
+) -> None:
+    """Compare two pod templates.
+
+    variables: names in the engine's environment that are Outrider's, and what to do instead.
+    joined: those of them that may hold more than was planned, and the items that only Outrider adds.
 
     Raises:
         ValueError: a part of the engine that Outrider owns is missing or another one; the message names it.
     """
     before, after = _engine(planned), _engine(merged)
-    for part, remedy in _lost(before, after, variables):
+    for part, remedy in _lost(before, after, variables, joined):
         raise ValueError(f"containers[{CONTAINER}].{part} belongs to Outrider: {remedy}")
     for volume in sorted(_volumes_of(before)):
         if _named(_spec(planned), "volumes", volume) != _named(_spec(merged), "volumes", volume):
@@ -39,14 +72,17 @@ def keep_owned_parts(planned: Json, merged: Json, *, variables: Collection[str])
             raise ValueError(f"the label {name} belongs to Outrider: use another one")
 
 
-def _lost(before: Json, after: Json, variables: Collection[str]) -> Iterator[tuple[str, str]]:
+def _lost(
+    before: Json, after: Json, variables: Mapping[str, str], joined: Mapping[str, Set[str]]
+) -> Iterator[tuple[str, str]]:
     """Each owned part that differs, and what to do."""
     for part, remedy in _REMEDIES.items():
         if before.get(part) != after.get(part):
             yield part, remedy
     for name in sorted(variables):
-        if _named(before, "env", name) != _named(after, "env", name):
-            yield f"env[{name}]", "leave it out, and `$patch: replace` and null for the list"
+        wanted, found = _named(before, "env", name), _named(after, "env", name)
+        if wanted != found and not (name in joined and _holds(wanted, found, joined[name])):
+            yield f"env[{name}]", variables[name]
     if not _has_its_port(before, after, PORT_NAME):
         yield f"ports[{PORT_NAME}]", "set spec.engine.port, and give other ports another name"
     if not _has_its_port(before, after, CONTROL_PORT_NAME):
@@ -72,6 +108,22 @@ def _has_its_port(before: Json, after: Json, name: str) -> bool:
     wanted, found = _named(before, "ports", name), _named(after, "ports", name)
     pairs = zip(wanted, found, strict=False)
     return len(wanted) == len(found) and all(port.items() <= other.items() for port, other in pairs)
+
+
+def _holds(wanted: list[Json], found: list[Json], own: Set[str]) -> bool:
+    """Whether a list with commas has more than what was planned, and of Outrider's own the same."""
+    if len(wanted) != 1 or len(found) != 1 or found[0].keys() != wanted[0].keys():
+        return False
+    before, after = (set(_items(one[0].get("value"))) for one in (wanted, found))
+    return before < after and after & own == before & own
+
+
+def _items(value: JsonValue) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else []
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
 
 
 def _volumes_of(container: Json) -> set[str]:

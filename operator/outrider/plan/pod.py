@@ -25,7 +25,7 @@ from outrider.plan.names import (
 )
 from outrider.plan.network_policy import control_port
 from outrider.plan.overlay import Json, merge
-from outrider.plan.owned_parts import keep_owned_parts
+from outrider.plan.owned_parts import keep_owned_parts, with_lists_joined
 from outrider.plan.resources import device_claims, resources, shared_memory
 from outrider.plan.runtimes import runtime_of
 from outrider.plan.runtimes.runtime import EngineContainer
@@ -65,9 +65,11 @@ def pod_template(
     patch: Json = {"spec": overlay.spec}
     if overlay.metadata is not None:
         patch["metadata"] = overlay.metadata.model_dump(mode="json", by_alias=True)
+    runtime = runtime_of(model.spec)
     try:
+        patch = with_lists_joined(planned, patch, runtime.joined_variables)
         merged = merge(planned, patch)
-        keep_owned_parts(planned, merged, variables=runtime_of(model.spec).owned_variables)
+        keep_owned_parts(planned, merged, variables=runtime.owned_variables, joined=runtime.joined_variables)
     except ValueError as error:
         raise ValueError(f"spec.podTemplate: {error}") from error
     return _annotated(merged, launch)

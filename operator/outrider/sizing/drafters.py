@@ -24,7 +24,7 @@ class DraftingModel:
     bytes_read: float  # per drafted position
     active_parameters: float  # each drafted token is multiplied with these
     cache_bytes_per_token: float
-    spreads: bool  # over the GPUs as the target does; else each GPU holds the whole
+    spreads: bool  # over the GPUs as the target does, which vLLM does with every drafter that has weights
     source: Source
 
     @property
@@ -70,7 +70,7 @@ def eagle_head(method: Method, target: Architecture) -> DraftingModel:
         2.0 * read,
         read,
         target.cache_bytes_per_token / target.layers,
-        spreads=False,
+        spreads=True,
         source=Source(f"{method} head", Evidence.FORMULA, "one layer of the target's size, 16-bit weights"),
     )
 
@@ -92,7 +92,7 @@ def prediction_layer(target: Architecture) -> DraftingModel:
         active * target.precision.bytes,
         active,
         target.cache_bytes_per_token / target.layers,
-        spreads=False,
+        spreads=True,
         source=Source("mtp layer", Evidence.FORMULA, "one layer of the target's size"),
     )
 

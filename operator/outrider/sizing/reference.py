@@ -29,12 +29,12 @@ How to use it: [guide/plan.md](../guide/plan.md). Each number carries one of the
 
 ## Memory
 ```
-need per GPU = weights / n + drafter + cache + graphs + runtime     fits if need <= share x memory
+need per GPU = (weights + drafter) / n + cache + graphs + runtime   fits if need <= share x memory
 cache        = streams x context x bytes per token / min(n, heads of keys and values)
 bytes per token = 2 x layers x heads of keys and values x size of a head x 2, of model and drafter
 ```
-n GPUs share a model by tensor parallelism, and so they share a draft model. Other drafters lie on each GPU
-whole. Embeddings and output layer count 16 bits also in quantised models. The share is
+n GPUs share a model by tensor parallelism, and its drafter with it: vLLM spreads heads and prediction layers
+as their target. Embeddings and output layer count 16 bits also in quantised models. The share is
 `gpu-memory-utilization`.
 
 | number | value | known |

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from outrider.api.engine_args import loads_otherwise
 from outrider.api.methods import Method
+from outrider.api.quantity import AUTO
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.plan.gpu_labels import PRODUCT, asks_for_a_gpu, selected, selected_memory, selected_slice
@@ -99,7 +100,8 @@ def _may_be(known: KnownModel, files: int | None) -> bool:
 
 def _longest(spec: Spec, weights: WeightsStatus | None) -> int:
     told = None if weights is None or weights.model is None else weights.model.longest_context
-    return spec.model.max_length or told or 1
+    # With auto vLLM takes what fits.
+    return 1 if spec.model.max_length == AUTO else spec.model.longest_context or told or 1
 
 
 def _held(spec: Spec, target: Architecture, gpu: _Gpu, share: float, load: Load, gpus: int) -> Memory:

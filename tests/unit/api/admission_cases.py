@@ -136,6 +136,14 @@ MODELS = (
         "spec.model.revision applies to hf:// and s3:// only",
         model={"uri": "file:///models/x", "revision": "main"},
     ),
+    _spec("a context of 160K", model={"maxLength": "160K"}),
+    _spec("a context of 25.6k", model={"maxLength": "25.6k"}),
+    _spec("the context that fits", model={"maxLength": "auto"}),
+    _spec("a context in words", "spec.model.maxLength", model={"maxLength": "long"}),
+    _spec("several names", model={"servedName": "a", "servedAliases": ["b", "org/c"]}),
+    _spec("several names in one text", "spec.model.servedName", model={"servedName": "a b"}),
+    _spec("an alias with a comma", "spec.model.servedAliases", model={"servedAliases": ["b,c"]}),
+    _spec("a name twice", "name each once", model={"servedName": "a", "servedAliases": ["a"]}),
     _spec("no context", "spec.model.maxLength", model={"maxLength": 0}),
     _spec("a token", model={"secretRef": {"name": "hf-token"}}),
     _spec(
@@ -665,9 +673,19 @@ SHAPES = (
         speculation={"method": "draft_model", "drafter": {"tensorParallelSize": 1}},
     ),
     _spec(
-        "an EAGLE head on one of two GPUs",
+        "an EAGLE head on one of two GPUs, which vLLM does not read",
+        "spec.speculation.drafter.tensorParallelSize must be",
         parallelism={"tensor": 2},
         speculation={"drafter": {"tensorParallelSize": 1}},
+    ),
+    _spec(
+        "a DSpark drafter on one of two GPUs",
+        parallelism={"tensor": 2},
+        speculation={
+            "method": "dspark",
+            "drafter": {"tensorParallelSize": 1},
+            "tuning": {"mode": "Off"},
+        },
     ),
     _spec(
         "a drafter on two of four GPUs",

@@ -9,7 +9,7 @@ from outrider.api.crd import FILE_NAME, custom_resource_definition, render
 
 CRD_FILE = Path(__file__).parents[3] / "crds" / FILE_NAME
 FIELDS_OF_THE_DESIGN = {
-    "model": {"uri", "revision", "servedName", "maxLength", "secretRef"},
+    "model": {"uri", "revision", "servedName", "servedAliases", "maxLength", "secretRef"},
     "speculation": {
         "method",
         "drafter",

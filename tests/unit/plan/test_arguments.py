@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from outrider.api.reasons import DegradedReason
 from outrider.plan import Plan
@@ -28,7 +29,7 @@ def understood(result: Plan) -> argparse.Namespace:
     for flag in (*planned_flags, "shutdown-timeout", "speculative-config", "api-key", ONE):
         parser.add_argument(f"--{flag}")
     parser.add_argument(f"--{MANY}", nargs="*")
-    parser.add_argument(f"--{SWITCH}", action="store_true")
+    parser.add_argument(f"--{SWITCH}", action=argparse.BooleanOptionalAction)
     return parser.parse_args(arguments(result))
 
 
@@ -48,6 +49,46 @@ def test_what_the_manifest_does_not_say_is_left_to_vllm() -> None:
 def test_the_largest_batch_of_the_manifest_is_told_once(name: str) -> None:
     words = arguments(a_plan(a_model(engine={"args": {name: 64}})))
     assert [word for word in words if "seqs" in word] == ["--max-num-seqs=64"]
+
+
+@pytest.mark.parametrize(
+    ("key", "on", "off"),
+    [
+        ("enable-prefix-caching", ["--enable-prefix-caching"], ["--no-enable-prefix-caching"]),
+        ("async-scheduling", ["--async-scheduling"], ["--no-async-scheduling"]),
+        ("enable-prefix-cach", ["--enable-prefix-cach"], ["--no-enable-prefix-cach"]),
+        ("no-enable-prefix-caching", ["--no-enable-prefix-caching"], ["--enable-prefix-caching"]),
+        ("disable-prefix-caching", ["--disable-prefix-caching"], ["--enable-prefix-caching"]),
+        ("dph", ["-dph"], ["--no-data-parallel-hybrid-lb"]),
+        ("a-flag-of-a-plugin", ["--a-flag-of-a-plugin"], ["--no-a-flag-of-a-plugin"]),
+    ],
+)
+def test_true_and_false_are_the_two_words_of_a_switch(key: str, on: list[str], off: list[str]) -> None:
+    left_to_vllm = arguments(a_plan(a_model()))
+    for value, words in ((True, on), (False, off)):
+        assert [w for w in arguments(planned(**{key: value})) if w not in left_to_vllm] == words
+
+
+def test_false_is_the_absence_of_a_flag_that_has_no_other_no() -> None:
+    assert arguments(planned(aggregate_engine_logging=False)) == arguments(a_plan(a_model()))
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("key", ["kv-cache-dtype", "quantization", "q", "block-size", "attention-config"])
+def test_true_and_false_are_refused_of_a_flag_that_takes_a_value(key: str, value: bool) -> None:
+    message = refusal(planned(**{key: value}))
+    assert message.startswith(f"spec.engine.args.{key}: vLLM takes a value")
+    assert "leave the key out" in message
+
+
+def test_two_spellings_of_one_flag_are_refused() -> None:
+    with pytest.raises(ValidationError, match="max-num-seqs and max_num_seqs are one flag"):
+        a_model(engine={"args": {"max-num-seqs": 8, "max_num_seqs": 16}})
+
+
+def test_the_no_of_a_flag_that_outrider_sets_is_refused_too() -> None:
+    with pytest.raises(ValidationError, match=r"set spec\.parallelism\.expert"):
+        a_model(engine={"args": {"no-enable-expert-parallel": True}})
 
 
 @pytest.mark.parametrize(

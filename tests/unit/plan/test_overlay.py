@@ -27,6 +27,14 @@ def test_null_deletes_a_field() -> None:
     assert merge({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"c": None}}) == {"b": {}}
 
 
+@pytest.mark.parametrize("value", [1000, "a", {"b": 1}, [1], [{"name": "a"}]])
+def test_a_field_is_deleted_by_what_kubectl_apply_does_not_drop(value: object) -> None:
+    """It drops nulls on the client, and would keep the field."""
+    base = {"kept": True, "env": value, "gone": value}
+    assert merge(base, {"gone": {"$patch": "delete"}, "env": {"$patch": "delete"}}) == {"kept": True}
+    assert merge({}, {"new": {"gone": {"$patch": "delete"}}}) == {"new": {}}
+
+
 def test_containers_merge_by_name() -> None:
     merged = merge(a_container(image="x"), a_container(tty=True))
     assert merged == a_container(image="x", tty=True)

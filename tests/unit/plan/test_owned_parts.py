@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from outrider.api.reasons import DegradedReason
 from outrider.plan import Plan
-from outrider.plan.runtimes.vllm.environment import OWNED_VARIABLES
+from outrider.plan.runtimes.vllm.environment import JOINED_VARIABLES, OWNED_VARIABLES
 from tests.unit.plan.factories import a_model, a_plan, engine_container, environment, pod_spec
 
 STOCK = {"method": "ngram", "tuning": {"mode": "Auto", "actuation": "Rollout"}}
+OUTRIDERS = {"outrider", "outrider_api"}
 
 
 def with_engine(**fields: object) -> Plan:
@@ -66,6 +67,45 @@ def test_an_overlay_that_takes_a_part_of_the_engine_is_refused_by_that_part(
     message = refusal(with_engine(**fields))
     assert message.startswith("spec.podTemplate: ")
     assert named in message
+
+
+@pytest.mark.parametrize(
+    ("variable", "remedy"),
+    [
+        ("VLLM_USE_V2_MODEL_RUNNER", "set spec.engine.modelRunner"),
+        ("OUTRIDER_K0", "set spec.speculation.tuning.k0"),
+        ("OUTRIDER_SWEEP", "set spec.speculation.tuning.sweep"),
+        ("OUTRIDER_CANDIDATES", "set spec.speculation.candidates"),
+    ],
+)
+def test_a_variable_that_a_field_sets_is_answered_with_the_field(variable: str, remedy: str) -> None:
+    message = refusal(with_engine(env=[{"name": variable, "value": "7"}]))
+    assert message.endswith(f"env[{variable}] belongs to Outrider: {remedy}")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "loaded"),
+    [
+        ("my_model", "outrider,outrider_api,my_model"),
+        ("a, b", "outrider,outrider_api,a,b"),
+        ("b,outrider,b", "outrider,outrider_api,b"),
+    ],
+)
+def test_other_plugins_are_loaded_beside_outriders(theirs: str, loaded: str) -> None:
+    result = with_engine(env=[{"name": "VLLM_PLUGINS", "value": theirs}])
+    assert environment(result)["VLLM_PLUGINS"] == loaded
+
+
+def test_a_stock_engine_loads_the_plugins_that_its_manifest_names() -> None:
+    env = [{"name": "VLLM_PLUGINS", "value": "my_model"}]
+    template = {"spec": {"containers": [{"name": "engine", "env": env}]}}
+    assert environment(a_plan(a_model(speculation=STOCK, podTemplate=template)))["VLLM_PLUGINS"] == "my_model"
+
+
+def test_plugins_out_of_a_config_map_are_refused_since_they_cannot_be_joined() -> None:
+    source = {"configMapKeyRef": {"name": "mine", "key": "plugins"}}
+    message = refusal(with_engine(env=[{"name": "VLLM_PLUGINS", "valueFrom": source}]))
+    assert "name other plugins in it as a plain value" in message
 
 
 @pytest.mark.parametrize(
@@ -205,7 +245,8 @@ def owned(result: Plan) -> dict[str, Any]:
     behind = [volume for volume in pod_spec(result).get("volumes", ()) if volume["name"] in shown]  # type: ignore[attr-defined]
     return {
         **{part: engine[part] for part in ("image", "command", "args")},
-        "variables": {name: given_variables.get(name) for name in OWNED_VARIABLES},
+        "variables": {name: given_variables.get(name) for name in OWNED_VARIABLES.keys() - JOINED_VARIABLES},
+        "plugins": OUTRIDERS & set(given_variables["VLLM_PLUGINS"].split(",")),
         "ports": [(port["containerPort"], port["protocol"]) for port in serving],
         "probes": [engine[kind]["httpGet"] for kind in ("startupProbe", "readinessProbe", "livenessProbe")],
         "drains": bool(engine["lifecycle"]["preStop"]),

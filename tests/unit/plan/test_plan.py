@@ -355,12 +355,6 @@ def test_a_variable_whose_name_is_no_text_is_refused() -> None:
     assert problems(result) == [DegradedReason.INVALID_SPEC]
 
 
-def test_true_sets_a_flag_and_false_leaves_it_out() -> None:
-    words = arguments(a_plan(a_model(engine={"args": {"enforce-eager": True, "async-scheduling": False}})))
-    assert "--enforce-eager" in words
-    assert not {"True", "--async-scheduling"} & set(words)
-
-
 def test_engines_measure_themselves_before_they_serve_unless_told_not_to() -> None:
     never = a_plan(a_model(speculation={"tuning": {"sweep": "Never"}}))
     assert environment(never)["OUTRIDER_SWEEP"] == "0"
@@ -381,13 +375,34 @@ def test_one_claim_is_mounted_once() -> None:
     assert flag(result, "--model") == "/models/models/target"
 
 
-def test_a_draft_model_spreads_as_its_target() -> None:
-    drafter = {"drafter": {"uri": "hf://org/drafter"}}
-    for method, size in (("draft_model", 4), ("eagle3", 1)):
-        model = a_model(method=method, speculation=drafter, parallelism={"tensor": 4})
-        text = flag(a_plan(model), "--speculative-config")
-        assert text is not None
-        assert json.loads(text)["draft_tensor_parallel_size"] == size
+@pytest.mark.parametrize(
+    ("method", "size"),
+    [
+        ("draft_model", 4),
+        ("pard", 4),
+        ("dspark", None),
+        *((method, None) for method in ("eagle", "eagle3", "mtp", "dflash", "p_eagle", "medusa")),
+    ],
+)
+def test_the_size_of_a_drafter_is_set_only_where_vllm_reads_it(method: str, size: int | None) -> None:
+    """vLLM spreads heads and prediction layers as their target, and DSpark as its target by default."""
+    static = (
+        {} if method in ("draft_model", "eagle", "eagle3", "mtp", "dflash") else {"tuning": {"mode": "Off"}}
+    )
+    drafter = {"drafter": {"uri": "hf://org/drafter"}, **static}
+    engine = {"version": "0.32.0"}
+    model = a_model(method=method, speculation=drafter, parallelism={"tensor": 4}, engine=engine)
+    text = flag(a_plan(model), "--speculative-config")
+    assert text is not None
+    assert json.loads(text).get("draft_tensor_parallel_size") == size
+
+
+def test_a_dspark_drafter_lies_on_one_gpu_where_the_manifest_says_so() -> None:
+    drafter = {"drafter": {"uri": "hf://org/d", "tensorParallelSize": 1}, "tuning": {"mode": "Off"}}
+    model = a_model(method="dspark", speculation=drafter, parallelism={"tensor": 4})
+    text = flag(a_plan(model), "--speculative-config")
+    assert text is not None
+    assert json.loads(text)["draft_tensor_parallel_size"] == 1
 
 
 def test_too_few_batch_sizes_are_a_problem_and_give_no_children() -> None:

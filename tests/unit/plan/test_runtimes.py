@@ -28,7 +28,8 @@ SCRATCH = cast(RuntimeKind, _More.SCRATCH)
 class Scratch:
     """An engine that has nothing in common with vLLM."""
 
-    owned_variables = frozenset({"SCRATCH_MODE"})
+    owned_variables: Mapping[str, str] = {"SCRATCH_MODE": "leave it out"}
+    joined_variables: Mapping[str, frozenset[str]] = {}
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return f"scratch:{version}"

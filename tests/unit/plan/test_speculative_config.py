@@ -29,6 +29,15 @@ def test_they_replace_what_the_method_has_by_default() -> None:
     assert (config()["prompt_lookup_max"], config(prompt_lookup_max=8)["prompt_lookup_max"]) == (5, 8)
 
 
+@pytest.mark.parametrize(
+    "half",
+    [{"prompt_lookup_max": 4}, {"prompt_lookup_max": 1}, {"prompt_lookup_min": 3}, {"prompt_lookup_min": 9}],
+)
+def test_half_of_a_pair_is_left_for_vllm_to_complete(half: dict[str, int]) -> None:
+    """vLLM takes the half that is said for both; a half of ours could contradict it."""
+    assert {key: value for key, value in config(**half).items() if "lookup" in key} == half
+
+
 @pytest.mark.parametrize("key", OWNED_KEYS)
 def test_what_another_field_sets_is_refused(key: str) -> None:
     with pytest.raises(ValidationError, match=f"config.{key} is set by Outrider"):

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.api.methods import Method
+from outrider.sizing.drafters import eagle_head, prediction_layer
 from outrider.sizing.gpus import GPUS, gpu_named, gpu_of_product
 from outrider.sizing.memory import Load, Memory, Verdict, memory
 from tests.unit.sizing.factories import a_drafter, a_gpu, a_known
@@ -59,14 +61,19 @@ def test_each_k_that_is_captured_takes_memory() -> None:
     assert held(k=6).needed > held(k=5).needed
 
 
-def test_a_head_lies_on_every_gpu_and_a_draft_model_is_spread() -> None:
+def test_a_drafter_is_spread_as_its_target() -> None:
+    """vLLM loads heads and prediction layers with the target's parallel configuration."""
     target = a_known("Llama-3.1-8B")
-    for name, share in (("eagle3", 1.0), ("Llama-3.2-1B", 0.5)):
-        drafter = a_drafter(target, name)
+    head = eagle_head(Method.EAGLE, target)
+    for drafter in (
+        head,
+        prediction_layer(target),
+        *(a_drafter(target, n) for n in ("eagle3", "Llama-3.2-1B")),
+    ):
         found = memory(
             target, drafter, a_gpu().memory_bytes, gpus=2, share=0.9, candidates=1, load=Load(1, 1)
         )
-        assert found.drafter == share * drafter.weight_bytes
+        assert found.drafter == drafter.weight_bytes / 2
 
 
 @pytest.mark.parametrize("name", ["h100", "H100", "h100 pcie", "H100-SXM5", "A100"])

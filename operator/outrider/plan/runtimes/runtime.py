@@ -49,9 +49,15 @@ class Runtime(Protocol):
     """
 
     @property
-    def owned_variables(self) -> Set[str]:
+    def owned_variables(self) -> Mapping[str, str]:
         """Environment that `spec.podTemplate` must not change: another value would take the engine out of
-        Outrider's control, or end it."""
+        Outrider's control, or end it. Name -> what to do instead."""
+        ...
+
+    @property
+    def joined_variables(self) -> Mapping[str, Set[str]]:
+        """Those of them that are lists with commas: `spec.podTemplate` may add to them. Name -> the items
+        that only Outrider adds."""
         ...
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:

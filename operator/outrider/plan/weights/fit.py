@@ -77,7 +77,7 @@ def _other_length(speculation: Speculation, drafter: ArtifactStatus) -> str | No
 def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
     """vLLM: ``_maybe_override_draft_max_model_len``, which EAGLE heads are exempt from, and the runner's
     ``effective_drafter_max_model_len``."""
-    longest, drafted = spec.model.max_length or target.longest_context, drafter.longest_context
+    longest, drafted = spec.model.longest_context or target.longest_context, drafter.longest_context
     if longest is None or drafted is None or drafted >= longest:
         return None
     return (

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from outrider.api.engine_args import Scalar
 from outrider.api.methods import Method
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
+from outrider.api.speculation import Speculation
 from outrider.api.text import shortened
 from outrider.plan.artifacts import path_in_pod
+from outrider.plan.runtimes.vllm.flags import Form, dashed, form_of, full_name, positive
 from outrider.plan.runtimes.vllm.launch_table import launch_table, stock_table
 from outrider.plan.runtimes.vllm.limits import (
     SHUTDOWN_TIMEOUT,
@@ -29,7 +32,10 @@ from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
 """The only word with a dash in front that vLLM's parser takes for a value; at ``-0.5`` it goes astray."""
 
-_TENSOR_PARALLEL_DRAFTERS = (Method.DRAFT_MODEL, Method.PARD)
+_SPREAD_AS_TARGET = (Method.DRAFT_MODEL, Method.PARD)
+_READ_THEIR_SIZE = (*_SPREAD_AS_TARGET, Method.DSPARK)
+"""Methods whose drafter vLLM spreads by ``draft_tensor_parallel_size``; all others lie as their target."""
+_LOOKUP = ("prompt_lookup_min", "prompt_lookup_max")
 
 
 def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) -> list[str]:
@@ -45,7 +51,7 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     max_num_batched_tokens(own)  # Only checked: it is passed on as it is written.
     flags: dict[str, Scalar | list[Scalar]] = {
         "model": path_in_pod(spec.model.uri),
-        "served-model-name": served_name,
+        "served-model-name": _names(spec, served_name),
         "port": spec.engine.port,
     }
     if limit is not None:
@@ -71,15 +77,16 @@ def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str
         ValueError: as `arguments`.
     """
     wanted = spec.speculation
-    method = ENGINE_METHODS[wanted.method]
     if wanted.method is Method.NONE or wanted.num_speculative_tokens is None:
         return None
-    config: dict[str, object] = {**method.config, **wanted.config}
+    config: dict[str, object] = {**_config_of(wanted), **wanted.config}
     if wanted.drafter is not None:
         config["model"] = path_in_pod(wanted.drafter.uri)
         if wanted.drafter.revision is not None:
             config["revision"] = wanted.drafter.revision
-        config["draft_tensor_parallel_size"] = _drafter_tensor_parallel_size(spec)
+        size = _drafter_tensor_parallel_size(spec)
+        if size is not None:
+            config["draft_tensor_parallel_size"] = size
     config["num_speculative_tokens"] = wanted.num_speculative_tokens
     if table is not None:
         config["num_speculative_tokens_per_batch_size"] = stock_table(table, max_num_seqs(spec.engine.args))
@@ -88,6 +95,12 @@ def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str
         if launch_form(spec, stock=False).table is TablePlace.FLAGS:
             config["num_speculative_tokens_per_batch_size"] = every_candidate
     return config
+
+
+def _names(spec: Spec, first: str) -> Scalar | list[Scalar]:
+    """Answers and metrics have the first name."""
+    further = [name for name in spec.model.served_aliases if name != first]
+    return [first, *further] if further else first
 
 
 def _parallelism(spec: Spec) -> dict[str, Scalar]:
@@ -102,12 +115,21 @@ def _parallelism(spec: Spec) -> dict[str, Scalar]:
     return flags
 
 
-def _drafter_tensor_parallel_size(spec: Spec) -> int:
-    """A small drafter is fastest on one GPU; a draft model must spread as its target does."""
-    drafter = spec.speculation.drafter
-    if drafter is not None and drafter.tensor_parallel_size is not None:
+def _config_of(wanted: Speculation) -> Mapping[str, str | int | bool]:
+    """The method's own keys. Half of a pair is never added to the other half: vLLM has a default for it."""
+    own = ENGINE_METHODS[wanted.method].config
+    said = any(key in wanted.config for key in _LOOKUP)
+    return {key: value for key, value in own.items() if not (said and key in _LOOKUP)}
+
+
+def _drafter_tensor_parallel_size(spec: Spec) -> int | None:
+    """None where it is left to vLLM: where nobody says it, and where vLLM does not read it."""
+    wanted, drafter = spec.speculation, spec.speculation.drafter
+    if wanted.method not in _READ_THEIR_SIZE or drafter is None:
+        return None
+    if drafter.tensor_parallel_size is not None:
         return drafter.tensor_parallel_size
-    return spec.parallelism.tensor if spec.speculation.method in _TENSOR_PARALLEL_DRAFTERS else 1
+    return spec.parallelism.tensor if wanted.method in _SPREAD_AS_TARGET else None
 
 
 def _words(flag: str, value: Scalar | list[Scalar]) -> list[str]:
@@ -116,12 +138,29 @@ def _words(flag: str, value: Scalar | list[Scalar]) -> list[str]:
         if isinstance(item, str) and item.startswith("--"):
             raise _like_a_flag(flag, item)
     if "." in flag:  # A part of a flag that takes JSON.
-        return [f"--{flag}={value if isinstance(value, str) else json.dumps(value)}"]
+        return [f"{dashed(flag)}={value if isinstance(value, str) else json.dumps(value)}"]
     if isinstance(value, bool):
-        return [f"--{flag}"] if value else []
+        return _switch(flag, on=value)
     if isinstance(value, list):
-        return [f"--{flag}", *(_item(flag, item) for item in value)]
-    return [f"--{flag}={value}"]
+        return [dashed(flag), *(_item(flag, item) for item in value)]
+    return [f"{dashed(flag)}={value}"]
+
+
+def _switch(flag: str, *, on: bool) -> list[str]:
+    """``false`` is vLLM's ``--no-flag``, and not "leave it to vLLM", for which the key is left out."""
+    form, positive_flag = form_of(flag), positive(flag)
+    if form is Form.VALUE:
+        said = "true" if on else "false"
+        raise ValueError(
+            f"spec.engine.args.{flag}: vLLM takes a value for this flag, and not {said}; write the value, or "
+            "leave the key out for vLLM's default"
+        )
+    if on:
+        return [dashed(flag)]
+    if positive_flag is not None:
+        return [f"--{positive_flag}"]
+    # vLLM has no other word for the "no" of a switch than its absence.
+    return [] if form is Form.SWITCH else [f"--no-{full_name(flag)}"]
 
 
 def _item(flag: str, item: Scalar) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from outrider.api.spec import Spec
 from outrider.api.speculation import K0, Sweep
@@ -11,6 +11,7 @@ from outrider.plan.names import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
 
+PLUGINS_VARIABLE = "VLLM_PLUGINS"
 _PLUGINS = "outrider,outrider_api"
 """Entry points of Outrider's plugin; vLLM loads those that are named, and no others."""
 _NO_PLUGINS = ""
@@ -38,27 +39,29 @@ RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
 """The K for which the plugin makes a table, where vLLM was given none."""
 
-OWNED_VARIABLES = frozenset(
-    {
-        "VLLM_PLUGINS",
-        RUNNER_VARIABLE,
-        K0_VARIABLE,
-        SWEEP_VARIABLE,
-        POD_UID_VARIABLE,
-        CONTROL_PORT_VARIABLE,
-        CANDIDATES_VARIABLE,
-        *_PLUGIN_VARIABLES,
-    }
-)
-"""Another value would take the engine out of Outrider's control, let it crash on a pushed table, or do other
-than the model's own fields say."""
+_LEFT_OUT = "leave it out, and `$patch: replace` and null for the list"
+OWNED_VARIABLES: Mapping[str, str] = {
+    PLUGINS_VARIABLE: "name other plugins in it as a plain value; they are loaded beside Outrider's",
+    RUNNER_VARIABLE: "set spec.engine.modelRunner",
+    K0_VARIABLE: "set spec.speculation.tuning.k0",
+    SWEEP_VARIABLE: "set spec.speculation.tuning.sweep",
+    CANDIDATES_VARIABLE: "set spec.speculation.candidates",
+    POD_UID_VARIABLE: _LEFT_OUT,
+    CONTROL_PORT_VARIABLE: _LEFT_OUT,
+    **dict.fromkeys(_PLUGIN_VARIABLES, _LEFT_OUT),
+}
+"""Name -> what to do instead. Another value would take the engine out of Outrider's control, let it crash on
+a pushed table, or do other than the model's own fields say."""
+
+JOINED_VARIABLES: Mapping[str, Set[str]] = {PLUGINS_VARIABLE: frozenset(_PLUGINS.split(","))}
+"""Lists with commas: what a manifest names comes behind what Outrider needs. Name -> what it may not add."""
 
 
 def environment(spec: Spec, *, stock: bool) -> dict[str, str]:
     """What vLLM and the plugin read. stock: the engine is started without the plugin."""
     method = ENGINE_METHODS[spec.speculation.method]
     variables = {
-        "VLLM_PLUGINS": _NO_PLUGINS if stock else _PLUGINS,
+        PLUGINS_VARIABLE: _NO_PLUGINS if stock else _PLUGINS,
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         **method.variables,

@@ -16,6 +16,7 @@ from outrider.plan.runtimes.vllm import (
     nodes,
     runner,
     shutdown,
+    stock_image,
 )
 
 _WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
@@ -30,15 +31,21 @@ class Vllm:
     """Implements `outrider.plan.runtimes.runtime.Runtime`."""
 
     owned_variables = environment.OWNED_VARIABLES
+    joined_variables = environment.JOINED_VARIABLES
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:
         """The operator's images are of vLLM, one per version."""
         return images.get(version)
 
     def unsupported_reason(self, spec: Spec) -> str | None:
-        """Versions that were not checked, and methods that the version, or its runner, has not."""
+        """Versions that were not checked, methods that the version, or its runner, has not, and vLLM's own
+        images where the plugin is needed."""
         wanted = spec.speculation.method
-        return methods.unsupported_reason(wanted, spec.engine.version) or runner.runner_refusal(spec)
+        return (
+            methods.unsupported_reason(wanted, spec.engine.version)
+            or runner.runner_refusal(spec)
+            or stock_image.stock_image_refusal(spec)
+        )
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
         """The API server, with the plugin behind its launcher, or stock; or a worker without a server."""
