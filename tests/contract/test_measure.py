@@ -106,10 +106,11 @@ def test_the_hooks_cost_little(engine: Engine, term: int) -> None:
                 1e6 * seconds / counted.total("outrider:steps_total"),
             )
 
-    share, microseconds = sometime(costs(), lambda cost: cost[0] < 0.01)
+    tries = sometime(costs(), lambda cost: cost[0] < 0.01)
     report = Path("out/contract/hook-cost.json")
     report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(json.dumps({"share_of_step": share, "microseconds_per_step": microseconds}) + "\n")
+    seen = [{"share_of_step": share, "microseconds_per_step": cost} for share, cost in tries]
+    report.write_text(json.dumps({"tries": seen}) + "\n")
 
 
 def test_the_sums_can_be_read_without_prometheus(engine: Engine) -> None:

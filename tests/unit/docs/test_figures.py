@@ -1,41 +1,111 @@
-"""What pages quote is what their sources say, and pictures are what their scripts draw."""
+"""What pages quote is what the records of the measurements say, and pictures are what their scripts draw."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.unit.docs.pages import program_of_the_site, text_of
+from tests.unit.docs.pages import PLACES, ROOT, program_of_the_site, text_of
 
+FOLDER = ROOT / "docs" / "benchmarks"
+RECORDS: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted(FOLDER.glob("*.json"))
+    if not path.name.endswith(".raw.json")
+}
 COMPARISON = text_of("docs/guide/comparison.md")
-LAW, LOOP = text_of("docs/reference/tuning.md"), text_of("docs/guide/benchmark.md")
+FIELDS = {"name", "date", "commit", "command", "shown", "machine", "interval", "limits", "tables", "raw"}
+EVIDENCE = ("unit", "source", "simulated", "CPU", "cluster", "GPU")
+_MARK = re.compile(r"^<!-- record (\S+) (\d+) -->\n((?:\|.*\n)+)", re.M)
+_INTERVAL = re.compile(r"-?\d+(?:\.\d+)?(?: %)? \[-?[\d.]+, -?[\d.]+\]")
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def shown_tables() -> Iterator[tuple[str, str, int, list[list[str]]]]:
+    """Page, record, index of its table, and the rows that the page shows."""
+    for place in PLACES:
+        for name, index, text in _MARK.findall(text_of(place)):
+            yield place, name, int(index), [cells(line) for line in text.splitlines()]
+
+
+def figures_of(records: dict[str, dict[str, Any]]) -> str:
+    return json.dumps(
+        [(each["tables"], each.get("figures")) for each in records.values()], ensure_ascii=False
+    )
 
 
 def section(page: str, title: str) -> str:
     return page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def rows(text: str) -> list[list[str]]:
-    """Cells of the rows of figures of a table."""
-    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-    return [cells for cells in found if re.search(r"\d", "".join(cells[1:]))]
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_says_how_it_was_made_and_what_weakens_it(name: str) -> None:
+    record = RECORDS[name]
+    assert record.keys() >= FIELDS
+    assert record["name"] == name
+    assert name.startswith(record["date"])
+    assert record["shown"].startswith(EVIDENCE)
+    assert re.fullmatch("[0-9a-f]{7,40}", record["commit"])
+    assert record["raw_note"] if record["raw"] is None else (FOLDER / record["raw"]).is_file()
 
 
-@pytest.mark.parametrize("cells", rows(section(COMPARISON, "What each is worth, by simulation")))
-def test_a_figure_of_the_simulation_stands_in_the_row_of_its_source(cells: list[str]) -> None:
-    name, *figures = cells
+@pytest.mark.parametrize(("place", "name", "index", "rows"), list(shown_tables()))
+def test_a_table_of_figures_is_that_of_its_record(
+    place: str, name: str, index: int, rows: list[list[str]]
+) -> None:
+    table = RECORDS[name]["tables"][index]
+    header, _, *body = rows
+    assert header == table["columns"]
+    assert body == table["rows"]
+    assert place.startswith("docs/")
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_page_that_shows_a_record_says_its_date_commit_and_limits(name: str) -> None:
+    record = RECORDS[name]
+    wanted = f"benchmarks/{name}.json): {record['date']}, commit {record['commit']}. {record['limits']}"
+    assert [place for place in PLACES if wanted in text_of(place)] != []
+
+
+@pytest.mark.parametrize("place", ["README.md", "docs/guide/comparison.md"])
+def test_every_interval_that_a_summary_quotes_stands_in_a_record(place: str) -> None:
+    quoted = _INTERVAL.findall(text_of(place))
+    figures = figures_of(RECORDS)
+    assert len(quoted) >= 4
+    assert [each for each in quoted if each not in figures and each.replace(" %", "") not in figures] == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        cells(line)
+        for line in section(COMPARISON, "What each is worth, by simulation").splitlines()
+        if line.startswith("| ") and re.search(r"\d", line)
+    ],
+)
+def test_a_figure_of_the_simulation_stands_in_the_row_of_its_record(row: list[str]) -> None:
+    name, *figures = row
     wanted = {"Outrider with a map of step times": "**with a map**", "Outrider without": "mean regret, whole"}
     start = wanted.get(name, name.split(":")[0])
-    (line,) = (line for line in LAW.splitlines() if line.startswith(f"| {start}") and "%" in line)
-    for figure, cell in zip(figures, line.strip("|").split("|")[1:], strict=True):
-        assert cell.strip().strip("*").startswith(figure)
-
-
-def test_every_interval_of_the_closed_loop_stands_in_its_source() -> None:
-    quoted = re.findall(r"-?\d+\.\d \[[^\]]+\]", section(COMPARISON, "The closed loop"))
-    assert len(quoted) >= 11
-    assert [each for each in quoted if each not in LOOP] == []
+    tables = RECORDS["2026-11-23-tuning-rule"]["tables"]
+    (found,) = (
+        r
+        for t in (tables[0], tables[2])
+        for r in t["rows"]
+        if r[0].startswith(start)
+        and "%" in r[1]
+        and ";" not in r[0]
+        and (start != "**with a map**" or r[0] == start)
+    )
+    for figure, cell in zip(figures, found[1:], strict=True):
+        assert cell.strip("*").startswith(figure)
 
 
 def test_the_picture_of_when_it_pays_is_what_its_script_draws() -> None:
