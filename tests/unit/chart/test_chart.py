@@ -63,6 +63,43 @@ def test_a_pod_whose_work_is_blocked_is_restarted_within_two_minutes_and_not_aft
     assert LONGEST_SILENCE_SECONDS + probe["periodSeconds"] * probe["failureThreshold"] <= 120
 
 
+def test_the_operator_has_no_policy_unless_it_is_asked_for() -> None:
+    text = (CHART / "values.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text)["operatorNetworkPolicy"]["enabled"] is False
+
+
+@needs_helm
+def test_the_policy_of_the_operator_lets_prometheus_come_to_its_port() -> None:
+    assert not [each for each in render() if each["kind"] == "NetworkPolicy"]
+    documents = render("operatorNetworkPolicy.enabled=true")
+    policy, pods = of_kind("NetworkPolicy", documents)["spec"], of_kind("Deployment", documents)["spec"]
+    (rule,) = policy["ingress"]
+    (container,) = pods["template"]["spec"]["containers"]
+
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["podSelector"] == pods["selector"]
+    assert rule["from"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    ]
+    assert rule["ports"] == [{"protocol": "TCP", "port": container["ports"][0]["name"]}]
+
+
+@needs_helm
+def test_the_policy_of_the_operator_without_peers_lets_nobody_in() -> None:
+    documents = render("operatorNetworkPolicy.enabled=true", "operatorNetworkPolicy.metricsFrom=null")
+
+    assert of_kind("NetworkPolicy", documents)["spec"]["ingress"] == []
+
+
+@needs_helm
+def test_the_policy_of_the_operator_takes_other_peers() -> None:
+    peer = "operatorNetworkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus"
+    documents = render("operatorNetworkPolicy.enabled=true", peer)
+
+    (rule,) = of_kind("NetworkPolicy", documents)["spec"]["ingress"]
+    assert {"podSelector": {"matchLabels": {"app": "prometheus"}}}.items() <= rule["from"][0].items()
+
+
 def environment(documents: list[dict[str, Any]]) -> dict[str, str]:
     container = of_kind("Deployment", documents)["spec"]["template"]["spec"]["containers"][0]
     return {entry["name"]: entry["value"] for entry in container["env"]}
