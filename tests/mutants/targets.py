@@ -30,6 +30,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/tuning/explore/trying.py": _LAW,
     "operator/outrider/tuning/choose/choice.py": _LAW,
     "operator/outrider/tuning/state.py": _LAW,
+    "operator/outrider/tuning/moments.py": "tests/unit/tuning/test_moments.py",
     "operator/outrider/tuning/stored.py": "tests/unit/tuning/test_stored.py",
     "operator/outrider/controller/tune/launching.py": (
         "tests/unit/tuning_loop/test_launching.py tests/unit/tuning_loop/test_relaunches.py"

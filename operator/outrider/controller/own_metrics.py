@@ -48,6 +48,7 @@ class DemandMetrics:
     def forget_stale(self, *, now: float) -> None:
         """Drop the rows that nobody has set for a minute."""
         for labels, at in list(self._seen_at.items()):
+            at = self._seen_at[labels] = min(at, now)  # later only where the clock was ahead
             if now - at > _DEMAND_FRESH_SECONDS:
                 del self._seen_at[labels]
                 self._required.remove(*labels)

@@ -67,6 +67,8 @@ class _Pod:
                 skipped.add(found.name, found.problem)
         if skipped.of_vllm:
             raise ValueError(str(skipped))
+        while self.scrapes and self.scrapes[-1][0] > at:
+            self.scrapes.pop()  # of a clock that was ahead
         readings = (found for found in lines.values() if isinstance(found, Reading))
         self.scrapes.append((at, {(found.engine, found.key): found.value for found in readings}))
         self.lines, self.skipped, self.error = lines, skipped, None

@@ -80,7 +80,7 @@ def test_an_object_takes_the_keys_that_it_knows_or_values_of_one_type(
         "resources.limit.memory=1Gi",
         "tolerations[0].keys=cpu",
         "affinity.podAntiAfinity.x=y",
-        "operatorNetworkPolicy.metricFrom[0].ipBlock.cidr=10.0.0.0/8",
+        "operatorNetworkPolicy.enable=true",
         "imagePullSecrets[0].nam=x",
         "prometheus.tokenSecret.nam=x",
     ],

@@ -224,3 +224,14 @@ TEXT = exposition(Counters().ran(), PluginCounters().ran()).decode()
 @given(st.permutations(TEXT.splitlines()))
 def test_the_order_of_lines_does_not_matter(lines: list[str]) -> None:
     assert read_text("\n".join(lines), {}) == read_text(TEXT, {})
+
+
+async def test_samples_of_a_clock_that_was_ahead_are_dropped() -> None:
+    engines = Engines(a=text(steps=1))
+    async with engines.source() as source:
+        for now in (100.0, 7300.0, 110.0):
+            engines.now = now
+            found = await source.fetch(60)
+    series = found[A]
+    assert not isinstance(series, Unreadable)
+    assert [sample.at for sample in series[names.ENGINE_STEPS]] == [110.0]

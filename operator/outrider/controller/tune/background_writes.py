@@ -151,7 +151,8 @@ class WriteQueue:
         if part == self._written:
             return
         happened = _without_numbers(part) != _without_numbers(self._written)
-        if not happened and latest.now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
+        # Less than nothing where the clock was ahead.
+        if not happened and 0 <= latest.now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
             return
         await self._reporter.apply_status(latest.model, part)
         self._written, self._written_at = part, latest.now

@@ -48,6 +48,7 @@ class Span:
         self, key: PodKey, measured: Mapping[PodKey, PodMetrics], *, now: float, max_age: float
     ) -> Observation:
         """From where the last one ended; a gap leaves the span as it is."""
+        self.until = min(self.until, now)  # later only where the clock was ahead
         series = measured.get(key)
         window = build_window(key, series, since=self.until, until=now, max_age_seconds=max_age)
         if isinstance(window, Window):

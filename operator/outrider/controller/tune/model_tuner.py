@@ -25,6 +25,7 @@ from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import MetricsError
 from outrider.tuning.decision import BinEstimates, Decision
 from outrider.tuning.law import decide
+from outrider.tuning.moments import not_ahead
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
@@ -166,6 +167,7 @@ class ModelTuner:
         self._launches = LaunchTuner(launch_orders, restored.relaunches if restored else RelaunchState())
         self._ready: frozenset[str] = frozenset()
         self._settled_at = float("-inf")
+        self._at = float("-inf")  # of the last tick
         self._probes = 0
         self._forgot = restored.forgot if restored else None
         self._era = 0
@@ -207,6 +209,7 @@ class ModelTuner:
     async def tick(self, model: TunedModel, measured: Measured, *, term: int, now: float) -> TickOutcome:
         """Observe, decide and actuate once. now: unix seconds."""
         state, policy = self._continue(model)
+        state = self._follow_clock(state, now)
         ready = _ReadyPods.of(model)
         observations, bare = self._observe(model, ready, measured, now)
         self._watch_replicas(model, now)
@@ -290,6 +293,15 @@ class ModelTuner:
             self._state = restored or TunerState.start(base, policy)
             self._setup, self._restored = setup, None
         return self._state, model.relaunching.paced(policy)
+
+    def _follow_clock(self, state: TunerState, now: float) -> TunerState:
+        """Where the clock was ahead, what was noted then lies in the future, and counts as of now."""
+        ahead, self._at = max(self._at, state.at or 0.0) - now, now
+        if ahead > 0:
+            self._state = state = not_ahead(state, now, ahead=ahead)
+            self._launches.state = not_ahead(self._launches.state, now, ahead=ahead)
+            self._settled_at = min(self._settled_at, now + self._timing.settle)
+        return state
 
     def _watch_replicas(self, model: TunedModel, now: float) -> None:
         """The first pods of a model have no load to share with others, and nothing is known of them yet."""

@@ -270,7 +270,7 @@ def _speedup(decision: Decision | None) -> Speedup | None:
 
 def _recent(windows: tuple[Window, ...], outcome: TickOutcome) -> tuple[Window, ...]:
     seen = (*windows, *(each for each in outcome.observations if isinstance(each, Window)))
-    return tuple(each for each in seen if each.ended_at >= outcome.now - _ACCEPTANCE_SPAN_SECONDS)
+    return tuple(each for each in seen if 0 <= outcome.now - each.ended_at <= _ACCEPTANCE_SPAN_SECONDS)
 
 
 def _time(unix_seconds: float) -> datetime:

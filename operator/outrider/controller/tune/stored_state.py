@@ -135,7 +135,7 @@ class StateKeeper:
         if self.deleted_era is not None and era <= self.deleted_era:
             return
         rests_on = (knowledge.state.schedule, knowledge.relaunches, knowledge.forgot, era)
-        if not stops and rests_on == self._kept and now - self._kept_at < KEEP_SECONDS:
+        if not stops and rests_on == self._kept and 0 <= now - self._kept_at < KEEP_SECONDS:
             return
         try:
             await self._write(model, write_knowledge(knowledge))
@@ -203,6 +203,7 @@ class Restoring:
                 return reading.result()
             except ClusterError as error:
                 log.warning("%s/%s: tuner state not read: %s", model.namespace, model.name, error)
+        self._since = min(self._since, now)  # later only where the clock was ahead
         if now - self._since < self._patience:
             return None
         self.stop()
