@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,13 @@ from obstore.exceptions import BaseError, PreconditionError
 from obstore.store import S3Store
 
 from outrider_weights.failure import DownloadError, Reason
-from outrider_weights.snapshot import ABANDONED_SECONDS, unwanted
+from outrider_weights.snapshot import (
+    ABANDONED_SECONDS,
+    MOST_FILES,
+    file_below,
+    plain_name,
+    unwanted,
+)
 from outrider_weights.wanted import BucketArtifact
 
 if TYPE_CHECKING:
@@ -141,7 +148,7 @@ class BucketSnapshot:
         return volume / f"{self.path}.incomplete"
 
     def _fetch(self, store: S3Store, wanted: Object, folder: Path) -> None:
-        path = folder / wanted.name
+        path = file_below(folder, wanted.name, root=folder)
         if path.is_file() and path.stat().st_size == wanted.size:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +172,7 @@ class BucketSnapshot:
 
     def _verify(self, folder: Path) -> None:
         for name, digest in self._checksums(folder):
-            path = folder / name
+            path = file_below(folder, name, root=folder)
             if _sha256(path) != digest:
                 path.unlink(missing_ok=True)
                 told = f"{name} of {self.name} is not what its {CHECKSUMS} says; it is fetched again"
@@ -190,11 +197,14 @@ def resolve(artifact: BucketArtifact) -> BucketSnapshot:
     """
     uri = _uri(artifact)
     with _explained(artifact):
-        pages = list(obstore.list(_store(artifact), artifact.folder or None))
+        listed = chain.from_iterable(obstore.list(_store(artifact), artifact.folder or None))
+        entries = list(islice(listed, MOST_FILES + 1))
+    if len(entries) > MOST_FILES:
+        told = f"{uri} has more than {MOST_FILES} objects: correct the uri"
+        raise DownloadError(Reason.FAILED, told)
     found = [
         Object(name_below(artifact.folder, entry["path"]), entry["size"], entry["e_tag"])
-        for page in pages
-        for entry in page
+        for entry in entries
         if entry["size"]  # Consoles mark a folder by an empty object of its name.
     ]
     left_out = unwanted(each.name for each in found)
@@ -288,10 +298,7 @@ def name_below(folder: str, key: str) -> str:
     Raises:
         DownloadError: it would lie elsewhere.
     """
-    name = key.removeprefix(f"{folder}/") if folder else key
-    if {"", ".", ".."} & set(name.split("/")):
-        raise DownloadError(Reason.FAILED, f"no file can have the name of the object {key!r}: rename it")
-    return name
+    return plain_name(key.removeprefix(f"{folder}/") if folder else key, source="the object")
 
 
 def _last_written(folder: Path) -> float:

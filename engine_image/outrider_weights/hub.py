@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.hf_api import RepoFile
 
 from outrider_weights.failure import DownloadError, Reason
-from outrider_weights.snapshot import ABANDONED_SECONDS, unwanted
+from outrider_weights.snapshot import (
+    ABANDONED_SECONDS,
+    MOST_FILES,
+    file_below,
+    plain_name,
+    unwanted,
+)
 from outrider_weights.wanted import Artifact
 
 CACHE = "hub"
 """Folder on the volume, as below HF_HOME."""
 
 _PIECE = 1 << 20
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+"""SHA-1, or SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +109,8 @@ class Snapshot:
         Raises:
             Exception: the hub's or the volume's; `failure.explained` knows them.
         """
+        for file in self.files:
+            plain_name(file.name, source="the file")
         snapshot_download(
             self.artifact.repository,
             revision=self.commit,
@@ -106,7 +118,7 @@ class Snapshot:
             allow_patterns=[file.name for file in self.files],
         )
         for file in self.files:
-            self._verify(file, volume / self.path / file.name)
+            self._verify(file, file_below(volume / self.path, file.name, root=volume / self.home))
 
     def _verify(self, file: File, path: Path) -> None:
         if not path.is_file():
@@ -128,11 +140,21 @@ def resolve(artifact: Artifact) -> Snapshot:
     """
     api = HfApi()
     commit = api.repo_info(artifact.repository, revision=artifact.revision).sha
-    if commit is None:
+    # It becomes the name of a folder.
+    if commit is None or not _COMMIT.fullmatch(commit):
         raise DownloadError(Reason.FAILED, f"the hub tells no commit of {artifact.repository}")
-    tree = api.list_repo_tree(artifact.repository, recursive=True, revision=commit)
+    tree = list(
+        islice(api.list_repo_tree(artifact.repository, recursive=True, revision=commit), MOST_FILES + 1)
+    )
+    if len(tree) > MOST_FILES:
+        raise DownloadError(Reason.FAILED, f"{artifact.repository} has more than {MOST_FILES} files")
     files = [
-        File(entry.path, entry.size, entry.blob_id, entry.lfs.sha256 if entry.lfs else None)
+        File(
+            plain_name(entry.path, source="the file"),
+            entry.size,
+            entry.blob_id,
+            entry.lfs.sha256 if entry.lfs else None,
+        )
         for entry in tree
         if isinstance(entry, RepoFile)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable
 from fnmatch import fnmatch
@@ -13,6 +14,11 @@ from outrider_weights.failure import DownloadError, Reason
 _NEVER = ("original/*", "*.gguf", "*.onnx", "*.msgpack", "*.h5", "*.ot", "*.tflite")
 """The same weights in forms that engines do not load."""
 _NOT_BESIDE_SAFETENSORS = ("*.bin", "*.pt", "*.pth")
+
+MOST_FILES = 100_000
+"""In one listing. The largest models have some thousand."""
+_LONGEST_NAME = 1024
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f\\]+")
 
 ABANDONED_SECONDS = 3600.0
 """Nobody has written to a piece for so long: no download is at it any more."""
@@ -56,6 +62,32 @@ class Snapshot(Protocol):
         Raises:
             Exception: `failure.explained` knows them.
         """
+
+
+def plain_name(name: str, *, source: str) -> str:
+    """A name out of a listing, as that of a file below a folder. source: what the listing calls it.
+
+    Raises:
+        DownloadError: it would lie elsewhere, or no file can have it.
+    """
+    parts = name.split("/")
+    if len(name) > _LONGEST_NAME or not _PLAIN.fullmatch(name) or {"", ".", ".."} & set(parts):
+        raise DownloadError(
+            Reason.FAILED, f"no file can have the name of {source} {name[:100]!r}: rename it there"
+        )
+    return name
+
+
+def file_below(folder: Path, name: str, *, root: Path) -> Path:
+    """The path of a file in a folder. It may be a link, as in the hub's layout, to a place below ``root``.
+
+    Raises:
+        DownloadError: it lies outside of ``root``, by its name or by a link on the way.
+    """
+    path = folder / name
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise DownloadError(Reason.FAILED, f"{path} leads outside of {root}: remove the link")
+    return path
 
 
 def unwanted(names: Iterable[str]) -> frozenset[str]:

@@ -19,6 +19,10 @@ CONTROL_PORTS = (8091, 8092)
 """Of the control API where it has a port of its own; the second where engines serve on the first."""
 
 SCHEDULE_FOLDER = "/etc/outrider/schedule"
+PLUGIN_FOLDER = "/opt/outrider"
+"""Where engine images have the plugin; their PYTHONPATH names it."""
+OWNED_FOLDERS = ("/etc/outrider", PLUGIN_FOLDER)
+"""Of an engine's container. What is mounted at, below or above them is Outrider's to say."""
 SCHEDULE_FILE = "schedule.json"
 PUBLIC_KEY_FILE = "control-key.pub"
 PRIVATE_KEY = "private-key"

@@ -7,17 +7,30 @@ under the same name.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Set
+from posixpath import normpath
 
 from pydantic import JsonValue
 
-from outrider.plan.names import CONTAINER, CONTROL_PORT_NAME, PORT_NAME, SCHEDULE_FOLDER
+from outrider.plan.names import (
+    CONTAINER,
+    CONTROL_PORT_NAME,
+    OWNED_FOLDERS,
+    PLUGIN_FOLDER,
+    PORT_NAME,
+    SCHEDULE_FOLDER,
+)
 from outrider.plan.overlay import Json
 
 _REMEDIES = {
     "image": "set spec.engine.image",
     "command": "leave it out",
     "args": "set spec.engine.args",
+    # Python would look there for the plugin first.
+    "workingDir": "leave it out",
 }
+_SEARCH_PATH = "PYTHONPATH"
+_PYTHON_HOME = "PYTHONHOME"
+"""Variables by which Python finds other modules than those of the image."""
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
@@ -92,8 +105,15 @@ def _lost(
             yield f"{probe}.httpGet", "change nothing but its times and thresholds"
     if _pre_stop(before) and not _pre_stop(after):
         yield "lifecycle.preStop", "leave it out, or write another handler in its place"
-    if _plugins_mounts(before) != _plugins_mounts(after):
-        yield f"volumeMounts[{SCHEDULE_FOLDER}]", "mount at another path"
+    planned, merged = _mounts(before), _mounts(after)
+    for path in [*planned, *(path for path in merged if path not in planned)]:
+        if planned.get(path, []) != merged.get(path, []):
+            folders = " or ".join(OWNED_FOLDERS)
+            yield f"volumeMounts[{path}]", f"mount neither at {folders}, nor above or below them"
+    if _finds_the_plugin(before) and not _leaves_the_plugin_first(after):
+        yield f"env[{_SEARCH_PATH}]", f"let it begin with {PLUGIN_FOLDER}, or leave it out"
+    if _finds_the_plugin(before) and _named(after, "env", _PYTHON_HOME):
+        yield f"env[{_PYTHON_HOME}]", "leave it out"
 
 
 def _engine(template: Json) -> Json:
@@ -128,16 +148,40 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 def _volumes_of(container: Json) -> set[str]:
     """Names of the volumes that owned mounts show."""
-    return {str(mount.get("name")) for mount in _plugins_mounts(container)}
+    return {str(mount.get("name")) for mounts in _mounts(container).values() for mount in mounts}
 
 
 def _pre_stop(container: Json) -> Json:
     return _object(_object(container.get("lifecycle")).get("preStop"))
 
 
-def _plugins_mounts(container: Json) -> list[Json]:
-    mounts = _objects(container.get("volumeMounts"))
-    return [mount for mount in mounts if mount.get("mountPath") == SCHEDULE_FOLDER]
+def _mounts(container: Json) -> dict[str, list[Json]]:
+    """What is mounted at, below or above an owned folder, by its path as it is written."""
+    found: dict[str, list[Json]] = {}
+    for field, key in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
+        for mount in _objects(container.get(field)):
+            path = str(mount.get(key))
+            if any(_overlap(path, folder) for folder in OWNED_FOLDERS):
+                found.setdefault(path, []).append(mount)
+    return found
+
+
+def _overlap(path: str, folder: str) -> bool:
+    """One is the other or lies in it, however the path is spelled."""
+    # From the root, as the kubelet reads a relative one; of several slashes there POSIX keeps two.
+    one, other = ([part for part in normpath(f"/{each}").split("/") if part] for each in (path, folder))
+    return all(mine == theirs for mine, theirs in zip(one, other, strict=False))
+
+
+def _finds_the_plugin(planned: Json) -> bool:
+    """The engine is started with the plugin; a stock engine may have any image and search path."""
+    return any(mount.get("mountPath") == SCHEDULE_FOLDER for mount in _objects(planned.get("volumeMounts")))
+
+
+def _leaves_the_plugin_first(container: Json) -> bool:
+    """The search path is the image's own, or begins with the plugin's folder."""
+    values = [entry.get("value") for entry in _named(container, "env", _SEARCH_PATH)]
+    return all(isinstance(value, str) and value.split(":")[0] == PLUGIN_FOLDER for value in values)
 
 
 def _named(holder: Json, field: str, name: str) -> list[Json]:

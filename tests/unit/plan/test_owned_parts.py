@@ -57,6 +57,19 @@ def refusal(result: Plan) -> str:
             {"volumeMounts": [{"mountPath": "/etc/outrider/schedule", "name": "tmp"}]},
             "/etc/outrider/schedule",
         ),
+        ({"workingDir": "/data"}, "containers[engine].workingDir"),
+        (
+            {"env": [{"name": "PYTHONPATH", "value": "/data"}]},
+            "containers[engine].env[PYTHONPATH] belongs to Outrider: let it begin with /opt/outrider",
+        ),
+        ({"env": [{"name": "PYTHONPATH", "value": "/opt/outrider2:/data"}]}, "env[PYTHONPATH]"),
+        ({"env": [{"name": "PYTHONPATH", "value": "/data:/opt/outrider"}]}, "env[PYTHONPATH]"),
+        ({"env": [{"name": "PYTHONPATH", "value": ""}]}, "env[PYTHONPATH]"),
+        (
+            {"env": [{"name": "PYTHONPATH", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}]},
+            "env[PYTHONPATH]",
+        ),
+        ({"env": [{"name": "PYTHONHOME", "value": "/data"}]}, "env[PYTHONHOME] belongs to Outrider: leave"),
         ({"$patch": "replace", "image": "outrider/engine:0.33.0"}, "containers[engine].command"),
         ({"$patch": "delete"}, "containers[engine] belongs to Outrider"),
     ],
@@ -123,6 +136,61 @@ def test_an_overlay_that_takes_the_engine_or_its_volumes_is_refused(
     assert named in refusal(with_pod(**spec))
 
 
+OWN_VOLUME = [{"name": "own", "configMap": {"name": "mine"}}]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/outrider/schedule/",
+        "/etc/outrider/schedule/control-key.pub",
+        "/etc/outrider/schedule/..data",
+        "/etc/outrider/other",
+        "/etc/outrider",
+        "/etc/outrider/",
+        "/etc",
+        "/",
+        "//etc//outrider",
+        "///etc/outrider",
+        "/etc/./outrider",
+        "/etc/x/../outrider/schedule",
+        "etc/outrider",
+        "/opt/outrider",
+        "/opt/outrider/outrider_engine",
+        "/opt",
+        "/opt/",
+        "",
+        ".",
+    ],
+)
+@pytest.mark.parametrize(("field", "key"), [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")])
+def test_nothing_is_mounted_at_above_or_below_the_owned_folders(path: str, field: str, key: str) -> None:
+    engine = {"name": "engine", field: [{"name": "own", key: path}]}
+    message = refusal(with_pod(volumes=OWN_VOLUME, containers=[engine]))
+    assert f"containers[engine].volumeMounts[{path}] belongs to Outrider" in message
+    assert "/etc/outrider or /opt/outrider" in message
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/opt/vllm", "/opt/outrider2", "/opt/outrider-engine", "/etc/outriders", "/etc/ssl/certs", "/data"],
+)
+def test_what_is_mounted_beside_the_owned_folders_is_the_users(path: str) -> None:
+    engine = {"name": "engine", "volumeMounts": [{"name": "own", "mountPath": path}]}
+    assert with_pod(volumes=OWN_VOLUME, containers=[engine]).problems == ()
+
+
+def test_another_container_may_mount_what_it_likes() -> None:
+    beside = {"name": "side", "image": "x", "volumeMounts": [{"name": "own", "mountPath": "/opt/outrider"}]}
+    assert with_pod(volumes=OWN_VOLUME, containers=[beside]).problems == ()
+
+
+def test_a_stock_engine_takes_any_search_path() -> None:
+    variables = [{"name": "PYTHONPATH", "value": "/data"}, {"name": "PYTHONHOME", "value": "/usr"}]
+    overlay = {"spec": {"containers": [{"name": "engine", "env": variables}]}}
+    assert a_plan(a_model(speculation=STOCK, podTemplate=overlay)).problems == ()
+
+
 def test_a_label_by_which_pods_are_found_cannot_be_another_one() -> None:
     labels = {"app.kubernetes.io/managed-by": "Helm"}
     assert "managed-by" in refusal(a_plan(a_model(podTemplate={"metadata": {"labels": labels}})))
@@ -143,6 +211,8 @@ def test_a_stock_engine_cannot_be_told_to_load_the_plugin() -> None:
         {"ports": [{"containerPort": 8000, "hostPort": 80}, {"containerPort": 9000, "name": "debug"}]},
         {"lifecycle": {"preStop": {"sleep": {"seconds": 60}}}},
         {"env": [{"name": "OUTRIDER_MEASURE", "value": "off"}, {"name": "HOME", "value": "/data"}]},
+        {"env": [{"name": "PYTHONPATH", "value": "/opt/outrider"}]},
+        {"env": [{"name": "PYTHONPATH", "value": "/opt/outrider:/data"}]},
         {"resources": None, "securityContext": {"readOnlyRootFilesystem": False}},
     ],
 )
@@ -164,7 +234,7 @@ ports = st.fixed_dictionaries(
     optional={"name": st.sampled_from(["http", "web"]) | st.none(), "$patch": st.just("delete")},
 )
 mounts = st.fixed_dictionaries(
-    {"mountPath": st.sampled_from(["/etc/outrider/schedule", "/tmp", "/data"])},
+    {"mountPath": st.sampled_from(["/etc/outrider/schedule", "/etc/outrider/", "//opt", "/tmp", "/data"])},
     optional={"name": st.sampled_from(["tmp", "schedule"]), "$patch": st.just("delete")},
 )
 probes = st.none() | st.fixed_dictionaries(
@@ -239,7 +309,7 @@ def owned(result: Plan) -> dict[str, Any]:
     folders = {
         m["mountPath"]: m
         for m in engine.get("volumeMounts") or ()
-        if m["mountPath"].startswith("/etc/outrider")
+        if m["mountPath"].startswith(("/etc/outrider", "/opt", "//opt"))
     }
     shown = {mount["name"] for mount in folders.values()}
     behind = [volume for volume in pod_spec(result).get("volumes", ()) if volume["name"] in shown]  # type: ignore[attr-defined]

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from outrider_weights import bucket
 from outrider_weights.__main__ import bring
-from outrider_weights.bucket import endpoint_of, name_below
+from outrider_weights.bucket import endpoint_of, name_below, resolve
 from outrider_weights.failure import DownloadError, Reason
 from outrider_weights.wanted import BucketArtifact, Wanted
 from tests.unit.weights.s3 import Server, a_server
@@ -202,6 +203,32 @@ def test_a_bucket_stands_before_the_host_where_that_was_asked_for(monkeypatch: p
     assert endpoint_of("models", "https://store:9000") == "https://store:9000"
     monkeypatch.setenv("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "true")
     assert endpoint_of("models", "https://store:9000") == "https://models.store:9000"
+
+
+def test_a_link_in_the_folder_leads_no_object_out_of_it(place: Place) -> None:
+    place.put({"sub/a.safetensors": b"theirs"})
+    victim = place.volume / "victim"
+    victim.mkdir()
+    (victim / "a.safetensors").write_bytes(b"weights of somebody else")
+    snapshot = resolve(place.artifact())
+    folder = place.volume / f"{snapshot.path}.incomplete"
+    folder.mkdir(parents=True)
+    (folder / "sub").symlink_to(victim)
+
+    with pytest.raises(DownloadError, match="leads outside"):
+        snapshot.bring(place.volume)
+    assert [each.name for each in victim.iterdir()] == ["a.safetensors"]
+    assert (victim / "a.safetensors").read_bytes() == b"weights of somebody else"
+
+
+def test_a_bucket_of_too_many_objects_is_not_listed_to_its_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket, "MOST_FILES", 2)
+    place.put({"a": b"1", "b": b"2", "c": b"3"})
+
+    with pytest.raises(DownloadError, match="more than 2 objects"):
+        resolve(place.artifact())
 
 
 @pytest.mark.parametrize("key", ["models/../../x", "models//etc/x", "models/./x"])

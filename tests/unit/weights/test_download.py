@@ -13,7 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
+from huggingface_hub import HfApi
 
+from outrider_weights import hub as listing
+from outrider_weights.failure import DownloadError
+from outrider_weights.wanted import Artifact
 from tests.unit.weights.fake_hub import COMMIT, Hub, a_hub
 
 CONFIG = json.dumps({"vocab_size": 64, "hidden_size": 8, "num_hidden_layers": 2}).encode()
@@ -152,6 +156,35 @@ def test_what_the_hub_does_not_have_is_not_found(
 
     assert (code, told["reason"]) == (1, "WeightsNotFound")
     assert message in told["message"]
+
+
+@pytest.mark.parametrize("name", ["../../../models--victim--m/blobs/w", "/etc/x", "a/../../../../x"])
+def test_a_hub_that_lists_names_outside_of_the_repository_brings_nothing(volume: Volume, name: str) -> None:
+    with a_hub(Hub({**REPOSITORIES, "org/target": {**TARGET, name: b"x"}})) as hub:
+        code, told = volume.run(hub, NAMES)
+
+    assert code == 1
+    assert told["reason"] == "DownloadFailed"
+    assert "rename it" in told["message"]
+    assert hub.sent == []
+
+
+@pytest.mark.parametrize("commit", ["../../x", "c" * 41, "main"])
+def test_a_commit_that_is_none_names_no_folder(volume: Volume, commit: str) -> None:
+    with a_hub(Hub(REPOSITORIES, revisions={"main": commit, commit: commit})) as hub:
+        code, told = volume.run(hub, NAMES)
+
+    assert code == 1
+    assert "tells no commit" in told["message"]
+    assert hub.sent == []
+
+
+def test_a_repository_of_too_many_files_is_not_brought(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST_FILES", 2)
+    with a_hub(Hub(REPOSITORIES)) as hub:
+        monkeypatch.setattr(listing, "HfApi", lambda: HfApi(endpoint=hub.url))
+        with pytest.raises(DownloadError, match="more than 2 files"):
+            listing.resolve(Artifact("model", "org/target", "main"))
 
 
 def test_a_token_opens_what_is_private_and_is_in_no_message(volume: Volume) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from outrider.api.reasons import DegradedReason
+from outrider_weights import hub
 from outrider_weights.description import describe
 from outrider_weights.failure import DownloadError, Reason, explained
 from outrider_weights.hub import File, Snapshot
-from outrider_weights.snapshot import check_space
+from outrider_weights.snapshot import check_space, plain_name
 from outrider_weights.wanted import Artifact
 
 SNAPSHOT = Snapshot(
@@ -99,6 +100,66 @@ def test_what_does_not_fit_is_told_before_the_download(
     with pytest.raises(DownloadError) as refused:
         check_space([SNAPSHOT], tmp_path)
     assert refused.value.reason is Reason.VOLUME_FULL
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "a/..",
+        "..",
+        "./a",
+        "a//b",
+        "a/",
+        "a\\..\\b",
+        "a\0b",
+        "a\nb",
+        "a\x1b[2J",
+        "a" * 1025,
+    ],
+)
+def test_a_name_that_is_none_of_a_file_below_the_folder_is_refused(name: str) -> None:
+    with pytest.raises(DownloadError, match="rename it"):
+        plain_name(name, source="the file")
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "a/b/c.safetensors", "..a/b..", "-x", "ä b", ".gitattributes"]
+)
+def test_a_name_of_a_file_below_the_folder_is_taken_as_it_is(name: str) -> None:
+    assert plain_name(name, source="the file") == name
+
+
+def test_a_listed_name_that_leads_out_of_the_repository_removes_no_file_there(tmp_path: Path) -> None:
+    victim = tmp_path / "hub/models--victim--m/blobs/w"
+    victim.parent.mkdir(parents=True)
+    victim.write_text("weights of somebody else")
+    evil = (File("../../../models--victim--m/blobs/w", 1, "0" * 40, None),)
+    snapshot = Snapshot(Artifact("model", "tenant/m", None), "c" * 40, evil)
+    (tmp_path / snapshot.path).mkdir(parents=True)
+
+    with pytest.raises(DownloadError, match="rename it"):
+        snapshot.bring(tmp_path)
+    assert victim.exists()
+
+
+def test_a_link_that_leads_out_of_the_repository_removes_no_file_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: None)
+    victim = tmp_path / "hub/models--victim--m/blobs/w"
+    victim.parent.mkdir(parents=True)
+    victim.write_text("weights of somebody else")
+    link = tmp_path / SNAPSHOT.path / "model.safetensors"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim)
+
+    with pytest.raises(DownloadError, match="leads outside"):
+        SNAPSHOT.bring(tmp_path)
+    assert victim.exists()
 
 
 def test_a_volume_that_fills_up_is_told_as_full() -> None:
