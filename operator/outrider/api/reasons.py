@@ -20,6 +20,9 @@ class ConditionType(StrEnum):
     """Something needs a person. Set by reconcile; absent when nothing does."""
     CONTESTED = "Contested"
     """Another installation of the operator watches this model too. Set by reconcile; absent otherwise."""
+    LAUNCH_ADVISED = "LaunchAdvised"
+    """Something is known of such a launch that does not keep it from being made. Set by reconcile; absent
+    where nothing is."""
     METRICS_AVAILABLE = "MetricsAvailable"
     """Fresh measurements of every ready pod. Set by the tuning loop; absent when tuning is Off."""
     SPECULATION_EFFECTIVE = "SpeculationEffective"
@@ -130,6 +133,14 @@ class ContestReason(StrEnum):
 
     STANDS_BY = "AnotherOperatorStandsBy"
     """The other installation leaves the model alone as long as this one manages it."""
+
+
+class AdviceReason(StrEnum):
+    """Reasons of `ConditionType.LAUNCH_ADVISED`."""
+
+    KNOWN_LIMITS = "KnownLimits"
+    """K stays the same, or the release of the engine has a known defect that this launch may meet; the
+    message has each, and what to do."""
 
 
 class MetricsReason(StrEnum):
@@ -245,6 +256,7 @@ ConditionReason = (
     | ProgressingReason
     | DegradedReason
     | ContestReason
+    | AdviceReason
     | MetricsReason
     | EffectiveReason
     | ActuationReason
@@ -259,6 +271,7 @@ REASONS_OF: Mapping[ConditionType, type[ConditionReason]] = {
     ConditionType.PROGRESSING: ProgressingReason,
     ConditionType.DEGRADED: DegradedReason,
     ConditionType.CONTESTED: ContestReason,
+    ConditionType.LAUNCH_ADVISED: AdviceReason,
     ConditionType.METRICS_AVAILABLE: MetricsReason,
     ConditionType.SPECULATION_EFFECTIVE: EffectiveReason,
     ConditionType.ACTUATION_CONVERGED: ActuationReason,

@@ -119,6 +119,10 @@ class ArtifactStatus(StatusModel):
     """Of such a drafter: the draft length that it was trained for."""
     chat_template: Word | None = None
     """Digest of the chat template that lies beside them."""
+    architecture: Word | None = None
+    """Class of the model, such as Qwen3ForCausalLM."""
+    layer_kinds: Word | None = None
+    """Kinds of its layers where they are listed, such as full_attention,sliding_attention."""
 
     @property
     def size_bytes(self) -> int | None:

@@ -16,6 +16,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Status
 from outrider.cli.ages import age
+from outrider.plan import settled
 from outrider.tuning.decision import BinEstimates, Estimate
 
 _SHOWN = (
@@ -27,6 +28,7 @@ _SHOWN = (
     ConditionType.LAUNCH_SUITS,
     ConditionType.DEGRADED,
     ConditionType.CONTESTED,
+    ConditionType.LAUNCH_ADVISED,
 )
 
 
@@ -41,7 +43,8 @@ def _parts(
     model: SpeculativeModel, estimates: Mapping[str, BinEstimates], now: datetime
 ) -> Iterator[RenderableType]:
     status, metadata = model.status, model.metadata
-    yield Text(f"{metadata.namespace}/{metadata.name}, tuning {model.spec.tuning_mode}", style="bold")
+    mode = settled(model).spec.tuning_mode
+    yield Text(f"{metadata.namespace}/{metadata.name}, tuning {mode}", style="bold")
     yield from (Text(line) for line in _headlines(status.speculation, now))
     yield from _conditions(status)
     yield Text("")
@@ -140,7 +143,7 @@ def json_of(model: SpeculativeModel, estimates: Mapping[str, BinEstimates]) -> d
     return {
         "namespace": model.metadata.namespace,
         "name": model.metadata.name,
-        "tuning": model.spec.tuning_mode,
+        "tuning": settled(model).spec.tuning_mode,
         "status": status,
         "estimates": [asdict(found) for found in sorted(estimates.values(), key=lambda found: found.low)],
     }

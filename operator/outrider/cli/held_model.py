@@ -10,6 +10,7 @@ from outrider.cli.model_reader import read_model
 from outrider.cluster.errors import Refused
 from outrider.cluster.resources import MODELS
 from outrider.cluster.reviews import Act, may
+from outrider.plan import settled
 
 
 async def held_model(
@@ -22,7 +23,7 @@ async def held_model(
         candidates, or the caller may not hold it.
     """
     model, _ = await read_model(there.cluster, there.namespace, name)
-    told, spec = f"{there.namespace}/{name}", model.spec
+    told, spec = f"{there.namespace}/{name}", settled(model).spec
     if not spec.live or spec.speculation.tuning.actuation is not Actuation.LIVE:
         raise CannotRead(f"this needs tuning.actuation: Live; {told} takes no table while it runs.")
     if OVERRIDE in model.metadata.annotations:

@@ -107,7 +107,7 @@ def asked(options: Options) -> Asked:
         measured=measured_table(options),
         fixed=None if spec is None or options.task is not None else _as_written(spec, options.file),
         sources=(target_source, *((drafter.source,) if method is not Method.NONE else ())),
-        warnings=() if warning is None else (warning,),
+        warnings=(*(() if warning is None else (warning,)), *(() if spec is None else _known_limits(spec))),
     )
     return Asked(question, raw, uri, drafter_uri, options.memory_share)
 
@@ -151,6 +151,14 @@ def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:
         return runtime.gpu_memory_share(arguments), most
     except ValueError as error:
         raise CannotPlan(str(error)) from error
+
+
+def _known_limits(spec: Spec) -> tuple[str, ...]:
+    """What is known of such a launch, refused or made, by what the manifest alone says."""
+    runtime = RUNTIMES[spec.engine.runtime]
+    refused = runtime.unsupported_reason(runtime.settled(spec, None), None)
+    told = () if refused is None else (f"the operator would refuse this manifest: {refused}",)
+    return (*told, *runtime.advice(spec, None))
 
 
 def _as_written(spec: Spec, path: Path | None) -> Proposal:

@@ -19,6 +19,7 @@ from outrider.controller.launch_orders import read_order
 from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
+from outrider.plan import settled
 from outrider.plan.names import CANARY, CONTAINER, CONTROL_PORT_NAME, PORT_NAME, ROLE_LABEL
 from outrider.plan.rollout import Memory
 from outrider.plan.runtimes import runtime_of
@@ -66,9 +67,9 @@ class StoreFleet:
         Raises:
             ValueError: the spec says something that the tuner cannot work with.
         """
-        model = stored.model
-        if model is None or stored.metadata.deletion_timestamp is not None:
+        if stored.model is None or stored.metadata.deletion_timestamp is not None:
             return None
+        model = settled(stored.model)
         spec = model.spec
         key = self._store.keys.get(key_of(stored.metadata))
         # Without a key this process has not reconciled the model yet: nothing it could say would be true.

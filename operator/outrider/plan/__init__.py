@@ -4,7 +4,17 @@ from outrider.plan.canary import Serving
 from outrider.plan.children import Manifest
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.engine_launch import Role
-from outrider.plan.planner import Plan, plan, revision
+from outrider.plan.planner import Plan, plan, revision, settled
 from outrider.plan.settings import PlanSettings
 
-__all__ = ["ControlKeys", "Manifest", "Plan", "PlanSettings", "Role", "Serving", "plan", "revision"]
+__all__ = [
+    "ControlKeys",
+    "Manifest",
+    "Plan",
+    "PlanSettings",
+    "Role",
+    "Serving",
+    "plan",
+    "revision",
+    "settled",
+]

@@ -73,6 +73,7 @@ def plan(
     ``serving``: what takes traffic now; only a canary depends on it.
     ``kubernetes``: of the cluster; None where nobody asked, which passes for new enough.
     """
+    model = settled(model)
     image = _image(model, settings)
     problems = _problems(model, image=image, kubernetes=kubernetes)
     if problems or image is None:
@@ -108,6 +109,7 @@ def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: P
 
     A pod that has it belongs to the present spec, whatever the tuner orders today.
     """
+    model = settled(model)
     image = _image(model, settings)
     needs = needs_of(model)
     if image is None or (needs is not None and not brought(needs, model.status.weights)):
@@ -117,6 +119,12 @@ def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: P
         return _pods(model, launch, role, image=image, settings=settings).revision
     except ValueError:
         return None
+
+
+def settled(model: SpeculativeModel) -> SpeculativeModel:
+    """``model`` as its engines can be launched: with one K where they cannot change it after all."""
+    spec = runtime_of(model.spec).settled(model.spec, model.status.weights)
+    return model if spec is model.spec else model.model_copy(update={"spec": spec})
 
 
 def _download(
@@ -182,7 +190,7 @@ def _problems(
 ) -> tuple[Problem, ...]:
     engine = model.spec.engine
     problems: list[Problem] = []
-    reason = runtime_of(model.spec).unsupported_reason(model.spec)
+    reason = runtime_of(model.spec).unsupported_reason(model.spec, model.status.weights)
     if reason is not None:
         problems.append((DegradedReason.UNSUPPORTED, reason))
     needs, weights = needs_of(model), model.status.weights

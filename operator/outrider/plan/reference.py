@@ -57,12 +57,16 @@ ones. Published: 14 % for one stream, up to 31 % on an H100 against no speculati
 |---|---|---|---|
 | K cannot change: method `none`, a static method, one candidate | vLLM's choice | none | as without Outrider |
 | a live method, where V2 follows K (below), on a GPU | vLLM's choice: V2 | in the configuration, with every candidate | for every candidate |
+| `dflash`, unless the head is known to be plain or `modelRunner: V1` says so | vLLM's choice | none: one K | as without Outrider |
 | any other live method, and every engine without a GPU | V1 | attached by the plugin after the launch | for the largest K; the others run piecewise |
 | the same with `actuation: Rollout`, which has no plugin | V1 | in the configuration | none: all steps run piecewise |
 
 vLLM takes V1 by itself where V2 lacks a feature that a launch asks for, such as microbatching; with a table
 in the configuration all steps then run piecewise, too. `status.speculation.cudaGraphs` says what came out of a
 launch: at `PIECEWISE` set `modelRunner: V1`, with which the graphs for the largest K stay full.
+
+`parallelism.pipeline` above 1 needs V2: with `mtp` and `eagle3` (`dspark` with some models) from 0.30, and tuned
+live from 0.32. Everything else is refused, since V1 ends at its first step there.
 
 `modelRunner: V1` or `V2` decides it by hand. Where the named runner has no such method, or cannot change K of
 a model that could be tuned, the model says so in `Degraded` (`Unsupported`) and no pod is made.

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from outrider import __version__
 from outrider.api.crd import custom_resource_definition
+from outrider.api.resource import SpeculativeModel
 from outrider.cli.doctor import checks
 from outrider.cli.doctor.checks import findings
 from outrider.cli.doctor.evidence import (
@@ -341,3 +342,33 @@ def test_without_a_cluster_it_is_one_line_and_exit_code_2(tmp_path: Path) -> Non
     result = CliRunner().invoke(app, ["doctor"], env={"KUBECONFIG": str(file)})
     told = f"outrider doctor: no cluster to ask: there is no file {file}. Set KUBECONFIG.\n"
     assert (result.exit_code, result.output) == (2, told)
+
+
+def a_model_of(**engine: Any) -> SpeculativeModel:
+    return SpeculativeModel.model_validate(
+        {
+            "metadata": {"name": "m", "namespace": "llm"},
+            "spec": {
+                "model": {"uri": "hf://Qwen/Qwen3-Next-80B-A3B-Instruct"},
+                "speculation": {"method": "mtp", "numSpeculativeTokens": 2},
+                "engine": engine,
+            },
+        }
+    )
+
+
+def test_a_launch_that_a_known_defect_falsifies_is_found() -> None:
+    (found,) = not_fine(replace(WELL, models=(a_model_of(version="0.29.0"),)))
+    assert (found.level, found.subject) == (Level.BAD, "launches")
+    assert "llm/m is refused: vLLM 0.29.0: answers are wrong" in found.message
+    assert "known-defects.md" in found.action
+
+
+def test_a_launch_that_may_meet_a_known_defect_is_a_warning() -> None:
+    (found,) = not_fine(replace(WELL, models=(a_model_of(args={"enable-lora": True}),)))
+    assert found.level is Level.WARNING
+    assert "vllm#26679" in found.message
+
+
+def test_launches_without_a_known_defect_are_fine() -> None:
+    assert not_fine(replace(WELL, models=(a_model_of(),))) == []

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from outrider.api.methods import Method
 from outrider.plan.reference import FILE_NAME, render
+from outrider.plan.runtimes.vllm import defects_reference
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / FILE_NAME
 
@@ -12,6 +13,12 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == render(), (
         "stale: run `python -m outrider.plan.reference --write docs/reference/`"
     )
+
+
+def test_the_runbook_of_known_defects_is_up_to_date() -> None:
+    page = PAGE.parents[1] / "runbooks" / defects_reference.FILE_NAME
+    hint = "stale: run `python -m outrider.plan.runtimes.vllm.defects_reference --write docs/runbooks/`"
+    assert page.read_text() == defects_reference.render(), hint
 
 
 def test_has_a_row_for_every_method() -> None:

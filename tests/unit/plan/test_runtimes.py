@@ -11,6 +11,7 @@ import pytest
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import RuntimeKind, Spec
+from outrider.api.weights import WeightsStatus
 from outrider.plan import Plan
 from outrider.plan.engine_launch import EngineLaunch
 from outrider.plan.runtimes import RUNTIMES, missing_model
@@ -34,8 +35,14 @@ class Scratch:
     def image(self, version: str, images: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return f"scratch:{version}"
 
-    def unsupported_reason(self, spec: Spec) -> str | None:
+    def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:  # noqa: ARG002
         return None if spec.parallelism.pipeline == 1 else "no pipelines; set spec.parallelism.pipeline to 1"
+
+    def settled(self, spec: Spec, weights: WeightsStatus | None) -> Spec:  # noqa: ARG002
+        return spec
+
+    def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
         return EngineContainer(

@@ -18,6 +18,7 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import (
     REASONS_OF,
     ActuationReason,
+    AdviceReason,
     ConditionReason,
     ConditionType,
     ContestReason,
@@ -184,6 +185,10 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.ROLLED_BACK, rolled_back),
     (DegradedReason.LAUNCH_ORDER_UNREADABLE, unreadable_order),
     (DegradedReason.NOT_TUNED, not_tuned),
+    (
+        AdviceReason.KNOWN_LIMITS,
+        lambda: after(Place(a_raw_model(engine={"args": {"enable-lora": True}}))),
+    ),
     (
         ContestReason.STANDS_BY,
         lambda: reasons(

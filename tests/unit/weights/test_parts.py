@@ -80,6 +80,34 @@ def test_a_drafter_of_the_speculators_format_says_its_method_and_draft_length(tm
     }
 
 
+@pytest.mark.parametrize(
+    ("config", "architecture", "kinds"),
+    [
+        (
+            {
+                "architectures": ["Qwen3NextForCausalLM"],
+                "layer_types": ["linear_attention", "full_attention"],
+            },
+            "Qwen3NextForCausalLM",
+            "full_attention,linear_attention",
+        ),
+        ({"text_config": {"layer_types": ["full_attention"] * 3}}, None, "full_attention"),
+        ({"architectures": ["Lfm2ForCausalLM"], "layers_block_type": ["conv"]}, "Lfm2ForCausalLM", "conv"),
+        ({"architectures": ["DFlash2DraftModel"]}, "DFlash2DraftModel", None),
+        ({"transformer_layer_config": {"layer_types": ["sliding_attention"]}}, None, "sliding_attention"),
+        ({"architectures": "Qwen3ForCausalLM", "layer_types": "full_attention"}, None, None),
+        ({"architectures": [], "layer_types": []}, None, None),
+        ({"architectures": [7], "layer_types": [7, "a,b", "x" * 40]}, None, None),
+    ],
+)
+def test_architecture_and_kinds_of_layers_are_told(
+    tmp_path: Path, config: Any, architecture: str | None, kinds: str | None
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    told = describe(tmp_path)
+    assert (told.get("architecture"), told.get("layerKinds")) == (architecture, kinds)
+
+
 def test_a_chat_template_is_the_same_wherever_it_stands(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
     beside = describe(tmp_path)

@@ -10,6 +10,7 @@ from outrider import __version__
 from outrider.api.crd import custom_resource_definition
 from outrider.cli.doctor.evidence import Evidence, Operator, Right, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
+from outrider.cli.doctor.known_limits import known_limits
 from outrider.cli.doctor.metrics_checks import metrics_findings
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
@@ -37,6 +38,7 @@ def findings(evidence: Evidence) -> tuple[Finding, ...]:
         *metrics_findings(evidence),
         *_gpus(evidence),
         *_clocks(evidence),
+        *known_limits(evidence.models),
     )
 
 

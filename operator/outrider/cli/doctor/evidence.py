@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from outrider.api.resource import SpeculativeModel
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
 from outrider.controller.settings import Settings
@@ -100,3 +101,4 @@ class Evidence:
     offered: Mapping[str, int] | Unseen  # extended resources of all nodes
     wanted: Mapping[str, int] | Unseen  # the same, of all models
     clocks: tuple[NodeClock, ...] | Unseen
+    models: tuple[SpeculativeModel, ...] | Unseen = ()  # those that can be read

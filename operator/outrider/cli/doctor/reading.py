@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from outrider.api.complaint import first_complaint
 from outrider.api.methods import Method
+from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import Actuation
 from outrider.cli.cluster_access import Access, access
 from outrider.cli.doctor.evidence import (
@@ -83,6 +85,7 @@ async def look_at(there: Access) -> Evidence:
         offered=await _seen(_offered(cluster)),
         wanted=await _seen(_wanted(cluster)),
         clocks=await _seen(_clocks(cluster)),
+        models=await _seen(_models(cluster)),
         # Last: a look may take seconds, and what was written meanwhile is not from the future.
         now=datetime.now(UTC),
     )
@@ -102,6 +105,16 @@ async def _seen(part: Awaitable[SeenT]) -> SeenT | Unseen:
         return Unseen(error.message)
     except CannotLook as error:
         return Unseen(str(error))
+
+
+async def _models(cluster: ClusterClient) -> tuple[SpeculativeModel, ...]:
+    """What cannot be read says so itself, in Degraded."""
+    found, _ = await cluster.list_all(MODELS, None)
+    read: list[SpeculativeModel] = []
+    for raw in found:
+        with suppress(ValidationError):
+            read.append(SpeculativeModel.of_stored(raw))
+    return tuple(read)
 
 
 async def _operators(cluster: ClusterClient) -> tuple[Operator, ...]:

@@ -32,6 +32,11 @@ def told_at_the_start(model: SpeculativeModel, weights: WeightsStatus | None) ->
     return f"Note: {weights.advice}" if weights is not None and weights.advice is not None else None
 
 
+def known_limits(model: SpeculativeModel) -> tuple[str, ...]:
+    """What is known of such a launch and does not keep it from being made, one sentence each."""
+    return runtime_of(model.spec).advice(model.spec, model.status.weights)
+
+
 def missing_memory(spec: Spec, weights: WeightsStatus | None) -> Shortage | None:
     """On the GPUs that the spec selects; None where there is room, and where nobody can know."""
     try:

@@ -54,6 +54,8 @@ class _Artifact(StatusModel):
     made_for_method: str | None = None
     made_for_tokens: int | None = None
     chat_template: str | None = None
+    architecture: str | None = None
+    layer_kinds: str | None = None
 
 
 class _Result(BaseModel):
@@ -102,6 +104,8 @@ def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
         made_for_method=artifact.made_for_method,
         made_for_tokens=artifact.made_for_tokens,
         chat_template=artifact.chat_template,
+        architecture=artifact.architecture,
+        layer_kinds=artifact.layer_kinds,
     )
 
 

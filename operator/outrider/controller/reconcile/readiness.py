@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from outrider.api.conditions import ConditionStatus, Statement
-from outrider.api.reasons import ConditionType, DegradedReason, ProgressingReason, ReadyReason
+from outrider.api.reasons import AdviceReason, ConditionType, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
 from outrider.plan.names import CONTAINER
@@ -46,6 +46,7 @@ class Workload:
     workers: of current pods that lead a group. group_ended: why a group of this revision had to begin anew.
     overdue: groups made no progress within the deadline; Deployments tell it themselves.
     shortage: what the GPUs that the spec selects lack, by estimate.
+    known: what is known of such a launch and does not keep it from being made.
     """
 
     wanted: int
@@ -60,6 +61,7 @@ class Workload:
     group_ended: Trouble | None = None
     overdue: bool = False
     shortage: Shortage | None = None
+    known: tuple[str, ...] = ()
 
     @property
     def ready(self) -> int:
@@ -94,7 +96,12 @@ def judge(
     """
     trouble = above or find_trouble(workload, now) or besides
     degraded = () if trouble is None else (_degraded(trouble),)
-    return (_ready(workload), _progressing(workload), *degraded)
+    return (_ready(workload), _progressing(workload), *degraded, *_known(workload))
+
+
+def _known(workload: Workload) -> tuple[Statement, ...]:
+    told = ". ".join(workload.known)
+    return (Statement(ConditionStatus.TRUE, AdviceReason.KNOWN_LIMITS, told),) if told else ()
 
 
 def downloading(workload: Workload, progress: str, trouble: Trouble | None) -> tuple[Statement, ...]:

@@ -26,7 +26,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
-from outrider.controller.reconcile.advice import advised, missing_memory, told_at_the_start
+from outrider.controller.reconcile.advice import advised, known_limits, missing_memory, told_at_the_start
 from outrider.controller.reconcile.downloads import (
     ProgressReader,
     finished,
@@ -289,6 +289,7 @@ class Reconciler:
             group_ended=groups.group_ended,
             overdue=groups.overdue,
             shortage=missing_memory(model.spec, weights),
+            known=known_limits(model),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None

@@ -25,6 +25,7 @@ _OWN_CONDITIONS = (
     ConditionType.READY,
     ConditionType.PROGRESSING,
     ConditionType.DEGRADED,
+    ConditionType.LAUNCH_ADVISED,
     ConditionType.CONTESTED,
 )
 _OWN_FIELDS = (

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from outrider.api.engine_args import Scalar
 from outrider.api.spec import Spec
+from outrider.api.weights import WeightsStatus
 from outrider.plan.engine_launch import EngineLaunch
 from outrider.plan.overlay import Json
 
@@ -64,8 +65,19 @@ class Runtime(Protocol):
         """The image where the spec names none; None: there is none. images: the operator's, by version."""
         ...
 
-    def unsupported_reason(self, spec: Spec) -> str | None:
-        """Why this engine cannot do what the spec wants, with a remedy; None when it can."""
+    def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:
+        """Why this engine cannot do what the spec wants, with a remedy; None when it can.
+
+        weights: what was downloaded, where it is known.
+        """
+        ...
+
+    def settled(self, spec: Spec, weights: WeightsStatus | None) -> Spec:
+        """The spec as engines can be launched: with one K where they cannot change it after all."""
+        ...
+
+    def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
+        """What is known to go wrong or slower with such a launch, and what to do; one sentence each."""
         ...
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from outrider.api.methods import Method
-from outrider.api.spec import Spec
+from outrider.api.spec import ModelRunner, Spec
 from outrider.api.speculation import Speculation
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.api.weights import ArtifactStatus, WeightsStatus
@@ -80,10 +80,10 @@ def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str |
     longest, drafted = spec.model.longest_context or target.longest_context, drafter.longest_context
     if longest is None or drafted is None or drafted >= longest:
         return None
-    return (
-        f"the drafter was made for {drafted} tokens, and the engine takes {longest}: longer requests go on "
-        "without drafts"
-    )
+    told = f"the drafter was made for {drafted} tokens, and the engine takes {longest}"
+    if not spec.live and spec.engine.model_runner is not ModelRunner.V1:
+        return f"{told}: longer requests are not drafted, and on V2 vLLM 0.33 refuses them"
+    return f"{told}: longer requests go on without drafts"
 
 
 def _other_template(target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:

@@ -82,7 +82,13 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
         "says so.",
         source="vllm/v1/spec_decode/suffix_decoding.py",
     ),
-    Method.DFLASH: EngineMethod({"method": "dflash"}, source="vllm/v1/spec_decode/dflash.py"),
+    Method.DFLASH: EngineMethod(
+        {"method": "dflash"},
+        why="Only plain heads run on V1, where K changes. DFlash2, LiLiCorr, heads that mix sliding and full "
+        "attention, and those of unknown layout get one K and the runner of vLLM's choice. `spec.cache` "
+        "reads the layout; `modelRunner: V1` asserts that a head is plain.",
+        source="vllm/v1/spec_decode/dflash.py",
+    ),
     Method.DSPARK: EngineMethod(
         {"method": "dspark"},
         why="Only the V2 runner has it, and it drafts its full block whatever K is.",

@@ -89,7 +89,7 @@ def runner_refusal(spec: Spec) -> str | None:
 
 
 def _pipeline_refusal(spec: Spec) -> str | None:
-    """Why drafts over pipeline stages would end this engine; None where they do not."""
+    """Why this version does not draft by the method over pipeline stages; None where it does."""
     method, version = spec.speculation.method, spec.engine.version
     first = WITH_PIPELINE.get(method)
     if first is None or parse_version(version) < first:
@@ -97,13 +97,6 @@ def _pipeline_refusal(spec: Spec) -> str | None:
         return (
             f"vLLM {version} does not draft by {method} with pipeline stages; {newer}"
             "spec.parallelism.pipeline: 1"
-        )
-    if launch_form(spec, stock=False).runner is Runner.V1:
-        return (
-            f"vLLM {version} changes K of {method} on its V1 runner here, and that ends at the first step "
-            "with pipeline stages; on GPUs vLLM 0.32.0 and newer do so for mtp and eagle3 on V2. Set "
-            "spec.engine.version, name one value in spec.speculation.candidates with tuning.mode: Off, or "
-            "set spec.parallelism.pipeline: 1"
         )
     return None
 

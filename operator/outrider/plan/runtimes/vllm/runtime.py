@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from outrider.api.spec import Spec
+from outrider.api.weights import WeightsStatus
 from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.runtimes.runtime import Args, EngineContainer
 from outrider.plan.runtimes.vllm import (
     arguments,
     environment,
+    heads,
+    known_defects,
     last_words,
     limits,
     methods,
@@ -37,15 +40,27 @@ class Vllm:
         """The operator's images are of vLLM, one per version."""
         return images.get(version)
 
-    def unsupported_reason(self, spec: Spec) -> str | None:
-        """Versions that were not checked, methods that the version, or its runner, has not, and vLLM's own
-        images where the plugin is needed."""
+    def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:
+        """Versions that were not checked, methods and heads that the version, or its runner, has not, vLLM's
+        own images where the plugin is needed, and launches that a known defect ends or falsifies."""
         wanted = spec.speculation.method
         return (
             methods.unsupported_reason(wanted, spec.engine.version)
             or runner.runner_refusal(spec)
+            or heads.refusal(spec, weights)
+            or known_defects.refusal(spec, weights)
             or stock_image.stock_image_refusal(spec)
         )
+
+    def settled(self, spec: Spec, weights: WeightsStatus | None) -> Spec:
+        """With one K where a head may need the V2 runner."""
+        return heads.settled(spec, weights)
+
+    def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
+        """That K stays, and known defects."""
+        stays = heads.advice(spec, weights)
+        known = known_defects.advice(heads.settled(spec, weights), weights)
+        return known if stays is None else (stays, *known)
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
         """The API server, with the plugin behind its launcher, or stock; or a worker without a server."""
