@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,40 @@ class Plugin:
         return {"PLUGIN_VERSION": self.version, "PLUGIN_SHA256": self.sha256}
 
 
+VLLM_IMAGE = "vllm/vllm-openai"
+"""By version, as a tag: the base of the image for GPUs."""
+
+
+def default_version(target: Target) -> str:
+    """Which vLLM an image is built with unless another one is asked for."""
+    (found,) = set(re.findall(r"^ARG VLLM_VERSION=(\S+)$", DOCKERFILES[target].read_text(), re.MULTILINE))
+    return found
+
+
+def default_base(target: Target) -> str | None:
+    """The base that a Dockerfile names; None where its build has to pass one."""
+    found = re.search(r"^ARG BASE=(\S+)$", DOCKERFILES[target].read_text(), re.MULTILINE)
+    return None if found is None else found[1]
+
+
+def by_digest(image: str) -> str:
+    """An image of a registry by the digest that its tag has now, pulled.
+
+    Raises:
+        subprocess.CalledProcessError: Docker has said why.
+        LookupError: it comes from no registry.
+    """
+    subprocess.run(["docker", "pull", "--quiet", image], check=True, stdout=subprocess.DEVNULL)
+    form = "{{range .RepoDigests}}{{println .}}{{end}}"
+    inspect = ["docker", "image", "inspect", "--format", form, image]
+    digests = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.split()
+    pinned = re.compile(re.escape(image.rpartition(":")[0]) + "@sha256:[0-9a-f]{64}")
+    for digest in digests:
+        if pinned.fullmatch(digest):
+            return digest
+    raise LookupError(f"{image} has no digest of a registry: pass --base")
+
+
 LIBRARIES = "libraries"
 """Folder of a build with what the plugin needs and vLLM does not bring."""
 _OF_VLLM = ("cryptography", "typing-extensions")
@@ -114,9 +149,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("target", type=Target, choices=list(Target))
     parser.add_argument("--tag", required=True, help="name of the image")
     parser.add_argument("--vllm-version", help="default: the newest that was checked, or 0.32.0 on CPU")
-    parser.add_argument("--base", help="another base image, best with its digest")
+    parser.add_argument("--base", help="another base image, best with its digest; twin: the CPU engine's tag")
     options = parser.parse_args(arguments)
-    given = {"VLLM_VERSION": options.vllm_version, "BASE": options.base}
+    base = options.base
+    if base is None and options.target is Target.TWIN:
+        parser.error("twin takes --base, the tag of the CPU engine that it stands on")
+    if base is None and options.target is Target.GPU:
+        base = by_digest(f"{VLLM_IMAGE}:v{options.vllm_version or default_version(Target.GPU)}")
+    given = {"VLLM_VERSION": options.vllm_version, "BASE": base}
     with tempfile.TemporaryDirectory() as context:
         shutil.copy(DOCKERFILES[options.target], Path(context) / "Dockerfile")
         pinned = make_plugin(PACKAGES[options.target], Path(context)).arguments()

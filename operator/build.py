@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 UV = os.environ.get("UV", "uv")
 """`uv run` names itself there; it need not be on the PATH."""
+PIP = "pip==26.3"
+"""What fetches the wheels: uv has no such command."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
@@ -34,7 +36,7 @@ def fill(context: Path, *, python: str) -> None:
     _run(UV, "export", "--quiet", "--frozen", *only, "--output-file", lock)
     fit = [word for platform in PLATFORMS for word in ("--platform", platform)]
     fit += ["--only-binary", ":all:", "--python-version", python]
-    pip = (UV, "run", "--quiet", "--no-project", "--with", "pip", "python", "-m", "pip")
+    pip = (UV, "run", "--quiet", "--no-project", "--with", PIP, "python", "-m", "pip")
     wanted = ("--require-hashes", "--requirement", lock, "--dest", str(context / "wheels"))
     _run(*pip, "download", "--quiet", "--no-deps", *fit, *wanted)
 

@@ -6,7 +6,14 @@ import os
 import shutil
 from pathlib import Path
 
-from engine_image.build import DOCKERFILES, PACKAGES, Target, find_plugin, library_commands
+from engine_image.build import (
+    DOCKERFILES,
+    PACKAGES,
+    Target,
+    default_base,
+    find_plugin,
+    library_commands,
+)
 from tests.environment.choice import Cluster, Setup
 from tests.environment.place import (
     ADAPTER_IMAGE,
@@ -33,11 +40,14 @@ BUILD_REMEDY = "see the log; inside `docker build` only a Debian mirror must be 
 def debian_image(setup: Setup) -> Stage:
     """The base of all images: Debian's minimal system, from its packages or from the registry."""
     local = setup.choice.cluster is Cluster.LOCAL
+    # That of the engine's image, by its digest alone: `docker tag` takes no name with both.
+    name, _, digest = str(default_base(Target.CPU)).partition("@")
+    debian = f"{name.partition(':')[0]}@{digest}"
 
     def build(work: Work) -> None:
         if not local:
-            work.run("docker", "pull", "debian:bookworm-slim")
-            work.run("docker", "tag", "debian:bookworm-slim", DEBIAN_IMAGE)
+            work.run("docker", "pull", debian)
+            work.run("docker", "tag", debian, DEBIAN_IMAGE)
             work.progress("pulled")
             return
         tar = setup.place.build / "debian.tar"
