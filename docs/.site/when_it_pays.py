@@ -15,6 +15,7 @@ from outrider.sizing.drafters import eagle_head
 from outrider.sizing.gpus import gpu_named
 from outrider.sizing.models import known_model
 from outrider.sizing.speed import FormulaSpeeds, MeasuredSpeeds, Speeds, speedup
+from outrider.sizing.spread import Spread
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "images" / "when-it-pays.svg"
@@ -31,7 +32,7 @@ def formula(acceptance: float) -> FormulaSpeeds:
     assert known is not None
     assert gpu is not None
     head = eagle_head(Method.EAGLE3, known.architecture)
-    return FormulaSpeeds(known.architecture, head, gpu, 1, CONTEXT, (acceptance,))
+    return FormulaSpeeds(known.architecture, head, gpu, Spread(), CONTEXT, (acceptance,))
 
 
 def measured() -> MeasuredSpeeds:

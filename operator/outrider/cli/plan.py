@@ -75,7 +75,7 @@ def plan(
 ) -> None:
     """Before a launch: memory, speed, money, and a manifest to start with. Needs no cluster.
 
-    Exit code 1: it does not fit. 2: bad input.
+    Exit code 1: it does not fit. 2: bad input, or whether it fits is not known.
     """
     for option, number, most in (
         ("--gpus", gpus, _MOST_GPUS),
@@ -126,22 +126,28 @@ def plan(
     except (CannotPlan, ValueError) as error:
         raise _refused(str(error)) from error
     text = None if made is None else text_of(made, answer.proposal)
+    verdict = answer.memory.verdict
     if as_json:
         typer.echo(json_of(wanted.question, answer, made))
     elif manifest and text is not None:
         typer.echo(text, nl=False)
     elif manifest:
         say("plan", _no_manifest(answer))
-        raise typer.Exit(ExitCode.NOT_WELL if answer.memory.verdict is Verdict.TOO_LARGE else ExitCode.CANNOT)
+        raise typer.Exit(ExitCode.NOT_WELL if verdict is Verdict.TOO_LARGE else ExitCode.CANNOT)
     else:
         typer.echo(text_of_forecast(wanted.question, answer, text))
-    if answer.memory.verdict is Verdict.TOO_LARGE:
+    if verdict is Verdict.TOO_LARGE:
         raise typer.Exit(ExitCode.NOT_WELL)
+    if verdict is Verdict.NOT_KNOWN:
+        say("plan", verdict_of(answer))
+        raise typer.Exit(ExitCode.CANNOT)
 
 
 def _no_manifest(answer: Forecast) -> str:
-    if answer.memory.verdict is Verdict.TOO_LARGE:
+    if answer.memory.verdict in (Verdict.TOO_LARGE, Verdict.NOT_KNOWN):
         return verdict_of(answer)
+    if answer.no_speeds is not None:
+        return f"there is no K to propose: {answer.no_speeds}; write the manifest, and have it judged"
     return "--manifest: the file is judged as it is; add --task to have one proposed"
 
 

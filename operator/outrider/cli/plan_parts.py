@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outrider.api.methods import Method
+from outrider.api.methods import TRAITS, Drafter, Method, Tunability
 from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
@@ -13,19 +13,23 @@ from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.drafters import (
+    WITHOUT_WEIGHTS,
     DraftingModel,
+    block_drafter,
     draft_model,
     eagle_head,
     prediction_layer,
+    unknown_size,
     without_weights,
 )
 from outrider.sizing.gpus import GPUS, Gpu, gpu_named, gpu_of_product
-from outrider.sizing.hf_config import ConfigError, read_config
-from outrider.sizing.models import KNOWN_MODELS, known_model, precision_in, same_model
+from outrider.sizing.hf_config import UNKNOWN_WEIGHTS, ConfigError, read_config
+from outrider.sizing.models import KNOWN_MODELS, as_published, known_model, precision_in, same_model
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.tasks import Task
 
-_METHODS = (Method.NONE, Method.DRAFT_MODEL, Method.EAGLE, Method.EAGLE3, Method.MTP, Method.NGRAM)
+_NEED_A_DRAFTER = (Method.DRAFT_MODEL, Method.PARD)
+_SERVED = tuple(m for m in Method if TRAITS[m].tunability is not Tunability.REFUSED)
 _PLACEHOLDER = "hf://ORGANISATION/"
 _LARGEST_FILE = 10_000_000
 
@@ -86,7 +90,7 @@ def _uri_of(name: str) -> str:
     if "/" in name:
         return f"hf://{name}"
     known = same_model(name)
-    if known is None or known.architecture.precision is not Precision.BF16:
+    if known is None or not as_published(known):
         return _PLACEHOLDER + name
     return known.uri
 
@@ -96,11 +100,13 @@ def target_of(options: Options, uri: str) -> tuple[Architecture, Source]:
     path = options.config or (Path(options.model) if options.model and _is_file(options.model) else None)
     name = options.model if options.file is None and options.model else uri
     found, where = _architecture(name if path is None else str(path), what="model", option="--config")
-    if path is not None and precision_in(uri) is not None and found.precision is Precision.BF16:
-        found = replace(found, precision=precision_in(uri) or found.precision)
+    said = precision_in(uri)
+    if path is not None and said is not None and found.precision is Precision.BF16 and not found.unknown:
+        found = replace(found, precision=said)
     found = replace(found, name=uri.rstrip("/").rsplit("/", 1)[-1])
-    if options.weights is not None:
-        found = replace(found, precision=options.weights)
+    if options.weights is not None and (options.weights is not found.precision or found.unknown):
+        known = tuple(what for what in found.unknown if not what.startswith(UNKNOWN_WEIGHTS))
+        found = replace(found, precision=options.weights, weight_bytes_by_part=None, unknown=known)
     return found, Source(f"model {found.name}", Evidence.READ, where)
 
 
@@ -128,8 +134,8 @@ def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, st
         method, drafter_uri = _new_method(options, uri)
     if method in (Method.EAGLE, Method.EAGLE3) and options.drafter is not None and _is_file(options.drafter):
         raise CannotPlan(f"--drafter: the size of an {method} head follows from the model; give its name")
-    if method not in _METHODS:
-        raise CannotPlan(f"there is no formula for method {method}; there is for {', '.join(_METHODS)}")
+    if TRAITS[method].tunability is Tunability.REFUSED:
+        raise CannotPlan(f"method {method} is not served; use {', '.join(_SERVED)}")
     return method, drafter_uri
 
 
@@ -138,13 +144,15 @@ def _new_method(options: Options, uri: str) -> tuple[Method, str | None]:
     published = None if known is None else known.drafter_uri
     given = options.drafter
     if given is None:
-        method = options.method or (Method.EAGLE3 if published is not None else Method.NGRAM)
-        if method is Method.DRAFT_MODEL:
-            raise CannotPlan("method draft_model needs a drafter; name it with --drafter")
-        heads = {Method.EAGLE3: published or f"{_PLACEHOLDER}DRAFTER", Method.EAGLE: f"{_PLACEHOLDER}DRAFTER"}
-        return method, heads.get(method)
+        own = Method.MTP if known is not None and known.predicts else Method.NGRAM
+        method = options.method or (Method.EAGLE3 if published is not None else own)
+        if method in _NEED_A_DRAFTER:
+            raise CannotPlan(f"method {method} needs a drafter; name it with --drafter")
+        if method is Method.EAGLE3 and published is not None:
+            return method, published
+        return method, f"{_PLACEHOLDER}DRAFTER" if TRAITS[method].drafter is Drafter.REQUIRED else None
     method = options.method or (Method.EAGLE3 if "eagle3" in given.lower() else Method.DRAFT_MODEL)
-    if method in (Method.NONE, Method.NGRAM):
+    if TRAITS[method].drafter is Drafter.FORBIDDEN:
         raise CannotPlan(f"--drafter: method {method} has no drafter; leave it out")
     return method, f"{_PLACEHOLDER}DRAFTER" if _is_file(given) else _uri_of(given)
 
@@ -157,7 +165,11 @@ def drafter_of(
         return eagle_head(method, target), None
     if method is Method.MTP:
         return prediction_layer(target), None
-    if method is not Method.DRAFT_MODEL or name is None:
+    if method in WITHOUT_WEIGHTS:
+        return without_weights(method), None
+    if method not in _NEED_A_DRAFTER:
+        return _block_drafter(method, name), None
+    if name is None:
         return without_weights(method), None
     found, where = _architecture(name, what="drafter", option="--drafter")
     warning = None
@@ -167,7 +179,13 @@ def drafter_of(
             f"the drafter has {found.vocabulary} tokens and the model {target.vocabulary}: vLLM takes it "
             f"with spec.speculation.config.{OWN_VOCABULARY}: true"
         )
-    return draft_model(found, where), warning
+    return replace(draft_model(found, where), method=method), warning
+
+
+def _block_drafter(method: Method, name: str | None) -> DraftingModel:
+    if name is None or (not _is_file(name) and known_model(name) is None):
+        return unknown_size(method, f"{method} drafter")
+    return block_drafter(method, *_architecture(name, what="drafter", option="--drafter"))
 
 
 def gpu_of(options: Options, spec: Spec | None) -> Gpu:

@@ -13,6 +13,7 @@ from outrider.api.methods import Method
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.spec import Engine, Spec
 from outrider.cli.manifest_file import ManifestRefused, checked, raw_models
+from outrider.cli.plan_flags import with_flags
 from outrider.cli.plan_parts import (
     CannotPlan,
     Options,
@@ -31,6 +32,7 @@ from outrider.sizing.manifest import new_manifest, with_memory_share, with_propo
 from outrider.sizing.memory import Load, Verdict
 from outrider.sizing.proposal import Proposal
 from outrider.sizing.sources import Evidence, Source
+from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import Task
 
 _CONTEXT = 4096
@@ -48,12 +50,14 @@ class Asked:
     memory_share: float | None  # as given; None: left to file and engine
 
     def manifest(self, answer: Forecast) -> dict[str, JsonValue] | None:
-        """With what was proposed; None: the file is judged as it is, or nothing would start.
+        """With what was proposed; None: the file is judged as it is, nothing would start, or nobody knows.
 
         Raises:
             CannotPlan: what was given does not go with the proposal.
         """
-        if self.question.fixed is not None or answer.memory.verdict is Verdict.TOO_LARGE:
+        if self.question.fixed is not None or answer.no_speeds is not None:
+            return None
+        if answer.memory.verdict not in (Verdict.FITS, Verdict.CROWDED):
             return None
         made = self._new(answer) if self.raw is None else with_proposal(self.raw, answer.proposal)
         if self.memory_share is not None:
@@ -71,7 +75,7 @@ class Asked:
             uri=self.uri,
             method=question.drafter.method,
             drafter_uri=self.drafter_uri,
-            gpus=question.gpus,
+            gpus=question.spread.gpus,
             max_length=question.load.context,
         )
 
@@ -86,6 +90,8 @@ def asked(options: Options) -> Asked:
     _check(options, spec)
     uri = uri_of_model(options, spec)
     target, target_source = target_of(options, uri)
+    if spec is not None and options.weights is None:
+        target = with_flags(target, spec.engine.args)
     method, drafter_uri = method_of(options, spec, uri)
     drafter, warning = drafter_of(method, target, options.drafter or drafter_uri, spec)
     gpu = gpu_of(options, spec)
@@ -96,7 +102,7 @@ def asked(options: Options) -> Asked:
         target=target,
         drafter=drafter,
         gpu=gpu,
-        gpus=options.gpus or (1 if spec is None else spec.parallelism.tensor * spec.parallelism.pipeline),
+        spread=_spread(options, spec),
         memory_share=share,
         max_num_seqs=most,
         load=_load(options, spec),
@@ -110,6 +116,12 @@ def asked(options: Options) -> Asked:
         warnings=(*(() if warning is None else (warning,)), *(() if spec is None else _known_limits(spec))),
     )
     return Asked(question, raw, uri, drafter_uri, options.memory_share)
+
+
+def _spread(options: Options, spec: Spec | None) -> Spread:
+    if options.gpus is not None:
+        return Spread(tensor=options.gpus)
+    return Spread() if spec is None else Spread.of(spec.parallelism)
 
 
 def _check(options: Options, spec: Spec | None) -> None:

@@ -11,17 +11,22 @@ from pydantic import JsonValue
 
 from outrider.api.methods import Method
 from outrider.sizing.forecast import Expectation, Forecast, Question
+from outrider.sizing.hf_config import UNKNOWN_WEIGHTS
 from outrider.sizing.memory import Verdict
 from outrider.sizing.sources import Evidence
 
 _WIDTH = 80
 _GB = 1e9
+_CLEARLY = 1.02
+"""So much faster that another K is worth a line."""
 
 
 def text_of_forecast(question: Question, answer: Forecast, manifest: str | None) -> str:
     """Everything, one section after another. ``*``: rests on something that is assumed."""
-    parts = [_head(question), *_memory(question, answer)]
-    if question.drafter.method is not Method.NONE:
+    parts = [_head(question, answer), *_memory(question, answer)]
+    if answer.no_speeds is not None:
+        parts += ["", *_wrapped(f"Speed: not known, since {answer.no_speeds}", "  ")]
+    elif question.drafter.method is not Method.NONE:
         parts += ["", *_tokens(question, answer)]
     if answer.rows:
         parts += ["", *_speeds(question, answer)]
@@ -29,7 +34,7 @@ def text_of_forecast(question: Question, answer: Forecast, manifest: str | None)
         parts += ["", *(line for text in answer.warnings for line in _wrapped(f"Note: {text}", "  "))]
     if manifest is not None:
         parts += ["", "A manifest to start with", manifest.rstrip()]
-    elif question.fixed is not None:
+    elif question.fixed is not None and answer.no_speeds is None:
         parts += ["", "The file's own table. --task TASK proposes another."]
     parts += ["", "Where the numbers come from (* rests on an assumption)"]
     for word in Evidence:
@@ -42,38 +47,59 @@ def _wrapped(text: str, indent: str) -> list[str]:
     return wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _head(question: Question) -> str:
+def _head(question: Question, answer: Forecast) -> str:
     target, load = question.target, question.load
     streams = "stream" if load.streams == 1 else "streams"
     drafting = (
         "no drafter" if question.drafter.method is Method.NONE else f"drafts by {question.drafter.name}"
     )
-    title = f"{target.name} ({target.precision}), {drafting}, on {question.gpus} x {question.gpu.name}"
+    gpus = f"{question.spread.gpus} x {question.gpu.name}"
+    title = f"{target.name} ({_precision(question)}), {drafting}, on {gpus}"
     rest = f"{question.task}, {load.streams} {streams} of {load.context} tokens"
-    return "\n".join([*_wrapped(title, "  "), rest, ""])
+    verdict = verdict_of(answer)
+    if answer.memory.verdict is Verdict.NOT_KNOWN:
+        verdict = "\n".join(_wrapped(verdict, "  "))
+    return "\n".join([*_wrapped(title, "  "), rest, verdict, ""])
+
+
+def _precision(question: Question) -> str:
+    known = not any(what.startswith(UNKNOWN_WEIGHTS) for what in question.target.unknown)
+    return str(question.target.precision) if known else "weights not known"
 
 
 def _memory(question: Question, answer: Forecast) -> Iterator[str]:
-    held = answer.memory
+    held, target = answer.memory, question.target
+    doubt = "?" if held.unknown else ""
     yield "Memory of each GPU in GB (1e9 bytes), formula"
-    size = f"{question.target.parameters / 1e9:.1f} billion, {question.target.precision}"
+    size = f"{target.parameters / 1e9:.1f} billion{doubt}, {_precision(question)}"
+    per_token = held.cache_per_request / held.load.context
     for name, amount, note in (
-        ("weights", held.weights, size),
-        ("drafter", held.drafter, question.drafter.name),
-        ("KV cache", held.cache, f"{held.cache_per_token / 1e3:.0f} kB per token"),
+        ("weights", None if held.unknown else held.weights, size),
+        ("drafter", None if held.drafter_unknown else held.drafter, question.drafter.name),
+        ("KV cache", None if held.unknown else held.cache, f"{per_token / 1e3:.0f} kB per token{doubt}"),
         ("graphs*", held.graphs, f"{len(answer.proposal.candidates)} values of K"),
         ("runtime*", held.runtime, ""),
     ):
-        yield f"  {name:10}{amount / _GB:8.1f}   {note}".rstrip()
-    limit = f"of {held.available / _GB:.1f}: {100 * question.memory_share:.0f} % of {question.gpu.name}"
-    yield f"  {'needed':10}{held.needed / _GB:8.1f}   {limit}"
-    yield f"  {verdict_of(answer)}"
+        shown = "?" if amount is None else f"{amount / _GB:.1f}"
+        yield f"  {name:10}{shown:>8}   {note}".rstrip()
+    needed = "?" if held.unknown or held.drafter_unknown else f"{held.needed / _GB:.1f}"
+    whole = f"{question.gpu.memory_bytes / _GB:.1f} of {question.gpu.name}"
+    usable = f"of {held.available / _GB:.1f} usable: {100 * question.memory_share:.0f} % of the {whole}"
+    yield f"  {'needed':10}{needed:>8}   {usable}"
 
 
 def verdict_of(answer: Forecast) -> str:
     """Whether it fits, in a line."""
     held = answer.memory
     room, load = held.streams_with_room, held.load
+    if held.verdict is Verdict.NOT_KNOWN and held.unknown:
+        return f"whether it fits is not known: {', '.join(held.unknown)}"
+    if held.verdict is Verdict.NOT_KNOWN:
+        left = (held.available - held.before_cache - held.cache_per_request) / _GB
+        return (
+            f"whether it fits is not known: the drafter's size; beside one request {left:.1f} GB are left "
+            "for it on each GPU; give its config.json with --drafter"
+        )
     if held.verdict is Verdict.TOO_LARGE:
         told = f"does not fit: no room for one request of {load.context} tokens"
         ways = [
@@ -110,21 +136,45 @@ def _paying(batches: tuple[int, int] | None, most: int) -> str:
     first, last = batches
     end = ", the most that was looked at" if last == most else ""
     span = f"up to {last}" if first == 1 else f"from {first} to {last}"
-    return f"drafting pays {span} streams{end}"
+    return f"some K pays {span} streams{end}"
 
 
 def _speeds(question: Question, answer: Forecast) -> Iterator[str]:
     yield f"One replica*, tokens per second without a drafter and with one, {answer.evidence}"
     priced = question.price_per_hour is not None
-    head = ("streams", "without", "table K", "tok/s", "speedup", "best K", "tok/s")
+    head = ("streams", "without", "K", "tok/s", "speedup")
     money = ("$ without", "$ with")
     rows: list[tuple[str, ...]] = [(*head, *money) if priced else head]
     rows += [_row(row) for row in answer.rows]
     yield from _table(rows)
+    yield from _wrapped(f"  {_of_table(question, answer)}", "  ")
     if priced:
         yield f"  $: per million output tokens at ${question.price_per_hour:.2f} per GPU-hour"
     else:
         yield "  --price-per-hour adds what a million tokens cost"
+
+
+def _of_table(question: Question, answer: Forecast) -> str:
+    """Whose K the rows have, and why one that would be faster is not among them."""
+    whose = "the file's table" if question.fixed is not None else "the manifest's table"
+    faster = [row for row in answer.rows if row.with_best > _CLEARLY * row.with_table]
+    if not faster:
+        return f"K: {whose}"
+    row = max(faster, key=lambda row: row.with_best / row.with_table)
+    gain = row.with_best / row.without
+    why = "" if question.fixed is not None else f": {_why_not(answer, row)}"
+    return (
+        f"K: {whose}; K={row.best} would give {gain:.2f} at {row.streams}, and it has {row.k} there{why}. "
+        "Tuning measures which is right"
+    )
+
+
+def _why_not(answer: Forecast, row: Expectation) -> str:
+    """The reason of the row of the table that has these streams."""
+    edges = [edge for edge in (8, 32) if row.streams <= edge]
+    where = f"up to {edges[0]}" if edges else "above 32"
+    reasons = (s.where for s in answer.proposal.sources if s.what.endswith(where))
+    return next(reasons, "the guides' table")
 
 
 def _row(row: Expectation) -> tuple[str, ...]:
@@ -134,8 +184,6 @@ def _row(row: Expectation) -> tuple[str, ...]:
         str(row.k),
         f"{row.with_table:.0f}",
         f"{row.speedup:.2f}",
-        str(row.best),
-        f"{row.with_best:.0f}",
     )
     if row.dollars_without is None or row.dollars_with is None:
         return cells
@@ -154,17 +202,18 @@ def json_of(question: Question, answer: Forecast, manifest: Mapping[str, JsonVal
     found = {
         "model": question.target.name,
         "parameters": question.target.parameters,
-        "weights": question.target.precision,
+        "weights": _precision(question),
         "method": question.drafter.method,
         "drafter": question.drafter.name,
         "gpu": question.gpu.name,
-        "gpus": question.gpus,
+        "gpus": question.spread.gpus,
         "task": question.task,
         "memory": {
             "verdict": held.verdict,
             "memory_share": question.memory_share,
             "enough_share": answer.enough_share,
             "enough_gpus": answer.enough_gpus,
+            "not_known": [*held.unknown, *(["the drafter's size"] if held.drafter_unknown else [])],
             "weights_bytes": held.weights,
             "drafter_bytes": held.drafter,
             "cache_bytes": held.cache,
@@ -182,6 +231,7 @@ def json_of(question: Question, answer: Forecast, manifest: Mapping[str, JsonVal
         "paying_batches": answer.paying,
         "speeds": [{**asdict(row), "speedup": row.speedup} for row in answer.rows],
         "evidence": answer.evidence,
+        "no_speeds": answer.no_speeds,
         "candidates": answer.proposal.candidates,
         "schedule": answer.proposal.schedule.to_wire(),
         "sources": [asdict(source) for source in (*answer.proposal.sources, *answer.sources)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from outrider.api.methods import Method
-from outrider.sizing.architecture import Architecture
+from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.sources import Evidence, Source
 
 _EAGLE3_VOCABULARY = 32_000
@@ -13,10 +13,14 @@ _EAGLE3_VOCABULARY = 32_000
 _EAGLE3_TARGET_LAYERS = 3
 """Layers of the target whose hidden states an EAGLE-3 head reads."""
 
+ONE_PASS = (Method.NONE, Method.DRAFT_MODEL, Method.EAGLE, Method.EAGLE3, Method.MTP, Method.NGRAM)
+"""Methods whose speed the formula knows: each drafted position is a pass of its own, or a look-up."""
+WITHOUT_WEIGHTS = (Method.NONE, Method.NGRAM, Method.SUFFIX)
+
 
 @dataclass(frozen=True, slots=True)
 class DraftingModel:
-    """What drafts, in bytes and weights."""
+    """What drafts, in bytes and weights. vLLM shards all of it as it does the target."""
 
     method: Method
     name: str
@@ -24,13 +28,20 @@ class DraftingModel:
     bytes_read: float  # per drafted position
     active_parameters: float  # each drafted token is multiplied with these
     cache_bytes_per_token: float
-    spreads: bool  # over the GPUs as the target does, which vLLM does with every drafter that has weights
     source: Source
+    cache_heads: int = 1  # over which GPUs can spread the cache
+    expert_weight_bytes: float = 0.0  # of `weight_bytes`
+    unknown: str | None = None  # what is not known of its size; then nothing is counted
 
     @property
     def passes(self) -> bool:
         """Whether each drafted position is a pass over weights."""
         return self.bytes_read > 0
+
+    @property
+    def speed_unknown(self) -> bool:
+        """No formula has the cost of its drafts."""
+        return self.method not in ONE_PASS
 
 
 def draft_model(model: Architecture, where: str) -> DraftingModel:
@@ -42,8 +53,9 @@ def draft_model(model: Architecture, where: str) -> DraftingModel:
         model.bytes_read(1),
         model.active_parameters,
         model.cache_bytes_per_token,
-        spreads=True,
         source=Source(f"drafter {model.name}", Evidence.READ, where),
+        cache_heads=model.full_attention.heads,
+        unknown="; ".join(model.unknown) or None,
     )
 
 
@@ -54,14 +66,14 @@ def eagle_head(method: Method, target: Architecture) -> DraftingModel:
     side by side. An EAGLE head joins state and embedding, and uses the target's output layer.
     """
     hidden, mlp = target.hidden, 3 * target.hidden * target.intermediate * target.experts_per_token
+    grouped = hidden * target.head_size * (target.heads + 2 * target.kv_heads)
+    output = hidden * target.head_size * target.heads
     if method is Method.EAGLE3:
-        queries = 2 * hidden * target.head_size * (target.heads + 2 * target.kv_heads)
-        output = hidden * target.head_size * target.heads
         joined = _EAGLE3_TARGET_LAYERS * hidden * hidden
-        own = queries + output + mlp + joined + hidden * _EAGLE3_VOCABULARY
+        own = 2 * grouped + output + mlp + joined + hidden * _EAGLE3_VOCABULARY
         read = own
     else:
-        own = target.attention_parameters + mlp + 2 * hidden * hidden
+        own = grouped + output + mlp + 2 * hidden * hidden
         read = own + hidden * target.vocabulary
     return DraftingModel(
         method,
@@ -69,35 +81,65 @@ def eagle_head(method: Method, target: Architecture) -> DraftingModel:
         2.0 * own,
         2.0 * read,
         read,
-        target.cache_bytes_per_token / target.layers,
-        spreads=True,
+        2.0 * 2 * target.kv_heads * target.head_size,
         source=Source(f"{method} head", Evidence.FORMULA, "one layer of the target's size, 16-bit weights"),
+        cache_heads=target.kv_heads,
     )
 
 
 def prediction_layer(target: Architecture) -> DraftingModel:
-    """The target's own next-token layer (MTP), whose weights lie beside the target's."""
-    layer = target.attention_parameters + target.experts * target.expert_parameters
-    own = layer + 2 * target.hidden**2
-    active = (
-        target.attention_parameters
-        + target.experts_per_token * target.expert_parameters
-        + 2 * target.hidden**2
-        + target.hidden * target.vocabulary
-    )
+    """The target's own next-token layer (MTP), whose weights lie beside the target's.
+
+    It is one more layer as the target's are, with the bytes that its parts have there, and uses the target's
+    output layer.
+    """
+    kind, part = target.full_attention, target.bytes_by_part
+    joined = 2 * target.hidden**2
+    shared = 3 * target.hidden * target.shared_intermediate
+    one_expert = target.expert_parameters
+    if target.experts == 1:
+        shared, one_expert = target.expert_parameters, 0
+    always = kind.parameters * part.attention + shared * part.mlp + joined * Precision.BF16.bytes
+    output = target.hidden * target.vocabulary
+    active = kind.parameters + shared + joined + target.experts_per_token * one_expert + output
+    experts = target.experts * one_expert * part.experts
     return DraftingModel(
         Method.MTP,
         "mtp layer",
-        own * target.precision.bytes,
-        active * target.precision.bytes,
+        always + experts,
+        always + target.experts_per_token * one_expert * part.experts + output * part.output,
         active,
-        target.cache_bytes_per_token / target.layers,
-        spreads=True,
+        kind.cache_bytes,
         source=Source("mtp layer", Evidence.FORMULA, "one layer of the target's size"),
+        cache_heads=kind.heads,
+        expert_weight_bytes=experts,
+        unknown="; ".join(target.unknown) or None,
+    )
+
+
+def block_drafter(method: Method, model: Architecture, where: str) -> DraftingModel:
+    """A small network that drafts several tokens at once and shares embeddings and output with its target."""
+    layers = max(0.0, model.weight_bytes - Precision.BF16.bytes * model.table_parameters)
+    return DraftingModel(
+        method,
+        model.name,
+        layers,
+        layers,
+        model.active_parameters,
+        model.cache_bytes_per_token,
+        source=Source(f"drafter {model.name}", Evidence.READ, where),
+        cache_heads=model.full_attention.heads,
+        unknown="; ".join(model.unknown) or None,
     )
 
 
 def without_weights(method: Method) -> DraftingModel:
     """N-gram: drafts are looked up in the request's own text. Also what stands for no drafter at all."""
     source = Source("drafter", Evidence.ASSUMED, "a look-up costs nothing beside a step")
-    return DraftingModel(method, str(method), 0.0, 0.0, 0.0, 0.0, spreads=False, source=source)
+    return DraftingModel(method, str(method), 0.0, 0.0, 0.0, 0.0, source=source)
+
+
+def unknown_size(method: Method, name: str) -> DraftingModel:
+    """Weights that nothing is known of."""
+    source = Source("drafter", Evidence.ASSUMED, "its size is not known and not counted")
+    return DraftingModel(method, name, 0.0, 0.0, 0.0, 0.0, source=source, unknown="its size")

@@ -17,6 +17,7 @@ from outrider.sizing.memory import Load, Memory, Verdict, memory
 from outrider.sizing.proposal import Proposal, candidates_up_to, ceiling_of, proposal
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.speed import (
+    EXPERT_LAYER_SECONDS,
     FormulaSpeeds,
     MeasuredSpeeds,
     Speeds,
@@ -27,6 +28,7 @@ from outrider.sizing.speed import (
     rule_of_thumb,
     speedup,
 )
+from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
 from outrider.tuning.policy import Estimation
 
@@ -47,7 +49,7 @@ class Question:
     target: Architecture
     drafter: DraftingModel
     gpu: Gpu
-    gpus: int
+    spread: Spread
     memory_share: float  # of each GPU, that the engine may take
     max_num_seqs: int
     load: Load
@@ -109,6 +111,7 @@ class Forecast:
     warnings: tuple[str, ...]
     sources: tuple[Source, ...]
     evidence: Evidence  # of the speeds
+    no_speeds: str | None  # why none are known; then there are no rows, no tokens and no proposal
 
 
 def forecast(question: Question) -> Forecast:
@@ -122,22 +125,25 @@ def forecast(question: Question) -> Forecast:
         question.target,
         question.drafter,
         question.gpu,
-        question.gpus,
+        question.spread,
         # On average a request is half way through.
         question.load.context / 2,
         acceptance,
     )
     speeds: Speeds = formula if question.measured is None else MeasuredSpeeds(question.measured)
     evidence = Evidence.FORMULA if question.measured is None else Evidence.MEASURED
+    no_speeds = _no_speeds(question)
+    if no_speeds is not None:
+        return _without_speeds(question, acceptance, evidence, no_speeds)
     chosen = question.fixed or _proposal(question, speeds, evidence)
     _check(question.measured, chosen)
-    held = _memory(question, chosen, question.gpus)
+    held = _memory(question, chosen, question.spread)
     too_large = held.verdict is Verdict.TOO_LARGE
     drafts = question.drafter.method is not Method.NONE
     # Nothing is said of batches that are larger than those that were measured.
     measured = question.max_num_seqs if question.measured is None else question.measured.batch_sizes[-1]
     largest = min(question.max_num_seqs, measured)
-    most = min(largest, max(1, held.streams_with_room))
+    most = largest if held.verdict is Verdict.NOT_KNOWN else min(largest, max(1, held.streams_with_room))
     return Forecast(
         memory=held,
         enough_share=_enough_share(question, held) if too_large else None,
@@ -152,32 +158,75 @@ def forecast(question: Question) -> Forecast:
         warnings=tuple(_warnings(question, held, acceptance, chosen)),
         sources=tuple(_sources(question, evidence)),
         evidence=evidence,
+        no_speeds=None,
     )
 
 
-def _memory(question: Question, chosen: Proposal, gpus: int) -> Memory:
+def _no_speeds(question: Question) -> str | None:
+    """Why the formula cannot say how fast it is."""
+    if question.measured is not None:
+        return None
+    if question.target.unknown:
+        return "what a step reads is not known"
+    if question.drafter.speed_unknown:
+        return f"the formula does not have the cost of a {question.drafter.method} draft"
+    return None if question.drafter.unknown is None else "the drafter is not known"
+
+
+def _without_speeds(
+    question: Question, acceptance: tuple[float, ...], evidence: Evidence, why: str
+) -> Forecast:
+    """What can be said of memory alone."""
+    chosen = question.fixed or Proposal((0,), Schedule.constant(0), ())
+    held = _memory(question, chosen, question.spread)
+    too_large = held.verdict is Verdict.TOO_LARGE
+    return Forecast(
+        memory=held,
+        enough_share=_enough_share(question, held) if too_large else None,
+        enough_gpus=_enough_gpus(question, chosen) if too_large else None,
+        proposal=chosen,
+        acceptance=acceptance,
+        tokens=(),
+        rows=(),
+        paying=None,
+        largest_batch=question.max_num_seqs,
+        thumb=None,
+        warnings=question.warnings,
+        sources=(*question.sources, *_sources_of_memory(question)),
+        evidence=evidence,
+        no_speeds=why,
+    )
+
+
+def _memory(question: Question, chosen: Proposal, spread: Spread) -> Memory:
     return memory(
         question.target,
         question.drafter,
         question.gpu.memory_bytes,
-        gpus=gpus,
+        spread=spread,
         share=question.memory_share,
-        candidates=len(chosen.candidates),
+        candidates=chosen.candidates,
         load=question.load,
     )
 
 
 def _enough_share(question: Question, held: Memory) -> float | None:
     """In hundredths, as people write it; one more than is needed, since graphs and runtime are assumed."""
-    wanted = held.before_cache + held.cache_per_token * held.load.context
+    wanted = held.before_cache + held.cache_per_request
     least = math.ceil(100 * wanted / question.gpu.memory_bytes)
     most = round(100 * LARGEST_SHARE)
     return min(least + 1, most) / 100 if least <= most else None
 
 
 def _enough_gpus(question: Question, chosen: Proposal) -> int | None:
-    more = (gpus for gpus in _GPUS if gpus > question.gpus)
-    return next((n for n in more if _memory(question, chosen, n).verdict is not Verdict.TOO_LARGE), None)
+    wider = (question.spread.with_gpus(gpus) for gpus in _GPUS if gpus > question.spread.gpus)
+    enough = (
+        spread
+        for spread in wider
+        if spread is not None and _memory(question, chosen, spread).verdict is not Verdict.TOO_LARGE
+    )
+    found = next(enough, None)
+    return None if found is None else found.gpus
 
 
 def _acceptance(question: Question) -> tuple[float, ...]:
@@ -218,7 +267,7 @@ def _thumb(formula: FormulaSpeeds, ceiling: int) -> float:
 
 def _rows(question: Question, speeds: Speeds, chosen: Proposal, most: int) -> Iterator[Expectation]:
     drafts = question.drafter.method is not Method.NONE
-    price = None if question.price_per_hour is None else question.price_per_hour * question.gpus
+    price = None if question.price_per_hour is None else question.price_per_hour * question.spread.gpus
     for streams in sorted({*(b for b in _BATCHES if b <= most), min(question.load.streams, most)}):
         without = speeds.without(streams)
         k = chosen.schedule.k_at(streams)
@@ -232,7 +281,7 @@ def _warnings(
     question: Question, held: Memory, acceptance: tuple[float, ...], chosen: Proposal
 ) -> Iterator[str]:
     yield from question.warnings
-    if held.verdict is not Verdict.TOO_LARGE and held.needed > _TIGHT * held.available:
+    if held.verdict in (Verdict.FITS, Verdict.CROWDED) and held.needed > _TIGHT * held.available:
         yield "memory is tight: a drafter takes cache from requests that could run (guides: better off)"
     if question.drafter.method is Method.NONE:
         return
@@ -249,8 +298,7 @@ def _warnings(
 
 def _sources(question: Question, evidence: Evidence) -> Iterator[Source]:
     yield from question.sources
-    yield Source(f"GPU {question.gpu.name}", Evidence.READ, question.gpu.source)
-    yield Source("graphs 0.6 GB + 0.1 GB per K, runtime 1 GB", Evidence.ASSUMED, "per GPU")
+    yield from _sources_of_memory(question)
     if question.acceptance is None:
         yield PRESETS[question.task].acceptance_source
     else:
@@ -266,11 +314,23 @@ def _sources(question: Question, evidence: Evidence) -> Iterator[Source]:
     )
     tax = 100 * Estimation().k0_tax
     yield Source(f"K=0 beside a drafter costs {tax:.0f} %", Evidence.ASSUMED, "published: 4 to 25 %")
-    if question.gpus > 1:
+    if question.target.expert_layers:
+        yield Source("experts", Evidence.READ, "tokens of a text share them, as Cohere measured (2026)")
+        yield Source(
+            f"{1e3 * EXPERT_LAYER_SECONDS:.1f} ms per layer with experts",
+            Evidence.ASSUMED,
+            "published: 0.04 to 0.65",
+        )
+    if question.spread.gpus > 1:
         yield Source("several GPUs", Evidence.ASSUMED, "talk to each other in no time: an upper bound")
     if TRAITS[question.drafter.method].drafting is Drafting.WHEN_FOUND:
         where = "drafts only where the text repeats itself; the acceptance of a trained drafter stands in"
         yield Source("n-gram", Evidence.ASSUMED, where)
+
+
+def _sources_of_memory(question: Question) -> Iterator[Source]:
+    yield Source(f"GPU {question.gpu.name}", Evidence.READ, question.gpu.source)
+    yield Source("graphs 0.6 GB + 0.1 GB per K, runtime 1 GB", Evidence.ASSUMED, "per GPU")
 
 
 def _source_of_table(table: ThroughputTable, evidence: Evidence) -> Source:

@@ -3,109 +3,192 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
 from outrider.api.complaint import first_complaint
-from outrider.sizing.architecture import Architecture, Precision
+from outrider.sizing.architecture import Architecture, AttentionLayers, Precision, WeightBytes
+from outrider.sizing.config_fields import LayerFields, foreign_fields
+from outrider.sizing.layers import Attending, Layers, head_size_of, read_layers
+from outrider.sizing.quantization import Format, UnknownFormat, read_format
+
+_TEXT_MODELS = ("text_config", "llm_config", "language_config", "transformer_layer_config")
+"""Where a model of several kinds of input has its language model."""
+_TIED_UNLESS_SAID = ("gemma", "gemma2", "gemma3_text", "gemma4_text", "cohere2")
+"""Their config.json may leave `tie_word_embeddings` out, and they tie."""
+_MOST_NAMED = 3
+"""Fields in one message."""
+UNKNOWN_WEIGHTS = "weights: "
+"""Begins what is not known of the bytes of weights, and nothing else."""
 
 
 class ConfigError(ValueError):
     """Not a config.json that the formulas can use; the message says why and what to do."""
 
 
-_MOST = 10_000_000
-
-
-class _Quantization(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    quant_method: str = ""
-    bits: int | None = None
-    config_groups: JsonValue = None
-
-
-class _Config(BaseModel):
-    model_config = ConfigDict(extra="ignore", populate_by_name=True)
-
-    layers: int = Field(alias="num_hidden_layers", ge=1, le=_MOST)
-    hidden: int = Field(alias="hidden_size", ge=1, le=_MOST)
-    heads: int = Field(alias="num_attention_heads", ge=1, le=_MOST)
-    kv_heads: int | None = Field(None, alias="num_key_value_heads", ge=1, le=_MOST)
-    head_size: int | None = Field(None, alias="head_dim", ge=1, le=_MOST)
-    intermediate: int = Field(alias="intermediate_size", ge=1, le=_MOST)
-    vocabulary: int = Field(alias="vocab_size", ge=1, le=_MOST)
-    tied: bool = Field(False, alias="tie_word_embeddings")
-    experts: int | None = Field(
-        None,
-        validation_alias=AliasChoices(
-            "num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts"
-        ),
-        ge=1,
-        le=_MOST,
-    )
-    experts_per_token: int | None = Field(
-        None,
-        validation_alias=AliasChoices(
-            "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k"
-        ),
-        ge=1,
-        le=_MOST,
-    )
-    expert_intermediate: int | None = Field(None, alias="moe_intermediate_size", ge=1, le=_MOST)
-    compressed_cache: int | None = Field(None, alias="kv_lora_rank")
-    quantization: _Quantization | None = Field(None, alias="quantization_config")
-
-
 def read_config(text: str, *, name: str) -> Architecture:
-    """The model of a config.json.
+    """The model of a config.json; what of it is not known here stands in `Architecture.unknown`.
 
     name: what to call it.
 
     Raises:
-        ConfigError: no JSON, a field is missing or no size, or attention of a kind that is not known here.
+        ConfigError: no JSON, or a field is missing or no size.
     """
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{name} is not JSON: {error}") from error
-    if isinstance(raw, dict) and isinstance(raw.get("text_config"), dict):
-        raw = {**raw["text_config"], "quantization_config": raw.get("quantization_config")}
+    return read_fields(raw, name=name)
+
+
+def read_fields(raw: JsonValue, *, name: str) -> Architecture:
+    """As `read_config`, of fields that are read already.
+
+    Raises:
+        ConfigError: as `read_config`.
+    """
+    whole = raw if isinstance(raw, dict) else {}
+    inner = next((part for key in _TEXT_MODELS if isinstance(part := whole.get(key), dict)), None)
+    text: JsonValue = raw if inner is None else inner
     try:
-        found = _Config.model_validate(raw)
+        config = LayerFields.model_validate(text)
     except ValidationError as error:
         raise ConfigError(f"{name}: {first_complaint(error, whole='config')}") from error
-    if found.compressed_cache is not None:
-        raise ConfigError(f"{name}: kv_lora_rank: latent attention is not known here; use another model")
-    head_size = found.head_size or found.hidden // found.heads
-    if head_size == 0:
-        raise ConfigError(f"{name}: hidden_size is {found.hidden}, and there are {found.heads} heads")
-    experts = found.experts or 1
-    chosen = found.experts_per_token or 1 if experts > 1 else 1
-    if chosen > experts:
+    if inner is not None and config.tied is None and isinstance(whole.get("tie_word_embeddings"), bool):
+        config = config.model_copy(update={"tied": whole["tie_word_embeddings"]})
+    _check(config, name)
+    layers = read_layers(config)
+    unknown = [*layers.unknown, *_foreign(text)]
+    found = _architecture(config, layers, name)
+    settings = whole.get("quantization_config") or (inner or {}).get("quantization_config")
+    try:
+        found = _with_format(found, layers, _read_format(settings))
+    except UnknownFormat as error:
+        unknown.append(f"{UNKNOWN_WEIGHTS}{error}; pass --weights")
+    other, odd = _vision(whole)
+    return replace(found, other_parameters=other, unknown=(*unknown, *odd))
+
+
+def _foreign(text: JsonValue) -> Iterator[str]:
+    found = foreign_fields(text if isinstance(text, dict) else {})
+    if found:
+        yield f"layers with {', '.join(found[:_MOST_NAMED])}"
+
+
+def _check(config: LayerFields, name: str) -> None:
+    if config.latent is None and head_size_of(config) == 0:
+        raise ConfigError(f"{name}: hidden_size is {config.hidden}, and there are {config.heads} heads")
+    experts, chosen = config.experts or 1, config.experts_per_token or 1
+    if experts > 1 and chosen > experts:
         raise ConfigError(f"{name}: num_experts_per_tok is {chosen}, and there are {experts} experts")
+    if config.intermediate is None and (experts <= 1 or config.expert_intermediate is None):
+        raise ConfigError(f"{name}: config.intermediate_size: is required")
+
+
+def _architecture(config: LayerFields, layers: Layers, name: str) -> Architecture:
+    heads, kv_heads = config.heads, config.kv_heads or config.heads
+    size = config.value_size or head_size_of(config) if config.latent is not None else head_size_of(config)
+    tied = config.model_type in _TIED_UNLESS_SAID if config.tied is None else config.tied
+    sparse = bool(layers.sparse)
+    wide = config.intermediate or config.expert_intermediate or 1
+    expert = config.expert_intermediate or wide
+    shared = config.shared_intermediate
+    if shared is None:
+        shared = (config.shared_experts or 0) * expert
+    if config.model_type == "llama4_text":
+        shared = wide  # One expert of its own width that every token passes; no field says so.
+    elif config.experts_beside_mlp:
+        shared = wide
     return Architecture(
         name,
-        found.layers,
-        found.hidden,
-        found.heads,
-        found.kv_heads or found.heads,
-        head_size,
-        (found.expert_intermediate or found.intermediate) if experts > 1 else found.intermediate,
-        found.vocabulary,
-        found.tied,
-        experts,
-        chosen,
-        _precision(found.quantization),
+        config.layers,
+        config.hidden,
+        heads,
+        kv_heads,
+        size,
+        expert if sparse else wide,
+        config.vocabulary,
+        tied,
+        (config.experts or 1) if sparse else 1,
+        (config.experts_per_token or 1) if sparse else 1,
+        attention=_kinds(layers),
+        dense_layers=len(layers.dense) if sparse else 0,
+        dense_intermediate=(config.dense_intermediate or wide) if sparse else 0,
+        shared_intermediate=shared if sparse else 0,
     )
 
 
-def _precision(quantization: _Quantization | None) -> Precision:
-    if quantization is None:
-        return Precision.BF16
-    method = quantization.quant_method.lower()
-    if method == "compressed-tensors":
-        return Precision.INT4 if '"num_bits": 4' in json.dumps(quantization.config_groups) else Precision.FP8
-    if method in ("awq", "gptq") or quantization.bits == 4:
-        return Precision.INT4
-    return Precision.FP8 if "fp8" in method or quantization.bits == 8 else Precision.BF16
+def _kinds(layers: Layers) -> tuple[AttentionLayers, ...]:
+    return tuple(each.kind for each in layers.attention)
+
+
+def _read_format(settings: JsonValue) -> Format:
+    if settings is None:
+        return read_format(None)
+    if not isinstance(settings, dict):
+        raise UnknownFormat("quantization_config")
+    return read_format(settings)
+
+
+def _with_format(found: Architecture, layers: Layers, width: Format) -> Architecture:
+    """With the bytes of each part, as the modules of its layers have them."""
+    if width.precision is Precision.BF16:
+        return found
+    part = WeightBytes(
+        attention=width.mean(each for kind in layers.attention for each in _attention_modules(kind)),
+        mlp=width.mean(_mlp_modules(found, layers)),
+        experts=width.mean(_expert_modules(layers)),
+        output=2.0 if found.tied else width.width("lm_head"),
+    )
+    return replace(found, precision=width.precision, weight_bytes_by_part=part)
+
+
+def _attention_modules(kind: Attending) -> Iterator[tuple[str, int]]:
+    for index in kind.indices:
+        for projection, weights in kind.projections.items():
+            yield f"layers.{index}.{kind.module}.{projection}", weights
+
+
+def _mlp_modules(found: Architecture, layers: Layers) -> Iterator[tuple[str, int]]:
+    """Of dense layers, and of the experts that every token passes."""
+    dense = found.dense_intermediate if layers.sparse else found.intermediate
+    for index in layers.dense:
+        for projection in ("gate_proj", "up_proj", "down_proj"):
+            yield f"layers.{index}.mlp.{projection}", found.hidden * dense
+    if found.shared_intermediate:
+        for index in layers.sparse:
+            for projection in ("gate_proj", "up_proj", "down_proj"):
+                yield (
+                    f"layers.{index}.{layers.shared_module}.{projection}",
+                    found.hidden * found.shared_intermediate,
+                )
+
+
+def _expert_modules(layers: Layers) -> Iterator[tuple[str, int]]:
+    """One of each layer stands for all."""
+    for index in layers.sparse:
+        for projection in ("gate_proj", "up_proj", "down_proj"):
+            yield f"layers.{index}.{layers.expert_module}.0.{projection}", 1
+
+
+def _vision(whole: Mapping[str, JsonValue]) -> tuple[int, list[str]]:
+    """Weights of a vision tower, a transformer whose MLP is not gated; and what is not known of it."""
+    if isinstance(whole.get("audio_config"), dict):
+        return 0, ["the size of the audio tower (audio_config)"]
+    tower = whole.get("vision_config")
+    if not isinstance(tower, dict) or not tower:
+        return 0, []
+    sizes = [
+        next((n for key in keys if isinstance(n := tower.get(key), int) and 0 < n <= 1_000_000), None)
+        for keys in (
+            ("num_hidden_layers", "depth", "vt_num_hidden_layers"),
+            ("hidden_size", "vt_hidden_size"),
+            ("intermediate_size", "vt_intermediate_size"),
+        )
+    ]
+    if None in sizes:
+        return 0, ["the size of the vision tower (vision_config)"]
+    layers, hidden, intermediate = (size or 0 for size in sizes)
+    return layers * (4 * hidden * hidden + 2 * hidden * intermediate), []

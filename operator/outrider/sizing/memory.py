@@ -1,9 +1,9 @@
 """Will it fit? What one launch holds on each GPU.
 
-    need per GPU = weights / n + drafter + cache + graphs + runtime     fits if need <= share x memory
+    need per GPU = weights + drafter + cache + graphs + runtime     fits if need <= share x memory
 
-n GPUs by tensor parallelism. A draft model is spread like its target; other drafters are on every GPU whole.
-The cache is spread too, as far as there are heads to spread.
+Weights are divided as `Spread` says. A drafter is sharded by tensor parallelism as its target is, and lies on
+the last stage of a pipeline. The cache is divided over heads of keys and values, as far as there are some.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import DraftingModel
+from outrider.sizing.spread import Spread
 
 GRAPH_BYTES = 0.6e9
 """Per GPU, of the CUDA graphs of one K up to the largest batch. Assumed."""
@@ -30,13 +31,15 @@ class Verdict(StrEnum):
     """It starts, but not all streams have room in the cache: some wait or start over."""
     TOO_LARGE = "too large"
     """The engine ends while it starts: no room for one request."""
+    NOT_KNOWN = "not known"
+    """A part of weights or cache could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """What is held in the cache."""
 
-    streams: int
+    streams: int  # at once, on the whole replica
     context: int  # tokens per request, prompt and answer
 
 
@@ -44,19 +47,31 @@ class Load:
 class Memory:
     """Bytes on one GPU, unless it says otherwise."""
 
-    gpus: int
+    spread: Spread
     weights: float
     drafter: float
-    cache_per_token: float
+    cache_per_request: float  # of the load's length
     graphs: float
     runtime: float
     available: float  # what the engine may take
     load: Load
+    unknown: tuple[str, ...] = ()  # what could not be read of the model: nothing follows from the sum
+    drafter_unknown: bool = False  # the sum is without it
+
+    @property
+    def gpus(self) -> int:
+        """Of the replica."""
+        return self.spread.gpus
+
+    @property
+    def streams(self) -> int:
+        """Requests of the load whose cache lies on one GPU: ranks of data parallelism share them out."""
+        return -(-self.load.streams // self.spread.data)
 
     @property
     def cache(self) -> float:
         """Of the whole load."""
-        return self.cache_per_token * self.load.streams * self.load.context
+        return self.cache_per_request * self.streams
 
     @property
     def before_cache(self) -> float:
@@ -74,20 +89,20 @@ class Memory:
         return self.gpus * self.needed
 
     @property
-    def cache_tokens(self) -> int:
-        """Tokens for which there is room."""
-        return max(0, int((self.available - self.before_cache) // self.cache_per_token))
-
-    @property
     def streams_with_room(self) -> int:
-        """Requests of the load's length for which there is room."""
-        return self.cache_tokens // self.load.context
+        """Requests of the load's length for which the replica has room."""
+        each = max(0.0, self.available - self.before_cache) / self.cache_per_request
+        return int(each) * self.spread.data
 
     @property
     def verdict(self) -> Verdict:
         """Whether it fits."""
+        if self.unknown:
+            return Verdict.NOT_KNOWN
         if self.streams_with_room < 1:
             return Verdict.TOO_LARGE
+        if self.drafter_unknown:
+            return Verdict.NOT_KNOWN
         return Verdict.FITS if self.streams_with_room >= self.load.streams else Verdict.CROWDED
 
 
@@ -96,23 +111,29 @@ def memory(
     drafter: DraftingModel,
     gpu_bytes: float,
     *,
-    gpus: int,
+    spread: Spread,
     share: float,
-    candidates: int,
+    candidates: tuple[int, ...],
     load: Load,
 ) -> Memory:
-    """Of one replica. gpu_bytes: memory of each GPU; share: of it that the engine may take; candidates: how
-    many K.
-    """
-    spread = min(gpus, target.kv_heads)
-    draft_cache = drafter.cache_bytes_per_token / (spread if drafter.spreads else 1)
+    """Of one replica. gpu_bytes: memory of each GPU; share: of it that the engine may take; candidates: K."""
+    # With linear attention vLLM keeps the state after each token that may be rejected.
+    states = 1 + max(candidates)
+    cache = sum(
+        kind.bytes_of_request(load.context, states) / min(spread.tensor, kind.heads)
+        for kind in target.attention_kinds
+    )
+    draft_cache = drafter.cache_bytes_per_token * load.context / min(spread.tensor, drafter.cache_heads)
     return Memory(
-        gpus=gpus,
-        weights=target.weight_bytes / gpus,
-        drafter=drafter.weight_bytes / (gpus if drafter.spreads else 1),
-        cache_per_token=target.cache_bytes_per_token / spread + draft_cache,
-        graphs=GRAPH_BYTES + GRAPH_BYTES_PER_FURTHER_K * (candidates - 1),
+        spread=spread,
+        weights=spread.on_each(target.expert_weight_bytes, target.other_weight_bytes),
+        drafter=drafter.expert_weight_bytes / (spread.tensor * spread.data)
+        + (drafter.weight_bytes - drafter.expert_weight_bytes) / spread.tensor,
+        cache_per_request=max(1.0, cache / spread.pipeline + draft_cache),
+        graphs=GRAPH_BYTES + GRAPH_BYTES_PER_FURTHER_K * (len(candidates) - 1),
         runtime=RUNTIME_BYTES,
         available=share * gpu_bytes,
         load=load,
+        unknown=target.unknown,
+        drafter_unknown=drafter.unknown is not None,
     )

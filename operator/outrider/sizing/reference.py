@@ -29,13 +29,39 @@ How to use it: [guide/plan.md](../guide/plan.md). Each number carries one of the
 
 ## Memory
 ```
-need per GPU = (weights + drafter) / n + cache + graphs + runtime   fits if need <= share x memory
-cache        = streams x context x bytes per token / min(n, heads of keys and values)
-bytes per token = 2 x layers x heads of keys and values x size of a head x 2, of model and drafter
+need per GPU = weights + drafter + cache + graphs + runtime     fits if need <= share x memory
+weights      = experts / (tensor x pipeline x data) + all else / (tensor x pipeline)
+drafter      = its weights / tensor     on the last stage of a pipeline
+cache        = streams / data x cache of a request / pipeline / min(tensor, heads)
 ```
-n GPUs share a model by tensor parallelism, and its drafter with it: vLLM spreads heads and prediction layers
-as their target. Embeddings and output layer count 16 bits also in quantised models. The share is
-`gpu-memory-utilization`.
+`outrider plan` and the operator's `WillNotFit` count alike. Ranks of data parallelism share experts, by whole
+ones with `expert` and by slices without it; a dense model lies on each rank whole. vLLM shards every drafter
+as its target. The share is `gpu-memory-utilization`, `--memory-share` here.
+
+What a request of so many tokens keeps in a layer, by its kind:
+
+| attention | bytes in the cache | heads |
+|---|---|---|
+| full | tokens x 2 x heads of keys and values x size of a head x 2 | those of keys and values |
+| sliding, chunked | the same, of no more tokens than the window or chunk has | the same |
+| latent (MLA) | tokens x (`kv_lora_rank` + `qk_rope_head_dim`) x 2, and the index of a sparse one | 1 |
+| linear (gated delta net) | one state, and one more for each drafted token | those of keys |
+
+GPUs share a cache over its heads; with one head each of them has all of it. Dense layers between experts,
+experts that every token passes and vision towers are counted. Of a `model_type` or a kind of layer that is
+not read here, and of a quantisation, plan says "not known" and gives no verdict.
+
+| weights | bytes each, with scales | read from `quantization_config` of |
+|---|---|---|
+| bf16 | 2 | none |
+| fp8, mxfp8 | 1, 1.03 | fp8 (also by blocks), fbgemm_fp8, modelopt, compressed-tensors, quark, torchao |
+| int8 | 1 | compressed-tensors, gptq, bitsandbytes, torchao, quark, experts_int8 |
+| int4 | 0.52 to 0.58 | awq, gptq, auto-round, compressed-tensors, bitsandbytes, torchao, quark |
+| mxfp4 | 0.53 | mxfp4 (experts alone), compressed-tensors, modelopt, quark |
+| nvfp4 | 0.56 | modelopt, compressed-tensors |
+
+Modules that a checkpoint leaves out have 16 bits, and mixed formats have what they list. Embeddings have 16
+bits, and so has the output layer unless it is named.
 
 | number | value | known |
 |---|---|---|
@@ -46,7 +72,7 @@ as their target. Embeddings and output layer count 16 bits also in quantised mod
 ## Speed
 ```
 T(B, K) = weights read / (bandwidth x {speed.BANDWIDTH_REACHED}) + {1e3 * speed.STEP_OVERHEAD_SECONDS:.1f} ms
-        + cache read / bandwidth
+        + cache read / bandwidth + {1e3 * speed.EXPERT_LAYER_SECONDS:.1f} ms x layers with experts (assumed)
         + B (1 + K) x 2 x active weights / (arithmetic x {speed.ARITHMETIC_REACHED})
         + K x (the same of the drafter, with {1e3 * speed.DRAFT_OVERHEAD_SECONDS:.1f} ms)
 tokens per second = B x E[tokens | K] / T(B, K)
@@ -54,9 +80,12 @@ E[tokens | K]     = 1 + a1 + a1 a2 + ...        = (1 - a^(K+1)) / (1 - a) for on
 rule of thumb     = (1 + m) / ((1 + m) c + 1)   m: accepted tokens per step, c: draft cost / step cost
 $ per million     = (price per hour / 3600) / (tokens per second / 1,000,000)
 ```
-The four numbers in T make it the published fit of Llama-3.1-8B with EAGLE-3 on an H100 (arXiv 2601.11580),
+Four numbers in T make it the published fit of Llama-3.1-8B with EAGLE-3 on an H100 (arXiv 2601.11580),
 within 2 %. Elsewhere they are assumed; a published A40 without drafter is met within 15 %. Of experts a step
-reads those that its tokens chose: all but the share (1 - chosen / experts)^tokens. K=0 beside a drafter costs
+reads all but the share (1 - chosen / experts)^n, where a request counts as n = 1 + 0.62 (1 + 0.79 + ...), a
+term for each drafted token: tokens of one text share experts (read: Cohere, "Why MoE models get more from
+speculative decoding", 2026). Block drafters, suffix and medusa have no formula: their speed is not known.
+Ranks of data parallelism and stages of a pipeline take turns with the streams. K=0 beside a drafter costs
 {100 * Estimation().k0_tax:.0f} % (assumed). A request counts half its length in the cache.
 
 ## GPUs
@@ -79,7 +108,8 @@ def render() -> str:
             *map(_gpu, GPUS),
             "\n## Models\n",
             "Dimensions are those of the config.json of each, read. Others: `--config`.\n\n",
-            "| name | parameters | active | KV bytes per token | proposed drafter |\n|---|---|---|---|---|\n",
+            "| name | parameters | active | weights | KV bytes per token | proposed drafter |\n",
+            "|---|---|---|---|---|---|\n",
             *map(_model, KNOWN_MODELS),
             "\n## Presets\n",
             "Acceptance is that of EAGLE-3 on Llama-3.1-8B (arXiv 2601.11580), by position.\n\n",
@@ -100,10 +130,12 @@ def _gpu(gpu: Gpu) -> str:
 
 def _model(known: KnownModel) -> str:
     found = known.architecture
-    drafter = "" if known.drafter_uri is None else f"`{known.drafter_uri}`"
+    drafter = "its own layer (mtp)" if known.predicts else ""
+    if known.drafter_uri is not None:
+        drafter = f"`{known.drafter_uri}`"
     return (
         f"| {found.name} | {found.parameters / 1e9:.2f} B | {found.active_parameters / 1e9:.2f} B "
-        f"| {found.cache_bytes_per_token:.0f} | {drafter} |\n"
+        f"| {found.precision} | {found.cache_bytes_per_token:.0f} | {drafter} |\n"
     )
 
 

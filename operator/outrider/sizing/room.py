@@ -5,7 +5,7 @@ Nothing is said where model or GPU is not known, or where flags load the weights
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.api.engine_args import loads_otherwise
 from outrider.api.methods import Method
@@ -19,8 +19,9 @@ from outrider.sizing.drafters import DraftingModel, draft_model, eagle_head, pre
 from outrider.sizing.gpus import gpu_of_product
 from outrider.sizing.memory import Load, Memory, Verdict, memory
 from outrider.sizing.models import KnownModel, same_model
+from outrider.sizing.spread import Spread
 
-_MOST_GPUS = 64
+_LARGEST_TENSOR = 64
 _AGREES = 0.9
 """Of the weights by the table; a size in the status is rounded to 0.1 GB."""
 _QUANTISED = "or quantised weights"
@@ -63,10 +64,10 @@ def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shor
     if known is None or not _may_be(known, files):
         return None
     load = Load(1, _longest(spec, weights))
-    gpus = _gpus_of_a_rank(spec)
-    held = _held(spec, known.architecture, gpu, share, load, gpus)
+    spread = Spread.of(spec.parallelism)
+    held = _held(spec, known.architecture, gpu, share, load, spread)
     if (files is not None or spec.model.uri == known.uri) and held.weights > gpu.memory_bytes:
-        enough = (n for n in _more_than(gpus) if _fits(_held(spec, known.architecture, gpu, share, load, n)))
+        enough = (s for s in _wider(spread) if _fits(_held(spec, known.architecture, gpu, share, load, s)))
         return Shortage(True, _certain(held, gpu, next(enough, None)))
     if _fits(held) or (weights is not None and no_room(spec, weights)):
         return None
@@ -87,12 +88,6 @@ def _selected_gpu(spec: Spec) -> _Gpu | None:
     return None if found is None else _Gpu(product, found.memory_bytes)
 
 
-def _gpus_of_a_rank(spec: Spec) -> int:
-    """GPUs over which one copy of the weights is spread at the most."""
-    wanted = spec.parallelism
-    return wanted.tensor * wanted.pipeline * (wanted.data if wanted.expert else 1)
-
-
 def _may_be(known: KnownModel, files: int | None) -> bool:
     """A repository may be called anything; files that are smaller are of other weights, or quantised."""
     return files is None or files >= _AGREES * known.architecture.weight_bytes
@@ -104,14 +99,14 @@ def _longest(spec: Spec, weights: WeightsStatus | None) -> int:
     return 1 if spec.model.max_length == AUTO else spec.model.longest_context or told or 1
 
 
-def _held(spec: Spec, target: Architecture, gpu: _Gpu, share: float, load: Load, gpus: int) -> Memory:
+def _held(spec: Spec, target: Architecture, gpu: _Gpu, share: float, load: Load, spread: Spread) -> Memory:
     return memory(
         target,
         _drafter(spec, target),
         gpu.memory_bytes,
-        gpus=gpus,
+        spread=spread,
         share=share,
-        candidates=len(spec.candidates()),
+        candidates=spec.candidates(),
         load=load,
     )
 
@@ -130,16 +125,19 @@ def _drafter(spec: Spec, target: Architecture) -> DraftingModel:
 
 
 def _fits(held: Memory) -> bool:
+    """Nothing that is known speaks against it."""
     return held.verdict is not Verdict.TOO_LARGE
 
 
-def _more_than(gpus: int) -> tuple[int, ...]:
-    counts = (2**power for power in range(_MOST_GPUS.bit_length()))
-    return tuple(count for count in counts if count > gpus)
+def _wider(spread: Spread) -> tuple[Spread, ...]:
+    sizes = (2**power for power in range(_LARGEST_TENSOR.bit_length()))
+    return tuple(replace(spread, tensor=size) for size in sizes if size > spread.tensor)
 
 
-def _certain(held: Memory, gpu: _Gpu, enough: int | None) -> str:
-    more = "more GPUs" if enough is None else f"at least {enough} GPUs (spec.parallelism.tensor)"
+def _certain(held: Memory, gpu: _Gpu, enough: Spread | None) -> str:
+    more = "more GPUs"
+    if enough is not None:
+        more = f"at least {enough.gpus} GPUs (spec.parallelism.tensor: {enough.tensor})"
     return (
         f"the weights take {_gb(held.weights)} on each GPU, and {gpu.name} has {_gb(gpu.memory_bytes)}: use "
         f"{gpu.larger(more)}"

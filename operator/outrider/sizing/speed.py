@@ -3,10 +3,11 @@
 A step reads the weights once and the cache once, and multiplies every token with the active weights:
 
     T(B, K) = weights read / (bandwidth x 0.76) + 1.2 ms + cache read / bandwidth
+            + 0.1 ms x layers with experts
             + B (1 + K) x 2 active / (arithmetic x 0.72)
             + K x (the same of the drafter, with 1.8 ms)
 
-The form is that of `StepTime`. The four numbers are those with which it becomes the published fit of
+The form is that of `StepTime`. Four of the numbers are those with which it becomes the published fit of
 Llama-3.1-8B with EAGLE-3 on an H100 (arXiv 2601.11580). That they hold for other models and GPUs is assumed.
 """
 
@@ -22,6 +23,7 @@ from outrider.simulate.traffic.acceptance import gain_of
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.drafters import DraftingModel
 from outrider.sizing.gpus import Gpu
+from outrider.sizing.spread import Spread
 from outrider.tuning.policy import Estimation
 
 BANDWIDTH_REACHED = 0.76
@@ -32,6 +34,14 @@ STEP_OVERHEAD_SECONDS = 0.0012
 """Scheduling and sampling, per step."""
 DRAFT_OVERHEAD_SECONDS = 0.0018
 """Per drafted position."""
+EXPERT_LAYER_SECONDS = 0.0001
+"""Per layer with experts and step, whatever its tokens are: to choose, to sort, and many small kernels.
+
+Published steps of one stream are longer than their reads by 0.04 ms per layer (gpt-oss-120b, H100), 0.1
+(GLM-4.7-Flash, H100), 0.2 (Qwen3-Coder-30B, GB10) and 0.65 (Qwen3.6-35B-A3B, Strix Halo).
+"""
+_EIGHT_BIT_FLOATS = (Precision.FP8, Precision.MXFP8)
+"""Precisions in which the layers are multiplied in 8 bits, where the GPU does so."""
 
 
 class Speeds(Protocol):
@@ -80,7 +90,7 @@ class FormulaSpeeds:
     target: Architecture
     drafter: DraftingModel
     gpu: Gpu
-    gpus: int
+    spread: Spread
     context: float  # tokens in the cache per request, mean
     acceptance: tuple[float, ...]
 
@@ -94,38 +104,57 @@ class FormulaSpeeds:
 
     def seconds(self, batch: int, k: int) -> float:
         """One step of an engine with the drafter; at K=0 with the tax of a drafter that waits."""
-        return self._step(batch * (1 + k), idle_tax=Estimation().k0_tax).seconds(
-            batch, k, batch * self.context
-        )
+        share = self._share(batch)
+        return self._step(share, 1 + k, idle_tax=Estimation().k0_tax).seconds(share, k, share * self.context)
 
     def seconds_without(self, batch: int) -> float:
         """One step of a launch without drafter."""
-        return self._step(batch, idle_tax=0.0).seconds(batch, 0, batch * self.context)
+        share = self._share(batch)
+        return self._step(share, 1, idle_tax=0.0).seconds(share, 0, share * self.context)
 
     def draft_cost(self) -> float:
         """Of drafting one token of one stream, over a step of the target."""
         one = self.seconds_without(1)
         return (self.seconds(1, 2) - self.seconds(1, 1)) / one
 
-    def _step(self, tokens: float, *, idle_tax: float) -> StepTime:
-        """With the weights that this many tokens read: experts make them depend on it."""
-        bandwidth, flops = self.gpus * self.gpu.bytes_per_second, self.gpus * self._flops
+    def _share(self, batch: float) -> float:
+        """Requests of a batch that are in one step: ranks and stages of a pipeline take turns with them."""
+        return max(1.0, batch / (self.spread.data * self.spread.pipeline))
+
+    def _step(self, requests: float, tokens: int, *, idle_tax: float) -> StepTime:
+        """With the weights that these requests with so many tokens each read: experts make it depend on them.
+
+        Stages of a pipeline follow each other, so that a step takes as long as if it had one.
+        """
+        target, drafter, spread = self.target, self.drafter, self.spread
+        bandwidth, flops = spread.tensor * self.gpu.bytes_per_second, spread.tensor * self._flops
         read, reckon = bandwidth * BANDWIDTH_REACHED, flops * ARITHMETIC_REACHED
-        drafter, on = self.drafter, self.gpus if self.drafter.spreads else 1
+        # Ranks of data parallelism step together, and each has a part of the experts.
+        experts = target.expert_bytes_read(requests * spread.data, tokens) / spread.data
+        cached = self._cache_read(tokens) / (self.context * self.gpu.bytes_per_second)
+        draft_cached = drafter.cache_bytes_per_token / min(spread.tensor, drafter.cache_heads)
         return StepTime(
-            fixed=self.target.bytes_read(tokens) / read + STEP_OVERHEAD_SECONDS,
-            per_kv_token=self.target.cache_bytes_per_token / bandwidth,
-            per_token=2.0 * self.target.active_parameters / reckon,
-            draft_fixed=drafter.bytes_read * self.gpus / on / read
-            + (DRAFT_OVERHEAD_SECONDS if drafter.passes else 0.0),
-            draft_per_kv_token=drafter.cache_bytes_per_token * self.gpus / on / bandwidth,
-            draft_per_token=2.0 * drafter.active_parameters / (on * self.gpu.flops * ARITHMETIC_REACHED),
+            fixed=(target.bytes_always_read + experts) / read
+            + STEP_OVERHEAD_SECONDS
+            + EXPERT_LAYER_SECONDS * target.expert_layers,
+            per_kv_token=cached,
+            per_token=2.0 * target.active_parameters / reckon,
+            draft_fixed=drafter.bytes_read / read + (DRAFT_OVERHEAD_SECONDS if drafter.passes else 0.0),
+            draft_per_kv_token=draft_cached / self.gpu.bytes_per_second,
+            draft_per_token=2.0
+            * drafter.active_parameters
+            / (spread.tensor * self.gpu.flops * ARITHMETIC_REACHED),
             idle_tax=idle_tax,
         )
 
+    def _cache_read(self, states: int) -> float:
+        """Bytes on one GPU, of one request."""
+        kinds = self.target.attention_kinds
+        return sum(k.bytes_of_request(self.context, states) / min(self.spread.tensor, k.heads) for k in kinds)
+
     @property
     def _flops(self) -> float:
-        eight = self.gpu.flops_8_bit if self.target.precision is Precision.FP8 else None
+        eight = self.gpu.flops_8_bit if self.target.precision in _EIGHT_BIT_FLOATS else None
         return eight or self.gpu.flops
 
 

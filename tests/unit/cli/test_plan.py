@@ -10,6 +10,8 @@ import yaml
 
 from outrider.api.methods import Method
 from outrider.api.resource import SpeculativeModel
+from outrider.api.schedule import Schedule
+from outrider.sizing.room import shortage
 from outrider.sizing.tasks import Task
 from tests.unit.cli import plan_golden
 from tests.unit.cli.plan_golden import plan
@@ -254,7 +256,7 @@ def test_a_drafter_of_another_vocabulary_is_told() -> None:
         (("--model", "Qwen3-8B", "--gpu", "H900"), "GPU H900 is not known; use one of H100"),
         ((*QWEN, "--task", "poems"), "--task is 'poems', must be one of chat"),
         ((*QWEN, "--method", "magic"), "--method is 'magic'"),
-        ((*QWEN, "--method", "medusa"), "there is no formula for method medusa"),
+        ((*QWEN, "--method", "custom_class"), "method custom_class is not served"),
         ((*QWEN, "--method", "draft_model"), "name it with --drafter"),
         ((*QWEN, "--method", "ngram", "--drafter", "Qwen3-0.6B"), "has no drafter"),
         ((*QWEN, "--drafter", "nobody/knows"), "give its config.json with --drafter"),
@@ -303,6 +305,151 @@ def test_a_bad_file_ends_with_2_and_one_line(tmp_path: Path, text: str, complain
     result = plan(str(path))
     assert complaint in result.stderr
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+
+
+GPT_OSS = {
+    "model_type": "gpt_oss",
+    "num_hidden_layers": 36,
+    "hidden_size": 2880,
+    "intermediate_size": 2880,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "num_local_experts": 128,
+    "num_experts_per_tok": 4,
+    "vocab_size": 201088,
+    "sliding_window": 128,
+    "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
+}
+DFLASH = {**LLAMA, "model_type": "qwen3", "num_hidden_layers": 5}
+
+
+def written(folder: Path, fields: dict[str, object]) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(fields))
+    return str(path)
+
+
+@pytest.mark.parametrize("by", ["config", "name"])
+def test_gpt_oss_120b_fits_one_h100(tmp_path: Path, by: str) -> None:
+    given = ("--config", written(tmp_path, GPT_OSS)) if by == "config" else ("--model", "gpt-oss-120b")
+    result = plan(*given, "--gpu", "H100", "--method", "eagle3", "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert found["memory"]["verdict"] == "fits"
+    assert found["memory"]["weights_bytes"] / 1e9 == pytest.approx(65.2, abs=0.5)
+    assert found["weights"] == "mxfp4"
+
+
+def test_an_unknown_quantisation_gets_no_verdict_but_what_to_pass(tmp_path: Path) -> None:
+    path = written(tmp_path, {**LLAMA, "quantization_config": {"quant_method": "exl3"}})
+    result = plan("--config", path, "--gpu", "H100")
+    assert result.exit_code == 2
+    assert "whether it fits is not known: weights: quantisation exl3; pass --weights" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert "Speed: not known" in result.stdout
+    assert "A manifest to start with" not in result.stdout
+    assert "bf16" not in result.stdout
+    assert plan("--config", path, "--gpu", "H100", "--manifest").exit_code == 2
+    assert plan("--config", path, "--gpu", "H100", "--weights", "int4").exit_code == 0
+
+
+def test_unknown_layers_get_no_verdict_whatever_the_weights(tmp_path: Path) -> None:
+    path = written(tmp_path, {**LLAMA, "model_type": "nemotron_h", "hybrid_override_pattern": "M*"})
+    for given in ((), ("--weights", "int4")):
+        result = plan("--config", path, "--gpu", "H100", *given)
+        assert result.exit_code == 2
+        assert "layers with hybrid_override_pattern" in result.stderr
+
+
+def test_a_block_drafter_is_planned_with_its_memory_and_no_speed(tmp_path: Path) -> None:
+    given = (*QWEN, "--method", "dflash", "--drafter", written(tmp_path, DFLASH))
+    result = plan(*given)
+    assert result.exit_code == 0
+    assert "Speed: not known, since the formula does not have the cost of a dflash draft" in result.stdout
+    found = json.loads(plan(*given, "--json").stdout)
+    assert found["memory"]["verdict"] == "fits"
+    assert found["memory"]["drafter_bytes"] / 1e9 == pytest.approx(2.2, abs=0.1)
+    assert (found["speeds"], found["manifest"]) == ([], None)
+
+
+def test_a_block_drafter_of_unknown_size_leaves_its_room() -> None:
+    result = plan(*QWEN, "--method", "dflash")
+    assert result.exit_code == 2
+    assert "GB are left for it on each GPU; give its config.json with --drafter" in result.stderr
+
+
+def test_suffix_drafts_have_no_weights_and_an_unknown_speed() -> None:
+    found = json.loads(plan(*QWEN, "--method", "suffix", "--json").stdout)
+    assert (found["memory"]["verdict"], found["memory"]["drafter_bytes"]) == ("fits", 0.0)
+    assert found["no_speeds"] == "the formula does not have the cost of a suffix draft"
+
+
+def glm(folder: Path, **parallelism: object) -> str:
+    raw = yaml.safe_load(Path(EXAMPLE).read_text())
+    raw["spec"]["model"]["uri"] = "hf://zai-org/GLM-4.7-FP8"
+    raw["spec"]["speculation"] = {"method": "none"}
+    raw["spec"]["parallelism"] = parallelism
+    raw["spec"]["podTemplate"] = {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H200"}}}
+    path = folder / "glm.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "gpus", "fits"),
+    [
+        ({"data": 8, "expert": True}, 8, True),
+        ({"tensor": 2, "pipeline": 2}, 4, True),
+        ({"tensor": 2}, 2, False),
+    ],
+)
+def test_plan_and_operator_count_the_gpus_of_a_file_alike(
+    tmp_path: Path, parallelism: dict[str, object], gpus: int, fits: bool
+) -> None:
+    path = glm(tmp_path, **parallelism)
+    found = json.loads(plan(path, "--context", "4096", "--json").stdout)
+    assert found["gpus"] == gpus
+    assert (found["memory"]["verdict"] != "too large") is fits
+    spec = SpeculativeModel.model_validate(yaml.safe_load(Path(path).read_text())).spec
+    assert (shortage(spec, None, share=0.92) is None) is fits
+
+
+@pytest.mark.parametrize(
+    ("args", "verdict"),
+    [
+        ({"kv-cache-dtype": "fp8"}, "fits"),
+        ({"load-format": "safetensors"}, "fits"),
+        ({"quantization": "bitsandbytes"}, "not known"),
+        ({"cpu-offload-gb": 10}, "not known"),
+        ({"dtype": "float32"}, "not known"),
+    ],
+)
+def test_flags_that_load_other_weights_or_another_cache_are_read_or_said(
+    tmp_path: Path, args: dict[str, object], verdict: str
+) -> None:
+    raw = yaml.safe_load(Path(EXAMPLE).read_text())
+    raw["spec"]["engine"]["args"] = args
+    path = tmp_path / "flags.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    found = json.loads(plan(str(path), "--gpu", "H100", "--json").stdout)
+    assert found["memory"]["verdict"] == verdict
+
+
+def test_the_rows_have_the_k_of_the_manifest_and_say_why_not_another() -> None:
+    result = plan(*QWEN, "--json")
+    found = json.loads(result.stdout)
+    schedule = Schedule.from_wire(found["manifest"]["spec"]["speculation"]["schedule"])
+    assert all(row["k"] == schedule.k_at(row["streams"]) for row in found["speeds"])
+    text = " ".join(plan(*QWEN).stdout.split())
+    assert "K: the manifest's table; K=2 would give 1.42 at 64, and it has 0 there" in text
+    assert "guides: off above 32. Tuning measures which is right" in text
+
+
+def test_a_model_with_a_layer_for_next_tokens_drafts_with_it() -> None:
+    made = json.loads(plan("--model", "GLM-4.5-Air", "--gpu", "H200", "--gpus", "4", "--json").stdout)
+    assert made["manifest"]["spec"]["speculation"]["method"] == "mtp"
+    assert any(row["k"] > 0 for row in made["speeds"])
 
 
 @pytest.mark.parametrize("method", Method)

@@ -12,6 +12,7 @@ from outrider.sizing.gpus import Gpu, gpu_named
 from outrider.sizing.memory import Load
 from outrider.sizing.models import known_model
 from outrider.sizing.speed import FormulaSpeeds
+from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
 
 CHAT = PRESETS[Task.CHAT].acceptance
@@ -39,12 +40,12 @@ def some_speeds(
     gpu: str = "H100",
     *,
     drafter: str = "eagle3",
-    gpus: int = 1,
+    tensor: int = 1,
     context: float = 2048.0,
     acceptance: tuple[float, ...] = CHAT,
 ) -> FormulaSpeeds:
     target = a_known(model)
-    return FormulaSpeeds(target, a_drafter(target, drafter), a_gpu(gpu), gpus, context, acceptance)
+    return FormulaSpeeds(target, a_drafter(target, drafter), a_gpu(gpu), Spread(tensor), context, acceptance)
 
 
 def a_question(
@@ -52,7 +53,7 @@ def a_question(
 ) -> Question:
     target = a_known(model)
     given: dict[str, Any] = {
-        "gpus": 1,
+        "spread": Spread(),
         "memory_share": 0.94,
         "max_num_seqs": 256,
         "load": Load(8, 4096),

@@ -11,6 +11,7 @@ from outrider.sizing.drafters import without_weights
 from outrider.sizing.forecast import forecast
 from outrider.sizing.memory import Load, Verdict
 from outrider.sizing.proposal import ceiling_of
+from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
 from tests.unit.simulate.factories import a_table
 from tests.unit.sizing.factories import a_question
@@ -91,7 +92,7 @@ def test_tight_memory_is_told() -> None:
 
 
 def test_a_price_makes_a_cost_with_and_without() -> None:
-    row = forecast(a_question(price_per_hour=2.4, gpus=2)).rows[0]
+    row = forecast(a_question(price_per_hour=2.4, spread=Spread(2))).rows[0]
     assert row.dollars_without == pytest.approx(2 * 2.4 / 3600 / row.without * 1e6)
     assert row.dollars_with == pytest.approx(2 * 2.4 / 3600 / row.with_table * 1e6)
 

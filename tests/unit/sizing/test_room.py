@@ -45,7 +45,7 @@ def test_weights_that_are_more_than_the_gpu_has_are_certain_not_to_fit() -> None
     assert short is not None
     assert short.certain
     assert "weights take 141.1 GB on each GPU, and NVIDIA-H100-80GB-HBM3 has 85.5 GB" in short.message
-    assert "use at least 2 GPUs (spec.parallelism.tensor)" in short.message
+    assert "use at least 2 GPUs (spec.parallelism.tensor: 2)" in short.message
 
 
 def test_what_only_overhead_and_cache_make_too_large_is_a_warning_with_the_numbers() -> None:

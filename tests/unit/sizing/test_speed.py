@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.api.methods import Method
 from outrider.simulate.engines.step_time import read_formula
 from outrider.simulate.engines.tables_file import read_tables
 from outrider.sizing.architecture import Precision
 from outrider.sizing.cost import dollars_per_million_tokens
-from outrider.sizing.drafters import draft_model
+from outrider.sizing.drafters import draft_model, eagle_head, prediction_layer, without_weights
+from outrider.sizing.gpus import Gpu
 from outrider.sizing.speed import (
     FormulaSpeeds,
     MeasuredSpeeds,
@@ -23,6 +26,7 @@ from outrider.sizing.speed import (
     safest_k,
     speedup,
 )
+from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import SURVIVAL
 from tests.unit.simulate.factories import VISIBLE, a_table
 from tests.unit.sizing.factories import a_gpu, a_known, some_speeds
@@ -106,11 +110,80 @@ def test_drafting_pays_for_no_fewer_streams_when_more_is_accepted(small: float, 
     assert before is None or (after is not None and before[1] <= after[1])
 
 
-def test_experts_make_drafting_pay_from_a_larger_batch_on() -> None:
-    """Few requests read few experts, and each draft reads more of them."""
-    found = paying_batches(some_speeds("Qwen3-30B-A3B", "GB10"), (0, 5), 64)
-    assert found is not None
-    assert found[0] > 1
+STRIX_HALO = Gpu("Strix Halo", 128e9, 0.256e12, 59e12, None, "AMD's data sheet")
+
+
+class Published(NamedTuple):
+    """A speedup of one stream over no drafter, of a model with experts."""
+
+    model: str
+    gpu: Gpu
+    tensor: int
+    method: Method
+    k: int
+    tokens_per_step: float
+    gain: float
+    where: str
+
+
+_STRIX = "kyuz0/amd-strix-halo-vllm-toolboxes#53"
+PUBLISHED = [
+    Published("Qwen3.6-35B-A3B-AWQ", STRIX_HALO, 1, Method.MTP, 1, 1.9, 1.15, _STRIX),
+    Published("Qwen3.6-35B-A3B-AWQ", STRIX_HALO, 1, Method.MTP, 2, 2.4, 1.26, _STRIX),
+    Published("Qwen3.6-35B-A3B-AWQ", STRIX_HALO, 1, Method.MTP, 3, 2.8, 1.22, _STRIX),
+    Published("DeepSeek-R1", a_gpu("H200"), 8, Method.MTP, 1, 1.81, 1.63, "vllm-project/vllm#12755"),
+    Published("GLM-5-NVFP4", a_gpu("RTX-PRO-6000"), 8, Method.MTP, 3, 2.76, 1.84, "rtx6kpro, models/glm5.md"),
+    Published("gpt-oss-120b", a_gpu("H100"), 1, Method.EAGLE3, 3, 2.41, 1.34, "arXiv 2605.09992"),
+    Published("Qwen3-Coder-30B-A3B", a_gpu("GB10"), 1, Method.EAGLE3, 4, 2.7, 1.40, "GB10 guide"),
+]
+
+
+@pytest.mark.parametrize("point", PUBLISHED, ids=lambda point: f"{point.model}, K={point.k}")
+def test_what_drafts_gained_one_stream_of_experts_is_met_in_sign_and_within_a_quarter(
+    point: Published,
+) -> None:
+    target = a_known(point.model)
+    mtp = point.method is Method.MTP
+    drafter = prediction_layer(target) if mtp else eagle_head(point.method, target)
+    rate = even_acceptance(point.tokens_per_step, point.k)
+    assert rate is not None
+    speeds = FormulaSpeeds(target, drafter, point.gpu, Spread(point.tensor), 500, (rate,))
+    found = speedup(speeds, 1, point.k)
+    assert found > 1.0
+    assert found == pytest.approx(point.gain, rel=0.25)
+
+
+def test_a_static_table_for_experts_drafts_for_few_streams() -> None:
+    for model in ("GLM-4.7-FP8", "DeepSeek-R1"):
+        target = a_known(model)
+        speeds = FormulaSpeeds(target, prediction_layer(target), a_gpu("H200"), Spread(8), 2048, (0.8,))
+        assert safest_k(speeds, (1, 2, 4, 8), (0, 1, 2, 3)) > 0
+
+
+def test_tokens_of_a_text_share_experts() -> None:
+    """Four of a text choose 2.5 times the experts of one, where four texts choose more."""
+    target = a_known("GLM-5")
+    one = target.expert_bytes_read(1, 1)
+    assert target.expert_bytes_read(1, 4) / one == pytest.approx(2.5, rel=0.05)
+    assert target.expert_bytes_read(1, 4) < target.expert_bytes_read(4, 1)
+
+
+@given(streams=st.integers(1, 64), k=st.integers(0, 5))
+def test_ranks_of_data_parallelism_serve_more_at_once(streams: int, k: int) -> None:
+    target = a_known("GLM-4.7-FP8")
+    one, two = (
+        FormulaSpeeds(target, prediction_layer(target), a_gpu("H200"), Spread(4, 1, data), 2048, (0.8,))
+        for data in (1, 2)
+    )
+    assert two.goodput(2 * streams, k) > one.goodput(streams, k)
+
+
+def test_a_pipeline_makes_one_stream_no_faster() -> None:
+    target = a_known("Llama-3.3-70B")
+    none = without_weights(Method.NONE)
+    one, two = (FormulaSpeeds(target, none, a_gpu(), Spread(4, p), 2048, (0.8,)) for p in (1, 2))
+    assert two.without(1) == one.without(1)
+    assert two.without(8) > one.without(8)
 
 
 def test_the_safest_k_does_not_give_away_one_batch_for_another() -> None:
@@ -124,7 +197,7 @@ def test_drafting_on_the_published_a40_is_up_to_twice_too_fast() -> None:
     table = read_tables(VISIBLE)["a40_7b"]
     target = a_known("Qwen2.5-7B")
     clone = draft_model(replace(target, precision=Precision.INT4), "its own weights in 4 bits")
-    speeds = FormulaSpeeds(target, clone, a_gpu("A40"), 1, 400, (0.88,))
+    speeds = FormulaSpeeds(target, clone, a_gpu("A40"), Spread(), 400, (0.88,))
     ratios = [speeds.goodput(b, k) / table.goodput(b, k) for b in table.batch_sizes for k in (1, 2, 3)]
     assert min(ratios) > 1.0
     assert 1.8 < max(ratios) < 2.05

@@ -1,0 +1,53 @@
+"""How many GPUs a replica has, and what of a model lies on each of them. Pure.
+
+The one count of `outrider plan` and of the operator's `WillNotFit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from outrider.api.parallelism import Parallelism
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Sizes of tensor, pipeline and data parallelism of one replica.
+
+    Tensor and pipeline divide everything. Data parallelism divides requests, and of the weights only experts:
+    vLLM shards them over the GPUs of all ranks, by whole experts with `expert` and by slices without it
+    (``FusedMoEParallelConfig.make``). Ranks of a dense model each hold the whole.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+
+    @classmethod
+    def of(cls, wanted: Parallelism) -> Spread:
+        """That a manifest asks for."""
+        return cls(wanted.tensor, wanted.pipeline, wanted.data)
+
+    @property
+    def gpus(self) -> int:
+        """Of one replica."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
+    def stage(self) -> int:
+        """GPUs that share a layer's attention."""
+        return self.tensor
+
+    @property
+    def rank(self) -> int:
+        """GPUs over which all weights but experts are divided."""
+        return self.tensor * self.pipeline
+
+    def with_gpus(self, gpus: int) -> Spread | None:
+        """As many by tensor parallelism as that takes; None: it does not come out even."""
+        others = self.pipeline * self.data
+        return replace(self, tensor=gpus // others) if gpus % others == 0 else None
+
+    def on_each(self, experts: float, others: float) -> float:
+        """Of weights, the share of one GPU."""
+        return experts / self.gpus + others / self.rank
