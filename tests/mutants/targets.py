@@ -42,6 +42,8 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/cluster/term_lock.py": _LEADING,
     "operator/outrider/loop_thread.py": "tests/unit/transport tests/unit/cluster/test_lease_thread.py",
     "operator/outrider/controller/http_server.py": "tests/unit/controller/test_http_server.py",
+    "operator/outrider/controller/cpu_budget.py": "tests/unit/controller/test_cpu_budget.py",
+    "operator/outrider/controller/tune/tuning_loop.py": "tests/unit/tuning_loop",
     "operator/outrider/controller/heartbeat.py": "tests/unit/controller/test_http_server.py",
     "operator/outrider/controller/managed_namespaces.py": "tests/unit/controller/test_managed_namespaces.py",
     "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",

@@ -393,3 +393,5 @@ class EventReason(StrEnum):
     """What the tuner learnt before a restart cannot be used; it starts afresh from the table in force."""
     STATE_NOT_KEPT = "TunerStateNotKept"
     """What the tuner learnt cannot be stored; a restart will begin afresh."""
+    CPU_OVERSPENT = "CpuOverspent"
+    """A tick or a reconcile of this model took more CPU than one model may; it is looked at less often."""

@@ -12,6 +12,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.cluster.ownership import Owner
+from outrider.controller.store import Key
 from outrider.engine.client import EngineAddress
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
@@ -101,4 +102,8 @@ class Fleet(Protocol):
 
     def tuned_models(self) -> Sequence[TunedModel]:
         """Every model with a live table, whether or not it has ready pods."""
+        ...
+
+    def tuned_model(self, key: Key) -> TunedModel | None:
+        """One of them; None where it has no live table, or is not there."""
         ...

@@ -8,9 +8,12 @@ import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
+from outrider.cluster.ownership import Owner
+from outrider.controller.cpu_budget import CpuBudget, Overspent, planning_rests
 from outrider.controller.launch_orders import ClusterLaunchOrders
 from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
@@ -36,6 +39,10 @@ from outrider.plan.network_policy import ControlPeers
 log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 5.0
+_CPU_SECONDS = 1.0
+"""What one pass over one model may take; an honest one takes some 20 ms."""
+_CPU_SHARE = 0.05
+"""Of one CPU, for a model whose passes take more than that."""
 
 
 class Leader:
@@ -66,7 +73,12 @@ class Leader:
             contest=lambda namespace: contest(neighbours.managed, namespace),
             overtaken=self._somebody_changed,
         )
-        self._stand_by = StandBy(EventWriter(cluster), self._store, home=settings.lease_namespace)
+        self._events = EventWriter(cluster)
+        self._overspent: dict[Key, Overspent] = {}
+        self._cpu = CpuBudget[Key](
+            _CPU_SECONDS, share=_CPU_SHARE, doubling=True, overspent=self._overspent.__setitem__
+        )
+        self._stand_by = StandBy(self._events, self._store, home=settings.lease_namespace)
         self._queue = WorkQueue[Key](
             self._reconcile, concurrency=settings.reconcile_concurrency, group=lambda key: key.namespace
         )
@@ -144,14 +156,25 @@ class Leader:
             await self._stand_by.leave(key, manager)
             return None
         self._stand_by.take(key)
+        if (rest := self._cpu.rest(key)) > 0:
+            return rest
         outcome = "error"
         try:
             with self._metrics.reconcile_seconds.time(), self._traces.span("reconcile", key):
-                again = await self._reconciler.reconcile(key)
+                again = await self._cpu.spend(key, self._reconciler.reconcile(key))
             outcome = "done"
         finally:
             self._metrics.reconciles.labels(outcome).inc()
-        return again
+            await self._tell_of_cpu(key)
+        return max(again or 0.0, self._cpu.rest(key)) or again
+
+    async def _tell_of_cpu(self, key: Key) -> None:
+        told, stored = self._overspent.pop(key, None), self._store.models.get(key)
+        if told is not None and stored is not None:
+            owner = Owner(key.namespace, key.name, stored.metadata.uid)
+            await self._events.emit(
+                owner, EventReason.CPU_OVERSPENT, planning_rests(told), severity="Warning"
+            )
 
     async def _tune(self) -> None:
         settings = self._settings
@@ -183,11 +206,11 @@ class Leader:
 
     def _somebody_changed(self, key: Key) -> None:
         self._queue.add(key)
-        self._look_now()
+        self._look_now(key)
 
-    def _look_now(self) -> None:
+    def _look_now(self, key: Key) -> None:
         if self._loop is not None:
-            self._loop.look_now()
+            self._loop.look_now(key)
 
     async def _supervise(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         while True:

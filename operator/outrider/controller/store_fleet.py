@@ -48,6 +48,11 @@ class StoreFleet:
         stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
         return [tuned for entry in stored if (tuned := self._tuned_or_logged(entry)) is not None]
 
+    def tuned_model(self, key: Key) -> TunedModel | None:
+        """See `Fleet.tuned_model`."""
+        stored = self._store.models.get(key)
+        return None if stored is None else self._tuned_or_logged(stored)
+
     def _tuned_or_logged(self, stored: StoredModel) -> TunedModel | None:
         key = key_of(stored.metadata)
         try:

@@ -48,7 +48,7 @@ class ClusterWatch:
     """Keeps the store up to date and calls ``changed`` with the model that an event is about.
 
     namespaces: where to watch; empty for everywhere.
-    urgent: called besides for what the tuning loop does not let wait.
+    urgent: called besides with the model of what the tuning loop does not let wait.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ClusterWatch:
         *,
         namespaces: Sequence[str],
         metrics: OwnMetrics,
-        urgent: Callable[[], None] = lambda: None,
+        urgent: Callable[[Key], None] = lambda _: None,
     ) -> None:
         self._cluster = cluster
         self._store = store
@@ -182,7 +182,7 @@ class ClusterWatch:
         if not self._store.of_a_model(resource, metadata) or (after := cache.keep(entry)) is None:
             return
         if cannot_wait(before, after):
-            self._urgent()
+            self._urgent(cache.model_of(metadata))
         if resource == MODELS and before is None and self._store.was_missed(key_of(metadata)):
             self._read_soon()
         if not is_tuner_state(resource.kind, metadata):

@@ -8,6 +8,7 @@ from typing import Any
 
 from outrider.controller.fleet import Fleet
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.store import Key
 from outrider.controller.tune.engine_tables import Epochs
 
 
@@ -29,7 +30,7 @@ class FakeLoop:
         self.term = term
         self.metrics = metrics
         self.began_at = asyncio.get_running_loop().time()
-        self.looked = 0
+        self.looked: list[Key] = []
         self.ended = False
         self.made.append(self)
 
@@ -38,8 +39,8 @@ class FakeLoop:
         """Those that it would tune at this moment."""
         return [model.name for model in self._fleet.tuned_models()]
 
-    def look_now(self) -> None:
-        self.looked += 1
+    def look_now(self, key: Key) -> None:
+        self.looked.append(key)
 
     async def run(self) -> None:
         if self.fails:

@@ -20,6 +20,7 @@ from outrider.controller.leader import Leader
 from outrider.controller.managed_namespaces import ManagedNamespaces
 from outrider.controller.neighbours import Alone, Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.settings import Settings
 from outrider.controller.store import Key
 from outrider.controller.traces import Traces
@@ -38,11 +39,11 @@ from tests.unit.controller.spans import Spans
 class QuietWatch(ClusterWatch):
     """Full reads work; of changes it tells when a test calls ``urgent``."""
 
-    urgent: Callable[[], None]
+    urgent: Callable[[Key], None]
     periods: list[float]
     """Of full reads, in seconds."""
 
-    def __init__(self, *arguments: Any, urgent: Callable[[], None], **more: Any) -> None:
+    def __init__(self, *arguments: Any, urgent: Callable[[Key], None], **more: Any) -> None:
         super().__init__(*arguments, urgent=urgent, **more)
         type(self).urgent = staticmethod(urgent)
         type(self).periods = []
@@ -286,7 +287,7 @@ async def test_a_change_that_a_write_brings_back_is_reconciled_and_wakes_the_tun
         neighbour.seen.set()
         await until(lambda: server.conditions("m").get("Ready", {}).get("observedGeneration") == 2)
 
-        assert loops.made[0].looked == 1
+        assert loops.made[0].looked == [Key("default", "m")]
 
 
 async def test_the_connections_to_engines_end_with_the_tuning_loop_that_used_them(
@@ -422,9 +423,9 @@ async def test_models_are_reconciled_while_the_tuning_loop_waits_to_be_started_a
 async def test_an_urgent_change_wakes_the_tuning_loop(loops: type[FakeLoop]) -> None:
     async with a_server() as server, a_reign(server, loops):
         await until(lambda: loops.made)
-        QuietWatch.urgent()
+        QuietWatch.urgent(Key("default", "m"))
 
-        assert loops.made[0].looked == 1
+        assert loops.made[0].looked == [Key("default", "m")]
 
 
 async def test_an_urgent_change_finds_no_loop_while_it_waits_to_be_started_again(
@@ -434,9 +435,9 @@ async def test_an_urgent_change_finds_no_loop_while_it_waits_to_be_started_again
     loops.fails.append(RuntimeError("a defect"))
     async with a_server() as server, a_reign(server, loops) as reign:
         await until(lambda: reign.value("tuning_restarts_total") == 1)
-        QuietWatch.urgent()
+        QuietWatch.urgent(Key("default", "m"))
 
-        assert loops.made[0].looked == 0
+        assert loops.made[0].looked == []
 
 
 async def test_the_metrics_of_a_reign_go_with_it(loops: type[FakeLoop]) -> None:
@@ -508,3 +509,37 @@ async def test_the_span_of_a_reconcile_that_fails_has_the_type_of_the_error_and_
     failed = spans.named("reconcile")[0]
     assert (failed.status.status_code, failed.status.description) == (StatusCode.ERROR, "LookupError")
     assert "words of somebody else" not in failed.to_json()
+
+
+async def test_a_model_whose_passes_take_too_much_cpu_rests_and_says_so_and_the_others_do_not(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[str] = []
+    reconcile = Reconciler.reconcile
+
+    async def computes(self: Reconciler, key: Key) -> float | None:
+        passes.append(key.name)
+        until = time.thread_time() + (0.2 if key.name == "dear" else 0)
+        while time.thread_time() < until:
+            pass
+        return await reconcile(self, key)
+
+    monkeypatch.setattr(Reconciler, "reconcile", computes)
+    monkeypatch.setattr(leader, "_CPU_SECONDS", 0.15)
+    async with a_cluster_server() as server:
+        for name in ("dear", "other"):
+            server.add(MODELS, a_raw_model(name, uid=f"uid-{name}"))
+        async with a_reign(server, loops) as reign:
+            await until(lambda: "other" in passes and told_of_cpu(server))
+            for _ in range(20):
+                reign.leader._reconcile_all()
+                await asyncio.sleep(0.01)
+            await until(lambda: passes.count("other") > 2)
+
+            assert passes.count("dear") == 1
+            (note,) = told_of_cpu(server)
+            assert "took 0.2 s of CPU; a model may take 0.15 s" in note
+
+
+def told_of_cpu(server: ClusterServer) -> list[str]:
+    return [event["note"] for event in server.of(EVENTS) if event["reason"] == "CpuOverspent"]

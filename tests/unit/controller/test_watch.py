@@ -45,7 +45,7 @@ class Watched:
         self.store = Store()
         self.metrics = OwnMetrics()
         self.changes: asyncio.Queue[Key] = asyncio.Queue()
-        self.urgent = 0
+        self.urgent: list[Key] = []
         self.watch = ClusterWatch(
             cluster,
             self.store,
@@ -59,8 +59,8 @@ class Watched:
         for name in models:
             self.store.models.put(a_raw_model(name, uid=f"uid-{name}"))
 
-    def wake(self) -> None:
-        self.urgent += 1
+    def wake(self, key: Key) -> None:
+        self.urgent.append(key)
 
     async def next_change(self) -> Key:
         async with asyncio.timeout(30):
@@ -288,11 +288,11 @@ async def test_what_cannot_wait_wakes_the_tuning_loop_besides(
         await watched.server.until_watched(MODELS, 1)
         watched.server.send(MODELS, "ADDED", a_raw_model())
         await watched.next_change()
-        assert watched.urgent == 0
+        assert watched.urgent == []
         watched.server.send(MODELS, "MODIFIED", a_raw_model(version=2, generation=2))
         await watched.next_change()
 
-        assert watched.urgent == 1
+        assert watched.urgent == [Key("default", "m")]
 
 
 async def test_a_model_that_is_nested_without_end_neither_ends_the_watches_nor_hides_another(

@@ -28,6 +28,7 @@ from outrider.controller.reconcile.readiness import Trouble, blocked, judge
 from outrider.controller.reconcile.report import transitions
 from outrider.controller.reconcile.shared_models import StandBy
 from outrider.controller.store import Key, Store
+from outrider.controller.tune import tuning_loop
 from outrider.controller.tune.events import events
 from outrider.controller.tune.launching import LaunchOutcome
 from outrider.controller.tune.model_tuner import TickOutcome
@@ -126,6 +127,12 @@ async def state_not_kept() -> Told:
     return await looped(world)
 
 
+async def cpu_overspent() -> Told:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning_loop, "_CPU_SECONDS", 0.0)
+        return await looped(a_world())
+
+
 BARE, CANARY = LaunchOrder(Launch(drafter=False)), LaunchOrder(canary=True)
 
 SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
@@ -162,6 +169,7 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     EventReason.FORGOTTEN: lambda: ticked(an_outcome(forgotten="on request")),
     EventReason.STATE_IGNORED: state_ignored,
     EventReason.STATE_NOT_KEPT: state_not_kept,
+    EventReason.CPU_OVERSPENT: cpu_overspent,
 }
 
 

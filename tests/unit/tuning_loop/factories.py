@@ -16,6 +16,7 @@ from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.store import Key
 from outrider.controller.traces import Traces
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.stored_state import StateDeleted
@@ -80,6 +81,7 @@ class World:
     now: float = NOW
     term: int = 1
     lease: float = 60.0
+    interval: float = 10.0
     statuses: list[dict[str, object]] = field(default_factory=list)
     events: list[tuple[EventReason, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # of these events
@@ -105,6 +107,9 @@ class World:
         if self.fleet_error is not None:
             raise self.fleet_error
         return self.models
+
+    def tuned_model(self, key: Key) -> TunedModel | None:
+        return next((model for model in self.tuned_models() if model.name == key.name), None)
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
         assert lookback_seconds > 0
@@ -210,7 +215,7 @@ class World:
             launch_orders=self,
             epochs=Epochs() if epochs is None else epochs,
             term=lambda: self.term,
-            interval_seconds=10,
+            interval_seconds=self.interval,
             lease_seconds=self.lease,
             settle_seconds=30,
             metrics=self.metrics,

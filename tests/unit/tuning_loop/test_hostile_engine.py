@@ -80,7 +80,6 @@ class Fleet:
 
     async def _look(self) -> None:
         assert not self.running.done()
-        self.loop.look_now()
         await asyncio.sleep(0.001)
 
 
@@ -90,6 +89,7 @@ async def a_fleet(world: World) -> AsyncIterator[Fleet]:
     async with hostile() as ready, hostile() as coming, serving(healthy) as [pod]:
         first, second = (EnginePod("hostile", an_address(each.url)) for each in (ready, coming))
         bad = replace(a_model(first, name="bad"), coming=(second,))
+        world.interval = 0.01
         world.models = [bad, a_model(pod, name="good", mode=TuningMode.OFF)]
         with world.loop(engines) as loop, restless():
             running = asyncio.create_task(loop.run())

@@ -70,3 +70,8 @@ class OwnFleet:
         return [
             model for model in self._fleet.tuned_models() if managed.other_manager(model.namespace) is None
         ]
+
+    def tuned_model(self, key: Key) -> TunedModel | None:
+        """See `Fleet.tuned_model`."""
+        managed = self._managed().other_manager(key.namespace) is None
+        return self._fleet.tuned_model(key) if managed else None

@@ -7,10 +7,11 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
+from outrider.controller.cpu_budget import CpuBudget, Overspent, tuning_rests
 from outrider.controller.fleet import EnginePod, Fleet, TunedModel
 from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.own_metrics import OwnMetrics
@@ -33,7 +34,13 @@ _CLOCK_SLACK_SECONDS = 2.0
 """How far the clocks of the operator and of the source may differ."""
 _STOP_SECONDS = 3.0
 _SHORTEST_REST_SECONDS = 1.0
-"""Between two ticks, whoever asks."""
+"""Between two rounds of early looks, and between the first two ticks."""
+_EARLY_LOOK_SECONDS = 3.0
+"""Between two early looks at one model, however often it is changed."""
+_CPU_SECONDS = 0.5
+"""What one tick of one model may take. An honest one with one pod takes some 3 ms."""
+_CPU_SHARE = 0.05
+"""Of one CPU, for a model whose ticks take more than that."""
 _PASSING_FAILURES = 2
 """In a row; a model that fails more often says so in its status."""
 
@@ -48,10 +55,11 @@ class _Tuned:
     restoring: Restoring
     tuner: ModelTuner | None = None  # None until there is an answer what an earlier process knew
     failures: int = 0  # ticks in a row that ended in an error
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of a tick or an early look
 
 
 class TuningLoop:
-    """Runs until cancelled. A model that fails does not delay the others.
+    """Runs until cancelled. A model that fails does not delay the others, and one that is dear rests.
 
     A tick waits for the source of metrics and for engines, each within bounds. What is read from the API
     server and written to it runs in the background, model by model.
@@ -101,34 +109,68 @@ class TuningLoop:
         self._traces = traces or Traces()
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
+        self._cpu = CpuBudget[str](_CPU_SECONDS, share=_CPU_SHARE, overspent=self._tell_of_cpu)
+        self._asked_for: set[Key] = set()
         self._asked = asyncio.Event()
+        self._looked_at: dict[Key, float] = {}
+        """Models of the last early looks, and when, by the loop's time."""
 
-    def look_now(self) -> None:
-        """Do not wait for the next tick: somebody changed a model, or a pod came up."""
+    def look_now(self, key: Key) -> None:
+        """Do not wait for the next tick: somebody changed this model, or a pod of it came up."""
+        self._asked_for.add(key)
         self._asked.set()
 
     async def run(self) -> None:
-        """Resume, then tick until cancelled, at a steady pace and when asked to; then keep what was learnt.
+        """Resume, then tick until cancelled, at a steady pace; then keep what was learnt.
 
         A slow tick delays the next one and never overlaps it.
         """
         try:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._tick_forever())
+                parts.create_task(self._look_early_forever())
                 parts.create_task(push_ahead_forever(self._engines, self._coming))
         finally:
             await self._close_all()
 
     async def _tick_forever(self) -> None:
         loop = asyncio.get_running_loop()
-        for act in itertools.chain((self.resume,), itertools.repeat(self.tick)):
+        first = (self.resume, min(_SHORTEST_REST_SECONDS, self._interval))
+        for act, interval in itertools.chain((first,), itertools.repeat((self.tick, self._interval))):
             started = loop.time()
             try:
                 with self._metrics.tuning_tick_seconds.time():
                     await act()
             except Exception:  # supervision: what all models share may work again at the next tick
                 log.exception("a tick failed")
-            await self._rest(started)
+            await asyncio.sleep(max(0.0, started + interval - loop.time()))
+
+    async def _look_early_forever(self) -> None:
+        """At models that were changed, and at no others. A storm of changes makes no storm of looks."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as looks:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                now = loop.time()
+                recent = {k: at for k, at in self._looked_at.items() if now - at < _EARLY_LOOK_SECONDS}
+                due = self._asked_for - recent.keys()
+                self._looked_at = recent | dict.fromkeys(due, now)
+                self._asked_for -= due
+                for key in due:
+                    looks.create_task(self._look_early(key))
+                await asyncio.sleep(_SHORTEST_REST_SECONDS)
+                if self._asked_for:
+                    self._asked.set()
+
+    async def _look_early(self, key: Key) -> None:
+        """Without measurements: one query for all models is not made for the sake of one."""
+        try:
+            model = self._fleet.tuned_model(key)
+            if model is not None:
+                await self._tick_supervised(self._remembered(model), None)
+        except Exception:  # supervision: the next tick looks at it again
+            log.exception("%s not looked at early", key)
 
     def _coming(self) -> list[tuple[EnginePod, Push]]:
         """As of the last tick: an engine is seen long before it listens."""
@@ -148,13 +190,12 @@ class TuningLoop:
             self._asked.clear()
 
     async def resume(self) -> None:
-        """One round without measurements, and the next one soon: engines get at once what is known already.
+        """One round without measurements: engines get at once what is known already.
 
         Whoever led before may be lost with much of the cluster, and the source of metrics among it.
         """
         with self._traces.span("round"):
             await self._tick_all(self._look_at_models(), None)
-        self.look_now()
 
     async def tick(self) -> None:
         """One round over all models."""
@@ -167,13 +208,20 @@ class TuningLoop:
         models = self._fleet.tuned_models()
         self._forget_gone(models)
         for model in models:
-            if model.uid not in self._tuned:
-                self._tuned[model.uid] = self._met(model)
-            self._tuned[model.uid].model = model
+            self._remembered(model)
         return models
 
+    def _remembered(self, model: TunedModel) -> _Tuned:
+        if model.uid not in self._tuned:
+            self._tuned[model.uid] = self._met(model)
+        self._tuned[model.uid].model = model
+        return self._tuned[model.uid]
+
     async def _tick_all(self, models: Sequence[TunedModel], measured: Measured) -> None:
-        await asyncio.gather(*(self._tick_supervised(self._tuned[m.uid], measured) for m in models))
+        async with asyncio.TaskGroup() as ticks:
+            for model in models:
+                ticks.create_task(self._tick_supervised(self._tuned[model.uid], measured))
+                await asyncio.sleep(0)  # one model decides, then whatever else waits has its turn
 
     async def written(self) -> None:
         """Wait until everything that ticks had to say is written or given up."""
@@ -209,9 +257,14 @@ class TuningLoop:
         return min(longest, max(self._interval, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
 
     async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
+        async with tuned.turn:
+            if not self._cpu.rest(tuned.model.uid):
+                await self._tick_safely(tuned, measured)
+
+    async def _tick_safely(self, tuned: _Tuned, measured: Measured) -> None:
         try:
             with self._traces.span("tick", Key(tuned.model.namespace, tuned.model.name)):
-                await self._tick_model(tuned, measured)
+                await self._cpu.spend(tuned.model.uid, self._tick_model(tuned, measured))
             tuned.failures = 0
         except Exception as error:  # supervision: one model's defect must not stop the others
             log.exception("tick of %s/%s failed", tuned.model.namespace, tuned.model.name)
@@ -234,6 +287,13 @@ class TuningLoop:
         self._count(outcome)
         _log(outcome)
         _trace(outcome)
+
+    def _tell_of_cpu(self, uid: str, told: Overspent) -> None:
+        tuned = self._tuned.get(uid)
+        if tuned is not None:
+            tuned.writes.tell(
+                tuned.model, [Event(EventReason.CPU_OVERSPENT, tuning_rests(told), warning=True)]
+            )
 
     def _met(self, model: TunedModel) -> _Tuned:
         return _Tuned(
@@ -311,6 +371,7 @@ class TuningLoop:
         present = {model.uid for model in models}
         for uid in self._tuned.keys() - present:
             gone = self._tuned.pop(uid)
+            self._cpu.forget(uid)
             gone.restoring.stop()
             gone.writes.stop()
             self._metrics.tuning.forget(Key(gone.model.namespace, gone.model.name))
