@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
@@ -116,6 +117,38 @@ def only_scalars(owner: str) -> Callable[[object], object]:
     return check
 
 
+def _objects_as_json(args: object) -> object:
+    """Objects as the JSON text that vLLM's parser takes; vLLM does so with its own ``--config`` file.
+
+    Runs before types are looked at, on what is bounded already. A path such as ``compilation-config.sizes``
+    is a place in JSON, where a list may hold anything.
+    """
+    if not isinstance(args, Mapping):
+        return args
+    return {name: _as_json(name, value) for name, value in args.items()}
+
+
+def _as_json(name: object, value: object) -> object:
+    if value is None:
+        field = f"spec.engine.args.{shortened(str(name), 60)}"
+        raise ValueError(f"{field}: null says nothing; leave the key out for vLLM's default")
+    if isinstance(value, Mapping):
+        return _text(name, value)
+    if not isinstance(value, list) or all(isinstance(entry, Scalar) for entry in value):
+        return value
+    if "." in str(name):
+        return _text(name, value)
+    return [_text(name, entry) if isinstance(entry, Mapping) else entry for entry in value]
+
+
+def _text(name: object, value: object) -> str:
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        field = f"spec.engine.args.{shortened(str(name), 60)}"
+        raise ValueError(f"{field}: holds what JSON cannot say; write dates and the like as texts") from error
+
+
 def _check(args: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
     written = dict[str, str]()
     for name in args:
@@ -198,6 +231,7 @@ EngineArgs = Annotated[
     dict[str, Scalar | list[Scalar]],
     Field(max_length=MAX_FLAGS),
     BeforeValidator(only_scalars("spec.engine.args")),
+    BeforeValidator(_objects_as_json),  # The last of these runs first.
     AfterValidator(_check),
     WithJsonSchema(_SCHEMA),
 ]

@@ -18,6 +18,7 @@ class Method(StrEnum):
     PARD = "pard"
     MTP = "mtp"
     NGRAM = "ngram"
+    NGRAM_GPU = "ngram_gpu"
     SUFFIX = "suffix"
     DFLASH = "dflash"
     DSPARK = "dspark"
@@ -71,6 +72,7 @@ TRAITS: dict[Method, Traits] = {
     Method.PARD: Traits(Drafter.REQUIRED, Tunability.STATIC),
     Method.MTP: Traits(Drafter.OPTIONAL, Tunability.LIVE),
     Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Drafting.WHEN_FOUND),
+    Method.NGRAM_GPU: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Drafting.WHEN_FOUND),
     Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Drafting.WHEN_FOUND),
     Method.DFLASH: Traits(Drafter.REQUIRED, Tunability.LIVE),
     Method.DSPARK: Traits(Drafter.OPTIONAL, Tunability.STATIC),
@@ -78,6 +80,9 @@ TRAITS: dict[Method, Traits] = {
     Method.MLP_SPECULATOR: Traits(Drafter.REQUIRED, Tunability.REFUSED),
     Method.CUSTOM_CLASS: Traits(Drafter.FORBIDDEN, Tunability.REFUSED),
 }
+
+OF_ONE_BLOCK = (Method.DFLASH, Method.DSPARK)
+"""Methods whose head drafts a block of one length, for which it was trained, at once."""
 
 PIPELINED = (Method.MTP, Method.EAGLE3, Method.DSPARK)
 """Methods that some release of vLLM runs with pipeline stages, on its V2 model runner. Source: 0.30 to 0.33,

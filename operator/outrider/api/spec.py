@@ -116,8 +116,8 @@ class Engine(ApiModel):
     K cannot change; docs/reference/methods.md has the table."""
     args: EngineArgs = Field(default_factory=dict)
     """Flags of the engine without leading dashes, such as `max-num-seqs: 64`. True sets a flag, false sets
-    its `--no-` form, a list gives several values; a key that is left out leaves the flag to vLLM. Flags that
-    other fields set are refused."""
+    its `--no-` form, a list gives several values, an object is passed as JSON, as vLLM does with its own
+    config file; a key that is left out leaves the flag to vLLM. Flags that other fields set are refused."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 8000
     """Port of the engine's HTTP server in the pod."""
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
-from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
+from outrider.api.methods import OF_ONE_BLOCK, TRAITS, Drafter, Method, Tunability, methods_with
 from outrider.api.quantity import Duration, RestartInterval
 from outrider.api.schedule import Row, Schedule
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWN_VOCABULARY, SpeculativeConfig
+from outrider.api.text import shortened
 
 
 class TuningMode(StrEnum):
@@ -144,6 +146,11 @@ class Tuning(ApiModel):
         return self.slo is None
 
 
+SUFFIX_TREE_DEPTH = 24
+"""vLLM's own limit of suffix decoding, which drafts what it finds. From source."""
+_TREE_DEPTH = "suffix_decoding_max_tree_depth"
+
+
 def _names(*methods: Method) -> str:
     return "[" + ", ".join(f"'{method}'" for method in methods) + "]"
 
@@ -153,6 +160,7 @@ _ONE_K = _names(*(m for m in methods_with(tunability=Tunability.STATIC) if m is 
 _REFUSED = _names(*methods_with(tunability=Tunability.REFUSED))
 _NEEDS_DRAFTER = _names(*methods_with(drafter=Drafter.REQUIRED))
 _TAKES_NO_DRAFTER = _names(*methods_with(drafter=Drafter.FORBIDDEN))
+_OF_ONE_BLOCK = _names(*OF_ONE_BLOCK)
 _N = "self.numSpeculativeTokens"
 _DEFAULT_CANDIDATES = f"[0, 1, 2, ({_N} + 1) / 2, {_N}]"
 _TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
@@ -161,15 +169,39 @@ _ADAPTIVE = (
 )
 
 
+def _vllms_name(method: object) -> object:
+    """Other names that vLLM, its recipes and model cards have for a method."""
+    meant = _SYNONYMS.get(method) if isinstance(method, str) else None
+    if meant is None and isinstance(method, str) and method not in list(Method):
+        meant = Method.MTP if method.endswith(("_mtp", "_nextn", "assistant")) else None
+    if meant is not None:
+        raise ValueError(f"spec.speculation.method: write {meant} for {shortened(str(method), 40)}")
+    return method
+
+
+_SYNONYMS: Mapping[str, Method] = {
+    "nextn": Method.MTP,
+    "[ngram]": Method.NGRAM,
+    "ngram-gpu": Method.NGRAM_GPU,
+    "eagle-3": Method.EAGLE3,
+    "draft-model": Method.DRAFT_MODEL,
+    "suffix_decoding": Method.SUFFIX,
+    "d_flash": Method.DFLASH,
+}
+
+
 class Speculation(ApiModel):
     """Speculative decoding of one model."""
 
-    method: Method
-    """How draft tokens are made; docs/reference/methods.md says which engine versions run it."""
+    method: Annotated[Method, BeforeValidator(_vllms_name)]
+    """How draft tokens are made; docs/reference/methods.md says which engine versions run it. What vLLM finds
+    out is said here: mtp for every prediction layer, also one that lies apart, such as the assistants of
+    Gemma 4; draft_model for a small model of its own."""
     drafter: DrafterSource | None = None
     """The drafter's weights; required or forbidden by the method."""
     num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_K)] | None = None
-    """The largest K, fixed when an engine starts. Required unless the method is none."""
+    """The largest K, fixed when an engine starts. Required unless the method is none. Two methods have a
+    length of their own where it is left out: suffix, up to vLLM's limit of 24, and dspark with a drafter."""
     candidates: Annotated[list[DraftLength], Field(fail_fast=True, min_length=1, max_length=8)] | None = None
     """The K values that the tuner may use; each costs start-up time and memory. Rising, with the ceiling.
     The ceiling alone, which needs mode Off, launches the engine as without Outrider: with one K, for good.
@@ -263,12 +295,23 @@ class Speculation(ApiModel):
         return self._named_k <= {self.num_speculative_tokens}
 
     @rule(
-        "self.method == 'none' || has(self.numSpeculativeTokens)",
-        "spec.speculation.numSpeculativeTokens is required unless the method is none; 3 to 5 is a good start",
+        f"self.method in {_OF_ONE_BLOCK} || self.method in ['none', 'suffix'] || has({_N})",
+        "spec.speculation.numSpeculativeTokens is required by this method; 3 to 5 is a good start",
         field=".numSpeculativeTokens",
     )
     def _ceiling_is_given(self) -> bool:
-        return self.method is Method.NONE or self.num_speculative_tokens is not None
+        free = self.method in (*OF_ONE_BLOCK, Method.NONE, Method.SUFFIX)
+        return free or self.num_speculative_tokens is not None
+
+    @rule(
+        f"!(self.method in {_OF_ONE_BLOCK}) || has({_N}) || (self.method == 'dspark' && has(self.drafter))",
+        "spec.speculation.numSpeculativeTokens: set the length of the block that the head drafts at once; "
+        "its model card has it, and its config.json as block_size (DFlash heads draft one token less)",
+        field=".numSpeculativeTokens",
+    )
+    def _block_is_given(self) -> bool:
+        free = self.method not in OF_ONE_BLOCK or (self.method is Method.DSPARK and self.drafter is not None)
+        return free or self.num_speculative_tokens is not None
 
     @rule(
         "!has(self.candidates) || self.candidates.all(k, self.candidates.exists_one(other, other == k)) "
@@ -351,15 +394,16 @@ class Speculation(ApiModel):
         return self.live or self.method is Method.NONE or self._refused or self.tuning.mode is TuningMode.OFF
 
     @rule(
-        f"!(self.method in {_ONE_K}) || !has({_N}) || "
-        f"((!has(self.candidates) || self.candidates.all(k, k == {_N})) && "
-        f"(!has(self.schedule) || self.schedule.all(row, row.numSpeculativeTokens == {_N})))",
+        f"!(self.method in {_ONE_K}) || "
+        f"((!has(self.candidates) || (has({_N}) && self.candidates.all(k, k == {_N}))) && "
+        f"(!has(self.schedule) || "
+        f"(has({_N}) && self.schedule.all(row, row.numSpeculativeTokens == {_N}))))",
         "spec.speculation: the engine keeps one K with this method; candidates and schedule may name "
         "numSpeculativeTokens only, or leave them out",
         field=".method",
     )
     def _static_methods_have_one_k(self) -> bool:
-        if self.live or self._refused or self.num_speculative_tokens is None:
+        if self.live or self._refused or self.method is Method.NONE:
             return True
         return self._named_k <= {self.num_speculative_tokens}
 
@@ -383,6 +427,14 @@ class Speculation(ApiModel):
         return self.config.get(ADAPTIVE_VERIFICATION) is True
 
     @property
+    def own_length(self) -> int | None:
+        """K where `numSpeculativeTokens` is left out; None where only the weights have it, or nothing."""
+        if self.method is not Method.SUFFIX:
+            return None
+        limit = self.config.get(_TREE_DEPTH, SUFFIX_TREE_DEPTH)
+        return min(limit, MAX_K) if isinstance(limit, int) and limit > 0 else SUFFIX_TREE_DEPTH
+
+    @property
     def _refused(self) -> bool:
         return TRAITS[self.method].tunability is Tunability.REFUSED
 
@@ -397,7 +449,7 @@ class Speculation(ApiModel):
 
         ``live``: whether the engine can change K; default: as far as the method allows it.
         """
-        ceiling = self.num_speculative_tokens
+        ceiling = self.num_speculative_tokens or self.own_length
         if ceiling is None:
             return (0,)
         if not (self.live if live is None else live):

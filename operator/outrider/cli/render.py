@@ -14,7 +14,10 @@ from pydantic import JsonValue
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.cli.exit_codes import cannot
 from outrider.cli.manifest_file import ManifestRefused, checked, raw_models
-from outrider.plan import ControlKeys, Manifest, PlanSettings, plan
+from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, plan
+from outrider.plan.additions import additions
+from outrider.plan.overlay import Json
+from outrider.plan.runtimes import runtime_of
 
 KEYS = ControlKeys(private="made by the operator", public="made by the operator")
 """In place of the key pair, which never leaves the cluster."""
@@ -57,8 +60,62 @@ def text_of(model: SpeculativeModel) -> str:
     if planned.problems:
         reason, message = planned.problems[0]
         raise CannotRender(f"{model.metadata.name}: {reason}: {message}")
+    comments = "".join(f"# {line}\n" for line in _comments(model, planned))
     children = (_ownerless(child) if not model.metadata.uid else child for child in planned.children)
-    return "---\n".join(yaml.dump(child, Dumper=_Dumper, sort_keys=False, width=250) for child in children)
+    return comments + "---\n".join(
+        yaml.dump(child, Dumper=_Dumper, sort_keys=False, width=250) for child in children
+    )
+
+
+def _comments(model: SpeculativeModel, planned: Plan) -> Iterator[str]:
+    """What to know of the objects: advice, what a client may have dropped, and what Outrider added."""
+    name, spec = model.metadata.name, model.spec
+    for text in runtime_of(spec).advice(spec, model.status.weights):
+        yield f"{name}: {_plain(text)}"
+    # An object of a cluster has only the nulls that arrived there.
+    overlay = spec.pod_template.spec if spec.pod_template is not None and not model.metadata.uid else {}
+    for place in _nulls(overlay, "spec.podTemplate.spec"):
+        yield (
+            f"{name}: {place} is null, which `kubectl apply` drops before it sends anything: the pod would "
+            "keep its field. Write {$patch: delete} in its place, or use `kubectl apply --server-side`"
+        )
+    for template in _templates(planned):
+        added = dict.fromkeys(additions(spec, template))
+        if added:
+            yield f"Outrider adds to what {name} says:"
+        yield from (f"  {_plain(what)}: {why}" for what, why in added)
+
+
+def _templates(planned: Plan) -> Iterator[Json]:
+    """Pod templates of the engines that serve."""
+    for child in planned.children:
+        spec = child.get("spec")
+        if child["kind"] == "Deployment" and isinstance(spec, dict):
+            found = spec.get("template")
+        elif child["kind"] == "LeaderWorkerSet" and isinstance(spec, dict):
+            group = spec.get("leaderWorkerTemplate")
+            found = group.get("leaderTemplate") if isinstance(group, dict) else None
+        else:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def _nulls(value: JsonValue, place: str) -> Iterator[str]:
+    """Paths of nulls."""
+    if value is None:
+        yield place
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _nulls(part, f"{place}.{_plain(key)}")
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _nulls(part, f"{place}[{index}]")
+
+
+def _plain(text: str) -> str:
+    """On one line, whatever a manifest holds, so that a comment stays one."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _ownerless(child: Manifest) -> Manifest:

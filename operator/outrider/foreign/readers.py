@@ -30,8 +30,8 @@ ENGINE_STATE = Reader("the state of an engine", 64 * KIB, 8_192, 16, 0.1, 4 * MI
 ENGINE_REFUSAL = Reader("the refusal of an engine", 64 * KIB, 256, 16, 0.05, 4 * MIB)
 
 SPEC = Reader("the spec of a SpeculativeModel", 384 * KIB, 12_000, 10_000, 0.5, 32 * MIB)
-ENGINE_ARGS = Reader("spec.engine.args", 64 * KIB, 4_096, 2, 0.1, 4 * MIB)
-"""Linux gives a program no argument of more than 128 KiB."""
+ENGINE_ARGS = Reader("spec.engine.args", 64 * KIB, 4_096, 18, 0.1, 4 * MIB)
+"""Linux gives a program no argument of more than 128 KiB. Objects in flags have some four levels."""
 SPECULATION_CONFIG = Reader("spec.speculation.config", 16 * KIB, 1_024, 2, 0.05, 4 * MIB)
 POD_TEMPLATE = Reader("spec.podTemplate.spec", 256 * KIB, 6_000, 32, 0.2, 8 * MIB)
 STATUS = Reader("the status of a SpeculativeModel", 128 * KIB, 4_096, 16, 0.2, 8 * MIB)

@@ -253,6 +253,32 @@ METHODS = (
         schedule=[_row(5)],
         tuning={"mode": "Off"},
     ),
+    _speculation(
+        "suffix without K", method="suffix", drafter=None, numSpeculativeTokens=None, tuning={"mode": "Off"}
+    ),
+    _speculation("dspark without K", method="dspark", numSpeculativeTokens=None, tuning={"mode": "Off"}),
+    _speculation(
+        "dspark of the target without K",
+        "set the length of the block",
+        method="dspark",
+        drafter=None,
+        numSpeculativeTokens=None,
+        tuning={"mode": "Off"},
+    ),
+    _speculation(
+        "dflash without K", "set the length of the block", method="dflash", numSpeculativeTokens=None
+    ),
+    _speculation(
+        "suffix without K and with candidates",
+        "the engine keeps one K with this method",
+        method="suffix",
+        drafter=None,
+        numSpeculativeTokens=None,
+        candidates=[5],
+        tuning={"mode": "Off"},
+    ),
+    _speculation("n-gram on the GPU", method="ngram_gpu", drafter=None, tuning={"mode": "Off"}),
+    _speculation("another name of mtp", "spec.speculation.method", method="deepseek_mtp"),
     _speculation("medusa with tuning off", method="medusa", tuning={"mode": "Off"}),
     _speculation("dspark without drafter", method="dspark", drafter=None, tuning={"mode": "Off"}),
 )

@@ -206,7 +206,7 @@ def test_what_a_manifest_becomes_is_as_the_page_shows_it(monkeypatch: pytest.Mon
     monkeypatch.chdir(ROOT)
     (said,) = of(RENDERED)
     rest = printed_here(RENDERED)
-    assert len(parts(said)) == 3
+    assert len(parts(said)) == 4
     for part in parts(said):
         before, found, rest = rest.partition(part)
         assert found, f"not printed, or not in this order: {part}"

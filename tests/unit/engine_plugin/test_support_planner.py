@@ -80,7 +80,6 @@ def test_what_the_planner_launches_is_what_was_compared(method: Method) -> None:
 def test_the_plugin_has_no_row_that_the_planner_cannot_make_but_these() -> None:
     reachable = {name_in_the_engine(method) for method in DRAFTING}
     assert set(support.MATRIX) - reachable == {
-        "ngram_gpu",
         "extract_hidden_states",
         "eagle+parallel",
         "mtp+modules",

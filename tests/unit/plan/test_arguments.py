@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 from typing import Any
 
@@ -112,6 +113,65 @@ def test_negative_whole_numbers_may_be_several() -> None:
 @pytest.mark.parametrize("value", [-1, "-1", -0.5, "-x", "-O3", "a=b", "a b", "", '{"a": "--b"}'])
 def test_a_single_value_is_read_as_it_was_written(value: object) -> None:
     assert understood(planned(seed=value)).seed == str(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (
+            "attention-config",
+            {"use_prefill_query_quantization": True},
+            ['--attention-config={"use_prefill_query_quantization":true}'],
+        ),
+        (
+            "compilation-config",
+            {"pass_config": {"fuse_allreduce_rms": True}, "sizes": [1, [2]]},
+            ['--compilation-config={"pass_config":{"fuse_allreduce_rms":true},"sizes":[1,[2]]}'],
+        ),
+        ("cc.pass_config", {"fuse_allreduce_rms": True}, ['-cc.pass_config={"fuse_allreduce_rms":true}']),
+        ("cc.pass_config.fuse_allreduce_rms", True, ["-cc.pass_config.fuse_allreduce_rms=true"]),
+        ("ac.backend", "FLASH_ATTN", ["-ac.backend=FLASH_ATTN"]),
+        ("dcp", 4, ["-dcp=4"]),
+        ("q", "fp8", ["-q=fp8"]),
+        ("O", 3, ["-O=3"]),
+        ("compilation-config.ranges", [[1, 2], [3, 4]], ["--compilation-config.ranges=[[1,2],[3,4]]"]),
+        (
+            "lora-modules",
+            [{"name": "a", "path": "/b"}, "c=/d"],
+            ["--lora-modules", '{"name":"a","path":"/b"}', "c=/d"],
+        ),
+    ],
+)
+def test_short_flags_and_nested_yaml_are_written_as_vllm_reads_them(
+    key: str, value: object, words: list[str]
+) -> None:
+    left_to_vllm = arguments(a_plan(a_model()))
+    assert [
+        w for w in arguments(a_plan(a_model(engine={"args": {key: value}}))) if w not in left_to_vllm
+    ] == words
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "leave the key out"),
+        ([None], "must be true or false, a number, a text, or a list of these"),
+        ([[1]], "must be true or false, a number, a text, or a list of these"),
+        ({"when": datetime.date(2026, 1, 1)}, "write dates and the like as texts"),
+        ({"x": float("inf")}, "write dates and the like as texts"),
+    ],
+)
+def test_what_no_flag_can_hold_is_refused_by_its_key(value: object, told: str) -> None:
+    with pytest.raises(ValidationError, match=rf"spec\.engine\.args\.seed: .*{told}"):
+        a_model(engine={"args": {"seed": value}})
+
+
+def test_an_object_that_is_nested_without_end_is_refused() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    with pytest.raises(ValidationError, match="nested deeper than"):
+        a_model(engine={"args": {"compilation-config": deep}})
 
 
 def test_a_part_of_a_json_flag_is_one_word_whatever_its_type() -> None:

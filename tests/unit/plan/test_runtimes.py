@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import cast
 
@@ -31,6 +31,12 @@ class Scratch:
 
     owned_variables: Mapping[str, str] = {"SCRATCH_MODE": "leave it out"}
     joined_variables: Mapping[str, frozenset[str]] = {}
+
+    def flag_additions(self, spec: Spec, words: Sequence[str], *, stock: bool) -> list[tuple[str, str]]:  # noqa: ARG002
+        return []
+
+    def variable_additions(self, names: Sequence[str]) -> list[tuple[str, str]]:  # noqa: ARG002
+        return []
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return f"scratch:{version}"

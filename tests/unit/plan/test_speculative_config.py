@@ -8,8 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from outrider.api.speculative_config import OWNED_KEYS
+from outrider.plan import Plan
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
 from tests.unit.plan.factories import a_model, a_plan, flag
+
+OFF = {"mode": "Off"}
 
 
 def config(**own: object) -> dict[str, object]:
@@ -60,3 +63,60 @@ def test_no_key_that_the_planner_sets_can_be_given() -> None:
     text = flag(a_plan(drafted), "--speculative-config")
     assert text is not None
     assert {*json.loads(text), *set_by_methods} - suggested <= set(OWNED_KEYS)
+
+
+def planned(method: str, *, version: str = "0.33.0", **speculation: object) -> Plan:
+    static = {"tuning": {"mode": "Off"}, "numSpeculativeTokens": None, **speculation}
+    return a_plan(a_model(method=method, speculation=static, engine={"version": version}))
+
+
+def launched(result: Plan) -> dict[str, object]:
+    text = flag(result, "--speculative-config")
+    assert text is not None, result.problems
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+def test_suffix_decoding_has_a_length_of_its_own() -> None:
+    assert launched(planned("suffix")) == {"method": "suffix"}
+    assert a_model(
+        method="suffix", speculation={"numSpeculativeTokens": None, "tuning": OFF}
+    ).spec.candidates() == (24,)
+
+
+def test_a_dspark_head_has_a_length_of_its_own_from_the_release_that_reads_it() -> None:
+    head = {"drafter": {"uri": "hf://deepseek-ai/dspark_qwen3_8b_block7"}}
+    assert launched(planned("dspark", **head)) == {
+        "method": "dspark",
+        "model": "deepseek-ai/dspark_qwen3_8b_block7",
+    }
+    message = planned("dspark", version="0.30.0", **head).problems[0][1]
+    assert "block_size" in message
+    assert "0.31.0" in message
+
+
+@pytest.mark.parametrize("method", ["dflash", "dspark", "suffix"])
+def test_methods_with_a_length_of_their_own_are_not_advised_to_take_another(method: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        a_model(method=method, speculation={"numSpeculativeTokens": None, "candidates": [3]})
+    assert "3 to 5" not in str(refusal.value)
+
+
+def test_ngram_on_the_gpu_is_said_as_vllm_says_it() -> None:
+    found = launched(planned("ngram_gpu", numSpeculativeTokens=4))
+    assert (found["method"], found["num_speculative_tokens"]) == ("ngram_gpu", 4)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("deepseek_mtp", "mtp"),
+        ("qwen3_next_mtp", "mtp"),
+        ("assistant", "mtp"),
+        ("[ngram]", "ngram"),
+        ("eagle-3", "eagle3"),
+    ],
+)
+def test_other_names_of_a_method_are_answered_with_the_name_here(written: str, meant: str) -> None:
+    with pytest.raises(ValidationError, match=f"spec.speculation.method: write {meant} for"):
+        a_model(method=written)

@@ -5,7 +5,7 @@ What only one runtime knows lies in its folder beside this file. Nothing outside
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,6 +61,14 @@ class Runtime(Protocol):
         that only Outrider adds."""
         ...
 
+    def flag_additions(self, spec: Spec, words: Sequence[str], *, stock: bool) -> Iterable[tuple[str, str]]:
+        """Of an engine's arguments those that no field of the spec says, and why they are there."""
+        ...
+
+    def variable_additions(self, names: Sequence[str]) -> Iterable[tuple[str, str]]:
+        """Of an engine's environment what the runtime sets, and why."""
+        ...
+
     def image(self, version: str, images: Mapping[str, str]) -> str | None:
         """The image where the spec names none; None: there is none. images: the operator's, by version."""
         ...
@@ -77,7 +85,8 @@ class Runtime(Protocol):
         ...
 
     def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
-        """What is known to go wrong or slower with such a launch, and what to do; one sentence each."""
+        """What is known to go wrong or slower with such a launch, or probably not meant, and what to do; one
+        sentence each."""
         ...
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:

@@ -77,7 +77,7 @@ def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str
         ValueError: as `arguments`.
     """
     wanted = spec.speculation
-    if wanted.method is Method.NONE or wanted.num_speculative_tokens is None:
+    if wanted.method is Method.NONE:
         return None
     config: dict[str, object] = {**_config_of(wanted), **wanted.config}
     if wanted.drafter is not None:
@@ -87,7 +87,8 @@ def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str
         size = _drafter_tensor_parallel_size(spec)
         if size is not None:
             config["draft_tensor_parallel_size"] = size
-    config["num_speculative_tokens"] = wanted.num_speculative_tokens
+    if wanted.num_speculative_tokens is not None:
+        config["num_speculative_tokens"] = wanted.num_speculative_tokens
     if table is not None:
         config["num_speculative_tokens_per_batch_size"] = stock_table(table, max_num_seqs(spec.engine.args))
     elif spec.live:

@@ -60,6 +60,10 @@ MATRIX: Mapping[Method, Mapping[Runner, Spans]] = {
     # Of models with one prediction module. Those with several draft the full length on V2.
     Method.MTP: {Runner.V1: _FOLLOWS, Runner.V2: _V2_FOLLOWS_LATER},
     Method.NGRAM: {Runner.V1: _FOLLOWS, Runner.V2: {(0, 32): Response.FULL_LENGTH}},
+    Method.NGRAM_GPU: {
+        Runner.V1: {(0, 26): Response.BREAKS, (0, 33): Response.TABLE_DROPPED},
+        Runner.V2: {(0, 32): Response.FULL_LENGTH},
+    },
     Method.SUFFIX: {Runner.V1: {(0, 26): Response.BREAKS, (0, 33): Response.TABLE_DROPPED}},
     Method.DFLASH: {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
     Method.DSPARK: {Runner.V2: _FULL_LENGTH},

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outrider.api.methods import Method
+from outrider.api.spec import Spec
 from outrider.plan.runtimes.vllm.matrix import (
     NEWEST_VERSION,
     OLDEST_VERSION,
@@ -37,6 +38,7 @@ class EngineMethod:
     """Where the facts come from: a module of vLLM or a paper."""
 
 
+_DSPARK_KNOWS_ITS_LENGTH: Version = (0, 31)
 _V1_TABLE = "vllm/v1/worker/gpu_model_runner.py, propose_draft_token_ids"
 
 ENGINE_METHODS: Mapping[Method, EngineMethod] = {
@@ -74,6 +76,12 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
         variables={"NUMBA_NUM_THREADS": "1"},
         why="Looks up the last two to five tokens in the request's own text.",
         source="vllm/v1/spec_decode/ngram_proposer.py",
+    ),
+    Method.NGRAM_GPU: EngineMethod(
+        {"method": "ngram_gpu", "prompt_lookup_min": 2, "prompt_lookup_max": 5},
+        why="N-gram on the GPU, with which vLLM keeps asynchronous scheduling. The proposer asserts the K of "
+        "the launch on V1, and drafts its full length on V2.",
+        source="vllm/v1/spec_decode/ngram_proposer_gpu.py",
     ),
     Method.SUFFIX: EngineMethod(
         {"method": "suffix"},
@@ -129,6 +137,19 @@ def unsupported_reason(method: Method, version: str) -> str | None:
             f"it runs with {versions_with(method)}"
         )
     return None
+
+
+def length_refusal(spec: Spec) -> str | None:
+    """Why this engine version needs `numSpeculativeTokens`; None where it has a length of its own."""
+    wanted, version = spec.speculation, spec.engine.version
+    left_out = wanted.method is Method.DSPARK and wanted.num_speculative_tokens is None
+    if not left_out or parse_version(version) >= _DSPARK_KNOWS_ITS_LENGTH:
+        return None
+    return (
+        f"vLLM {version} does not take the length of a dspark head from its config.json; set "
+        "spec.speculation.numSpeculativeTokens to the block_size there, or spec.engine.version to "
+        f"{version_text(_DSPARK_KNOWS_ITS_LENGTH)}.0 or newer"
+    )
 
 
 def versions_with(method: Method) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.runtimes.runtime import Args, EngineContainer
 from outrider.plan.runtimes.vllm import (
+    additions,
     arguments,
     environment,
     heads,
@@ -36,6 +37,14 @@ class Vllm:
     owned_variables = environment.OWNED_VARIABLES
     joined_variables = environment.JOINED_VARIABLES
 
+    def flag_additions(self, spec: Spec, words: Sequence[str], *, stock: bool) -> Iterable[tuple[str, str]]:
+        """Of flags and keys of the speculative configuration."""
+        return additions.flag_additions(spec, words, stock=stock)
+
+    def variable_additions(self, names: Sequence[str]) -> Iterable[tuple[str, str]]:
+        """Of vLLM and of the plugin."""
+        return additions.variable_additions(names)
+
     def image(self, version: str, images: Mapping[str, str]) -> str | None:
         """The operator's images are of vLLM, one per version."""
         return images.get(version)
@@ -46,6 +55,7 @@ class Vllm:
         wanted = spec.speculation.method
         return (
             methods.unsupported_reason(wanted, spec.engine.version)
+            or methods.length_refusal(spec)
             or runner.runner_refusal(spec)
             or heads.refusal(spec, weights)
             or known_defects.refusal(spec, weights)
@@ -57,10 +67,10 @@ class Vllm:
         return heads.settled(spec, weights)
 
     def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
-        """That K stays, and known defects."""
+        """That K stays, known defects, unknown flags, and drafters of which vLLM makes another method."""
         stays = heads.advice(spec, weights)
         known = known_defects.advice(heads.settled(spec, weights), weights)
-        return known if stays is None else (stays, *known)
+        return (*(() if stays is None else (stays,)), *known, *additions.advice(spec))
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
         """The API server, with the plugin behind its launcher, or stock; or a worker without a server."""

@@ -1,0 +1,115 @@
+"""Why Outrider adds what it adds to vLLM's command line and environment, and what it would advise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from outrider.api.methods import Method
+from outrider.api.spec import Spec
+from outrider.api.text import shortened
+from outrider.plan.runtimes.vllm.environment import (
+    CANDIDATES_VARIABLE,
+    CONTROL_PORT_VARIABLE,
+    K0_VARIABLE,
+    PLUGINS_VARIABLE,
+    POD_UID_VARIABLE,
+    RUNNER_VARIABLE,
+    SWEEP_VARIABLE,
+)
+from outrider.plan.runtimes.vllm.flags import full_name, known, nearest
+
+_TABLE = "num_speculative_tokens_per_batch_size"
+_FLAGS: Mapping[str, str] = {
+    "served-model-name": "the name of the object, since spec.model.servedName is not set",
+    "port": "probes and the Service find the engine here; spec.engine.port is another one",
+    "shutdown-timeout": "requests of a stopping pod end, which vLLM cuts off at once",
+    "distributed-executor-backend": "pods of one replica work together without Ray",
+    "nnodes": "from spec.parallelism.nodes",
+    "node-rank": "which pod of its replica this is",
+    "master-addr": "where the pods of a replica meet",
+    "master-port": "where the pods of a replica meet",
+    "headless": "a worker answers no requests",
+}
+_CONFIG: Mapping[str, str] = {
+    "prompt_lookup_min": "shorter matches than two tokens are mostly chance; vLLM's own is 5",
+    "prompt_lookup_max": "vLLM's own, said with the other one",
+    "draft_tensor_parallel_size": "vLLM takes no other size than the model's for this method",
+    "parallel_drafting": "what makes this method of it",
+    _TABLE: "every K that the tuner may choose, so that vLLM captures graphs for each; the plugin puts the "
+    "table in force in its place",
+}
+_STOCK_TABLE = "the static table, which an engine without Outrider's plugin keeps"
+_VARIABLES: Mapping[str, str] = {
+    PLUGINS_VARIABLE: "vLLM loads these plugins, and no others; podTemplate may name more",
+    RUNNER_VARIABLE: "the model runner on which K can change; spec.engine.modelRunner decides otherwise",
+    CANDIDATES_VARIABLE: "the K that the plugin may choose among",
+    K0_VARIABLE: "from spec.speculation.tuning.k0",
+    SWEEP_VARIABLE: "from spec.speculation.tuning.sweep",
+    POD_UID_VARIABLE: "requests of the operator are signed for this pod alone",
+    CONTROL_PORT_VARIABLE: "the control API has a port of its own, for a NetworkPolicy",
+    "VLLM_NO_USAGE_STATS": "nothing is sent to vLLM's makers",
+    "DO_NOT_TRACK": "nothing is sent to makers of libraries",
+    "NUMBA_NUM_THREADS": "n-gram looks up on one thread; more of them only get in its way",
+    "HF_HUB_OFFLINE": "weights are in the pod already",
+    "VLLM_HOST_IP": "where the other pods of the replica find this one",
+    "OUTRIDER_STATIC_SCHEDULE_FILE": "where the plugin reads the static table",
+    "OUTRIDER_PUBLIC_KEY_FILE": "whose requests the plugin takes",
+    "OUTRIDER_SELF_TEST_FILE": "where the plugin keeps what its self-test found",
+    "OUTRIDER_DRAIN_FILE": "how a stopping pod learns that it takes no new requests",
+}
+_ASSISTANTS = ("-assistant", "-mtp", "_mtp", "-nextn")
+"""Ends of the names of checkpoints of which vLLM makes method mtp, whatever is said. From source."""
+
+
+def flag_additions(spec: Spec, words: Sequence[str], *, stock: bool) -> Iterator[tuple[str, str]]:
+    """Each flag, and each key of the speculative configuration, that no field says, and why it is there."""
+    said = {full_name(name) for name in spec.engine.args}
+    said |= {"served-model-name"} if spec.model.served_name is not None else set()
+    said |= {"port"} if "port" in spec.engine.model_fields_set else set()
+    for word in words:
+        flag, _, value = word.partition("=")
+        name = flag.removeprefix("--")
+        if name == "speculative-config":
+            yield from _config_additions(spec, value, stock=stock)
+        elif flag.startswith("--") and name in _FLAGS and name not in said:
+            yield word, _FLAGS[name]
+
+
+def _config_additions(spec: Spec, text: str, *, stock: bool) -> Iterator[tuple[str, str]]:
+    drafter = spec.speculation.drafter
+    said = set(spec.speculation.config)
+    said |= {"draft_tensor_parallel_size"} if drafter is not None and drafter.tensor_parallel_size else set()
+    for key, value in json.loads(text).items():
+        if key in _CONFIG and key not in said:
+            why = _STOCK_TABLE if stock and key == _TABLE else _CONFIG[key]
+            yield f"--speculative-config {key}={json.dumps(value, separators=(',', ':'))}", why
+
+
+def variable_additions(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each variable that Outrider sets, and why."""
+    yield from ((name, _VARIABLES[name]) for name in names if name in _VARIABLES)
+
+
+def advice(spec: Spec) -> list[str]:
+    """What is allowed, and probably not what was meant."""
+    found = [text for name in spec.engine.args if (text := _unknown(name, spec.engine.version)) is not None]
+    wanted, drafter = spec.speculation, spec.speculation.drafter
+    if (
+        wanted.method is Method.DRAFT_MODEL
+        and drafter is not None
+        and drafter.uri.partition("#")[0].lower().endswith(_ASSISTANTS)
+    ):
+        found.append(
+            f"spec.speculation.method: {shortened(drafter.uri, 80)} looks like a prediction layer of its "
+            "target, of which vLLM makes method mtp after Outrider has chosen runner and table; write mtp"
+        )
+    return found
+
+
+def _unknown(name: str, version: str) -> str | None:
+    if known(name, version):
+        return None
+    alike = nearest(name, version)
+    instead = "a plugin may have it" if alike is None else f"did you mean {alike}? A plugin may have it"
+    return f"spec.engine.args.{shortened(name, 60)}: the parser of vLLM {version} has no such flag; {instead}"
