@@ -109,17 +109,23 @@ _OF_VLLM = ("cryptography", "typing-extensions")
 _OLDEST_PYTHON = "3.11"
 
 
-def library_commands(uv: str, target: Target, context: Path) -> tuple[Sequence[str], ...]:
+PROCESSORS = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+"""Platform of an image -> processor in the names of wheels. The machine that builds may have another one."""
+
+
+def library_commands(
+    uv: str, target: Target, context: Path, *, processor: str = platform.machine()
+) -> tuple[Sequence[str], ...]:
     """Bring the folder of libraries into a build's context, by the hashes of the lock. Run them in `ROOT`.
 
-    The stand-in has those of the image below it.
+    The stand-in has those of the image below it. processor: of the image, as Python calls it.
     """
     if target is Target.TWIN:
         return ()
     lock = str(context / "requirements.txt")
     left_out = [word for package in _OF_VLLM for word in ("--prune", package)]
     chosen = ("--package", "outrider-engine", "--no-dev", "--no-emit-workspace", *left_out)
-    fit = ("--python-version", _OLDEST_PYTHON, "--python-platform", f"{platform.machine()}-manylinux_2_28")
+    fit = ("--python-version", _OLDEST_PYTHON, "--python-platform", f"{processor}-manylinux_2_28")
     wheels = ("--only-binary", ":all:", "--no-deps", "--require-hashes", "--requirement", lock)
     return (
         (uv, "export", "--quiet", "--frozen", *chosen, "--output-file", lock),
@@ -150,21 +156,29 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tag", required=True, help="name of the image")
     parser.add_argument("--vllm-version", help="default: the newest that was checked, or 0.32.0 on CPU")
     parser.add_argument("--base", help="another base image, best with its digest; twin: the CPU engine's tag")
+    parser.add_argument(
+        "--platform",
+        choices=PROCESSORS,
+        help="of the cluster's nodes. Default for gpu: linux/amd64; else this machine's",
+    )
     options = parser.parse_args(arguments)
     base = options.base
     if base is None and options.target is Target.TWIN:
         parser.error("twin takes --base, the tag of the CPU engine that it stands on")
     if base is None and options.target is Target.GPU:
         base = by_digest(f"{VLLM_IMAGE}:v{options.vllm_version or default_version(Target.GPU)}")
+    wanted = options.platform or ("linux/amd64" if options.target is Target.GPU else None)
+    processor = platform.machine() if wanted is None else PROCESSORS[wanted]
     given = {"VLLM_VERSION": options.vllm_version, "BASE": base}
     with tempfile.TemporaryDirectory() as context:
         shutil.copy(DOCKERFILES[options.target], Path(context) / "Dockerfile")
         pinned = make_plugin(PACKAGES[options.target], Path(context)).arguments()
-        for command in library_commands(UV, options.target, Path(context)):
+        for command in library_commands(UV, options.target, Path(context), processor=processor):
             subprocess.run(command, cwd=ROOT, check=True)
         pinned |= {name: value for name, value in given.items() if value is not None}
         words = [word for name, value in pinned.items() for word in ("--build-arg", f"{name}={value}")]
-        docker = ["docker", "build", *words, "--tag", options.tag, context]
+        chosen = [] if wanted is None else ["--platform", wanted]
+        docker = ["docker", "build", *chosen, *words, "--tag", options.tag, context]
         return subprocess.run(docker, check=False).returncode
 
 

@@ -20,11 +20,13 @@ UV = os.environ.get("UV", "uv")
 """`uv run` names itself there; it need not be on the PATH."""
 PIP = "pip==26.3"
 """What fetches the wheels: uv has no such command."""
-PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+PROCESSORS = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+"""Platform of the image -> processor in the names of wheels. The machine that builds may have another one."""
+WHEELS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 
 
-def fill(context: Path, *, python: str) -> None:
-    """What the Dockerfile copies: the operator's wheel, and those that it needs for this version of Python.
+def fill(context: Path, *, python: str, platform: str) -> None:
+    """What the Dockerfile copies: the operator's wheel, and those that it needs for this Python and platform.
 
     Raises:
         subprocess.CalledProcessError: uv or pip has said why.
@@ -34,7 +36,7 @@ def fill(context: Path, *, python: str) -> None:
     lock = str(context / "requirements.txt")
     only = ("--package", "outrider", "--no-dev", "--no-emit-workspace")
     _run(UV, "export", "--quiet", "--frozen", *only, "--output-file", lock)
-    fit = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    fit = [word for wheels in WHEELS for word in ("--platform", f"{wheels}_{PROCESSORS[platform]}")]
     fit += ["--only-binary", ":all:", "--python-version", python]
     pip = (UV, "run", "--quiet", "--no-project", "--with", PIP, "python", "-m", "pip")
     wanted = ("--require-hashes", "--requirement", lock, "--dest", str(context / "wheels"))
@@ -51,14 +53,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tag", required=True, help="name of the image")
     parser.add_argument("--base", help="another image with Python, best with its digest")
     parser.add_argument("--python", default="3.13", help="version of Python in the base")
+    parser.add_argument(
+        "--platform",
+        choices=PROCESSORS,
+        default="linux/amd64",
+        help="of the cluster's nodes, not of this machine",
+    )
     options = parser.parse_args(arguments)
     base = () if options.base is None else ("--build-arg", f"BASE={options.base}")
     with tempfile.TemporaryDirectory() as context:
         try:
-            fill(Path(context), python=options.python)
+            fill(Path(context), python=options.python, platform=options.platform)
         except subprocess.CalledProcessError as error:
             return int(error.returncode)
-        build = ("docker", "build", *base, "--tag", options.tag, context)
+        build = ("docker", "build", "--platform", options.platform, *base, "--tag", options.tag, context)
         return subprocess.run(build, check=False).returncode
 
 

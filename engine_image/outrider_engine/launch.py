@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from outrider_engine.last_words import leave
@@ -16,6 +17,7 @@ from outrider_engine.last_words import leave
 API_SERVER = "vllm.entrypoints.openai.api_server"
 WORKER = "outrider_engine.worker"
 HEADLESS = "--headless"
+CUBINS = ".cache/flashinfer-cubins"
 EXIT_CONFIG = 78
 """EX_CONFIG of sysexits.h."""
 
@@ -29,8 +31,18 @@ def main(arguments: Sequence[str]) -> None:
         if not is_model(path):
             report("ModelNotFound", f"the {role} {path} does not exist or holds no model")
             sys.exit(EXIT_CONFIG)
+    make_link_target()
     program = WORKER if HEADLESS in arguments else API_SERVER
     os.execv(sys.executable, [sys.executable, "-m", program, *arguments])
+
+
+def make_link_target() -> None:
+    """Make the folder in the pod's home that FlashInfer's package links to; see the image's Dockerfile.
+
+    A home that cannot be written stops nothing here: most models need no such folder.
+    """
+    with suppress(OSError, RuntimeError):
+        (Path.home() / CUBINS).mkdir(parents=True, exist_ok=True)
 
 
 def local_paths(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:

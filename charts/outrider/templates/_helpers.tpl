@@ -30,6 +30,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default (include "outrider.fullname" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
+{{/* Whether the platform assigns the users of pods: empty for no. */}}
+{{- define "outrider.platformUser" -}}
+{{- $openshift := .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- if or (eq .Values.podUser "Platform") (and (eq .Values.podUser "auto") $openshift) }}yes{{ end -}}
+{{- end -}}
+
 {{/* Whether there is one: empty for no. */}}
 {{- define "outrider.admissionPolicy" -}}
 {{- $enabled := .Values.admissionPolicy.enabled | toString -}}

@@ -19,7 +19,7 @@ from outrider.controller.neighbours import Neighbourhood
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.reconcile.shared_models import OwnFleet, StandBy, contest
-from outrider.controller.settings import Settings, own_namespace
+from outrider.controller.settings import EngineUser, Settings, own_namespace
 from outrider.controller.status_metrics import ShownModel, shown
 from outrider.controller.store import Key, Store, key_of
 from outrider.controller.store_fleet import StoreFleet
@@ -231,5 +231,6 @@ def plan_settings(settings: Settings) -> PlanSettings:
     return PlanSettings(
         engine_images=settings.engine_images,
         image_pull_secrets=settings.engine_image_pull_secrets,
+        fixed_user=settings.engine_user is EngineUser.FIXED,
         control_peers=peers,
     )

@@ -39,6 +39,13 @@ class LeaderElection(StrEnum):
     OFF = "off"
 
 
+class EngineUser(StrEnum):
+    """Who decides as which user engine pods run."""
+
+    FIXED = "Fixed"
+    PLATFORM = "Platform"
+
+
 class MetricsSourceKind(StrEnum):
     """Where measurements come from."""
 
@@ -89,6 +96,8 @@ class Settings(BaseModel):
     """Namespaces to work in, 100 at most. Default: all."""
     engine_images: dict[str, str] = Field(default_factory=dict)
     """Default image per engine version, as version=image."""
+    engine_user: EngineUser = EngineUser.FIXED
+    """Fixed: engine pods run as user 1000. Platform: the platform assigns the user, as OpenShift does."""
     engine_image_pull_secrets: tuple[SecretName, ...] = ()
     """Pull secrets of the engine pods. Each namespace with models needs Secrets of these names."""
     control_peers: dict[str, str] = Field(default_factory=dict)

@@ -31,10 +31,11 @@ from outrider.plan.runtimes import runtime_of
 from outrider.plan.runtimes.runtime import EngineContainer
 from outrider.plan.settings import PlanSettings
 
-_USER_ID = 1000
 _TMP_SIZE = "10Gi"
 _CACHES_SIZE = "20Gi"
 """Compiled kernels and graphs of an engine, which are some hundred MB each; a node's disk is for all pods."""
+_USER_ID = 1000
+"""User of the engine images."""
 _PROBE_SECONDS = 5
 _STARTUP_PROBES = 720
 """One hour: large weights from a slow hub. A rollout's own deadline reports a stall long before."""
@@ -111,8 +112,7 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": _USER_ID,
-            "runAsGroup": _USER_ID,
+            **({"runAsUser": _USER_ID, "runAsGroup": _USER_ID} if settings.fixed_user else {}),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": engine.seconds_to_end,

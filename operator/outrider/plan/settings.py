@@ -22,5 +22,7 @@ class PlanSettings:
     """Engine version -> image with the engine and the Outrider plugin."""
     image_pull_secrets: tuple[str, ...] = ()
     """Names of pull secrets in the model's namespace."""
+    fixed_user: bool = True
+    """Engine pods name their user and group; else the platform assigns them, as OpenShift does."""
     control_peers: ControlPeers | None = None
     """Who alone reaches the control API, on a port of its own; None: it is on the serving port, for all."""

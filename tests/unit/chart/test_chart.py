@@ -27,6 +27,7 @@ CHART = ROOT / "charts" / "outrider"
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
 HELM = shutil.which("helm") or shutil.which("helm", path=CACHE / "bin")
 
+IMAGE = "image.repository=outrider/operator"
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed; `make cluster` builds it")
 
 
@@ -40,7 +41,7 @@ def render(*values: str, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
 @cache
 def helm(*values: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     assert HELM is not None
-    settings = [argument for value in values for argument in ("--set", value)]
+    settings = [argument for value in (IMAGE, *values) for argument in ("--set", value)]
     command = [HELM, "template", "outrider", str(CHART), "--namespace", "outrider-system", *settings, *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -146,6 +147,36 @@ def test_the_image_is_that_of_the_version_unless_a_value_says_otherwise(
     (container,) = of_kind("Deployment", render(*values))["spec"]["template"]["spec"]["containers"]
 
     assert container["image"] == image
+
+
+@needs_helm
+def test_the_chart_names_no_image_by_itself_and_says_how_to_get_one() -> None:
+    result = helm("image.repository=")
+    assert result.returncode != 0
+    assert "image.repository is not set, because no image is published: build it" in result.stderr
+
+
+OPENSHIFT = ("--api-versions", "security.openshift.io/v1")
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("user", "flags", "fixed"),
+    [
+        ("auto", (), True),
+        ("auto", OPENSHIFT, False),
+        ("Platform", (), False),
+        ("Fixed", OPENSHIFT, True),
+    ],
+)
+def test_no_user_is_fixed_where_the_platform_assigns_them(
+    user: str, flags: tuple[str, ...], fixed: bool
+) -> None:
+    documents = render(f"podUser={user}", flags=flags)
+    security = of_kind("Deployment", documents)["spec"]["template"]["spec"]["securityContext"]
+    assert ("runAsUser" in security, "runAsGroup" in security) == (fixed, fixed)
+    assert security["runAsNonRoot"] is True
+    assert environment(documents).get("OUTRIDER_ENGINE_USER", "Fixed") == ("Fixed" if fixed else "Platform")
 
 
 @needs_helm

@@ -32,6 +32,7 @@ from outrider.cli.doctor.rights import OF_THE_OPERATOR
 from outrider.cli.main import app
 from outrider.cluster.installation import Claim, Installation
 from outrider.controller.settings import Settings
+from tests.unit.cli.doctor_places import A_PLACE
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
 from tests.unit.controller.factories import a_raw_model
 
@@ -63,6 +64,7 @@ WELL = Evidence(
     engines=(POD,),
     offered={"nvidia.com/gpu": 8},
     wanted={"nvidia.com/gpu": 2},
+    place=A_PLACE,
     clocks=(NodeClock("n", NOW + timedelta(seconds=0.4), NOW),),
 )
 
@@ -260,7 +262,9 @@ def a_cluster() -> Kubernetes:
             "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases": a_list(lease),
             "/apis/outrider.dev/v1alpha1/speculativemodels": a_list(a_raw_model("m")),
             "/api/v1/pods": a_list(engine),
-            "/api/v1/nodes": a_list({"status": {"allocatable": {"cpu": "2", "nvidia.com/gpu": "1"}}}),
+            "/api/v1/nodes": a_list(
+                {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "nvidia.com/gpu": "1"}}}
+            ),
             PROXY: {"status": "success", "data": {"result": [{"metric": series, "value": [1.0, "12"]}]}},
         }
     )

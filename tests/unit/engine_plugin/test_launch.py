@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider_engine.last_words import TERMINATION_LOG_VARIABLE
-from outrider_engine.launch import API_SERVER, EXIT_CONFIG, HEADLESS, WORKER, main
+from outrider_engine.launch import API_SERVER, CUBINS, EXIT_CONFIG, HEADLESS, WORKER, main
 
 
 @pytest.fixture
@@ -27,6 +27,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     commands: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _path, command: commands.append(command))
     return commands
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(path))
+    return path
 
 
 def a_model(folder: Path) -> str:
@@ -95,3 +102,21 @@ def test_a_termination_log_that_is_not_there_is_not_made(
         main(["--model", str(tmp_path / "nowhere")])
     assert not log.exists()
     assert json.loads(capsys.readouterr().err)["reason"] == "ModelNotFound"
+
+
+def test_the_folder_that_flashinfer_links_to_is_there_before_vllm_starts(
+    started: list[list[str]], home: Path
+) -> None:
+    main(["--model=Qwen/Qwen3-8B"])
+    assert len(started) == 1
+    dockerfile = Path(__file__).resolve().parents[3] / "engine_image" / "Dockerfile"
+    assert (home / CUBINS).is_dir()
+    assert f"ln -s /home/outrider/{CUBINS} " in dockerfile.read_text(encoding="utf-8")
+
+
+def test_a_home_that_cannot_be_written_keeps_no_engine_from_starting(
+    started: list[list[str]], home: Path
+) -> None:
+    home.write_text("a file")
+    main(["--model=Qwen/Qwen3-8B"])
+    assert started

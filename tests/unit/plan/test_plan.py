@@ -427,6 +427,15 @@ def test_pull_secrets_of_the_operator_reach_the_pod() -> None:
     assert pod_spec(a_plan(a_model(), settings=defaults))["imagePullSecrets"] == [{"name": "registry"}]
 
 
+@pytest.mark.parametrize("cache", [None, {"size": "50Gi"}])
+def test_no_pod_names_a_user_where_the_platform_assigns_them(cache: dict[str, str] | None) -> None:
+    model = a_model(**({} if cache is None else {"cache": cache}))
+    planned = a_plan(model, settings=PlanSettings(fixed_user=False))
+    text = json.dumps(list(planned.children))
+    assert "runAsNonRoot" in text
+    assert not any(word in text for word in ("runAsUser", "runAsGroup", 'fsGroup"'))
+
+
 def test_the_sources_of_a_plan_are_not_changed() -> None:
     model = a_model(podTemplate={"spec": {"nodeSelector": {"a": "b"}}})
     before = model.model_dump_json()

@@ -46,8 +46,20 @@ def test_wheels_are_those_of_the_lock_by_their_hashes(build: ModuleType, ran: li
 
 def test_the_image_gets_its_name_and_another_base(build: ModuleType, ran: list[list[str]]) -> None:
     build.main(["--tag", "operator:x", "--base", "python@sha256:1", "--python", "3.12"])
-    assert ran[-1][:6] == ["docker", "build", "--build-arg", "BASE=python@sha256:1", "--tag", "operator:x"]
+    base = ["--build-arg", "BASE=python@sha256:1"]
+    assert ran[-1][:8] == ["docker", "build", "--platform", "linux/amd64", *base, "--tag", "operator:x"]
     assert ran[2][ran[2].index("--python-version") + 1] == "3.12"
+
+
+@pytest.mark.parametrize(("platform", "processor"), [("linux/amd64", "x86_64"), ("linux/arm64", "aarch64")])
+def test_wheels_are_those_of_the_clusters_nodes_whatever_machine_builds(
+    build: ModuleType, ran: list[list[str]], platform: str, processor: str
+) -> None:
+    build.main(["--tag", "operator:x", "--platform", platform])
+    download = next(command for command in ran if "download" in command)
+    wheels = [word for word in download if word.startswith("manylinux")]
+    assert len(wheels) == 3
+    assert all(word.endswith(f"_{processor}") for word in wheels)
 
 
 def test_the_python_of_the_wheels_is_that_of_the_dockerfile(build: ModuleType, ran: list[list[str]]) -> None:

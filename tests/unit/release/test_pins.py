@@ -89,7 +89,7 @@ def without_a_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wheel = tmp_path / "outrider_engine-1.0-py3-none-any.whl"
     wheel.touch()
     monkeypatch.setattr(build, "make_plugin", lambda *_: build.Plugin(wheel))
-    monkeypatch.setattr(build, "library_commands", lambda *_: ())
+    monkeypatch.setattr(build, "library_commands", lambda *_, **__: ())
 
 
 def built(monkeypatch: pytest.MonkeyPatch, docker: Docker, *arguments: str) -> list[str]:

@@ -11,6 +11,7 @@ from outrider.api.crd import custom_resource_definition
 from outrider.cli.doctor.evidence import Evidence, Operator, Right, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
 from outrider.cli.doctor.known_limits import known_limits
+from outrider.cli.doctor.launch_checks import launch_findings
 from outrider.cli.doctor.metrics_checks import metrics_findings
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
@@ -37,6 +38,7 @@ def findings(evidence: Evidence) -> tuple[Finding, ...]:
         *_callers_rights(evidence),
         *metrics_findings(evidence),
         *_gpus(evidence),
+        *launch_findings(evidence.place),
         *_clocks(evidence),
         *known_limits(evidence.models),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from outrider.api.resource import SpeculativeModel
+from outrider.cli.doctor.launch_evidence import Place
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
 from outrider.controller.settings import Settings
@@ -100,5 +101,6 @@ class Evidence:
     engines: tuple[EnginePod, ...] | Unseen
     offered: Mapping[str, int] | Unseen  # extended resources of all nodes
     wanted: Mapping[str, int] | Unseen  # the same, of all models
+    place: Place | Unseen
     clocks: tuple[NodeClock, ...] | Unseen
     models: tuple[SpeculativeModel, ...] | Unseen = ()  # those that can be read

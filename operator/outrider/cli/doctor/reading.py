@@ -26,6 +26,7 @@ from outrider.cli.doctor.evidence import (
     Silent,
     Unseen,
 )
+from outrider.cli.doctor.launch_reading import extended, read_place
 from outrider.cli.doctor.prometheus_reading import read_metrics
 from outrider.cli.doctor.rights import OF_THE_CALLER, OF_THE_OPERATOR
 from outrider.cli.options import variable
@@ -84,6 +85,7 @@ async def look_at(there: Access) -> Evidence:
         engines=await _seen(_engines(cluster)),
         offered=await _seen(_offered(cluster)),
         wanted=await _seen(_wanted(cluster)),
+        place=await _seen(read_place(cluster)),
         clocks=await _seen(_clocks(cluster)),
         models=await _seen(_models(cluster)),
         # Last: a look may take seconds, and what was written meanwhile is not from the future.
@@ -215,7 +217,7 @@ async def _offered(cluster: ClusterClient) -> Mapping[str, int]:
     found, _ = await cluster.list_all(NODES, None)
     offered: Counter[str] = Counter()
     for node in found:
-        offered.update(_extended((node.get("status") or {}).get("allocatable") or {}))
+        offered.update(extended((node.get("status") or {}).get("allocatable") or {}))
     return dict(sorted(offered.items()))
 
 
@@ -225,18 +227,9 @@ async def _wanted(cluster: ClusterClient) -> Mapping[str, int]:
     for deployment in found:
         spec = deployment["spec"]
         for container in spec["template"]["spec"]["containers"]:
-            limits = _extended((container.get("resources") or {}).get("limits") or {})
+            limits = extended((container.get("resources") or {}).get("limits") or {})
             wanted.update({name: count * spec.get("replicas", 1) for name, count in limits.items()})
     return dict(sorted(wanted.items()))
-
-
-def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
-    """What devices bring: names with a vendor's domain, whole numbers; those of Kubernetes have none."""
-    return {
-        name: int(text)
-        for name, text in quantities.items()
-        if "/" in name and str(text).isdecimal() and int(text)
-    }
 
 
 async def _clocks(cluster: ClusterClient) -> tuple[NodeClock, ...]:
