@@ -22,6 +22,7 @@ from engine_image.contract.files import (
     LAUNCHER,
     LAUNCHER_UNTIL_0_29,
     LOGGERS,
+    MAMBA_HYBRID,
     MODEL_CONFIG,
     NGRAM,
     OUTPUTS,
@@ -44,7 +45,7 @@ from engine_image.contract.files import (
 )
 from engine_image.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
 from engine_image.contract.worker_expectations import OF_WORKERS
-from outrider_engine.support import Version
+from outrider_engine.support import RECURRENT_STATES_RIGHT, Version
 
 TWIN_SINCE: Version = (0, 29)
 """The first release that the stand-in for a GPU is meant for."""
@@ -141,6 +142,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("max_num_batched_tokens", "async_scheduling")),
         Holds(SPECULATIVE, "SpeculativeConfig", ("draft_model_config",)),
         Holds(MODEL_CONFIG, "ModelConfig", ("max_model_len", "is_multimodal_model")),
+        Holds(MODEL_CONFIG, "ModelConfig", ("is_hybrid", "is_attention_free", "has_inner_state")),
         Holds(SCHEDULER_OUTPUT, "NewRequestData", ("block_ids",)),
         Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("new_block_ids", "resumed_req_ids")),
         Holds("vllm/v1/request.py", "Request", ("all_token_ids", "request_id")),
@@ -161,6 +163,21 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds("vllm/sampling_params.py", "SamplingParams", ("detokenize",)),
         Holds(VLLM_CONFIG, "VllmConfig", ("model_config",)),
         Holds("vllm/config/model.py", "ModelConfig", ("served_model_name",)),
+    ),
+    # A row without drafts after accepted ones reads the right recurrent state.
+    *of(
+        "support.py",
+        Says(
+            V1_RUNNER,
+            "GPUModelRunner._prepare_inputs",
+            "(num_decode_draft_tokens < 0) & zero_draft_decode_mask",
+        ),
+        Says(
+            MAMBA_HYBRID,
+            "MambaHybridModelState.prepare_attn",
+            "np.where(is_decode, num_draft_tokens_per_req, -1)",
+        ),
+        since=RECURRENT_STATES_RIGHT,
     ),
     # Before, the one engine is asked: several ranks cannot be tuned anyway.
     Expectation(

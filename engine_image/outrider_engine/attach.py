@@ -141,10 +141,12 @@ def outrider_begin_trial(engine_core: Any, k: int) -> None:
         control.begin_trial(k)
 
 
-def outrider_end_trial(engine_core: Any, k: int, tokens: list[int], fault: str | None) -> None:
+def outrider_end_trial(
+    engine_core: Any, k: int, tokens: list[int], fault: str | None, tied: bool = False
+) -> None:
     """End the trial of one K."""
     if control := _control_of(engine_core):
-        control.end_trial(k, tokens=tokens, fault=fault)
+        control.end_trial(k, tokens=tokens, fault=fault, tied=tied)
 
 
 def outrider_end_self_test(engine_core: Any, fault: str | None) -> None:
@@ -203,10 +205,17 @@ def facts_of(scheduler: Any) -> EngineFacts:
         simulated=extra.get(SIMULATED) if isinstance(extra, dict) else None,
         async_scheduling=bool(config.scheduler_config.async_scheduling),
         multimodal=bool(model.is_multimodal_model),
+        recurrent=_is_recurrent(model),
         shares_cache=config.kv_transfer_config is not None,
         cuda_graphs=graphs.name if graphs else None,
         room=_room(config),
     )
+
+
+def _is_recurrent(model: Any) -> bool:
+    """vLLM knows by the class of the model; a release that names it otherwise leaves it to the self-test."""
+    names = ("is_hybrid", "is_attention_free", "has_inner_state")
+    return any(bool(getattr(model, name, False)) for name in names)
 
 
 def _drafts_with_several_modules(speculation: Any) -> bool:

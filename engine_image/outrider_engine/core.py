@@ -20,7 +20,7 @@ from outrider_engine.probe import Probe, ProbeReason, ProbeRequest, start
 from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.selftest import SelfTest, SelfTestState, Trial
 from outrider_engine.state import LiveTuning, Measurement, State
-from outrider_engine.support import EngineFacts, Room, obstacle
+from outrider_engine.support import EngineFacts, Room, obstacle, refused_k
 from outrider_engine.sweep import StepTime, Sweep, Visit
 from outrider_engine.table import Table, require_captured
 
@@ -70,10 +70,13 @@ class EngineCoreControl:
         self._probe: Probe | None = None
         # Under the fence in force. A request that was overheard must not run its probe again.
         self._probes_run: deque[str] = deque(maxlen=_MOST_PROBES_KNOWN)
-        self._self_test = SelfTest()
+        self._self_test = SelfTest(faults=refused_k(facts))
         self._sweep = Sweep()
         self._sweep_meter: Meter | None = None
         self._step_times: list[StepTime] = []
+        if self._self_test.failed & self._table.limits.captured:
+            self._heed_self_test()
+            self._install()
 
     @property
     def meter(self) -> Meter | None:
@@ -257,9 +260,13 @@ class EngineCoreControl:
         self._self_test = self._self_test.with_trial(k, self._clock())
         self._install()
 
-    def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
-        """Judge the trial by its tokens or its fault, and by the steps that were counted."""
-        self._self_test = self._self_test.judged(k, tokens=tokens, fault=fault)
+    def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool = False) -> None:
+        """Judge the trial by its tokens or its fault, and by the steps that were counted.
+
+        tied: see `SelfTest.judged`. Tokens of an engine that computes nothing say nothing.
+        """
+        tied = tied or self._facts.simulated is not None
+        self._self_test = self._self_test.judged(k, tokens=tokens, fault=fault, tied=tied)
         self._install()
 
     def end_self_test(self, fault: str | None) -> None:

@@ -19,6 +19,9 @@ from outrider_engine.sweep import Visit
 
 logger = logging.getLogger("vllm.outrider")
 
+_LIKELIEST = 5
+"""That a tie is looked for among; vLLM gives up to 20 unless it is launched with fewer."""
+
 DEATH_SECONDS = 1.0
 """How often a call that waits looks whether the engine core still lives."""
 
@@ -113,9 +116,9 @@ class EngineCores:
         """The next request is the trial of ``k``."""
         await self._call("outrider_begin_trial", k)
 
-    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
-        """The trial of ``k`` gave these tokens, or has failed."""
-        await self._call("outrider_end_trial", k, tokens, fault)
+    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool) -> None:
+        """The trial of ``k`` gave these tokens, or has failed. tied: they part at a tie of two."""
+        await self._call("outrider_end_trial", k, tokens, fault, tied)
 
     async def end_self_test(self, fault: str | None) -> None:
         """All trials are done, or could not go on."""
@@ -155,6 +158,20 @@ class EngineCores:
         ):
             generated = list(output.outputs[0].token_ids)
         return generated
+
+    async def likeliest(self, prompt: list[int]) -> dict[int, float]:
+        """Log-probabilities of the likeliest next tokens after a prompt, in nats."""
+        from vllm import SamplingParams
+
+        parameters = SamplingParams(temperature=0.0, max_tokens=1, logprobs=_LIKELIEST, detokenize=False)
+        request_id = f"outrider-own-{uuid.uuid4().hex}"
+        found: dict[int, float] = {}
+        async for output in self._engine_client.generate(
+            {"prompt_token_ids": prompt}, parameters, request_id
+        ):
+            if told := output.outputs[0].logprobs:
+                found = {int(token): float(entry.logprob) for token, entry in told[0].items()}
+        return found
 
     async def _change(self, method: str, body: dict[str, object]) -> State:
         try:

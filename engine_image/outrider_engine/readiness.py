@@ -20,7 +20,14 @@ TRIAL_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
 """After a trial without an answer the core itself has so long to say anything at all."""
 PROMPT = [5, 6, 7, 8] * 6
-"""Small ids are in every vocabulary, and a repeated pattern gives n-gram drafters something to find."""
+"""Small ids are in every vocabulary. What the model says to them, said twice, is the prompt of the trials: a
+text that drafters know well, and that n-gram finds."""
+TEXT_TOKENS = 24
+TIE_SECONDS = 150.0
+"""That the question how close two tokens are may take: vLLM compiles what ranks log-probabilities first."""
+TIE = 0.25
+"""Nats between two tokens below which rounding decides, as `outrider verify` has it: logits of 16 to 32 in
+bfloat16 are 0.125 apart, and both may be rounded."""
 
 POLL_SECONDS = 0.2
 
@@ -44,7 +51,7 @@ class Engines(Protocol):
         """Begin one trial."""
         ...
 
-    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
+    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool) -> None:
         """End one trial."""
         ...
 
@@ -54,6 +61,10 @@ class Engines(Protocol):
 
     async def generate(self, prompt: list[int], tokens: int) -> list[int]:
         """Greedy tokens."""
+        ...
+
+    async def likeliest(self, prompt: list[int]) -> dict[int, float]:
+        """Log-probabilities of the likeliest next tokens."""
         ...
 
 
@@ -85,13 +96,19 @@ async def self_test(
 async def _run(
     engines: Engines, attempts: Attempts, trials: list[Trial], trial_seconds: float, answer_seconds: float
 ) -> None:
+    prompt: list[int] | None = None
+    reference: list[int] = []
     for trial in trials:
         k = trial["numSpeculativeTokens"]
         if k in attempts.unfinished:
-            await engines.end_trial(k, tokens=[], fault="the engine ended in its trial at an earlier start")
+            why = "the engine ended in its trial at an earlier start"
+            await engines.end_trial(k, tokens=[], fault=why, tied=False)
             continue
         attempts.begin(k)
-        await _run_trial(engines, trial, trial_seconds, answer_seconds)
+        if prompt is None:
+            prompt = await _well_drafted(engines, k, trial_seconds)
+        tokens = await _run_trial(engines, trial, prompt, reference, trial_seconds, answer_seconds)
+        reference = reference or tokens
         attempts.end()
     await engines.end_self_test(None)
     outcome = (await engines.state())["selfTest"]
@@ -99,26 +116,68 @@ async def _run(
     logger.log(level, "outrider: self-test %s: %s", outcome["state"], outcome["detail"])
 
 
-async def _run_trial(engines: Engines, trial: Trial, seconds: float, answer_seconds: float) -> None:
+async def _well_drafted(engines: Engines, smallest: int, seconds: float) -> list[int]:
+    """The prompt of all trials; `PROMPT` where the engine does not answer, which its trial finds, too."""
+    await engines.begin_trial(smallest)
+    try:
+        async with asyncio.timeout(seconds):
+            text = await engines.generate(PROMPT, TEXT_TOKENS)
+    except Exception:
+        logger.exception("outrider: no text for the self-test")
+        return PROMPT
+    return [*text, *text] if len(text) == TEXT_TOKENS else PROMPT
+
+
+async def _run_trial(
+    engines: Engines,
+    trial: Trial,
+    prompt: list[int],
+    reference: list[int],
+    seconds: float,
+    answer_seconds: float,
+) -> list[int]:
+    """Its tokens."""
     k, wanted = trial["numSpeculativeTokens"], trial["tokens"]
     await engines.begin_trial(k)
     tokens: list[int] = []
     fault: str | None = None
+    tied = False
     try:
         async with asyncio.timeout(seconds):
-            tokens = await engines.generate(PROMPT, wanted)
+            tokens = await engines.generate(prompt, wanted)
         if len(tokens) != wanted:
             fault = f"{len(tokens)} of {wanted} tokens came"
+        async with asyncio.timeout(TIE_SECONDS):
+            tied = await _part_at_a_tie(engines, prompt, tokens, reference)
     except TimeoutError:
-        fault = f"no answer within {seconds:.0f} s"
+        fault = fault or f"no answer within {TIE_SECONDS if tokens else seconds:.0f} s"
     except Exception as error:
         logger.exception("outrider: the self-test failed at K=%d", k)
         fault = fault_of(error)
     try:
         async with asyncio.timeout(answer_seconds):
-            await engines.end_trial(k, tokens=tokens, fault=fault)
+            await engines.end_trial(k, tokens=tokens, fault=fault, tied=tied)
     except TimeoutError:
         raise hang(f"the self-test tried K={k}", fault, answer_seconds) from None
+    return tokens
+
+
+async def _part_at_a_tie(
+    engines: Engines, prompt: list[int], tokens: list[int], reference: list[int]
+) -> bool:
+    """Whether two greedy answers part where two tokens are about as likely as each other.
+
+    Kernels for batches of other shapes round otherwise. A prefill of what both have in common is asked: it
+    takes no step before it for granted.
+    """
+    pairs = enumerate(zip(tokens, reference, strict=False))
+    parted = next((place for place, (ours, theirs) in pairs if ours != theirs), None)
+    if parted is None:
+        return False
+    likeliest = await engines.likeliest([*prompt, *reference[:parted]])
+    chances = [likeliest.get(answer[parted]) for answer in (tokens, reference)]
+    known = [chance for chance in chances if chance is not None]
+    return len(known) == len(chances) and max(known) - min(known) <= TIE
 
 
 def fault_of(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """The self-test of an engine before its traffic: for each candidate K, one short request that goes
-from the smallest K to K and back, so that a drafter that breaks on the way is found.
+from the smallest K to K and back, twice, so that a drafter that breaks on the way is found, and an engine
+that answers otherwise where steps without drafts follow accepted ones.
 
 This is the side of the engine core: which K rules the request, and the verdict. Pure: the clock is a
 parameter. The requests come from the front end, see `outrider_engine.readiness`.
@@ -18,6 +19,8 @@ from outrider_engine.measure import Step
 from outrider_engine.probe import Probe, ProbeRequest, Slice, start
 
 STEPS_PER_SLICE = 3
+_LARGEST_K_OF_TWO_ROUNDS = 8
+"""Longer drafts go there and back once: the request has to fit a small context."""
 SELF_TEST_SECONDS = 300.0
 """The whole self-test. One that was begun and not closed by then counts as failed."""
 
@@ -48,7 +51,8 @@ class Trial(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """The self-test so far. ``faults``: by K, why it failed. ``reference``: tokens of the smallest K."""
+    """The self-test so far. ``faults``: by K, why it failed, or is refused from the start. ``reference``:
+    tokens of the smallest K that is not."""
 
     state: SelfTestState = SelfTestState.SKIPPED
     note: str = "nobody asked for it"
@@ -72,6 +76,9 @@ class SelfTest:
             return self, []
         if obstacle is not None:
             return replace(self, note=obstacle), []
+        captured -= self.failed
+        if not captured:
+            return replace(self, note="this release answers wrongly with every K of the launch"), []
         smallest, largest = min(captured), max(captured)
         trials = [
             Trial(numSpeculativeTokens=k, tokens=_tokens_for(largest if k == smallest else k))
@@ -80,10 +87,10 @@ class SelfTest:
         return replace(self, state=SelfTestState.RUNNING, note="", smallest=smallest, began=now), trials
 
     def with_trial(self, k: int, now: float) -> SelfTest:
-        """The next request runs the smallest K, then ``k``, then the smallest K to its end."""
+        """The next request runs the smallest K, then ``k``, `rounds_of` it times, then the smallest K."""
         long = Slice(self.smallest, steps=10**6)
         there = (Slice(self.smallest, steps=STEPS_PER_SLICE), Slice(k, steps=STEPS_PER_SLICE))
-        slices = (long,) if k == self.smallest else (*there, long)
+        slices = (long,) if k == self.smallest else (*there * rounds_of(k), long)
         request = ProbeRequest(Fence(0, 0), f"K={k}", 1, None, slices, SELF_TEST_SECONDS)
         return replace(self, trial=start(request, now))
 
@@ -92,7 +99,8 @@ class SelfTest:
         """Why no K can be trusted: the smallest one failed, to which all others fall back, or the
         self-test was not finished."""
         unfinished = self.state is SelfTestState.FAILED and not self.faults
-        return f"the self-test failed: {self.note}" if unfinished or self.smallest in self.faults else None
+        lost = self.state is not SelfTestState.SKIPPED and self.smallest in self.faults
+        return f"the self-test failed: {self.note}" if unfinished or lost else None
 
     def at(self, now: float) -> SelfTest:
         """The self-test at this moment: failed when its time is over."""
@@ -103,8 +111,11 @@ class SelfTest:
         """The self-test after a finished step."""
         return self if self.trial is None else replace(self, trial=self.trial.after(step))
 
-    def judged(self, k: int, *, tokens: list[int], fault: str | None) -> SelfTest:
-        """The self-test after the trial of ``k``; tokens that differ from the reference are only told."""
+    def judged(self, k: int, *, tokens: list[int], fault: str | None, tied: bool = False) -> SelfTest:
+        """The self-test after the trial of ``k``, which fails where a token differs from the reference.
+
+        tied: where the tokens part, two are as likely as each other up to rounding, so that says nothing.
+        """
         fault = fault or self._missing_slice()
         if fault is not None:
             return replace(self, trial=None, faults={**self.faults, k: fault})
@@ -114,6 +125,9 @@ class SelfTest:
         equal = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         if equal == len(pairs):
             return replace(self, trial=None)
+        if not tied:
+            told = f"other greedy tokens from {equal} on than with K={self.smallest}"
+            return replace(self, trial=None, faults={**self.faults, k: told})
         return replace(self, trial=None, differing={**self.differing, k: equal})
 
     def closed(self, fault: str | None, *, now: float) -> SelfTest:
@@ -123,7 +137,7 @@ class SelfTest:
         parts = [f"K={k}: {why}" for k, why in self.faults.items()]
         parts += [] if fault is None else [fault]
         state = SelfTestState.FAILED if parts else SelfTestState.PASSED
-        parts += [f"K={k}: other greedy tokens from {n} on" for k, n in self.differing.items()]
+        parts += [f"K={k}: a tie of two tokens at {n}" for k, n in self.differing.items()]
         took = f"took {now - self.began:.1f} s"
         return replace(self, state=state, trial=None, note="; ".join([took, *parts]))
 
@@ -142,6 +156,12 @@ class SelfTest:
         return None
 
 
+def rounds_of(k: int) -> int:
+    """How often a trial goes to ``k`` and back."""
+    return 2 if k <= _LARGEST_K_OF_TWO_ROUNDS else 1
+
+
 def _tokens_for(k: int) -> int:
     """Enough tokens to reach the last slice even when every draft is accepted, and then some."""
-    return (STEPS_PER_SLICE + 1) * (k + 1) + 3 * STEPS_PER_SLICE
+    there_and_back = (STEPS_PER_SLICE + 1) * (k + 1) + 2 * STEPS_PER_SLICE
+    return rounds_of(k) * there_and_back + STEPS_PER_SLICE

@@ -99,6 +99,8 @@ class Room:
 class EngineFacts:
     """What an engine was launched with. ``method`` is None without speculation.
 
+    recurrent: layers of the target carry a state from token to token.
+
     shares_cache: its KV cache goes to other engines, or comes from them.
     simulated: where the step times of an engine come from that computes nothing; None for a real one.
     cuda_graphs: vLLM's mode of CUDA graphs by its name; None where it has none.
@@ -119,6 +121,7 @@ class EngineFacts:
     async_scheduling: bool = False
     multimodal: bool = False
     shares_cache: bool = False
+    recurrent: bool = False
 
 
 class K0(StrEnum):
@@ -174,6 +177,28 @@ def skip_obstacle(facts: EngineFacts) -> str | None:
     if facts.multimodal:
         return "a drafter cannot catch up on images"
     return None
+
+
+RECURRENT_STATES_RIGHT: Version = (0, 32)
+"""The first version in which a step without drafts after accepted ones reads the right recurrent state.
+Source: ``GPUModelRunner._prepare_inputs`` of V1, ``mamba_hybrid.py`` of V2, ``gdn_attn.py``."""
+
+
+def refused_k(facts: EngineFacts) -> dict[int, str]:
+    """K with which this release answers wrongly, and why; empty where none is known.
+
+    That is 0, which makes steps without drafts. A drafter that searches the text makes them whenever it finds
+    nothing, so that every other K goes, and answers are right because nothing is ever accepted.
+    """
+    version = parse_version(facts.engine_version)
+    if not facts.recurrent or version is None or version >= RECURRENT_STATES_RIGHT:
+        return {}
+    why = (
+        f"in a step without drafts after accepted ones vLLM {facts.engine_version} reads a stale recurrent "
+        "state, so answers would be wrong; 0.32 does not"
+    )
+    searches = facts.method in ("ngram", "ngram_gpu", "suffix")
+    return dict.fromkeys(range(1, facts.num_speculative_tokens + 1) if searches else (0,), why)
 
 
 def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:

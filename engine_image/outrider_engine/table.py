@@ -82,7 +82,8 @@ def parse_table(value: object) -> Table:
 def require_captured(
     values: frozenset[int], captured: frozenset[int], *, failed: frozenset[int] = frozenset()
 ) -> None:
-    """Refuse a K that the engine was not launched with, or that failed its self-test.
+    """Refuse a K that the engine was not launched with, that failed its self-test, or that its release
+    computes wrongly.
 
     Raises:
         Refusal: `Reason.NOT_CAPTURED`.
@@ -91,7 +92,10 @@ def require_captured(
     if missing:
         raise Refusal(Reason.NOT_CAPTURED, f"K={missing} was not launched; the engine has {sorted(captured)}")
     if broken:
-        raise Refusal(Reason.NOT_CAPTURED, f"K={broken} failed the self-test of this engine")
+        raise Refusal(
+            Reason.NOT_CAPTURED,
+            f"K={broken} failed the self-test of this engine, or its release answers wrongly with it",
+        )
 
 
 def captured_values(lookup: Sequence[int]) -> frozenset[int]:

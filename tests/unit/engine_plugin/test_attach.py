@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
+from outrider_engine.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE, facts_of
 from outrider_engine.backlog import MOST_WAITING
 from outrider_engine.control import Push
 from outrider_engine.core import EngineCoreControl
@@ -423,3 +423,12 @@ def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
     assert (told["hookFailures"], told["drafterStepsSkipped"]) == (1, 0)
     assert "the drafter's hook failed" in told["state"]["problems"][0]
     assert told["state"]["liveTuning"]["possible"]
+
+
+@pytest.mark.parametrize("name", ["is_hybrid", "is_attention_free", "has_inner_state"])
+def test_vllm_says_whether_its_model_carries_a_state(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.29.0"))
+    model = SimpleNamespace(is_multimodal_model=False, max_model_len=512)
+    assert not facts_of(SimpleNamespace(vllm_config=some_config(model_config=model))).recurrent
+    setattr(model, name, True)
+    assert facts_of(SimpleNamespace(vllm_config=some_config(model_config=model))).recurrent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -543,7 +544,7 @@ def self_tested(failing: set[int], *, read_static: Any = lambda: STATIC) -> tupl
     for trial in control.begin_self_test():
         k = trial["numSpeculativeTokens"]
         control.begin_trial(k)
-        for slice_k in (0, 0, 0, k, k, k, 0):
+        for slice_k in (*(0, 0, 0, k, k, k) * 2, 0):
             control.after_step(a_step(batch=1, k=slice_k))
         control.end_trial(k, tokens=[1] * 30, fault="it broke" if k in failing else None)
     control.end_self_test(None)
@@ -600,3 +601,19 @@ def test_a_self_test_that_nobody_closes_gives_the_table_back() -> None:
     assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
     state = control.state()
     assert (state["selfTest"]["state"], state["liveTuning"]["possible"]) == ("Failed", False)
+
+
+# What a release computes wrongly
+
+
+def test_a_release_that_answers_wrongly_without_drafts_takes_no_table_with_k0() -> None:
+    scheduler = FakeScheduler()
+    facts = replace(some_facts(), engine_version="0.29.0", recurrent=True)
+    control = a_control(scheduler, facts=facts, read_static=lambda: a_table((8, 3), above=0))
+    assert lookup_of(scheduler) == Table.constant(1).dense(MAX_NUM_SEQS)
+    state = control.state()
+    assert (state["liveTuning"]["possible"], state["selfTest"]["failedK"]) == (True, [0])
+    with pytest.raises(Refusal) as refused:
+        control.put(a_push(table=Table.constant(0)))
+    assert refused.value.reason is Reason.NOT_CAPTURED
+    assert [trial["numSpeculativeTokens"] for trial in control.begin_self_test()] == [1, 2, 3, 5]

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from outrider_engine.attempts import Attempts
-from outrider_engine.readiness import CoreHangs, self_test
+from outrider_engine.readiness import PROMPT, TEXT_TOKENS, TIE, CoreHangs, self_test
 from outrider_engine.selftest import SelfTest, SelfTestState, Trial
 from outrider_engine.state import State, unavailable
 from tests.unit.engine_plugin.factories import CANDIDATES
@@ -32,6 +32,11 @@ class FakeEngines:
         self.hangs_for_good_at: int | None = None
         self.dead = False
         self.short = 0
+        self.ties: dict[int, bool] = {}
+        self.otherwise: dict[int, int] = {}
+        self.chances: dict[int, float] = {}
+        self.asked: list[list[int]] = []
+        self.prompts: list[list[int]] = []
 
     async def state(self) -> State:
         self.running_for -= 1
@@ -44,7 +49,8 @@ class FakeEngines:
     async def begin_trial(self, k: int) -> None:
         self.current = k
 
-    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None) -> None:
+    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool) -> None:
+        self.ties[k] = tied
         if k == self.hangs_for_good_at:
             await asyncio.Event().wait()
         assert fault or (k == self.current and len(tokens) == TOKENS)
@@ -61,13 +67,48 @@ class FakeEngines:
         if self.current in self.faults:
             self.dead = isinstance(self.faults[self.current], ConnectionError)
             raise self.faults[self.current]
-        return prompt[:1] * (tokens - self.short)
+        self.prompts.append(prompt)
+        said = prompt[:1] * (tokens - self.short)
+        if self.current in self.otherwise and tokens == TOKENS:
+            said[4:] = [self.otherwise[self.current]] * (TOKENS - 4)
+        return said
+
+    async def likeliest(self, prompt: list[int]) -> dict[int, float]:
+        self.asked.append(prompt)
+        return self.chances
 
 
 async def test_every_candidate_gets_one_request() -> None:
     engines = FakeEngines()
     await self_test(engines, Attempts(None))
     assert engines.verdicts == dict.fromkeys(CANDIDATES)
+    assert engines.closed
+
+
+async def test_the_prompt_is_what_the_model_itself_says_said_twice() -> None:
+    engines = FakeEngines()
+    await self_test(engines, Attempts(None))
+    assert engines.prompts == [PROMPT, *[[PROMPT[0]] * 2 * TEXT_TOKENS] * len(CANDIDATES)]
+
+
+@pytest.mark.parametrize(
+    ("chances", "tied"),
+    [
+        ({PROMPT[0]: -0.7, 9: -0.75}, True),
+        ({PROMPT[0]: -0.7, 9: -0.7 - TIE - 0.01}, False),
+        ({PROMPT[0]: -0.1}, False),
+        ({}, False),
+    ],
+    ids=["a tie", "clearly likelier", "not among the likeliest", "nothing is told"],
+)
+async def test_where_answers_part_a_prefill_says_whether_it_is_a_tie(
+    chances: dict[int, float], tied: bool
+) -> None:
+    engines = FakeEngines()
+    engines.otherwise, engines.chances = {2: 9}, chances
+    await self_test(engines, Attempts(None))
+    assert engines.ties == {**dict.fromkeys(CANDIDATES, False), 2: tied}
+    assert engines.asked == [[PROMPT[0]] * (2 * TEXT_TOKENS + 4)]
     assert engines.closed
 
 

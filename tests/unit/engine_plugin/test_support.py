@@ -13,6 +13,7 @@ from outrider_engine.support import (
     Runner,
     obstacle,
     parse_version,
+    refused_k,
     response,
     skips,
 )
@@ -124,3 +125,23 @@ def test_what_was_not_run_yet_is_skipped_only_on_request(facts: EngineFacts) -> 
 )
 def test_a_drafter_that_cannot_catch_up_follows_every_step(facts: EngineFacts) -> None:
     assert not skips(facts, K0.SKIP)
+
+
+@pytest.mark.parametrize("runner", Runner)
+@pytest.mark.parametrize(
+    ("version", "refused"), [("0.26.0", [0]), ("0.31.0", [0]), ("0.32.0", []), ("0.33.0", [])]
+)
+def test_k0_is_refused_for_recurrent_targets_before_the_release_with_the_fix(
+    runner: Runner, version: str, refused: list[int]
+) -> None:
+    facts = replace(some_facts(runner=runner), engine_version=version, recurrent=True)
+    assert sorted(refused_k(facts)) == refused
+
+
+def test_drafters_that_search_the_text_make_such_steps_with_every_other_k() -> None:
+    facts = replace(some_facts(method="ngram"), engine_version="0.29.0", recurrent=True)
+    assert sorted(refused_k(facts)) == [1, 2, 3, 4, 5]
+
+
+def test_targets_without_a_state_are_right_with_every_k() -> None:
+    assert refused_k(replace(some_facts(), engine_version="0.29.0")) == {}

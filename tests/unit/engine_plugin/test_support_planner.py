@@ -9,6 +9,7 @@ import pytest
 from outrider.api.methods import TRAITS, Method, Tunability
 from outrider.plan.runtimes.vllm import matrix
 from outrider.plan.runtimes.vllm.arguments import speculative_config
+from outrider.plan.runtimes.vllm.known_defects import KNOWN_DEFECTS
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, unsupported_reason
 from outrider_engine import support
 from tests.unit.plan.factories import a_model
@@ -84,3 +85,8 @@ def test_the_plugin_has_no_row_that_the_planner_cannot_make_but_these() -> None:
         "eagle+parallel",
         "mtp+modules",
     }
+
+
+def test_both_know_the_release_from_which_recurrent_targets_are_right() -> None:
+    stale = next(defect for defect in KNOWN_DEFECTS if defect.name == "recurrent-state")
+    assert stale.until == support.RECURRENT_STATES_RIGHT
