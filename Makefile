@@ -16,7 +16,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-contract test-cluster test-lifecycle unit explore explore-admission check check-types check-rest cluster docs generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-attack test-contract test-cluster test-lifecycle unit explore explore-admission check check-types check-rest cluster docs generate golden mutants bench clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +25,10 @@ demo: cluster ## Set everything up and watch a model being retuned live. ARGS="-
 	$(RUN) python -m examples.demo $(ARGS)
 
 test: ## Set everything up and run every check and every test; ends with the minutes of each part
-	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-contract test-cluster
+	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-attack test-contract test-cluster
+
+test-attack: ## What one tenant stores, serves or asks, on an API server without nodes: the operator's process under the chart's memory limit goes on for the others. ARGS="-k labelled" and the like
+	$(RUN) pytest tests/attack $(ARGS)
 
 test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
 	@$(UP) --until models

@@ -23,13 +23,18 @@ def an_operator(
     name: str,
     kubeconfig: Path | None = None,
     settings: Mapping[str, str] = QUICK,
+    *,
+    port: int | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """In the block it runs, and logs to ``name.log`` in the server's folder. kubeconfig: the direct one."""
+    """In the block it runs, and logs to ``name.log`` in the server's folder.
+
+    kubeconfig: the direct one. port: of its metrics; by default any.
+    """
     environment = {
         **server.environment,
         **settings,
         "KUBECONFIG": str(kubeconfig or server.kubeconfig()),
-        "OUTRIDER_HTTP_PORT": str(free_port()),
+        "OUTRIDER_HTTP_PORT": str(port or free_port()),
     }
     with running("outrider", ["run"], server.folder / f"{name}.log", environment) as process:
         yield process

@@ -45,6 +45,15 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/controller/cpu_budget.py": "tests/unit/controller/test_cpu_budget.py",
     "operator/outrider/controller/tune/tuning_loop.py": "tests/unit/tuning_loop",
     "operator/outrider/controller/heartbeat.py": "tests/unit/controller/test_http_server.py",
+    "operator/outrider/cluster/client.py": "tests/unit/cluster/test_client.py",
+    "operator/outrider/cluster/lists.py": "tests/unit/cluster/test_client.py",
+    "operator/outrider/controller/store.py": "tests/unit/controller/test_store.py",
+    "operator/outrider/controller/kept.py": (
+        "tests/unit/controller/test_store.py tests/unit/controller/test_children.py"
+    ),
+    "operator/outrider/controller/children.py": (
+        "tests/unit/controller/test_children.py tests/unit/controller/test_reconciler.py"
+    ),
     "operator/outrider/controller/managed_namespaces.py": "tests/unit/controller/test_managed_namespaces.py",
     "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",
     "operator/outrider/controller/watch.py": "tests/unit/controller/test_watch.py",

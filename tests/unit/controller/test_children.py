@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from outrider.cluster.ownership import Owner
-from outrider.cluster.resources import SECRETS
+from outrider.cluster.resources import CONFIG_MAPS, SECRETS, Resource
 from outrider.controller.children import Children
 from outrider.controller.store import Store
 from outrider.engine.signing import SigningKey
-from tests.unit.controller.quiet_cluster import QuietCluster
+from tests.unit.controller.quiet_cluster import Json, QuietCluster
 
 OWNER = Owner("default", "m", "uid-m")
 GOOD = SigningKey.generate()
@@ -95,3 +95,102 @@ async def test_a_secret_without_a_usable_key_gets_one(data: dict[str, str]) -> N
 
     assert found != GOOD
     assert SigningKey.read(found.private_pem.encode()) == found
+
+
+class Counting(QuietCluster):
+    """Notes what is asked for and what is applied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.applied: list[str] = []
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        self.asked.append(name)
+        return await super().get(resource, namespace, name)
+
+    async def apply(self, manifest: Json, *, manager: str) -> Json:
+        self.applied.append(manifest["metadata"]["name"])
+        return await super().apply(manifest, manager=manager)
+
+
+class Place:
+    """One ConfigMap that is wanted. size: of its content."""
+
+    def __init__(self, size: int) -> None:
+        self.cluster = Counting()
+        self.store = Store()
+        self.children = Children(self.cluster, self.store)  # type: ignore[arg-type]
+        owner = {"kind": "SpeculativeModel", "name": "m", "uid": OWNER.uid, "controller": True}
+        self.wanted: Json = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "default", "ownerReferences": [owner]},
+            "data": {"text": "x" * size},
+        }
+
+    async def passes(self) -> tuple[int, int]:
+        """Reads and writes of one pass."""
+        self.cluster.asked.clear()
+        self.cluster.applied.clear()
+        await self.children.apply(OWNER, [self.wanted])
+        return len(self.cluster.asked), len(self.cluster.applied)
+
+    def somebody_writes(self, **fields: object) -> None:
+        """The watch brings it."""
+        path = CONFIG_MAPS.path("default", "c")
+        raw = self.cluster.objects[path]
+        self.cluster.version_number += 1
+        metadata = {**raw["metadata"], "resourceVersion": str(self.cluster.version_number)}
+        self.cluster.objects[path] = {**raw, "metadata": metadata, **fields}
+        self.store.children[CONFIG_MAPS].put(self.cluster.objects[path])
+
+
+SMALL, LARGE = 10, 100_000
+
+
+async def test_a_child_is_looked_for_by_name_before_it_is_made() -> None:
+    assert await Place(SMALL).passes() == (1, 1)
+
+
+@pytest.mark.parametrize(("size", "reads"), [(SMALL, 0), (LARGE, 1)], ids=["small", "large"])
+async def test_a_child_is_compared_once_and_read_anew_only_where_it_is_large(size: int, reads: int) -> None:
+    place = Place(size)
+    await place.passes()
+    assert await place.passes() == (reads, 0)
+    assert await place.passes() == (0, 0)
+    place.somebody_writes(status={"phase": "Odd"})
+    assert await place.passes() == (0, 0)
+
+
+@pytest.mark.parametrize(("size", "reads"), [(SMALL, 0), (LARGE, 1)], ids=["small", "large"])
+async def test_what_somebody_changed_is_changed_back(size: int, reads: int) -> None:
+    place = Place(size)
+    await place.passes()
+    await place.passes()
+    place.somebody_writes(data={"text": "y" * size})
+    assert await place.passes() == (reads, 1)
+    assert place.cluster.objects[CONFIG_MAPS.path("default", "c")]["data"] == place.wanted["data"]
+
+
+async def test_what_somebody_added_is_left_alone() -> None:
+    place = Place(SMALL)
+    await place.passes()
+    place.somebody_writes(data={**place.wanted["data"], "theirs": "y"})
+    assert await place.passes() == (0, 0)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+async def test_another_plan_is_applied_without_a_look(size: int) -> None:
+    place = Place(size)
+    await place.passes()
+    await place.passes()
+    place.wanted = {**place.wanted, "data": {"text": "z" * size}}
+    assert await place.passes() == (0, 1)
+
+
+async def test_a_large_child_that_is_gone_meanwhile_is_made_anew() -> None:
+    place = Place(LARGE)
+    await place.passes()
+    place.cluster.objects.clear()
+    assert await place.passes() == (1, 1)
