@@ -23,7 +23,7 @@ from outrider.sizing.drafters import (
     without_weights,
 )
 from outrider.sizing.gpus import GPUS, Gpu, gpu_named, gpu_of_product
-from outrider.sizing.hf_config import UNKNOWN_WEIGHTS, ConfigError, read_config
+from outrider.sizing.hf_config import QUANTIZATION_FILES, UNKNOWN_WEIGHTS, ConfigError, read_config
 from outrider.sizing.models import KNOWN_MODELS, as_published, known_model, precision_in, same_model
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.tasks import Task
@@ -114,7 +114,7 @@ def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, s
     """Dimensions of a model by its name, or out of the file of that name, and where they come from."""
     if _is_file(name):
         try:
-            return read_config(read_text(Path(name)), name=name), name
+            return read_config(read_text(Path(name)), name=name, quantization=_beside(Path(name))), name
         except ConfigError as error:
             raise CannotPlan(str(error)) from error
     known = known_model(name)
@@ -123,6 +123,12 @@ def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, s
         told = f"the dimensions of {what} {name} are not known; give its config.json with {option}"
         raise CannotPlan(f"{told}, or one of: {names}")
     return known.architecture, known.source
+
+
+def _beside(path: Path) -> str | None:
+    """Text of a file that says how the checkpoint is quantised; None: there is none."""
+    found = (path.with_name(name) for name in QUANTIZATION_FILES)
+    return next((read_text(each) for each in found if each.is_file()), None)
 
 
 def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, str | None]:

@@ -97,8 +97,8 @@ def verdict_of(answer: Forecast) -> str:
     if held.verdict is Verdict.NOT_KNOWN:
         left = (held.available - held.before_cache - held.cache_per_request) / _GB
         return (
-            f"whether it fits is not known: the drafter's size; beside one request {left:.1f} GB are left "
-            "for it on each GPU; give its config.json with --drafter"
+            f"whether it fits is not known: the drafter ({held.drafter_unknown}); beside one request "
+            f"{left:.1f} GB are left for it on each GPU; give its config.json with --drafter"
         )
     if held.verdict is Verdict.TOO_LARGE:
         told = f"does not fit: no room for one request of {load.context} tokens"
@@ -213,7 +213,10 @@ def json_of(question: Question, answer: Forecast, manifest: Mapping[str, JsonVal
             "memory_share": question.memory_share,
             "enough_share": answer.enough_share,
             "enough_gpus": answer.enough_gpus,
-            "not_known": [*held.unknown, *(["the drafter's size"] if held.drafter_unknown else [])],
+            "not_known": [
+                *held.unknown,
+                *([f"the drafter: {held.drafter_unknown}"] if held.drafter_unknown else []),
+            ],
             "weights_bytes": held.weights,
             "drafter_bytes": held.drafter,
             "cache_bytes": held.cache,

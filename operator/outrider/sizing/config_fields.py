@@ -110,6 +110,7 @@ _FOREIGN = (
     "use_double_wide_mlp",
     "expert_dtype",
     "zero_expert_num",
+    "sparse_attention_config",
 )
 """Fields of layers of kinds that are not known here, wherever they say something."""
 _FOREIGN_WORDS = ("mamba", "ssm", "rwkv", "conv_l_cache", "lightning", "recurrent", "lru_width", "altup")

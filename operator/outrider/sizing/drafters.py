@@ -46,6 +46,8 @@ class DraftingModel:
 
 def draft_model(model: Architecture, where: str) -> DraftingModel:
     """A small model of its own. where: the source of its dimensions."""
+    if model.unknown:
+        return unknown_size(Method.DRAFT_MODEL, model.name, "; ".join(model.unknown))
     return DraftingModel(
         Method.DRAFT_MODEL,
         model.name,
@@ -55,7 +57,6 @@ def draft_model(model: Architecture, where: str) -> DraftingModel:
         model.cache_bytes_per_token,
         source=Source(f"drafter {model.name}", Evidence.READ, where),
         cache_heads=model.full_attention.heads,
-        unknown="; ".join(model.unknown) or None,
     )
 
 
@@ -119,6 +120,8 @@ def prediction_layer(target: Architecture) -> DraftingModel:
 
 def block_drafter(method: Method, model: Architecture, where: str) -> DraftingModel:
     """A small network that drafts several tokens at once and shares embeddings and output with its target."""
+    if model.unknown:
+        return unknown_size(method, model.name, "; ".join(model.unknown))
     layers = max(0.0, model.weight_bytes - Precision.BF16.bytes * model.table_parameters)
     return DraftingModel(
         method,
@@ -129,7 +132,6 @@ def block_drafter(method: Method, model: Architecture, where: str) -> DraftingMo
         model.cache_bytes_per_token,
         source=Source(f"drafter {model.name}", Evidence.READ, where),
         cache_heads=model.full_attention.heads,
-        unknown="; ".join(model.unknown) or None,
     )
 
 
@@ -139,7 +141,7 @@ def without_weights(method: Method) -> DraftingModel:
     return DraftingModel(method, str(method), 0.0, 0.0, 0.0, 0.0, source=source)
 
 
-def unknown_size(method: Method, name: str) -> DraftingModel:
-    """Weights that nothing is known of."""
+def unknown_size(method: Method, name: str, why: str = "its size") -> DraftingModel:
+    """Weights that nothing is counted of. why: what of them is not known."""
     source = Source("drafter", Evidence.ASSUMED, "its size is not known and not counted")
-    return DraftingModel(method, name, 0.0, 0.0, 0.0, 0.0, source=source, unknown="its size")
+    return DraftingModel(method, name, 0.0, 0.0, 0.0, 0.0, source=source, unknown=why)

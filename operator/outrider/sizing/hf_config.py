@@ -9,15 +9,19 @@ from dataclasses import replace
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.complaint import first_complaint
+from outrider.api.text import shortened
 from outrider.sizing.architecture import Architecture, AttentionLayers, Precision, WeightBytes
 from outrider.sizing.config_fields import LayerFields, foreign_fields
-from outrider.sizing.layers import Attending, Layers, head_size_of, read_layers
+from outrider.sizing.layers import PLAIN_TYPES, Attending, Layers, head_size_of, read_layers
 from outrider.sizing.quantization import Format, UnknownFormat, read_format
 
 _TEXT_MODELS = ("text_config", "llm_config", "language_config", "transformer_layer_config")
 """Where a model of several kinds of input has its language model."""
 _TIED_UNLESS_SAID = ("gemma", "gemma2", "gemma3_text", "gemma4_text", "cohere2")
 """Their config.json may leave `tie_word_embeddings` out, and they tie."""
+_QUANTIZATION = "quantization_config"
+QUANTIZATION_FILES = ("hf_quant_config.json",)
+"""Beside a config.json without that field; ModelOpt writes it."""
 _MOST_NAMED = 3
 """Fields in one message."""
 UNKNOWN_WEIGHTS = "weights: "
@@ -28,19 +32,26 @@ class ConfigError(ValueError):
     """Not a config.json that the formulas can use; the message says why and what to do."""
 
 
-def read_config(text: str, *, name: str) -> Architecture:
+def read_config(text: str, *, name: str, quantization: str | None = None) -> Architecture:
     """The model of a config.json; what of it is not known here stands in `Architecture.unknown`.
 
-    name: what to call it.
+    name: what to call it. quantization: the text of a file beside it, of `QUANTIZATION_FILES`.
 
     Raises:
         ConfigError: no JSON, or a field is missing or no size.
     """
+    raw = _json(text, name)
+    if quantization is not None and isinstance(raw, dict) and raw.get(_QUANTIZATION) is None:
+        raw = {**raw, _QUANTIZATION: _json(quantization, f"the quantisation beside {name}")}
+    return read_fields(raw, name=name)
+
+
+def _json(text: str, name: str) -> JsonValue:
     try:
-        raw = json.loads(text)
+        found: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{name} is not JSON: {error}") from error
-    return read_fields(raw, name=name)
+    return found
 
 
 def read_fields(raw: JsonValue, *, name: str) -> Architecture:
@@ -52,23 +63,35 @@ def read_fields(raw: JsonValue, *, name: str) -> Architecture:
     whole = raw if isinstance(raw, dict) else {}
     inner = next((part for key in _TEXT_MODELS if isinstance(part := whole.get(key), dict)), None)
     text: JsonValue = raw if inner is None else inner
+    if inner is not None and inner.get("model_type") is None:
+        text = {**inner, "model_type": whole.get("model_type")}
     try:
         config = LayerFields.model_validate(text)
     except ValidationError as error:
-        raise ConfigError(f"{name}: {first_complaint(error, whole='config')}") from error
+        complaint = first_complaint(error, whole="config")
+        raise ConfigError(f"{name}: {complaint}{_of_other_layers(text)}") from error
     if inner is not None and config.tied is None and isinstance(whole.get("tie_word_embeddings"), bool):
         config = config.model_copy(update={"tied": whole["tie_word_embeddings"]})
     _check(config, name)
     layers = read_layers(config)
     unknown = [*layers.unknown, *_foreign(text)]
     found = _architecture(config, layers, name)
-    settings = whole.get("quantization_config") or (inner or {}).get("quantization_config")
+    places = ((part, key) for part in (whole, inner or {}) for key in (_QUANTIZATION, "compression_config"))
+    settings = next((value for part, key in places if (value := part.get(key)) is not None), None)
     try:
         found = _with_format(found, layers, _read_format(settings))
     except UnknownFormat as error:
         unknown.append(f"{UNKNOWN_WEIGHTS}{error}; pass --weights")
     other, odd = _vision(whole)
     return replace(found, other_parameters=other, unknown=(*unknown, *odd))
+
+
+def _of_other_layers(text: JsonValue) -> str:
+    """Why a field may be missing: layers of other kinds have other fields."""
+    kind = text.get("model_type") if isinstance(text, dict) else None
+    if not isinstance(kind, str) or kind in PLAIN_TYPES:
+        return ""
+    return f"; the layers of model_type {shortened(kind, 40)} are not known here"
 
 
 def _foreign(text: JsonValue) -> Iterator[str]:
@@ -84,7 +107,8 @@ def _check(config: LayerFields, name: str) -> None:
     if experts > 1 and chosen > experts:
         raise ConfigError(f"{name}: num_experts_per_tok is {chosen}, and there are {experts} experts")
     if config.intermediate is None and (experts <= 1 or config.expert_intermediate is None):
-        raise ConfigError(f"{name}: config.intermediate_size: is required")
+        told = _of_other_layers({"model_type": config.model_type})
+        raise ConfigError(f"{name}: config.intermediate_size: is required{told}")
 
 
 def _architecture(config: LayerFields, layers: Layers, name: str) -> Architecture:
@@ -142,6 +166,9 @@ def _with_format(found: Architecture, layers: Layers, width: Format) -> Architec
         experts=width.mean(_expert_modules(layers)),
         output=2.0 if found.tied else width.width("lm_head"),
     )
+    main = part.experts if layers.sparse else part.mlp
+    if main == Precision.BF16.bytes:
+        raise UnknownFormat(f"which modules are in {width.precision}")
     return replace(found, precision=width.precision, weight_bytes_by_part=part)
 
 

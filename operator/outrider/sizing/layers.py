@@ -19,7 +19,7 @@ FULL, SLIDING, CHUNKED, LINEAR = (
     "chunked_attention",
     "linear_attention",
 )
-_INDEXED = "indexed_attention"
+_INDEXED = ("indexed_attention", "deepseek_sparse_attention")
 """Latent attention to the tokens that an index chooses; the cache has all of them."""
 _INDEX_SCALES = 4 / 128
 """Bytes of scales per byte of the index of sparse latent attention, which is in 8 bits."""
@@ -94,7 +94,7 @@ def _attention_of_layers(config: LayerFields) -> tuple[list[str], list[str]]:
         if len(listed) != config.layers:
             return [FULL] * config.layers, [f"layer_types of {len(listed)} for {config.layers} layers"]
         if config.latent is not None:
-            listed = [FULL if kind == _INDEXED else kind for kind in listed]
+            listed = [FULL if kind in _INDEXED else kind for kind in listed]
         known = {FULL, SLIDING, CHUNKED, LINEAR}
         others = sorted(set(listed) - known)
         unknown = [f"layers of type {name}" for name in others]

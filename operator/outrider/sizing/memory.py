@@ -56,7 +56,7 @@ class Memory:
     available: float  # what the engine may take
     load: Load
     unknown: tuple[str, ...] = ()  # what could not be read of the model: nothing follows from the sum
-    drafter_unknown: bool = False  # the sum is without it
+    drafter_unknown: str | None = None  # what is not known of it; the sum is without it
 
     @property
     def gpus(self) -> int:
@@ -135,5 +135,5 @@ def memory(
         available=share * gpu_bytes,
         load=load,
         unknown=target.unknown,
-        drafter_unknown=drafter.unknown is not None,
+        drafter_unknown=drafter.unknown,
     )

@@ -168,6 +168,7 @@ _PRECISIONS = (  # The more particular ones first.
     (Precision.FP8, ("fp8",)),
     (Precision.INT8, ("int8", "w8a8", "w8a16")),
     (Precision.INT4, ("awq", "gptq", "int4", "w4a16", "bnb-4bit")),
+    (Precision.BF16, ("bf16", "fp16")),
 )
 
 

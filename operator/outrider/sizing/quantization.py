@@ -22,6 +22,8 @@ _Settings = Mapping[str, JsonValue]
 SIXTEEN_BITS = Precision.BF16.bytes
 _PREFIXES = ("", "model.", "model.language_model.", "language_model.model.", "language_model.")
 _OTHER_NAMES = ((".mlp.", ".block_sparse_moe."), (".mlp.", ".feed_forward."))
+_OTHER_PROJECTIONS = {".gate_proj": ".w1", ".down_proj": ".w2", ".up_proj": ".w3"}
+"""Of experts, in Mixtral's words."""
 _EXPERTS = ".experts."
 
 
@@ -332,6 +334,9 @@ class _Skipped:
         if not self.patterns:
             return False
         names = {name, *(name.replace(ours, other) for ours, other in _OTHER_NAMES)}
+        if _EXPERTS in name:
+            ending = name[name.rindex(".") :]
+            names |= {each.removesuffix(ending) + _OTHER_PROJECTIONS.get(ending, ending) for each in names}
         return any(self._has(prefix + each) for each in names for prefix in _PREFIXES)
 
     def _has(self, path: str) -> bool:

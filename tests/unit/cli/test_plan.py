@@ -354,6 +354,21 @@ def test_an_unknown_quantisation_gets_no_verdict_but_what_to_pass(tmp_path: Path
     assert plan("--config", path, "--gpu", "H100", "--weights", "int4").exit_code == 0
 
 
+def test_the_quantisation_that_modelopt_writes_beside_a_config_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path, LLAMA)
+    beside = {"quantization": {"quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
+    found = json.loads(plan("--config", path, "--gpu", "H100", "--json").stdout)
+    assert found["weights"] == "nvfp4"
+
+
+def test_a_draft_model_in_an_unknown_format_is_not_counted_and_leaves_its_room(tmp_path: Path) -> None:
+    path = written(tmp_path, {**LLAMA, "quantization_config": {"quant_method": "exl3"}})
+    result = plan(*QWEN, "--drafter", path)
+    assert result.exit_code == 2
+    assert "the drafter (weights: quantisation exl3" in result.stderr
+
+
 def test_unknown_layers_get_no_verdict_whatever_the_weights(tmp_path: Path) -> None:
     path = written(tmp_path, {**LLAMA, "model_type": "nemotron_h", "hybrid_override_pattern": "M*"})
     for given in ((), ("--weights", "int4")):

@@ -153,6 +153,9 @@ NOT_KNOWN: list[dict[str, Any]] = [
     {"num_kv_shared_layers": 4},
     {"hidden_size_per_layer_input": 256},
     {"expert_dtype": "fp4"},
+    {"sparse_attention_config": {"use_sparse_attention": True}},
+    {"quantization_config": {}},
+    {"compression_config": {"quant_method": "sparse-of-tomorrow"}},
     {"layer_types": ["conv"] + [FULL] * 31},
     {"layer_types": [FULL]},
     {"layer_types": [LINEAR] * 32},
@@ -171,6 +174,38 @@ NOT_KNOWN: list[dict[str, Any]] = [
 @pytest.mark.parametrize("changes", NOT_KNOWN, ids=str)
 def test_a_kind_that_is_not_known_is_said(changes: dict[str, Any]) -> None:
     assert read(**changes).unknown != ()
+
+
+def test_a_language_model_without_a_type_is_of_the_type_around_it() -> None:
+    text = json.dumps({"model_type": "minimax_m3_vl", "text_config": LLAMA})
+    assert read_config(text, name="x").unknown == ("the layers of model_type minimax_m3_vl",)
+
+
+def test_a_field_that_other_layers_do_not_have_is_not_only_asked_for() -> None:
+    given = {key: value for key, value in LLAMA.items() if key != "num_hidden_layers"}
+    with pytest.raises(ConfigError, match="the layers of model_type nemotron_h are not known here"):
+        read_config(json.dumps({**given, "model_type": "nemotron_h"}), name="x")
+
+
+def test_a_quantisation_of_modules_that_nothing_has_is_not_known() -> None:
+    odd = {
+        "quant_method": "modelopt",
+        "quant_algo": "MIXED_PRECISION",
+        "quantized_layers": {"model.blocks.3.ffn": {"quant_algo": "NVFP4"}},
+    }
+    assert read(quantization_config=odd).unknown == ("weights: which modules are in nvfp4; pass --weights",)
+
+
+def test_experts_in_the_words_of_mixtral_are_found() -> None:
+    expert = {
+        f"model.layers.{i}.block_sparse_moe.experts.0.w{n}": {"quant_algo": "NVFP4"}
+        for i in range(32)
+        for n in (1, 2, 3)
+    }
+    mixed = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": expert}
+    found = read(**EXPERTS, quantization_config=mixed)
+    assert found.unknown == ()
+    assert found.bytes_by_part.experts == pytest.approx(0.5625)
 
 
 @given(

@@ -86,6 +86,7 @@ def test_every_known_model_is_found_by_its_uri() -> None:
         ("zai-org/GLM-4.7-FP8", "GLM-4.7", Precision.FP8),
         ("deepseek-ai/DeepSeek-R1", "DeepSeek-R1", Precision.FP8),
         ("openai/gpt-oss-120b", "gpt-oss-120b", Precision.MXFP4),
+        ("unsloth/gpt-oss-120b-BF16", "gpt-oss-120b", Precision.BF16),
     ],
 )
 def test_a_model_is_known_under_the_names_of_its_checkpoints(
