@@ -81,7 +81,6 @@ class LoopThread:
                 self._loop.call_soon_threadsafe(function)
 
     def _work(self) -> None:
-        asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
         except BaseException as error:  # noqa: BLE001 - whatever ends the thread is raised where it is missed

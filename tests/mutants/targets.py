@@ -40,7 +40,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/controller/process.py": _LEADING,
     "operator/outrider/cluster/lease.py": _LEADING,
     "operator/outrider/cluster/term_lock.py": _LEADING,
-    "operator/outrider/loop_thread.py": "tests/unit/transport tests/unit/cluster/test_lease_thread.py",
+    "operator/outrider/loop_thread.py": "tests/unit/transport/test_loop_thread.py",
     "operator/outrider/controller/http_server.py": "tests/unit/controller/test_http_server.py",
     "operator/outrider/controller/cpu_budget.py": "tests/unit/controller/test_cpu_budget.py",
     "operator/outrider/controller/tune/tuning_loop.py": "tests/unit/tuning_loop",

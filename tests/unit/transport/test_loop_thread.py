@@ -84,4 +84,7 @@ async def test_a_thread_that_hangs_keeps_nobody(monkeypatch: pytest.MonkeyPatch)
     async with LoopThread("apart") as thread:
         thread.call(lambda: go_on.wait(60))
     assert thread.runs
+    (left,) = (each for each in threading.enumerate() if each.name == "apart")
+    assert left.daemon, "nor the process"
     go_on.set()
+    await asyncio.to_thread(left.join, 30)
