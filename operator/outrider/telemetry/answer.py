@@ -7,14 +7,17 @@ says anything about the rows of another pod.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FailFast, TypeAdapter, ValidationError
 
 from outrider.api.complaint import first_complaint
+from outrider.telemetry.budget import too_many_series
 from outrider.telemetry.complaints import Skipped
+from outrider.telemetry.replicas import one_copy
 from outrider.telemetry.series import (
     MOST_SAMPLES,
     MOST_SERIES,
@@ -36,6 +39,8 @@ class Answer:
 
     pods: Mapping[PodKey, PodMetrics]
     skipped: Mapping[PodKey, Skipped]  # of pods with rows that cannot be read
+    rows: Mapping[PodKey, int]
+    copied: Mapping[PodKey, tuple[str, ...]]  # of pods that several replicas tell of: labels that differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class _Row(_Named):
-    values: list[tuple[float, float]]
+    values: Annotated[list[tuple[float, float]], FailFast()]  # a million errors would take gigabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class _Target:
 
     rows: list[_Row] = field(default_factory=list)
     skipped: Skipped = field(default_factory=Skipped)
+    copied: tuple[str, ...] = ()
 
     @property
     def samples(self) -> int:
@@ -75,8 +81,10 @@ class _Target:
 _Targets = dict[tuple[str, str], _Target]  # by job and instance
 
 
-def read_answer(result: object) -> Answer:
+def read_answer(result: object, wanted: Container[PodKey] | None = None) -> Answer:
     """Samples per pod from `data.result` of a range-vector query.
+
+    wanted: rows of other pods are left out; None: of none.
 
     Values that are not finite are left out: a missing sample holds, a wrong one steers.
     A pod that several jobs scrape counts once.
@@ -93,17 +101,26 @@ def read_answer(result: object) -> Answer:
         problem = problem or complaint
         if not (labels.get("namespace") and labels.get("pod")):
             continue
-        targets = pods[PodKey(labels["namespace"], labels["pod"])]
+        pod = PodKey(labels["namespace"], labels["pod"])
+        if wanted is not None and pod not in wanted:
+            continue
+        targets = pods[pod]
         target = targets.setdefault((labels.get("job", ""), labels.get("instance", "")), _Target())
         if row is None:
             target.skipped.add(labels.get("__name__", ""), complaint)
         else:
             target.rows.append(row)
-    if result and not pods:
+    if result and not pods and wanted is None:
         raise _not_a_range_vector(problem) if problem else _without_labels()
+    rows = {pod: sum(len(target.rows) for target in targets.values()) for pod, targets in pods.items()}
     chosen = {pod: _freshest(targets) for pod, targets in pods.items()}
     found = {pod: _series(target) for pod, target in chosen.items()}
-    return Answer(found, {pod: target.skipped for pod, target in chosen.items() if target.skipped.count})
+    return Answer(
+        found,
+        skipped={pod: target.skipped for pod, target in chosen.items() if target.skipped.count},
+        rows=rows,
+        copied={pod: target.copied for pod, target in chosen.items() if target.copied},
+    )
 
 
 def read_counts(result: object) -> Mapping[PodKey, int]:
@@ -144,21 +161,17 @@ def _freshest(targets: _Targets) -> _Target:
 
 def _series(target: _Target) -> PodMetrics:
     if len(target.rows) > MOST_SERIES:
-        return too_many_series(len(target.rows))
+        return Unreadable(too_many_series(len(target.rows)))
     if target.samples > MOST_SAMPLES:
         return Unreadable(
             f"{target.samples} samples, at most {MOST_SAMPLES} are read: is it scraped too often?"
         )
     try:
+        target.rows, target.copied = one_copy(target.rows)
         series = pod_series(_keyed(target))
     except Exception as error:  # noqa: BLE001 - isolation: a pod must not hide the others
         return Unreadable(f"{type(error).__name__} while its samples were put together")
     return Unreadable(str(target.skipped)) if target.skipped.of_vllm else series
-
-
-def too_many_series(count: int) -> Unreadable:
-    """Said of a pod that is not read."""
-    return Unreadable(f"{count} series, at most {MOST_SERIES} are read")
 
 
 def _keyed(target: _Target) -> Iterator[tuple[SeriesKey, Samples]]:

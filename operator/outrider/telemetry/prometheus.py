@@ -1,23 +1,26 @@
-"""Measurements from Prometheus: one query per tick for all models, a dozen for the largest fleets."""
+"""Measurements from Prometheus: one query per tick for all models, more for fleets that fill an answer."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from outrider.telemetry.answer import read_answer, read_counts, too_many_series
-from outrider.telemetry.complaints import Complaints, Skipped
+from outrider.telemetry import budget
+from outrider.telemetry.answer import read_counts
+from outrider.telemetry.complaints import Complaints
 from outrider.telemetry.loop_thread import LoopThread
 from outrider.telemetry.prometheus_http import PrometheusHttp, PrometheusSettings
-from outrider.telemetry.promql import around, partition, query, selector
-from outrider.telemetry.series import MOST_SERIES, PodKey, PodMetrics, Unreadable
-from outrider.telemetry.source import AnswerTooLarge, SourceUnreachable
+from outrider.telemetry.prometheus_round import Known, Round
+from outrider.telemetry.promql import counting, unlabelled
+from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
+from outrider.telemetry.source import AnswerMalformed, AnswerTooLarge, Measurements, SourceUnreachable
 
 __all__ = ["PrometheusSettings", "PrometheusSource"]
 
-_PARTS = (1, 3, 8)
-"""Queries per tick: as few as fit the limit of an answer, and a dozen in the tick that finds it out."""
+log = logging.getLogger(__name__)
+
 _ANSWERS = 4
 """A tick waits for all answers together no longer than for so many: engines hold their tables on a lease."""
 _LAST_ANSWER_SECONDS = 10.0
@@ -28,22 +31,29 @@ class PrometheusSource:
     """A `MetricsSource` that reads raw samples, so that windows can be cut where the table changed.
 
     Not for concurrent use: one `fetch` at a time.
+
+    models: the engine pods of this moment, each with its model; only they are asked for. Without it, all
+        pods that Prometheus knows are.
     """
 
-    def __init__(self, settings: PrometheusSettings) -> None:
+    def __init__(
+        self, settings: PrometheusSettings, models: Callable[[], budget.Models] | None = None
+    ) -> None:
         self._settings = settings
-        self._level = 0
-        self._shut_out: Mapping[PodKey, int] = {}  # pods with too many series, and how many
+        self._models = models
+        self._known = Known()
         self._complaints = Complaints()
+        self._copied: tuple[str, ...] = ()
         self._alone = asyncio.Lock()
         self._thread = LoopThread("prometheus")
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
         """See `MetricsSource.fetch`. What is read is taken apart beside the caller's event loop."""
         most = _ANSWERS * self._settings.timeout_seconds + _LAST_ANSWER_SECONDS
+        models = None if self._models is None else self._models()
         try:
             async with asyncio.timeout(most):
-                return await self._thread.run(self._fetch(lookback_seconds))
+                return await self._thread.run(self._fetch(lookback_seconds, models))
         except TimeoutError as error:
             raise SourceUnreachable(
                 f"answers were not read within {most:g} s", action="Look at the operator's load."
@@ -53,68 +63,57 @@ class PrometheusSource:
         """End the thread and its connections."""
         self._thread.close()
 
-    async def _fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
+    async def _fetch(self, lookback: float, models: budget.Models | None) -> Mapping[PodKey, PodMetrics]:
         async with self._alone, PrometheusHttp(self._settings) as http:
-            return await self._fetch_by(http, lookback_seconds)
+            deadline = time.monotonic() + _ANSWERS * self._settings.timeout_seconds
+            this = Round(http, self._known, lookback, lambda: time.monotonic() < deadline)
+            if models is None:
+                await self._read_all(http, this)
+            else:
+                await this.read(models)
+                if not this.rows:
+                    await _require_labels(http)
+        self._known = Known() if models is None and this.in_one_answer else this.learnt()
+        return self._told(this)
 
-    async def _fetch_by(self, http: PrometheusHttp, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
-        deadline = time.monotonic() + _ANSWERS * self._settings.timeout_seconds
-        if self._shut_out:
-            self._shut_out = _too_large(await _count(http))
-        while True:
-            found, skipped, too_large = await self._read_parts(http, lookback_seconds, deadline)
-            if too_large is None:
-                break
-            counted = await _count(http)
-            before, self._shut_out = self._shut_out, _too_large(counted)
-            if self._shut_out.keys() - before.keys():
-                continue
-            if self._level == len(_PARTS) - 1:
-                if not found:
-                    raise too_large
-                # What is in the way cannot be named; the pods of the other parts go on.
-                missing = counted.keys() - found.keys()
-                found |= {pod: Unreadable(str(too_large)) for pod in missing}
-                break
-            self._level += 1
-        found |= {pod: too_many_series(count) for pod, count in self._shut_out.items()}
-        useless = {pod: metrics.detail for pod, metrics in found.items() if isinstance(metrics, Unreadable)}
-        self._complaints.tell({**skipped, **useless})
-        return found
-
-    async def _read_parts(
-        self, http: PrometheusHttp, lookback_seconds: float, deadline: float
-    ) -> tuple[dict[PodKey, PodMetrics], dict[PodKey, Skipped], AnswerTooLarge | None]:
-        """All parts that fit; where smaller ones are left to try, none after one that does not."""
-        found: dict[PodKey, PodMetrics] = {}
-        skipped: dict[PodKey, Skipped] = {}
+    async def _read_all(self, http: PrometheusHttp, this: Round) -> None:
+        """Every pod that Prometheus knows: by one query, or by name where that is too much."""
         too_large = None
-        for part in partition(_PARTS[self._level]):
-            for others in around(self._shut_out):
-                self._require_time(deadline)
-                try:
-                    answer = read_answer(await http.ask(query(lookback_seconds, part + others)))
-                except AnswerTooLarge as error:
-                    too_large = error
-                    continue
-                found |= answer.pods
-                skipped |= answer.skipped
-            if too_large is not None and self._level < len(_PARTS) - 1:
-                break
-        return found, skipped, too_large
+        if not self._known.series:
+            try:
+                await this.read_everything()
+                return
+            except AnswerTooLarge as error:
+                too_large = error
+        counts = read_counts((await http.ask(counting())).rows)
+        if too_large is not None and not counts:
+            raise too_large
+        await this.read(dict.fromkeys(counts, ""), counts)
 
-    def _require_time(self, deadline: float) -> None:
-        if time.monotonic() > deadline:
-            raise SourceUnreachable(
-                f"not all of {_PARTS[self._level]} answers came in time",
-                action="Look at Prometheus' load, or raise the tuning interval and the timeout.",
-            )
-
-
-def _too_large(counted: Mapping[PodKey, int]) -> Mapping[PodKey, int]:
-    return {pod: count for pod, count in counted.items() if count > MOST_SERIES}
+    def _told(self, this: Round) -> Measurements:
+        useless = {pod: seen.detail for pod, seen in this.found.items() if isinstance(seen, Unreadable)}
+        self._complaints.tell({**this.skipped, **useless})
+        labels = tuple(sorted({label for some in this.copied.values() for label in some}))
+        note = _deduplicate(labels)
+        if labels and labels != self._copied:
+            log.warning("%s", note)
+        self._copied = labels
+        return Measurements(this.found, dict.fromkeys(this.copied, note))
 
 
-async def _count(http: PrometheusHttp) -> Mapping[PodKey, int]:
-    """Series of every engine pod."""
-    return read_counts(await http.ask(f"count by (namespace, pod) ({selector()})"))
+def _deduplicate(labels: tuple[str, ...]) -> str:
+    names = ", ".join(labels)
+    return (
+        f"Prometheus has each series several times, with different labels {names}; one of them is read."
+        f" Switch on deduplication: in Thanos by --query.replica-label={labels[0] if labels else names},"
+        " in VictoriaMetrics by -dedup.minScrapeInterval; or name one replica in prometheus.url."
+    )
+
+
+async def _require_labels(http: PrometheusHttp) -> None:
+    """Nothing is known of any pod: because targets do not say which pod they are?"""
+    if (await http.ask(unlabelled())).rows:
+        raise AnswerMalformed(
+            "no series of the engines has the labels namespace and pod",
+            action="Relabel targets so that they carry namespace, pod and outrider_dev_model.",
+        )

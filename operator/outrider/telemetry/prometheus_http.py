@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -50,7 +50,7 @@ class PrometheusSettings:
 
     url: str
     timeout_seconds: float = 5.0  # for the whole answer
-    max_response_bytes: int = 32 * 1024 * 1024  # after decompression
+    max_response_bytes: int = 8 * 1024 * 1024  # after decompression; read, it takes ten times as much memory
     bearer_token_file: Path | None = None  # read at every call, so a rotated token works
     username: str | None = None
     password_file: Path | None = None
@@ -64,6 +64,13 @@ class PrometheusSettings:
             raise ValueError(
                 "the Prometheus URL must not carry credentials; give a user name and a password file"
             )
+
+
+class Result(NamedTuple):
+    """`data.result` of an answer, unchecked, and the bytes of the whole answer."""
+
+    rows: object
+    size: int
 
 
 class PrometheusHttp:
@@ -93,7 +100,12 @@ class PrometheusHttp:
     ) -> None:
         await self._http.aclose()
 
-    async def ask(self, promql: str) -> object:
+    @property
+    def most_bytes(self) -> int:
+        """Of one answer."""
+        return self._settings.max_response_bytes
+
+    async def ask(self, promql: str) -> Result:
         """`data.result` of the answer.
 
         Raises:
@@ -108,7 +120,7 @@ class PrometheusHttp:
             raise self._unreachable(f"no whole answer within {seconds:g} s: {self._step}") from error
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise self._unreachable(_cause(error)) from error
-        return _result(status, body)
+        return Result(_result(status, body), len(body))
 
     async def _read(self, promql: str) -> tuple[int, bytes]:
         url = f"{self._settings.url.rstrip('/')}/api/v1/query"

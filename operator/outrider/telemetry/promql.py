@@ -1,63 +1,57 @@
-"""What Prometheus is asked: one selector for all pods, and the parts that it can be cut into. Pure."""
+"""What Prometheus is asked: one selector, for all engine pods or for some that it names. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from outrider.telemetry import names
 from outrider.telemetry.series import PodKey
 
-_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters in which Kubernetes ends generated pod names."""
+_NO_NAMESPACE, _NO_POD = ',namespace=""', ',pod=""'
 
 
-def partition(parts: int) -> list[str]:
-    """Label matchers that share all pods out among so many queries, each pod to one."""
-    if parts == 1:
-        return [""]
-    groups = [_ENDINGS[part::parts] for part in range(parts - 1)]
-    rest = f',pod!~".*[{"".join(groups)}]"'
-    return [*(f',pod=~".*[{group}]"' for group in groups), rest]
+def query(lookback_seconds: float, pods: Collection[PodKey] | None = None) -> str:
+    """PromQL for the raw samples of these engine pods; None: of every one."""
+    return f"{selector(_named(pods))}[{round(lookback_seconds * 1000)}ms]"
 
 
-def around(pods: Iterable[PodKey]) -> list[str]:
-    """Label matchers that share out all pods but these, each of the others to one.
+def counting(pods: Collection[PodKey] | None = None) -> str:
+    """PromQL for the number of series of each of these engine pods; None: of every one."""
+    return f"count by (namespace, pod) ({selector(_named(pods))})"
 
-    Two namespaces may use the same name, so each namespace that is concerned is asked for by itself.
+
+def unlabelled() -> str:
+    """PromQL for the number of series that do not say which pod they belong to; nothing where all do."""
+    return f"count({selector(_NO_NAMESPACE)} or {selector(_NO_POD)})"
+
+
+def selector(more: str = "") -> str:
+    """PromQL for everything that is read. `source` keeps one row of the prompt tokens.
+
+    more: label matchers, each behind a comma.
     """
-    by_namespace: defaultdict[str, list[str]] = defaultdict(list)
-    for pod in sorted(pods):
-        by_namespace[pod.namespace].append(pod.pod)
-    if not by_namespace:
-        return [""]
-    rest = f",namespace!~{_any_of(by_namespace)}"
-    return [
-        rest,
-        *(f",namespace={json.dumps(ns)},pod!~{_any_of(some)}" for ns, some in by_namespace.items()),
-    ]
-
-
-def _any_of(texts: Iterable[str]) -> str:
-    """A quoted expression that matches these and nothing else."""
-    return json.dumps("|".join(map(re.escape, texts)))
-
-
-def query(lookback_seconds: float, pods: str = "") -> str:
-    """PromQL for the raw samples of every engine pod.
-
-    pods: of `partition` and `around`.
-    """
-    return f"{selector(pods)}[{round(lookback_seconds * 1000)}ms]"
-
-
-def selector(pods: str = "") -> str:
-    """PromQL for everything that is read. `source` keeps one row of the prompt tokens."""
     stock = "|".join(sorted(name.removeprefix("vllm:") for name in names.STOCK))
     plugin = "|".join(sorted(name.removeprefix("outrider:") for name in names.PLUGIN))
     return (
         f'{{__name__=~"vllm:({stock})|outrider:({plugin})",'
-        f'outrider_dev_model!="",source=~"|{names.LOCAL_COMPUTE}"{pods}}}'
+        f'outrider_dev_model!="",source=~"|{names.LOCAL_COMPUTE}"{more}}}'
     )
+
+
+def _named(pods: Collection[PodKey] | None) -> str:
+    """Matchers that take all of these, and of strangers those that share both names with different ones.
+
+    A range vector has no `or`.
+    """
+    if pods is None:
+        return ""
+    namespaces, own = {pod.namespace for pod in pods}, {pod.pod for pod in pods}
+    return f",namespace=~{_any_of(namespaces)},pod=~{_any_of(own)}"
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    """A quoted expression that matches these and nothing else."""
+    # Outside of brackets a dash is itself, and names have many.
+    return json.dumps("|".join(re.escape(text).replace(r"\-", "-") for text in sorted(texts)))

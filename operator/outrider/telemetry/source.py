@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from outrider.api.reasons import MetricsReason
@@ -45,6 +45,21 @@ class AnswerMalformed(MetricsError):
 
 class AnswerTooLarge(AnswerMalformed):
     """An answer beyond the limit; a part of it may fit."""
+
+
+class Measurements(dict[PodKey, PodMetrics]):
+    """What a source knows.
+
+    notes: of pods whose samples are of use, though something about them should be mended; full sentences.
+    """
+
+    def __init__(self, found: Mapping[PodKey, PodMetrics], notes: Mapping[PodKey, str]) -> None:
+        super().__init__(found)
+        self.notes = notes
+
+    def note(self, pods: Iterable[PodKey]) -> str:
+        """The first of these pods; empty where there is none."""
+        return next((self.notes[pod] for pod in pods if pod in self.notes), "")
 
 
 class MetricsSource(Protocol):

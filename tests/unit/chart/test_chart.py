@@ -600,7 +600,7 @@ def test_engines_are_monitored_only_when_asked() -> None:
 @needs_helm
 def test_a_pod_that_shows_too_much_is_not_scraped() -> None:
     spec = of_kind("PodMonitor", render("podMonitor.enabled=true"))["spec"]
-    assert (spec["sampleLimit"], spec["bodySizeLimit"]) == (20_000, "8MB")
+    assert (spec["sampleLimit"], spec["bodySizeLimit"]) == (10_000, "8MB")
 
     changed = render("podMonitor.enabled=true", "podMonitor.sampleLimit=500000")
     assert of_kind("PodMonitor", changed)["spec"]["sampleLimit"] == 500_000

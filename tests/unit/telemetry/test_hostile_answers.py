@@ -11,13 +11,12 @@ import pytest
 from outrider.telemetry import answer, names
 from outrider.telemetry.answer import Answer, read_answer
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
-from outrider.telemetry.promql import around, query
 from outrider.telemetry.series import MOST_SAMPLES, MOST_SERIES, PodKey, PodMetrics, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, AnswerTooLarge
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, GapReason
 from tests.unit.telemetry.factories import a_row, a_server, answering
-from tests.unit.telemetry.fleet_server import FleetServer, selects
+from tests.unit.telemetry.fleet_server import FleetServer
 
 A, B = PodKey("default", "a"), PodKey("default", "b")
 HEALTHY = (a_row(pod="b"), a_row(names.KV_USAGE, pod="b"))
@@ -172,15 +171,6 @@ async def test_nobody_is_counted_while_answers_fit() -> None:
     with a_server(server) as url:
         await PrometheusSource(PrometheusSettings(url)).fetch(60)
     assert (len(server.asked), server.counted) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    "pod", [EVIL, NAMESAKE, NEIGHBOUR, OTHER, PodKey("evil2", "m-x"), PodKey("e", "m.x")]
-)
-@pytest.mark.parametrize("shut_out", [[], [EVIL], [EVIL, OTHER], [PodKey("e", 'm"x')]], ids=range(4))
-def test_all_but_those_shut_out_are_in_exactly_one_query(shut_out: list[PodKey], pod: PodKey) -> None:
-    asked = sum(selects(query(60, others), pod) for others in around(shut_out))
-    assert asked == (pod not in shut_out)
 
 
 async def test_a_pod_is_complained_of_when_it_begins_and_not_at_every_tick(

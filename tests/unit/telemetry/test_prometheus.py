@@ -6,6 +6,7 @@ import base64
 import gzip
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,8 @@ import pytest
 
 from outrider.api.reasons import MetricsReason
 from outrider.telemetry import names, prometheus
+from outrider.telemetry.budget import Models
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
-from outrider.telemetry.promql import partition, query
 from outrider.telemetry.series import PodKey, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
 from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering
@@ -25,8 +26,9 @@ from tests.unit.telemetry.fleet_server import FleetServer, selects
 POD = PodKey("default", "a")
 
 
-def a_source(url: str, **changes: object) -> PrometheusSource:
-    return PrometheusSource(PrometheusSettings(url=url, **{"timeout_seconds": 20.0, **changes}))  # type: ignore[arg-type]
+def a_source(url: str, models: Callable[[], Models] | None = None, **changes: object) -> PrometheusSource:
+    settings = PrometheusSettings(url=url, **{"timeout_seconds": 20.0, **changes})  # type: ignore[arg-type]
+    return PrometheusSource(settings, models)
 
 
 async def error_of(handler: Handler, **changes: object) -> MetricsError:
@@ -75,16 +77,42 @@ TWO_PODS = len(an_answer(*[a_row(pod="m-b")] * 75))
 async def test_a_fleet_that_is_too_large_for_one_answer_is_asked_for_in_parts() -> None:
     server = a_fleet("bcd0")
     with a_server(server) as url:
-        source = a_source(url, max_response_bytes=TWO_PODS)
+        source = a_source(url, server.models, max_response_bytes=TWO_PODS)
         first, again = await source.fetch(60), await source.fetch(60)
     assert set(first) == set(again) == set(server.rows)
-    assert (len(server.asked) - server.counted, server.counted) == (1 + 3 + 3, 1)
+    assert (len(server.asked) - server.counted, server.counted) == (4 + 4, 0)
 
 
-@pytest.mark.parametrize("parts", [1, 3, 8])
-@pytest.mark.parametrize("pod", ["m-7f9-xk2bq", "m-7f9-xk2b9", "m-0", "m-11", "m-a", "m.x"])
-def test_each_pod_is_in_exactly_one_part(parts: int, pod: str) -> None:
-    assert sum(selects(query(60, matcher), PodKey("default", pod)) for matcher in partition(parts)) == 1
+async def test_only_pods_of_models_are_asked_for_and_read() -> None:
+    """A stranger with a namespace of one and the name of another comes along, and is left out."""
+    pods = [PodKey("shop", "a"), PodKey("bank", "b")]
+    strangers = [PodKey("shop", "b"), PodKey("shop", "c"), PodKey("other", "a")]
+    server = FleetServer(dict.fromkeys([*pods, *strangers], 1))
+    with a_server(server) as url:
+        found = await a_source(url, lambda: dict.fromkeys(pods, "m")).fetch(60)
+    assert set(found) == set(pods)
+    (asked,) = server.asked
+    assert [pod for pod in server.rows if selects(asked, pod)] == [*pods, PodKey("shop", "b")]
+
+
+async def test_where_there_are_no_pods_prometheus_is_asked_all_the_same() -> None:
+    """So that its errors are seen before the first pod is ready."""
+    with a_server(answering(an_answer())) as url:
+        assert await a_source(url, dict).fetch(60) == {}
+    with a_server(answering(b"", status=500)) as url, pytest.raises(SourceRefused):
+        await a_source(url, dict).fetch(60)
+
+
+async def test_targets_without_labels_are_noticed_where_pods_are_asked_for_by_name() -> None:
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        asked = parse_qs(urlsplit(request.path).query)["query"][0]
+        unlabelled = 'namespace=""' in asked and 'pod=""' in asked
+        count = {"metric": {}, "value": [1.0, "7"]}
+        answering(an_answer(*([count] if unlabelled else [])))(request)
+
+    with a_server(handle) as url, pytest.raises(AnswerMalformed) as caught:
+        await a_source(url, lambda: {POD: "m"}).fetch(60)
+    assert "Relabel" in caught.value.action
 
 
 async def test_a_fleet_that_fits_into_the_smallest_parts_only_costs_a_dozen_queries_at_most() -> None:
@@ -101,22 +129,44 @@ async def test_a_fleet_that_does_not_fit_into_the_smallest_parts_is_an_error() -
     assert isinstance(error, AnswerMalformed)
 
 
-async def test_answers_that_are_each_in_time_are_not_waited_for_without_end(
+async def test_pods_for_which_there_is_no_time_are_unreadable_and_the_others_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    passed = [0.0]
+    server, passed = a_fleet("bcd0"), [0.0]
     monkeypatch.setattr(prometheus, "time", SimpleNamespace(monotonic=lambda: passed[0]))
 
     def handle(request: BaseHTTPRequestHandler) -> None:
-        asked = parse_qs(urlsplit(request.path).query)["query"][0]
-        passed[0] += 30 if asked in slow else 0
-        fits = asked in slow or asked.startswith("count")
-        answering(an_answer(*[a_row()] * (1 if fits else 100)))(request)
+        passed[0] += 35
+        server(request)
 
-    slow = [query(60, matcher) for matcher in partition(8)]
-    error = await error_of(handle, max_response_bytes=5000, timeout_seconds=50)
-    assert isinstance(error, SourceUnreachable)
-    assert str(error) == "not all of 8 answers came in time"
+    with a_server(handle) as url:
+        source = a_source(url, server.models, max_response_bytes=TWO_PODS, timeout_seconds=15)
+        found = await source.fetch(60)
+    useless = [pod for pod, metrics in found.items() if isinstance(metrics, Unreadable)]
+    assert (len(found), len(useless)) == (4, 2)
+    assert {found[pod] for pod in useless} == {
+        Unreadable("not asked for, since other answers took all the time that there is")
+    }
+
+
+async def test_a_part_that_is_refused_costs_its_own_pods() -> None:
+    server = a_fleet("bcd0")
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        asked = parse_qs(urlsplit(request.path).query)["query"][0]
+        refused = selects(asked, PodKey("default", "m-b"))
+        (answering(b"too many samples", status=422) if refused else server)(request)
+
+    with a_server(handle) as url:
+        found = await a_source(url, server.models, max_response_bytes=TWO_PODS).fetch(60)
+    assert found.pop(PodKey("default", "m-b")) == Unreadable("HTTP 422: too many samples")
+    assert not any(isinstance(metrics, Unreadable) for metrics in found.values())
+
+
+async def test_where_every_part_is_refused_that_is_the_error() -> None:
+    server = a_fleet("bcd0")
+    with a_server(answering(b"", status=503)) as url, pytest.raises(SourceRefused, match="503"):
+        await a_source(url, server.models, max_response_bytes=TWO_PODS).fetch(60)
 
 
 async def test_engines_of_one_pod_are_added_where_both_have_a_sample() -> None:

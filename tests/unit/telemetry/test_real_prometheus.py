@@ -30,7 +30,7 @@ CONFIG = """
 global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
 scrape_configs:
 - job_name: engines
-  sample_limit: 20000
+  sample_limit: 10000
   body_size_limit: 8MB
   static_configs:
   - targets: ["{steady}"]

@@ -116,8 +116,8 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
         reason = _GAP_REASONS[gaps[0].reason]
         return Statement(ConditionStatus.FALSE, reason, f"{message}. The table stays as it is.")
     pods = len(outcome.observations)
-    message = f"Fresh samples of {pods} {'pod' if pods == 1 else 'pods'}."
-    return Statement(ConditionStatus.TRUE, MetricsReason.FRESH, message)
+    message = f"Fresh samples of {pods} {'pod' if pods == 1 else 'pods'}. {outcome.metrics_note}"
+    return Statement(ConditionStatus.TRUE, MetricsReason.FRESH, message.rstrip())
 
 
 def _again(last: Condition | None) -> Statement | None:

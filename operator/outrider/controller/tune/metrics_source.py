@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 
 from outrider.controller.fleet import Fleet
@@ -18,7 +18,7 @@ async def open_source(settings: Settings, fleet: Fleet) -> AsyncIterator[Metrics
     """The source, closed at the end."""
     match settings.metrics_source:
         case MetricsSourceKind.PROMETHEUS:
-            with closing(PrometheusSource(_prometheus(settings))) as source:
+            with closing(PrometheusSource(_prometheus(settings), lambda: _models(fleet))) as source:
                 yield source
         case MetricsSourceKind.POD_SCRAPE:
             async with PodScrapeSource(lambda: _targets(fleet)) as source:
@@ -34,6 +34,12 @@ def _prometheus(settings: Settings) -> PrometheusSettings:
         password_file=settings.prometheus_password_file,
         ca_file=settings.prometheus_ca_file,
     )
+
+
+def _models(fleet: Fleet) -> Mapping[PodKey, str]:
+    return {
+        PodKey(model.namespace, pod.name): model.name for model in fleet.tuned_models() for pod in model.pods
+    }
 
 
 def _targets(fleet: Fleet) -> Sequence[Target]:

@@ -22,7 +22,7 @@ from outrider.controller.tune.memory import Knowledge, usable
 from outrider.controller.tune.permission import Permission, Scene, permission
 from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.series import PodKey, PodMetrics
-from outrider.telemetry.source import MetricsError
+from outrider.telemetry.source import Measurements, MetricsError
 from outrider.tuning.decision import BinEstimates, Decision
 from outrider.tuning.law import decide
 from outrider.tuning.moments import not_ahead
@@ -72,6 +72,7 @@ class TickOutcome:
     max_num_seqs: int | None = None  # largest batch; None where neither spec nor engines say it
     known_map: KnownMap | None = None  # what engines of this launch measured before they served
     differing: tuple[Differing, ...] = ()  # pods that are far from it
+    metrics_note: str = ""  # what should be mended about measurements that are of use
 
     @property
     def without_drafter(self) -> bool:
@@ -239,6 +240,7 @@ class ModelTuner:
             now=now,
             observations=observations + bare,
             metrics_error=measured if isinstance(measured, MetricsError) else None,
+            metrics_note=_note(model, measured),
             permission=rule,
             decision=decision,
             before=before,
@@ -384,6 +386,11 @@ class ModelTuner:
 def _of(pods: Sequence[EnginePod], told: Sequence[Introduction]) -> tuple[Introduction, ...]:
     names = {pod.name for pod in pods}
     return tuple(one for one in told if one.pod in names)
+
+
+def _note(model: TunedModel, measured: Measured) -> str:
+    pods = (PodKey(model.namespace, pod.name) for pod in model.pods)
+    return measured.note(pods) if isinstance(measured, Measurements) else ""
 
 
 def _wanted(model: TunedModel, rule: Permission, decision: Decision | None, state: TunerState) -> Schedule:

@@ -1,0 +1,152 @@
+"""How many series each namespace and model may have, and which pods are asked for together. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from outrider.telemetry.series import MOST_SERIES, PodKey
+
+MOST_SERIES_TOGETHER = 500_000
+"""Of all pods: 850 pods that visited 3 batch bins have 190,000, 790 pods in all of 9 bins 500,000."""
+
+Models = Mapping[PodKey, str]
+"""The model of each pod, a name within the pod's namespace."""
+
+Series = Mapping[PodKey, int]
+"""How many series each pod has."""
+
+Batch = tuple[PodKey, ...]
+"""Pods that one query asks for, in the order of namespace, model and name."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def fair_shares(wants: Mapping[_Key, int], most: int) -> Mapping[_Key, int]:
+    """Shares of `most` that are max-min fair: who wants less than an even share gets all of it."""
+    shares: dict[_Key, int] = {}
+    left = most
+    for index, key in enumerate(sorted(wants, key=lambda key: wants[key])):
+        shares[key] = min(wants[key], left // (len(wants) - index))
+        left -= shares[key]
+    return shares
+
+
+def left_out(series: Series, models: Models, *, most: int = MOST_SERIES_TOGETHER) -> Mapping[PodKey, str]:
+    """Pods that are not read, and why.
+
+    A pod with more series than is read of any, and, where all together are too many, the largest pods of
+    the models that want more than a fair share of their namespace's fair share.
+    """
+    why = {pod: too_many_series(count) for pod, count in series.items() if count > MOST_SERIES}
+    rest = {pod: count for pod, count in series.items() if pod not in why}
+    namespaces = _grouped(rest, lambda pod: pod.namespace)
+    shares = fair_shares(_sums(namespaces), most)
+    for namespace, pods in namespaces.items():
+        by_model = _grouped(pods, lambda pod: models[pod])
+        of_models = fair_shares(_sums(by_model), shares[namespace])
+        for model, some in by_model.items():
+            for pod in _largest_beyond(some, of_models[model]):
+                why[pod] = (
+                    f"{some[pod]} series, {sum(some.values())} with the other pods of its model, of which"
+                    f" {of_models[model]} are read: the fleet has more than the {most} that are read of all"
+                )
+    return why
+
+
+def too_many_series(count: int) -> str:
+    """Said of a pod that is not read."""
+    return f"{count} series, at most {MOST_SERIES} are read"
+
+
+def batches(
+    series: Series,
+    models: Models,
+    *,
+    most_series: int,
+    most_characters: int,
+    never: Collection[PodKey] = (),
+) -> Iterator[Batch]:
+    """Pods in few queries, each of at most so many series and characters of names.
+
+    A pod that is larger than that has a query of its own. A query names namespaces and pods, so it also takes
+    a pod that has its namespace of one and its name of another: none of `never`.
+    """
+    batch: list[PodKey] = []
+    for pod in in_order(series, models):
+        longer = [*batch, pod]
+        too_much = (
+            sum(series[each] for each in longer) > most_series
+            or sum(len(name) + 1 for each in longer for name in each) > most_characters
+            or _takes_any(longer, never)
+        )
+        if batch and too_much:
+            yield tuple(batch)
+            longer = [pod]
+        batch = longer
+    if batch:
+        yield tuple(batch)
+
+
+def _takes_any(batch: Collection[PodKey], pods: Collection[PodKey]) -> bool:
+    namespaces, names = {pod.namespace for pod in batch}, {pod.pod for pod in batch}
+    return any(pod.namespace in namespaces and pod.pod in names for pod in pods)
+
+
+def in_order(pods: Iterable[PodKey], models: Models) -> list[PodKey]:
+    """By namespace, model and name."""
+    return sorted(pods, key=lambda pod: (pod.namespace, models[pod], pod.pod))
+
+
+def halves(batch: Batch, models: Models) -> tuple[Batch, Batch]:
+    """Two batches of one with at least two pods, cut between namespaces if it can be, else between models."""
+    for owner in (
+        [pod.namespace for pod in batch],
+        [(pod.namespace, models[pod]) for pod in batch],
+        list(batch),
+    ):
+        at = _middle_cut(owner)
+        if at is not None:
+            return batch[:at], batch[at:]
+    raise ValueError(f"{len(batch)} pods cannot be halved")
+
+
+def by_namespace(some: Iterable[Batch]) -> list[list[Batch]]:
+    """By the namespace of the first pod, each in the given order."""
+    queues: defaultdict[str, list[Batch]] = defaultdict(list)
+    for batch in some:
+        queues[batch[0].namespace].append(batch)
+    return list(queues.values())
+
+
+def by_turns(queues: Collection[Sequence[Batch]]) -> Iterator[Batch]:
+    """The first of each, then the second of each, and so on."""
+    for index in range(max(map(len, queues), default=0)):
+        yield from (queue[index] for queue in queues if index < len(queue))
+
+
+def _middle_cut(owners: Sequence[object]) -> int | None:
+    cuts = [at for at in range(1, len(owners)) if owners[at] != owners[at - 1]]
+    return min(cuts, key=lambda at: abs(2 * at - len(owners)), default=None)
+
+
+def _grouped(series: Series, name: Callable[[PodKey], str]) -> Mapping[str, dict[PodKey, int]]:
+    groups: defaultdict[str, dict[PodKey, int]] = defaultdict(dict)
+    for pod, count in series.items():
+        groups[name(pod)][pod] = count
+    return groups
+
+
+def _sums(groups: Mapping[str, Series]) -> Mapping[str, int]:
+    return {name: sum(series.values()) for name, series in groups.items()}
+
+
+def _largest_beyond(series: Series, most: int) -> Iterator[PodKey]:
+    """The largest pods, until the others fit."""
+    left = sum(series.values())
+    for pod in sorted(series, key=lambda pod: (-series[pod], pod)):
+        if left <= most:
+            return
+        left -= series[pod]
+        yield pod
