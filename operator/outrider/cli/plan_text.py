@@ -93,7 +93,10 @@ def verdict_of(answer: Forecast) -> str:
     held = answer.memory
     room, load = held.streams_with_room, held.load
     if held.verdict is Verdict.NOT_KNOWN and held.unknown:
-        return f"whether it fits is not known: {', '.join(held.unknown)}"
+        told = f"whether it fits is not known: {', '.join(held.unknown)}"
+        if all(what.startswith(UNKNOWN_WEIGHTS) for what in held.unknown):
+            return told
+        return f"{told}; start it once, vLLM logs the size of weights and cache"
     if held.verdict is Verdict.NOT_KNOWN:
         left = (held.available - held.before_cache - held.cache_per_request) / _GB
         return (

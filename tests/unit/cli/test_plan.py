@@ -375,6 +375,7 @@ def test_unknown_layers_get_no_verdict_whatever_the_weights(tmp_path: Path) -> N
         result = plan("--config", path, "--gpu", "H100", *given)
         assert result.exit_code == 2
         assert "layers with hybrid_override_pattern" in result.stderr
+        assert "start it once, vLLM logs the size of weights and cache" in result.stderr
 
 
 def test_a_block_drafter_is_planned_with_its_memory_and_no_speed(tmp_path: Path) -> None:
