@@ -16,7 +16,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-attack test-contract test-cluster test-lifecycle unit explore explore-admission check check-types check-rest cluster docs generate golden mutants bench clean clean-cache
+.PHONY: help demo test test-attack test-contract test-cluster test-lifecycle unit explore explore-admission check check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,6 +162,10 @@ contract: ## Check the source of every supported vLLM against what the plugin st
 	@$(UP) --until workspace
 	$(RUN) python -m engine_image.contract --write engine_image/contract/result.json
 	$(RUN) python -m engine_image.contract.reference --write docs/reference/
+
+contract-flags: ## Read the flags of every supported vLLM from its own parser again; read the diff
+	@$(UP) --until models
+	$(RUN) python -m engine_image.contract.flags --write operator/outrider/plan/runtimes/vllm/known_flags.py
 
 clean: ## Remove the cluster and stop the Docker Engine that the set-up started; the cache stays
 	@python3 tests/environment/down.py

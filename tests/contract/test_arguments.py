@@ -12,6 +12,8 @@ import yaml
 
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
+from outrider.plan.runtimes.vllm.flags import FLAGS, SHORT, known
+from outrider.plan.runtimes.vllm.matrix import parse_version
 from tests.contract import engine_process
 from tests.unit.plan.factories import a_model, a_plan, arguments
 
@@ -34,6 +36,8 @@ names = "max_model_len", "tensor_parallel_size", "max_num_seqs", "speculative_co
 read = {example: parser.parse_args(words) for example, words in json.loads(sys.argv[1]).items()}
 print(json.dumps({example: {name: getattr(one, name) for name in names} for example, one in read.items()}))
 """
+VERSION = "0.32.0"
+"""Of the engine of these tests."""
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "teams").glob("*.yaml"))
 
 
@@ -76,6 +80,44 @@ def test_every_example_is_read_as_it_was_meant() -> None:
         wanted = spec.speculation.num_speculative_tokens
         assert found["speculative_config"]["num_speculative_tokens"] == wanted
     assert len(read) > 10
+
+
+_NAMES = """
+import json
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+print(json.dumps(list(make_arg_parser(FlexibleArgumentParser())._option_string_actions)))
+"""
+
+
+def test_the_flags_that_are_known_are_those_of_the_parser() -> None:
+    """The engine of these tests is one of the releases of which they were read."""
+    names = json.loads(printed("-c", _NAMES))
+    long = {name[2:] for name in names if name.startswith("--")} - {"help"}
+    assert {name for name in long if not known(name, VERSION)} == set()
+    release = parse_version(VERSION)
+    assert {name for name, flag in FLAGS.items() if flag.since <= release <= flag.until} <= long
+    assert {name[1:] for name in names if not name.startswith("--")} - {"h"} <= set(SHORT)
+
+
+def test_no_short_flags_and_nested_yaml_mean_what_the_spec_says() -> None:
+    args = {
+        "enable-prefix-caching": False,
+        "async-scheduling": False,
+        "cc.cudagraph_copy_inputs": True,
+        "dcp": 1,
+        "O": 3,
+        "attention-config": {"use_prefill_query_quantization": True},
+    }
+    wanted = {
+        "enable_prefix_caching": False,
+        "async_scheduling": False,
+        "compilation_config.cudagraph_copy_inputs": True,
+        "decode_context_parallel_size": 1,
+        "optimization_level": "3",
+        "attention_config.use_prefill_query_quantization": True,
+    }
+    assert understood(arguments(a_plan(a_model(engine={"args": args}))), *wanted) == wanted
 
 
 def test_the_planned_words_mean_what_the_spec_says() -> None:

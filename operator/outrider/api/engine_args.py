@@ -72,6 +72,7 @@ _MEMORY_FLAGS = (
     "kv-cache-memory-bytes",
     "num-gpu-blocks-override",
     "decode-context-parallel-size",
+    "dcp",
 )
 """With these another part of weights or cache lies on the GPU than the checkpoint says."""
 
