@@ -68,7 +68,7 @@ class CpuBudget(Generic[KeyT]):
         *,
         share: float,
         overspent: Callable[[KeyT, Overspent], object],
-        doubling: bool = False,
+        doubling: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget = budget

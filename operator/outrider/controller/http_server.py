@@ -23,7 +23,6 @@ CONNECTION_SECONDS = 10.0
 """From the first packet to the end of the answer; Prometheus waits as long for a scrape by default."""
 RENDER_SECONDS = 1.0
 """From the end of one rendering to the next one."""
-_STOP_SECONDS = 1.0
 
 
 class RenderedMetrics:
@@ -126,19 +125,16 @@ async def serve(
     app = web.Application()
     app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
     # What a client that went away had asked for is given up.
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_STOP_SECONDS)
+    runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     assert runner.server is not None
     connections = _Connections(runner.server)
+    server = await asyncio.get_running_loop().create_server(connections.accept, port=port)
     try:
-        server = await asyncio.get_running_loop().create_server(connections.accept, port=port)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            server.close()
-            connections.abort_all()
+        await asyncio.Event().wait()
     finally:
-        await runner.cleanup()
+        server.close()
+        connections.abort_all()
 
 
 def _once(response: web.Response) -> web.Response:

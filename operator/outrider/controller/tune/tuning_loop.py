@@ -109,7 +109,9 @@ class TuningLoop:
         self._traces = traces or Traces()
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
-        self._cpu = CpuBudget[str](_CPU_SECONDS, share=_CPU_SHARE, overspent=self._tell_of_cpu)
+        self._cpu = CpuBudget[str](
+            _CPU_SECONDS, share=_CPU_SHARE, doubling=False, overspent=self._tell_of_cpu
+        )
         self._asked_for: set[Key] = set()
         self._asked = asyncio.Event()
         self._looked_at: dict[Key, float] = {}
