@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import NamedTuple, Self
 import httpx
 
 from outrider.api.text import shortened
+from outrider.telemetry.budget import fair_shares
 from outrider.telemetry.complaints import LONGEST_PROBLEM, Complaints, Skipped
 from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
 from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, Unreadable, pod_series
@@ -43,7 +44,9 @@ class ScrapeSettings:
 
     timeout_seconds: float = 3.0  # for one pod's whole answer
     max_response_bytes: int = 4 * 1024 * 1024
-    concurrency: int = 100  # pods asked at the same time; 500 silent ones take a quarter of a lease
+    concurrency: int = (
+        100  # pods asked at the same time, shared out by namespace, each of which has one or more
+    )
 
 
 @dataclass(slots=True)
@@ -112,7 +115,6 @@ class PodScrapeSource:
         self._settings = settings or ScrapeSettings()
         self._clock = clock
         self._http = pod_http(transport)
-        self._slots = asyncio.Semaphore(self._settings.concurrency)
         self._pods: dict[PodKey, _Pod] = {}
         self._complaints = Complaints()
 
@@ -132,7 +134,8 @@ class PodScrapeSource:
         """
         targets = self._targets()
         self._pods = {target.pod: self._pods.get(target.pod, _Pod()) for target in targets}
-        await asyncio.gather(*(self._scrape(target) for target in targets))
+        slots = self._slots(targets)
+        await asyncio.gather(*(self._scrape(target, slots[target.pod.namespace]) for target in targets))
         pods = self._pods
         self._complaints.tell({key: pod.problem for key, pod in pods.items() if pod.problem is not None})
         errors = [f"{key}: {pod.error}" for key, pod in pods.items() if pod.error is not None]
@@ -144,18 +147,33 @@ class PodScrapeSource:
         since = self._clock() - lookback_seconds
         return await asyncio.to_thread(_metrics, pods, since)
 
-    async def _scrape(self, target: Target) -> None:
-        pod = self._pods[target.pod]
-        async with self._slots:
+    def _slots(self, targets: Sequence[Target]) -> Mapping[str, asyncio.Semaphore]:
+        """Of each namespace, so that silent pods keep only others of their own waiting."""
+        pods = Counter(target.pod.namespace for target in targets)
+        shares = fair_shares(pods, self._settings.concurrency)
+        return {namespace: asyncio.Semaphore(max(1, share)) for namespace, share in shares.items()}
+
+    async def _scrape(self, target: Target, slot: asyncio.Semaphore) -> None:
+        """One pod, within twice the timeout: it waits for a slot no longer than for an answer."""
+        pod, seconds = self._pods[target.pod], self._settings.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await slot.acquire()
+        except TimeoutError:
+            pod.error = f"not asked within {seconds:g} s, since other pods of its namespace did not answer"
+            return
+        try:
             at = self._clock()
             try:
-                async with asyncio.timeout(self._settings.timeout_seconds):
+                async with asyncio.timeout(seconds):
                     text = await self._read(target.url)
                 pod.take(at, await asyncio.to_thread(read_text, text, pod.lines))
             except TimeoutError:
-                pod.error = f"no whole answer within {self._settings.timeout_seconds:g} s"
+                pod.error = f"no whole answer within {seconds:g} s"
             except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods
                 pod.error = _reason(error)
+        finally:
+            slot.release()
 
     async def _read(self, url: str) -> str:
         answer = await ask_pod(

@@ -140,6 +140,31 @@ async def test_a_pod_that_is_silent_is_unreadable_with_the_time_that_it_had() ->
     assert (found[A], usable(found)) == (Unreadable("no whole answer within 0.05 s"), {B})
 
 
+async def test_silent_pods_of_one_namespace_keep_only_their_own_waiting() -> None:
+    """In rounds of at most twice the timeout."""
+    silent = [Target(PodKey("tenant", f"p{index}"), f"http://silent{index}") for index in range(30)]
+    well = [Target(PodKey("shop", "a"), "http://a"), Target(PodKey("bank", "b"), "http://b")]
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.host.startswith("silent"):
+            await asyncio.Event().wait()
+        return text()(request)
+
+    source = PodScrapeSource(
+        lambda: [*silent, *well],
+        ScrapeSettings(timeout_seconds=1.0, concurrency=4),
+        transport=httpx.MockTransport(handle),
+    )
+    async with source:
+        found = await source.fetch(60)
+    assert usable(found) == {target.pod for target in well}
+    told = [found[target.pod] for target in silent]
+    asked = told.count(Unreadable("no whole answer within 1 s"))
+    assert 2 <= asked <= 4
+    waited = "not asked within 1 s, since other pods of its namespace did not answer"
+    assert told.count(Unreadable(waited)) == 30 - asked
+
+
 async def test_when_no_pod_answers_the_source_is_unreachable() -> None:
     engines = Engines(a=failing, b=failing)
     async with engines.source() as source:
