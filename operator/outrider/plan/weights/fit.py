@@ -50,6 +50,8 @@ def advice(spec: Spec, weights: WeightsStatus) -> str | None:
         told.append(_other_length(spec.speculation, drafter))
     if target is not None and drafter is not None and spec.speculation.method is Method.DRAFT_MODEL:
         told += [_short(spec, target, drafter), _other_template(target, drafter)]
+    if target is not None and drafter is not None and spec.speculation.method in _READ_HIDDEN_STATES:
+        told.append(_trained_short(spec, target, drafter))
     return "; ".join(each for each in told if each) or None
 
 
@@ -84,6 +86,17 @@ def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str |
     if not spec.live and spec.engine.model_runner is not ModelRunner.V1:
         return f"{told}: longer requests are not drafted, and on V2 vLLM 0.33 refuses them"
     return f"{told}: longer requests go on without drafts"
+
+
+def _trained_short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
+    """vLLM lets these heads draft at any length, so nothing but acceptance shows the limit."""
+    longest, drafted = spec.model.longest_context or target.longest_context, drafter.longest_context
+    if longest is None or drafted is None or drafted >= longest:
+        return None
+    return (
+        f"the head was made for {drafted} tokens, and the engine takes {longest}: fewer drafts are accepted "
+        "in longer requests"
+    )
 
 
 def _other_template(target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
