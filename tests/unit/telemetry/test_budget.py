@@ -118,6 +118,14 @@ def test_as_many_pods_as_fit_share_a_batch() -> None:
     assert list(batches({}, {}, most_series=5, most_characters=99)) == []
 
 
+def test_a_stranger_parts_pods_only_where_one_query_would_take_it() -> None:
+    series, models = {A: 1, C: 1}, {A: "m", C: "m"}
+    strangers = [PodKey("shop", "x"), PodKey("other", "a")]
+    assert list(batches(series, models, most_series=9, most_characters=99, never=strangers)) == [(C, A)]
+    taken = PodKey("bank", "a")
+    assert list(batches(series, models, most_series=9, most_characters=99, never=[taken])) == [(C,), (A,)]
+
+
 def test_pods_are_in_the_order_of_namespace_model_and_name() -> None:
     series = dict.fromkeys([A, B, C], 1)
     assert list(batches(series, {A: "y", B: "x", C: "z"}, most_series=9, most_characters=99)) == [(C, B, A)]
