@@ -56,6 +56,12 @@ TARGETS: Mapping[str, str] = {
     ),
     "operator/outrider/controller/managed_namespaces.py": "tests/unit/controller/test_managed_namespaces.py",
     "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",
+    "operator/outrider/controller/work_queue.py": "tests/unit/controller/test_work_queue.py",
+    "operator/outrider/plan/network_policy.py": (
+        "tests/unit/plan/test_network_policy.py tests/unit/plan/test_golden.py"
+    ),
+    "operator/outrider/plan/network_peers.py": "tests/unit/plan/test_network_policy.py",
+    "operator/outrider/plan/owned_parts.py": "tests/unit/plan/test_owned_parts.py",
     "operator/outrider/controller/watch.py": "tests/unit/controller/test_watch.py",
     "operator/outrider/controller/tune/engine_tables.py": _PUSHING,
     "operator/outrider/controller/tune/actuation.py": _PUSHING,

@@ -96,7 +96,8 @@ class WorkQueue(Generic[K]):
             self._changed.clear()
             taken = self._turns.take()
             if taken is not None:
-                return taken[0]
+                (key,) = taken
+                return key
             await self._changed.wait()
 
     async def _run_one(self, key: K) -> None:

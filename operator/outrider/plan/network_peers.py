@@ -22,24 +22,23 @@ def _cidr(text: str) -> str:
     return text
 
 
-_Text = Annotated[str, Field(max_length=320)]
-_Cidr = Annotated[str, Field(max_length=64), AfterValidator(_cidr)]
+_Cidr = Annotated[str, AfterValidator(_cidr)]
 
 
 class _Expression(_Part):
-    key: _Text
+    key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: Annotated[list[_Text], Field(max_length=64)] = []
+    values: list[str] = []
 
 
 class _Selector(_Part):
-    match_labels: Annotated[dict[_Text, _Text], Field(max_length=64)] = {}
-    match_expressions: Annotated[list[_Expression], Field(max_length=64)] = []
+    match_labels: dict[str, str] = {}
+    match_expressions: list[_Expression] = []
 
 
 class _Block(_Part):
     cidr: _Cidr
-    except_: Annotated[list[_Cidr], Field(max_length=64, alias="except")] = []
+    except_: Annotated[list[_Cidr], Field(alias="except")] = []
 
 
 class _Peer(_Part):

@@ -354,6 +354,20 @@ async def test_counts_what_waits_and_not_what_is_worked_on() -> None:
         assert len(work.queue) == 2
 
 
-@pytest.mark.parametrize("failures", [1, 9, 200])
-def test_the_back_off_is_bounded(failures: int) -> None:
-    assert 0.5 <= backoff_seconds(failures) <= 120
+async def test_a_timer_from_before_the_last_work_wakes_no_key() -> None:
+    clock, work = Clock(), Work(again=30.0)
+    work.allowed.set()
+    async with running(work, clock=clock) as queue:
+        queue.add("a")
+        await settle()
+        work.again = None
+        queue.add("a")
+        await settle()
+        clock.pass_time()
+        await settle()
+    assert work.done == ["a", "a"]
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 0.5), (2, 1.0), (8, 64.0), (9, 120.0), (200, 120.0)])
+def test_the_back_off_is_doubled_and_bounded(failures: int, seconds: float) -> None:
+    assert backoff_seconds(failures) == seconds

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from outrider.plan.network_policy import ControlPeers
 from outrider.plan.planner import plan
 from tests.unit.plan.factories import CPU, KEYS, a_model, a_plan, engine_container, environment
 
+ROOT = Path(__file__).parents[3]
 OPERATOR = {"app.kubernetes.io/name": "outrider", "app.kubernetes.io/instance": "blue"}
 GUARDED = PlanSettings(control_peers=ControlPeers("outrider-system", OPERATOR))
 STOCK = {"method": "ngram", "tuning": {"mode": "Auto", "actuation": "Rollout"}}
@@ -231,6 +233,21 @@ def test_an_engine_that_serves_on_the_control_port_has_its_control_on_the_next()
     assert ports(result) == {"http": 8091, "outrider-ctrl": 8092}
     assert NEIGHBOUR in reachable(result, ENGINE, 8091, serving=8091)
     assert reachable(result, ENGINE, 8092, serving=8091) == [THE_OPERATOR]
+
+
+@pytest.mark.parametrize("port", [1024, 8092, 9000, 65_535])
+def test_wherever_an_engine_serves_its_control_port_is_another_one(port: int) -> None:
+    result = guarded(engine={"port": port})
+    assert ports(result) == {"http": port, "outrider-ctrl": 8091}
+    assert reachable(result, ENGINE, 8091, serving=port) == [THE_OPERATOR]
+
+
+def test_the_peers_are_at_most_as_many_as_a_chart_may_name() -> None:
+    schema = json.loads((ROOT / "charts/outrider/values.schema.json").read_text())
+    most = schema["properties"]["networkPolicy"]["properties"]["clients"]["maxItems"]
+    assert len(read_peers(json.dumps([{"podSelector": {}}] * most))) == most
+    with pytest.raises(ValueError, match="at most"):
+        read_peers(json.dumps([{"podSelector": {}}] * (most + 1)))
 
 
 def test_without_labels_of_the_operator_pods_are_those_of_before() -> None:

@@ -40,6 +40,7 @@ from outrider.controller.managed_namespaces import managed_namespaces
 from outrider.controller.reconcile.readiness import Workload, judge
 from outrider.controller.reconcile.shared_models import contest
 from outrider.controller.tune.actuation import Confirmed, Failed, PushReport
+from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.permission import Scene as Asked
 from outrider.controller.tune.permission import permission
 from outrider.controller.tune.report import Report, failing
@@ -58,7 +59,7 @@ from tests.unit.controller.test_groups import TWO_NODES
 from tests.unit.controller.test_readiness import NO_ACCOUNT, NO_KEY, NOT_FOUND, stuck_setup, unscheduled
 from tests.unit.controller.test_reconciler import TOO_LARGE, Place
 from tests.unit.controller.test_rollouts import a_failed_rollout
-from tests.unit.reasons.tuner_scenes import MODEL, a_launch, an_outcome, reasons, told
+from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
 from tests.unit.tuning.test_relaunch import ALLOW, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
 from tests.unit.tuning_loop.factories import NOW as UNIX_NOW
@@ -351,3 +352,21 @@ def test_a_reason_that_only_another_version_gives_is_not_said_again() -> None:
     unknown = known.model_copy(update={"reason": "MetricsOdd"})
     assert MetricsReason.STALE in told(silent, before=(known,))
     assert told(silent, before=(unknown,)) == [TuningReason.TUNING]
+
+
+@pytest.mark.parametrize(
+    ("series", "until", "said"),
+    [(None, 10.0, True), (a_series((2.0, Counters()), (6.0, RAN)), 60.0, False)],
+    ids=["never scraped", "stale"],
+)
+def test_a_pod_that_is_never_scraped_is_named_with_what_to_do(
+    series: PodMetrics | None, until: float, said: bool
+) -> None:
+    window = build_window(A_POD, series, since=0.0, until=until, max_age_seconds=15.0)
+    outcome = an_outcome(observations=(window,))
+    found = statements(outcome, before=(), acceptance=None, answers=LONG_ANSWERS, speedup=None)
+    (message,) = (each.message for each in found if isinstance(each.reason, MetricsReason))
+
+    assert message.startswith(f"{A_POD}: ")
+    assert "The table stays as it is." in message
+    assert ("holds its whole model" in message and "or delete it" in message) is said

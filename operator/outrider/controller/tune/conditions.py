@@ -30,6 +30,10 @@ _GAP_REASONS = {
     GapReason.UNREADABLE: MetricsReason.UNREADABLE,
 }
 """TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
+_NEVER_MEASURED = (
+    " One pod without samples holds its whole model: see that the metrics source reaches each pod named"
+    " here, or delete it."
+)
 
 
 TUNERS = (
@@ -114,7 +118,8 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
     if gaps:
         message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
         reason = _GAP_REASONS[gaps[0].reason]
-        return Statement(ConditionStatus.FALSE, reason, f"{message}. The table stays as it is.")
+        remedy = _NEVER_MEASURED if reason is MetricsReason.NO_SERIES else ""
+        return Statement(ConditionStatus.FALSE, reason, f"{message}. The table stays as it is.{remedy}")
     pods = len(outcome.observations)
     message = f"Fresh samples of {pods} {'pod' if pods == 1 else 'pods'}. {outcome.metrics_note}"
     return Statement(ConditionStatus.TRUE, MetricsReason.FRESH, message.rstrip())
