@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import outrider.controller.store
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, PODS
-from outrider.controller.kept import NamespaceBudgets, footprint
+from outrider.controller.kept import Content, NamespaceBudgets, footprint
 from outrider.controller.store import Cache, EntryT, Key, LeftOut, Store, StoredChild, StoredModel, StoredPod
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
@@ -417,3 +418,13 @@ def test_a_footprint_is_not_counted_to_its_end_where_it_is_beyond_the_limit() ->
 
     assert footprint([Counted([]) for _ in range(1_000)], most=10_000) > 10_000
     assert Counted.looked_at < 200
+
+
+@pytest.mark.parametrize(("size", "kept"), [(64 * 1024, True), (64 * 1024 + 1, False)])
+def test_a_content_of_up_to_64_kib_of_json_is_kept(size: int, *, kept: bool) -> None:
+    raw = a_labelled_config_map(size=0)
+    del raw["metadata"]["resourceVersion"]
+    filler = size - len(json.dumps(raw))
+
+    content = Content.of(a_labelled_config_map(size=filler))
+    assert (content.unpacked() is not None) is kept
