@@ -294,12 +294,32 @@ async def test_one_large_object_is_read_though_a_page_of_its_size_is_not(
     assert names(items) == ["a"]
 
 
-async def test_an_answer_beyond_what_is_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "read"), [(1_000, True), (1_001, False)])
+async def test_an_answer_beyond_what_is_read_is_an_error(
+    size: int, *, read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client, "_LARGEST_ANSWER_BYTES", 1_000)
-    async with a_cluster(answer({"data": "x" * 1_000})) as (cluster, server):
-        with pytest.raises(TooLarge, match="GET /api/v1/namespaces/default/services/m is larger than 1000"):
-            await cluster.get(SERVICES, "default", "m")
+    text = json.dumps({"data": "x" * (size - len(json.dumps({"data": ""})))})
+    async with a_cluster(raw_answer(text)) as (cluster, server):
+        if read:
+            assert await cluster.get(SERVICES, "default", "m") is not None
+        else:
+            with pytest.raises(
+                TooLarge, match="GET /api/v1/namespaces/default/services/m is larger than 1000"
+            ):
+                await cluster.get(SERVICES, "default", "m")
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("size", "requests"), [(2 * 2**20, 1), (2 * 2**20 + 1, 5)])
+async def test_a_page_of_up_to_2_mib_is_read_at_once(size: int, requests: int) -> None:
+    def text(filler: int) -> str:
+        item = {"metadata": {"name": "a"}, "data": "x" * filler}
+        return json.dumps({"metadata": {"resourceVersion": "7"}, "items": [item]})
+
+    async with a_cluster(raw_answer(text(size - len(text(0))))) as (cluster, server):
+        await cluster.list_all(PODS, None)
+    assert len(server.asked) == requests
 
 
 async def test_a_list_that_is_kept_as_it_came_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
