@@ -18,6 +18,7 @@ def policy(*values: str) -> str:
         word for value in ("enabled=true", *values) for word in ("--set", f"operatorNetworkPolicy.{value}")
     ]
     shown = ["--show-only", "templates/networkpolicy.yaml", "-n", operator_namespace()]
+    settings += ["--set", "image.repository=example/operator"]
     command = ["helm", "template", "outrider", str(CHART), *settings, *shown]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
