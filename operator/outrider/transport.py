@@ -1,7 +1,7 @@
 """HTTP to engine pods, the same for the control API and for scrapes.
 
-A pod may run anything, so nothing that it answers is taken on trust: its size is counted as it
-arrives, it is never unpacked, redirects are not followed and cookies not kept. Headers are bounded
+A pod may run anything, so nothing that it answers is taken on trust: its size and its pieces are counted as
+they arrive, it is never unpacked, redirects are not followed and cookies not kept. Headers are bounded
 by h11 (100 KiB), and time by the caller, over the whole answer.
 """
 
@@ -21,8 +21,13 @@ _PLAIN = ("", "identity")
 """Content encodings whose size is the size that arrives; a stack of others unpacks a million times over."""
 
 
+_FREE_PIECES = 64
+_LEAST_BYTES_OF_A_PIECE = 512
+"""A piece costs CPU time, however small it is. A network's smallest packets carry more than this."""
+
+
 class AnswerRefused(ValueError):
-    """An answer that is not read: too large, or in an encoding that was not asked for."""
+    """An answer that is not read: too large, in too many pieces, or in an encoding that was not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ async def ask_pod(
     body: sent as JSON.
 
     Raises:
-        AnswerRefused: more than `most_bytes`, or compressed.
+        AnswerRefused: more than `most_bytes`, in pieces of a few bytes, or compressed.
         httpx.TransportError: no whole answer.
     """
     content = bytearray()
@@ -77,8 +82,12 @@ async def ask_pod(
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in _PLAIN:
             raise AnswerRefused(f"the answer is compressed ({encoding[:40]}), which was not asked for")
-        async for chunk in response.aiter_raw():
-            content += chunk
+        pieces = 0
+        async for piece in response.aiter_raw():
+            content += piece
+            pieces += 1
             if len(content) > most_bytes:
                 raise AnswerRefused(f"the answer is larger than {most_bytes} bytes")
+            if pieces > _FREE_PIECES + len(content) // _LEAST_BYTES_OF_A_PIECE:
+                raise AnswerRefused(f"the answer comes in pieces of {len(content) // pieces} bytes")
     return PodAnswer(response.status_code, bytes(content))

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from pydantic.alias_generators import to_camel
 
 from outrider.api.reasons import ConditionReason, ConditionType, condition_of
-from outrider.api.text import shortened
+from outrider.api.text import in_one_line, shortened
 
 
 class StatusModel(BaseModel):
@@ -34,9 +34,11 @@ def rfc3339(moment: datetime) -> str:
 
 def room_for(longest: int) -> BeforeValidator:
     """Shortens a text that may come from anywhere, so that no length of it can keep a status from being
-    written. longest: characters.
+    written, and leaves in it what a terminal only shows. longest: characters.
     """
-    return BeforeValidator(lambda text: shortened(text, longest) if isinstance(text, str) else text)
+    return BeforeValidator(
+        lambda text: in_one_line(shortened(text, longest)) if isinstance(text, str) else text
+    )
 
 
 Timestamp = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str)]
@@ -89,6 +91,10 @@ class Statement:
     status: ConditionStatus
     reason: ConditionReason
     message: str
+    """One line, whatever a pod put into it: it goes to the status, to Events and to terminals."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", in_one_line(shortened(self.message, LONGEST_MESSAGE)))
 
     @property
     def type(self) -> ConditionType:

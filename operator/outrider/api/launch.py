@@ -9,6 +9,7 @@ from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
+from outrider.api.text import shortened
 
 ANNOTATION = f"{GROUP}/launch"
 """On a pod that was started otherwise than the spec alone says: the text of its launch."""
@@ -77,7 +78,7 @@ class LaunchOrder:
         """
         canary = data.get(CANARY_KEY, "false")
         if canary not in ("true", "false"):
-            raise ValueError(f"{CANARY_KEY}: {canary!r} is neither true nor false")
+            raise ValueError(f"{CANARY_KEY}: {shortened(canary, 60)!r} is neither true nor false")
         try:
             launch = Launch.parse(data.get(LAUNCH_KEY, ""))
         except ValueError as error:

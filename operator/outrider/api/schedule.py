@@ -11,6 +11,8 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.text import shortened, whole_number
+from outrider.foreign import require_size
+from outrider.foreign.readers import TABLE
 
 MAX_ROWS = 64
 """Rows of the longest table; the status has room for as many."""
@@ -44,7 +46,7 @@ class Schedule:
         if not self.rows:
             raise ValueError("a schedule needs at least one row")
         if len(self.rows) > MAX_ROWS:
-            raise ValueError(f"{len(self.rows)} rows: a schedule has {MAX_ROWS} at most")
+            raise ValueError(_too_many(len(self.rows)))
         for index, (lower, upper) in enumerate(pairwise(self.rows), start=1):
             if lower.max_batch_size is None:
                 raise ValueError(f"row {index - 1}: only the last row may leave out maxBatchSize")
@@ -72,6 +74,8 @@ class Schedule:
         """
         if not isinstance(rows, list | tuple):
             raise ValueError("a schedule is a list of rows")
+        if len(rows) > MAX_ROWS:
+            raise ValueError(_too_many(len(rows)))
         return cls(tuple(_read(row, index) for index, row in enumerate(rows)))
 
     @classmethod
@@ -81,6 +85,9 @@ class Schedule:
         Raises:
             ValueError: not of that form; the message names the row and what it should look like.
         """
+        require_size(TABLE, text)
+        if (rows := text.count(",") + 1) > MAX_ROWS:
+            raise ValueError(_too_many(rows))
         return cls(tuple(_parsed(part.strip(), index) for index, part in enumerate(text.split(","))))
 
     def to_wire(self) -> list[dict[str, int]]:
@@ -147,6 +154,10 @@ def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
     while edges[-1] < max_batch_size:
         edges.append(3 if edges[-1] == 1 else edges[-1] * 2)
     return tuple(edges)
+
+
+def _too_many(rows: int) -> str:
+    return f"{rows} rows: a schedule has {MAX_ROWS} at most"
 
 
 def _parsed(text: str, index: int) -> Row:

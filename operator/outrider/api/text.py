@@ -15,6 +15,11 @@ def whole_number(text: str, *, least: int = 0, most: int) -> int | None:
     return number if least <= number <= most else None
 
 
+def in_one_line(text: str) -> str:
+    """``text`` with a blank for each character that a terminal or a log would act on."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+
+
 def shortened(text: str, longest: int) -> str:
     """``text`` within so many characters; where something is left out, it ends in an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from outrider.api.text import whole_number
+from outrider.foreign import read_as
+from outrider.foreign.readers import LAST_WORDS
 
 NEWEST_VERSION = 2**64 - 1
 """Largest resource version."""
@@ -264,6 +266,9 @@ class _LaunchFailure(BaseModel):
     message: str = ""
 
 
+_LAUNCH_FAILURE = TypeAdapter(_LaunchFailure)
+
+
 def launch_failure(terminated: Terminated | None) -> tuple[str, str] | None:
     """Reason and message that the engine's launcher left when it refused to start.
 
@@ -272,7 +277,7 @@ def launch_failure(terminated: Terminated | None) -> tuple[str, str] | None:
     if terminated is None or not terminated.message.startswith("{"):
         return None
     try:
-        failure = _LaunchFailure.model_validate_json(terminated.message)
+        failure = read_as(LAST_WORDS, terminated.message, _LAUNCH_FAILURE)
     except ValueError:
         return None
     return failure.reason, failure.message

@@ -32,9 +32,21 @@ ENGINE_REFUSAL = Reader("the refusal of an engine", 64 * KIB, 256, 16, 0.05, 4 *
 SPEC = Reader("the spec of a SpeculativeModel", 384 * KIB, 12_000, 10_000, 0.5, 32 * MIB)
 ENGINE_ARGS = Reader("spec.engine.args", 64 * KIB, 4_096, 18, 0.1, 4 * MIB)
 """Linux gives a program no argument of more than 128 KiB. Objects in flags have some four levels."""
-SPECULATION_CONFIG = Reader("spec.speculation.config", 16 * KIB, 1_024, 2, 0.05, 4 * MIB)
+SPECULATION_CONFIG = Reader("spec.speculation.config", 16 * KIB, 1_024, 32, 0.05, 4 * MIB)
 POD_TEMPLATE = Reader("spec.podTemplate.spec", 256 * KIB, 6_000, 32, 0.2, 8 * MIB)
 STATUS = Reader("the status of a SpeculativeModel", 128 * KIB, 4_096, 16, 0.2, 8 * MIB)
+
+NODE_SELECTOR = Reader("labels of nodes that a pod template selects", 256 * KIB, 6_000, 32, 0.3, 8 * MIB)
+
+TABLE = Reader("a table or launch in one line, of an annotation or ConfigMap", 4 * KIB, 64, 1, 0.02, 4 * MIB)
+TABLE_FILE = Reader("the table in ConfigMap <model>-schedule", 16 * KIB, 256, 4, 0.02, 4 * MIB)
+ROLLOUT_MEMORY = Reader("what a Deployment remembers of rollouts", 16 * KIB, 64, 4, 0.02, 4 * MIB)
+TUNER_STATE = Reader("the knowledge in ConfigMap <model>-tuner", 64 * KIB, 12_000, 32, 0.2, 16 * MIB)
+
+LAST_WORDS = Reader("the last words of a container", 4 * KIB, 256, 16, 0.02, 4 * MIB)
+"""Kubernetes keeps 4 KiB of a termination message."""
+WEIGHTS_RESULT = Reader("the result of a download", 4 * KIB, 256, 16, 0.02, 4 * MIB)
+DOWNLOAD_PROGRESS = Reader("the progress of a download", 4 * KIB, 256, 16, 0.02, 4 * MIB)
 
 READERS: tuple[Reader, ...] = (
     ENGINE_STATE,
@@ -43,6 +55,14 @@ READERS: tuple[Reader, ...] = (
     ENGINE_ARGS,
     SPECULATION_CONFIG,
     POD_TEMPLATE,
+    NODE_SELECTOR,
     STATUS,
+    TABLE,
+    TABLE_FILE,
+    ROLLOUT_MEMORY,
+    TUNER_STATE,
+    LAST_WORDS,
+    WEIGHTS_RESULT,
+    DOWNLOAD_PROGRESS,
 )
 """All of them. A test fails where one has no case of its most expensive input."""

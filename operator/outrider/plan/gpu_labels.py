@@ -17,19 +17,23 @@ MEMORY = "nvidia.com/gpu.memory"
 """MiB."""
 _MIB, _GIB = 2**20, 2.0**30
 _LARGEST_MIB = 10_000_000
+_LONGEST_LABEL = 63
+"""Characters of a label's value. An overlay is free JSON: the API server may never have seen this one."""
+_LONGEST_RESOURCE = 317
+"""Characters of a resource's name: a DNS name of 253, a slash and a name of 63."""
 _PROFILE = r"(?:\d+c\.)?\d+g\.(\d{1,4})gb"
 _SLICE = re.compile(rf"nvidia\.com/mig-({_PROFILE}(?:\..+)?)")
 """As in nvidia.com/mig-1g.10gb, or mig-1g.10gb.me with what else the slice has."""
-_PRODUCT_OF_A_SLICE = re.compile(rf".*-MIG-({_PROFILE})(?:\W.*)?", re.IGNORECASE)
+_PRODUCT_OF_A_SLICE = re.compile(rf"-MIG-({_PROFILE})(?!\w)", re.IGNORECASE)
 """As in NVIDIA-A100-SXM4-40GB-MIG-1g.5gb."""
 
 
 def selected(spec: Spec, label: str) -> str | None:
-    """The value of a label by which the manifest selects nodes."""
+    """The value of a label by which the manifest selects nodes; None for one that no node can have."""
     overlay = spec.pod_template.spec if spec.pod_template is not None else {}
     selector = overlay.get("nodeSelector")
     value = selector.get(label) if isinstance(selector, dict) else None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and len(value) <= _LONGEST_LABEL else None
 
 
 def selected_slice(spec: Spec) -> str | None:
@@ -56,11 +60,12 @@ def asks_for_a_gpu(spec: Spec) -> bool:
 
 def _of_resources(spec: Spec) -> re.Match[str] | None:
     limits = resources(spec).get("limits", {})
-    return next((found for name in limits if (found := _SLICE.fullmatch(name)) is not None), None)
+    names = (name for name in limits if len(name) <= _LONGEST_RESOURCE)
+    return next((found for name in names if (found := _SLICE.fullmatch(name)) is not None), None)
 
 
 def _of_product(spec: Spec) -> re.Match[str] | None:
-    return _PRODUCT_OF_A_SLICE.fullmatch(selected(spec, PRODUCT) or "")
+    return _PRODUCT_OF_A_SLICE.search(selected(spec, PRODUCT) or "")
 
 
 def _mib(spec: Spec, label: str) -> float | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
 from outrider.api.spec import OnFailure
+from outrider.foreign import read_as
+from outrider.foreign.readers import ROLLOUT_MEMORY
 from outrider.plan.children import Manifest, table_data
 from outrider.plan.overlay import Json
 from outrider.plan.planner import Plan
@@ -61,8 +63,8 @@ class Memory(_Part):
     def of(cls, annotations: Mapping[str, str]) -> Memory:
         """What a Deployment bears; nothing where that cannot be read."""
         try:
-            return cls.model_validate_json(annotations.get(ANNOTATION, "{}"))
-        except ValidationError:
+            return read_as(ROLLOUT_MEMORY, annotations.get(ANNOTATION, "{}"), TypeAdapter(cls))
+        except ValueError:
             return cls()
 
     def __str__(self) -> str:

@@ -10,13 +10,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from outrider.api.complaint import first_complaint
 from outrider.api.drafting import MAX_K
+from outrider.foreign.readers import TUNER_STATE
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 
 VERSION = 3
 """Of the stored form. Raise it when a field changes its meaning, and add to `_UPGRADES`."""
 
-LARGEST_BYTES = 64 * 1024
+LARGEST_BYTES = TUNER_STATE.most_bytes
 
 _LARGEST_EDGE = 2**31
 

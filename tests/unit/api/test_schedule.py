@@ -156,3 +156,17 @@ def test_a_mean_batch_is_rounded_to_the_requests_that_engines_count() -> None:
 
 def test_the_first_bin_begins_with_one_request_and_each_other_after_the_one_before() -> None:
     assert [bin_low(index, (1, 3, 12)) for index in range(3)] == [1, 2, 4]
+
+
+def test_rows_are_counted_before_any_is_read() -> None:
+    with pytest.raises(ValueError, match="100000 rows: a schedule has 64 at most"):
+        Schedule.from_wire([None] * 100_000)
+    with pytest.raises(ValueError, match="65 rows: a schedule has 64 at most"):
+        Schedule.parse("?," * 64 + "?")
+    with pytest.raises(ValueError, match="row 0: "):
+        Schedule.parse("?," * 63 + "?")
+
+
+def test_a_text_that_is_longer_than_any_table_is_not_taken_apart() -> None:
+    with pytest.raises(ValueError, match="250000 characters, at most 4096 are read"):
+        Schedule.parse(" " * 250_000)

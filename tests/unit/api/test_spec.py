@@ -122,3 +122,25 @@ def test_a_flag_is_written_without_dashes(flag: str) -> None:
     case = AdmissionCase("", {"spec": {"engine": {"args": {flag: "x"}}}})
     with pytest.raises(ValidationError, match=r"spec\.engine\.args"):
         SpeculativeModel.model_validate(case.manifest)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"engine": {"args": {"seed": [{}] * 3}}}, "spec.engine.args.seed: must be true or false, a number"),
+        ({"engine": {"args": {"seed": [{}] * 70_000}}}, "spec.engine.args: more than 4096 values"),
+        ({"engine": {"args": {"seed": "x" * 70_000}}}, "spec.engine.args: more than 65536 characters"),
+        ({"engine": {"args": {f"x{n}": 1 for n in range(257)}}}, "at most 256"),
+        ({"speculation": {"config": {"x": [{}] * 3}}}, "spec.speculation.config.x: must be true or false"),
+        ({"speculation": {"config": {"x": [1] * 2_000}}}, "spec.speculation.config: more than 1024 values"),
+        ({"podTemplate": {"spec": {"x": [1] * 7_000}}}, "spec.podTemplate.spec: more than 6000 values"),
+        ({"podTemplate": {"spec": {"x": "x" * 300_000}}}, "spec.podTemplate.spec: more than 262144 char"),
+        ({"podTemplate": {"metadata": {"labels": {"x": [1] * 7_000}}}}, "spec.podTemplate.metadata: more"),
+        ({"resources": {"limits": {f"x{n}": 1 for n in range(13_000)}}}, "more than 12000 values"),
+    ],
+)
+def test_a_part_that_is_too_large_is_refused_with_its_field_and_its_limit(
+    spec: dict[str, object], why: str
+) -> None:
+    with pytest.raises(ValidationError, match=re.escape(why)):
+        SpeculativeModel.model_validate(AdmissionCase("", {"spec": spec}).manifest)

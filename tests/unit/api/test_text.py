@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.api.text import shortened, whole_number
+from outrider.api.text import in_one_line, shortened, whole_number
 
 
 @given(st.integers(0, 10_000), st.integers(0, 5_000))
@@ -32,3 +32,16 @@ def test_what_is_left_out_is_marked(text: str, longest: int) -> None:
 
     assert len(short) <= longest
     assert short == text or (len(text) > longest and short.endswith("…"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("all is well", "all is well"),
+        ("a\x1b[2J\x1b]0;t\x07b", "a [2J ]0;t b"),
+        ("a\nb\rc\td\x00e\x7f\x9b", "a b c d e  "),
+        ("\u202eé", " é"),
+    ],
+)
+def test_nothing_is_left_that_a_terminal_acts_on(text: str, line: str) -> None:
+    assert in_one_line(text) == line

@@ -350,3 +350,25 @@ async def test_a_pod_that_only_names_the_job_brings_no_weights() -> None:
 
     assert place.conditions["Progressing"] == "Downloading"
     assert not place.has(DEPLOYMENTS, "m")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bytes": int("9" * 400)},
+        {"bytes": -1},
+        {"layers": 0},
+        {"path": "../../elsewhere"},
+        {"path": "hub/../../elsewhere"},
+        {"path": "/etc"},
+        {"path": ""},
+        {"path": "hub/a\x1b[2J"},
+        {"path": "hub/" + "a" * 600},
+    ],
+)
+async def test_a_result_that_no_download_writes_starts_no_engine(wrong: dict[str, Any]) -> None:
+    place = await begun()
+    await place.downloads(done={"model": {**TARGET, **wrong}})
+
+    assert place.conditions["Progressing"] == "Downloading"
+    assert "model" not in place.weights

@@ -256,3 +256,13 @@ def test_a_runtime_that_cannot_mount_images_is_told_of_in_place_of_its_own_words
     assert trouble is not None
     assert trouble.reason is DegradedReason.CLUSTER_TOO_OLD
     assert "containerd 2.1" in trouble.message
+
+
+def test_the_last_words_of_a_pod_are_text_alone() -> None:
+    words = "oops \x1b]0;owned\x07\x1b[2J\x1b[31mall is well"
+    crashed = a_pod(ended=(1, words), restarts=3)
+
+    found = judge(a_workload(crashed), NOW)
+
+    assert all(statement.message.isprintable() for statement in found)
+    assert any("all is well" in statement.message for statement in found)

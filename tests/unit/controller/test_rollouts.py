@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from outrider.api.spec import Rollout
+from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import Unavailable
 from outrider.cluster.resources import BUDGETS, CONFIG_MAPS, DEPLOYMENTS, MODELS, REPLICA_SETS
-from outrider.controller.reconcile.rollouts import no_room
+from outrider.controller.reconcile.rollouts import no_room, table_of
 from outrider.controller.store_fleet import StoreFleet
 from outrider.plan.names import REVISION_LABEL, SCHEDULE_FILE
 from outrider.plan.rollout import ANNOTATION, Memory
@@ -464,3 +465,16 @@ async def test_a_model_that_is_scaled_down_to_one_pod_loses_its_disruption_budge
     await deployments.place.passes()
 
     assert path not in deployments.place.cluster.objects
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "[1,", '{"a": 1}', "[" + "{}," * 100_000 + "{}]", '"x"', "null"]
+)
+def test_a_table_that_cannot_be_read_is_none(text: str) -> None:
+    with room_for_deep_json():
+        assert table_of({SCHEDULE_FILE: text}) == ""
+
+
+def test_a_config_map_without_a_table_has_none() -> None:
+    assert table_of({}) == ""
+    assert table_of({SCHEDULE_FILE: '[{"numSpeculativeTokens": 3}]'}) == "*:3"

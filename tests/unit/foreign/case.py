@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,12 +29,14 @@ _TOO_LARGE = tuple(
 )
 
 
-class Cost(NamedTuple):
-    """Of one input."""
+class Worst(NamedTuple):
+    """The most that one of the inputs cost."""
 
-    name: str
+    inputs: int
     cpu_seconds: float
-    peak_bytes: int  # beyond what there was before, the input included
+    slowest: str
+    peak_bytes: int  # beyond what there was before, the inputs included
+    largest: str
 
 
 @dataclass(frozen=True)
@@ -56,52 +61,66 @@ class Case:
         admitted = fillers(reader.most_bytes * 9 // 10, reader.most_values * 9 // 10)
         for what, value in (*admitted, *(_TOO_LARGE if self.beyond else ())):
             for place, put in self.places.items():
-                yield f"{place}: {what}", lambda put=put, value=value: put(value)
+                yield f"{place}: {what}", partial(put, value)
         for name, given in self.more().items():
-            yield name, lambda given=given: given
+            yield name, partial(_itself, given)
 
-    def cost(self) -> Iterator[Cost]:
-        """Of each input, each in a process of its own, so that no memory is left over from another."""
-        for name, make in self.inputs():
-            yield _measured(name, make, self.read)
+    def worst(self) -> Worst:
+        """What the inputs cost, in a process of its own: nothing that was read before has made room in it."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            self._measure(writing)
+        os.close(writing)
+        with os.fdopen(reading) as answer:
+            lines = [json.loads(line) for line in answer]
+        _, status = os.waitpid(child, 0)
+        return _summed(lines, ended_well=os.waitstatus_to_exitcode(status) == 0)
 
-
-def _measured(name: str, make: Callable[[], Any], read: Callable[[Any], object]) -> Cost:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _report(writing, make, read)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        said = answer.read().split()
-    _, status = os.waitpid(child, 0)
-    if os.waitstatus_to_exitcode(status) != 0 or len(said) != 2:
-        return Cost(name, float("inf"), _ROOM)
-    return Cost(name, float(said[0]), int(said[1]))
-
-
-def _report(answer: int, make: Callable[[], Any], read: Callable[[Any], object]) -> None:
-    """In the child, which ends here. Whatever goes wrong, nothing of the test goes on in it."""
-    ended = 1
-    try:
-        given = make()
-        own = _bytes("VmSize:")
-        resource.setrlimit(resource.RLIMIT_AS, (own + _ROOM, own + _ROOM))
-        resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_CPU_SECONDS, _LONGEST_CPU_SECONDS))
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
-        before, began = _bytes("VmHWM:"), time.process_time()
+    def _measure(self, answer: int) -> None:
+        """In the child, which ends here. Whatever goes wrong, nothing of the test goes on in it."""
+        ended = 1
         try:
-            read(given)
-        except MemoryError:
-            return
-        except Exception:  # noqa: BLE001 - a refusal is an answer, and this is about what it costs
-            pass
-        seconds, peak = time.process_time() - began, _bytes("VmHWM:") - before
-        os.write(answer, f"{seconds} {peak}".encode())
-        ended = 0
-    finally:
-        os._exit(ended)
+            inputs = [(name, make()) for name, make in self.inputs()]
+            _limit()
+            before = _bytes("VmHWM:")
+            for name, given in inputs:
+                os.write(answer, json.dumps({"name": name}).encode() + b"\n")
+                began = time.process_time()
+                try:
+                    self.read(given)
+                except MemoryError:
+                    return
+                except Exception:  # noqa: BLE001 - a refusal is an answer, and this is about what it costs
+                    pass
+                cost = {"cpu": time.process_time() - began, "peak": _bytes("VmHWM:") - before, "name": name}
+                os.write(answer, json.dumps(cost).encode() + b"\n")
+            ended = 0
+        finally:
+            os._exit(ended)
+
+
+def _itself(given: Any) -> Any:
+    return given
+
+
+def _summed(lines: list[dict[str, Any]], *, ended_well: bool) -> Worst:
+    costs = [line for line in lines if "cpu" in line]
+    if not ended_well or not costs:
+        last = lines[-1]["name"] if lines else "the first input"
+        return Worst(len(costs), math.inf, last, _ROOM, last)
+    slowest = max(costs, key=lambda line: line["cpu"])
+    largest = max(costs, key=lambda line: line["peak"])  # the first one that reached it
+    return Worst(len(costs), slowest["cpu"], slowest["name"], largest["peak"], largest["name"])
+
+
+def _limit() -> None:
+    own = _bytes("VmSize:")
+    resource.setrlimit(resource.RLIMIT_AS, (own + _ROOM, own + _ROOM))
+    used = math.ceil(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (used + _LONGEST_CPU_SECONDS, used + _LONGEST_CPU_SECONDS))
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
 
 
 def _bytes(line: str) -> int:

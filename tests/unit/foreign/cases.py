@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, read_instructions
+from outrider.api.launch import LAUNCH_KEY, Launch, LaunchOrder
+from outrider.api.speculation import Actuation
+from outrider.cluster.objects import Pod, Terminated, launch_failure
+from outrider.controller.reconcile import downloads
+from outrider.controller.reconcile.rollouts import table_of
 from outrider.controller.store import StoredModel
+from outrider.controller.tune import memory
 from outrider.engine import client
-from outrider.foreign import readers
+from outrider.foreign import read_as, readers
+from outrider.plan import rollout
+from outrider.plan.gpu_labels import PRODUCT, selected_slice
+from outrider.plan.names import SCHEDULE_FILE
+from outrider.plan.runtimes import missing_model
+from outrider.plan.weights.needs import MODEL, Artifact, Needs
+from outrider.plan.weights.room import gpu_memory
+from outrider.tuning.stored import VERSION
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.foreign.case import Case
+from tests.unit.tuning_loop.factories import a_model
 
 _STATE = {
     "bootId": "b",
@@ -47,6 +63,74 @@ def _spec(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, An
 
 def _speculation(value: dict[str, Any]) -> dict[str, Any]:
     return {"speculation": {**a_raw_model()["spec"]["speculation"], **value}}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value).decode()
+
+
+def _commas(value: Any) -> str:
+    return "," * len(_text(value))
+
+
+def _table(text: str) -> None:
+    """As annotations and the order of a launch have it."""
+    annotations = {OVERRIDE: text, OVERRIDE_UNTIL: "2030-01-01T00:00:00Z"}
+    read_instructions(annotations, candidates=(0, 3), actuation=Actuation.LIVE)
+    for read in (Launch.parse, lambda text: LaunchOrder.from_data({LAUNCH_KEY: text})):
+        with suppress(ValueError):
+            read(text)
+
+
+def _selecting(labels: Any) -> dict[str, Any]:
+    return {"podTemplate": {"spec": {"nodeSelector": labels}}}
+
+
+def _with_container(fields: Any) -> dict[str, Any]:
+    return {"podTemplate": {"spec": {"containers": [{"name": "engine", **fields}]}}}
+
+
+def _selected(raw: dict[str, Any]) -> object:
+    model = StoredModel.read(raw).model
+    return None if model is None else (selected_slice(model.spec), gpu_memory(model.spec))
+
+
+_FAILED = {"spec": "s", "reason": "r", "message": "m"}
+_TUNED = a_model()
+
+
+def _state_with(cells: Any) -> dict[str, Any]:
+    return {"version": VERSION, "state": {"known": cells}}
+
+
+def _knowledge(part: dict[str, Any]) -> str:
+    whole = {"mode": _TUNED.mode, "static": _TUNED.static.to_wire(), "state": None, **part}
+    return _json(whole).decode()
+
+
+def _know(text: str) -> None:
+    for read in (memory.read_estimates, lambda text: memory.read_knowledge(text, _TUNED)):
+        with suppress(ValueError):
+            read(text)
+
+
+def _last_words(text: str) -> None:
+    end = Terminated(exit_code=1, message=text)
+    launch_failure(end)
+    missing_model(text)
+
+
+_NEEDS = Needs("claim", False, (Artifact(MODEL, "hf://a/b", None),))
+
+
+def _result(part: dict[str, Any]) -> str:
+    return _json({"weights": {"model": {"path": "hub/a", "revision": "r", "bytes": 1, **part}}}).decode()
+
+
+def _ended(message: str) -> Pod:
+    state = {"terminated": {"exitCode": 0, "message": message}}
+    status = {"containerStatuses": [{"name": "download", "state": state}]}
+    return Pod.model_validate({"metadata": {"name": "p"}, "status": status})
 
 
 CASES: tuple[Case, ...] = (
@@ -124,5 +208,81 @@ CASES: tuple[Case, ...] = (
             "the whole": lambda value: {**a_raw_model(), "status": value},
         },
         StoredModel.read,
+    ),
+    Case(
+        readers.NODE_SELECTOR,
+        {
+            "product": _spec(lambda value: _selecting({PRODUCT: value})),
+            "resources": _spec(lambda value: _with_container({"resources": {"limits": value}})),
+        },
+        _selected,
+        beyond=False,
+        more=lambda: {
+            f"a name of {count} slices": _spec(_selecting)({PRODUCT: "-MIG-1g.5gb" * count + "\n\n"})
+            for count in (5_000, 20_000)
+        },
+    ),
+    Case(
+        readers.TABLE,
+        {"annotation": _text, "blanks": lambda value: " " * len(_text(value)), "commas": _commas},
+        _table,
+    ),
+    Case(
+        readers.TABLE_FILE,
+        {"rows": lambda value: {SCHEDULE_FILE: _json(value).decode()}},
+        table_of,
+        more=lambda: {"deep": {SCHEDULE_FILE: "[" * 200_000}},
+    ),
+    Case(
+        readers.ROLLOUT_MEMORY,
+        {
+            "good": lambda value: _json({"good": value}).decode(),
+            "table": lambda value: _json(
+                {
+                    "good": {"revision": "r", "table": value},
+                    "failed": {"spec": "s", "reason": "r", "message": "m"},
+                }
+            ).decode(),
+            "the whole": lambda value: _json(value).decode(),
+        },
+        lambda text: rollout.Memory.of({rollout.ANNOTATION: text}).returned_table,
+    ),
+    Case(
+        readers.TUNER_STATE,
+        {
+            "static table": lambda value: _knowledge({"static": value}),
+            "failed K": lambda value: _knowledge({"failedK": value}),
+            "estimates": lambda value: _knowledge({"estimates": value}),
+            "relaunches": lambda value: _knowledge({"relaunches": value}),
+            "step times": lambda value: _knowledge({"stepTimes": value}),
+            "state": lambda value: _knowledge({"state": value}),
+            "bins of the state": lambda value: _knowledge(
+                {"state": {"version": 3, "state": {"known": value}}}
+            ),
+        },
+        _know,
+    ),
+    Case(
+        readers.LAST_WORDS,
+        {
+            "reason": lambda value: _json({"reason": value}).decode(),
+            "text": lambda value: "x" + _text(value),
+            "no model": lambda value: "Repo id must use alphanumeric chars, " * 100 + _text(value),
+        },
+        _last_words,
+    ),
+    Case(
+        readers.WEIGHTS_RESULT,
+        {
+            "path": lambda value: _result({"path": value}),
+            "size": lambda value: _result({"bytes": value}),
+            "all": lambda value: _json({"weights": value}).decode(),
+        },
+        lambda text: downloads.finished(_NEEDS, [_ended(text)]),
+    ),
+    Case(
+        readers.DOWNLOAD_PROGRESS,
+        {"done": lambda value: _json({"done": value, "total": 1}), "the whole": _json},
+        lambda text: read_as(readers.DOWNLOAD_PROGRESS, text, downloads._PROGRESS),
     ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from outrider.api.weights import ArtifactStatus, WeightsStatus
+from outrider.plan.gpu_labels import PRODUCT, selected_slice
 from outrider.plan.weights.room import gpu_memory, no_room
 from tests.unit.plan.factories import a_model
 
@@ -93,3 +94,19 @@ def test_a_head_lies_on_every_gpu_whole() -> None:
 @pytest.mark.parametrize("size", ["141.2 GB", "unknown"])
 def test_nothing_is_said_where_a_number_is_missing(size: str) -> None:
     assert no_room(on_nodes(H100 if size == "unknown" else {}), weights(size)) is None
+
+
+@pytest.mark.parametrize(
+    ("product", "profile"),
+    [
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "1g.5gb"),
+        ("NVIDIA-A100-SXM4-40GB-MIG-1C.1G.5GB-me", "1C.1G.5GB"),
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gbx", None),
+        ("NVIDIA-A100-SXM4-40GB", None),
+        ("A" * 52 + "-MIG-1g.5gb", "1g.5gb"),
+        ("A" * 53 + "-MIG-1g.5gb", None),
+        ("-MIG-1g.5gb" * 20_000 + "\n\n", None),
+    ],
+)
+def test_a_slice_is_known_by_a_label_that_a_node_can_have(product: str, profile: str | None) -> None:
+    assert selected_slice(on_nodes({PRODUCT: product})) == profile

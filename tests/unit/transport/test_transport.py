@@ -20,6 +20,7 @@ from outrider.transport import AnswerRefused, PodAnswer, ask_pod, pod_http
 from tests.unit.engine.fake_engine import an_address
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 Pod = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -105,10 +106,37 @@ async def test_an_answer_is_read_up_to_the_limit(size: int) -> None:
 
 
 async def test_an_answer_without_end_is_left_at_the_limit() -> None:
-    endless = without_end(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\n")
+    endless = without_end(CHUNKED, b"c8\r\n" + b"x" * 200 + b"\r\n")
     async with serving(endless) as url:
         with pytest.raises(AnswerRefused, match="larger than 1000 bytes"):
             await asked(url)
+
+
+async def test_an_answer_in_pieces_of_one_byte_is_left_after_a_few() -> None:
+    async with serving(without_end(CHUNKED, b"1\r\nx\r\n")) as url:
+        with pytest.raises(AnswerRefused, match="in pieces of 1 bytes"):
+            await asked(url, most_bytes=1_000_000)
+
+
+@pytest.mark.parametrize("pieces", [64, 65])
+async def test_small_pieces_are_taken_as_far_as_a_few_go(pieces: int) -> None:
+    async def pod(writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + b"1\r\nx\r\n" * pieces + b"0\r\n\r\n")
+
+    async with serving(pod) as url:
+        if pieces == 64:
+            assert (await asked(url)).content == b"x" * 64
+        else:
+            with pytest.raises(AnswerRefused, match="pieces"):
+                await asked(url)
+
+
+async def test_an_answer_in_packets_of_a_network_is_taken_whole() -> None:
+    async def pod(writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + (b"200\r\n" + b"x" * 512 + b"\r\n") * 1_000 + b"0\r\n\r\n")
+
+    async with serving(pod) as url:
+        assert len((await asked(url, most_bytes=512_000)).content) == 512_000
 
 
 async def test_headers_without_end_are_no_answer() -> None:

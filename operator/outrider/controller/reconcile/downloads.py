@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from datetime import datetime
+from typing import Annotated
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from outrider.api.conditions import StatusModel
 from outrider.api.reasons import DegradedReason
@@ -16,6 +18,8 @@ from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.cluster.objects import Metadata, Pod, Terminated, launch_failure
 from outrider.cluster.resources import JOBS
 from outrider.controller.reconcile.readiness import SETUP_PATIENCE, Trouble, pod_trouble
+from outrider.foreign import read_as
+from outrider.foreign.readers import DOWNLOAD_PROGRESS, WEIGHTS_RESULT
 from outrider.plan.names import PROGRESS_PORT
 from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
 from outrider.transport import ask_pod
@@ -26,7 +30,6 @@ _MOST_PODS = 3
 """A download is one pod, and for a moment two, while one of them ends."""
 _FRESH_SECONDS = 4.0
 """A little less than the time between two looks at a download. Events of pods ask nobody again before."""
-_MOST_BYTES = 4096
 _KILLS = 2
 """Ends without a word after which somebody should look; one is a node that goes away."""
 
@@ -41,18 +44,30 @@ _REASONS = frozenset(
 )
 
 
+_LARGEST = 2**53
+_PATH = re.compile("[A-Za-z0-9_-][A-Za-z0-9._/-]*")
+_Size = Annotated[int, Field(ge=1, le=_LARGEST)]
+
+
+def _on_the_volume(path: str) -> str:
+    """The path becomes the model's, and whoever may make pods can write it."""
+    if not _PATH.fullmatch(path) or ".." in path.split("/"):
+        raise ValueError("no path below the root of the volume")
+    return path
+
+
 class _Artifact(StatusModel):
-    path: str
+    path: Annotated[str, Field(max_length=512), AfterValidator(_on_the_volume)]
     revision: str
-    size_bytes: int = Field(alias="bytes", ge=0)
-    vocabulary_size: int | None = None
-    hidden_size: int | None = None
-    layers: int | None = None
-    experts: int | None = None
-    target_hidden_size: int | None = None
-    longest_context: int | None = None
+    size_bytes: int = Field(alias="bytes", ge=0, le=_LARGEST)
+    vocabulary_size: _Size | None = None
+    hidden_size: _Size | None = None
+    layers: _Size | None = None
+    experts: _Size | None = None
+    target_hidden_size: _Size | None = None
+    longest_context: _Size | None = None
     made_for_method: str | None = None
-    made_for_tokens: int | None = None
+    made_for_tokens: _Size | None = None
     chat_template: str | None = None
     architecture: str | None = None
     layer_kinds: str | None = None
@@ -65,8 +80,11 @@ class _Result(BaseModel):
 
 class _Progress(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    done: int = Field(ge=0)
-    total: int = Field(ge=0)
+    done: int = Field(ge=0, le=_LARGEST)
+    total: int = Field(ge=0, le=_LARGEST)
+
+
+_RESULT, _PROGRESS = TypeAdapter(_Result), TypeAdapter(_Progress)
 
 
 def finished(needs: Needs, pods: Sequence[Pod]) -> WeightsStatus | None:
@@ -79,8 +97,8 @@ def _result(needs: Needs, end: Terminated) -> WeightsStatus | None:
     if end.exit_code != 0:
         return None
     try:
-        told = _Result.model_validate_json(end.message).weights
-    except ValidationError:
+        told = read_as(WEIGHTS_RESULT, end.message, _RESULT).weights
+    except ValueError:
         return None
     uris = {artifact.role: artifact.uri for artifact in needs.artifacts}
     if told.keys() != uris.keys():
@@ -203,7 +221,8 @@ async def _first(asking: Iterable[Coroutine[None, None, _Progress | None]]) -> _
 async def _asked(ip: str, http: httpx.AsyncClient) -> _Progress | None:
     host = f"[{ip}]" if ":" in ip else ip
     try:
-        answer = await ask_pod(http, "GET", f"http://{host}:{PROGRESS_PORT}/progress", most_bytes=_MOST_BYTES)
-        return _Progress.model_validate_json(answer.content)
+        url = f"http://{host}:{PROGRESS_PORT}/progress"
+        answer = await ask_pod(http, "GET", url, most_bytes=DOWNLOAD_PROGRESS.most_bytes)
+        return read_as(DOWNLOAD_PROGRESS, answer.content, _PROGRESS)
     except Exception:  # noqa: BLE001 - isolation per pod: whatever one answers, others are heard
         return None

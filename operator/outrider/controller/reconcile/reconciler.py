@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import httpx
 
 from outrider.api.conditions import Statement
-from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
+from outrider.api.launch import LaunchOrder
 from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
@@ -37,15 +37,16 @@ from outrider.controller.reconcile.downloads import (
 from outrider.controller.reconcile.groups import NO_GROUPS, Groups, GroupsSeen, refusal
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, cause, downloading, judge
 from outrider.controller.reconcile.report import Report, StatusReporter
+from outrider.controller.reconcile.revisions import Revisions, revision_label, role
 from outrider.controller.reconcile.rollouts import Rollouts, told
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.traces import tell_span
 from outrider.controller.watch import Answers
-from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan, revision
+from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.kubernetes_release import matters
-from outrider.plan.names import CANARY, MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, canary_deployment
+from outrider.plan.names import MODEL_LABEL, canary_deployment
 from outrider.plan.weights.needs import Needs
 from outrider.transport import pod_http
 
@@ -108,6 +109,7 @@ class Reconciler:
         self._children = Children(cluster, store)
         self._groups = Groups(cluster, store, now=now)
         self._rollouts = Rollouts(cluster, store, settings=settings, now=now)
+        self._revisions = Revisions(settings)
         self._fleet = StoreFleet(store)
         self._downloads = ProgressReader(http or pod_http())
         self._pass_seconds = pass_seconds
@@ -127,6 +129,7 @@ class Reconciler:
             self._store.keys.pop(key, None)
             self._failures.pop(key, None)
             self._downloads.forget(key)
+            self._revisions.forget(key)
             return None
         try:
             report = await self._in_time(key, stored)
@@ -280,8 +283,8 @@ class Reconciler:
             wanted=model.spec.replicas,
             deployments=self._deployments(key, wanted),
             pods=pods,
-            current=tuple(pod for pod in _staying(pods) if _revision(pod) in wanted.revisions),
-            of_spec=_of_spec(model, _staying(pods), self._settings),
+            current=tuple(pod for pod in _staying(pods) if revision_label(pod) in wanted.revisions),
+            of_spec=self._revisions.of_spec(key, model, _staying(pods)),
             returned=memory.returned is not None,
             in_place=memory.in_place,
             advice=told_at_the_start(model, weights),
@@ -334,9 +337,9 @@ class Reconciler:
 
     def _serving(self, key: Key, model: SpeculativeModel) -> Serving:
         ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
-        canaries = tuple(pod for pod in ready if _role(pod) is Role.CANARY)
+        canaries = tuple(pod for pod in ready if role(pod) is Role.CANARY)
         return Serving(
-            replicas=len(ready) - len(canaries), canaries=len(_of_spec(model, canaries, self._settings))
+            replicas=len(ready) - len(canaries), canaries=len(self._revisions.of_spec(key, model, canaries))
         )
 
     def _blocked(self, key: Key, trouble: Trouble, look_again_seconds: float | None = None) -> Report:
@@ -372,32 +375,8 @@ def _name_of(manifest: Manifest) -> str:
     return str(metadata["name"])
 
 
-def _revision(pod: Pod) -> str | None:
-    return pod.metadata.labels.get(REVISION_LABEL)
-
-
-def _role(pod: Pod) -> Role:
-    return Role.CANARY if pod.metadata.labels.get(ROLE_LABEL) == CANARY else Role.REPLICA
-
-
 def _staying(pods: Sequence[Pod]) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if pod.metadata.deletion_timestamp is None)
-
-
-def _of_spec(model: SpeculativeModel, pods: Sequence[Pod], settings: PlanSettings) -> tuple[Pod, ...]:
-    """The pods that the present spec gives when it is launched as each of them was."""
-    ways = {pod.metadata.name: (pod.metadata.annotations.get(ANNOTATION, ""), _role(pod)) for pod in pods}
-    wanted = {(text, role): _revision_of(model, text, role, settings) for text, role in set(ways.values())}
-    return tuple(
-        pod for pod in pods if (expected := wanted[ways[pod.metadata.name]]) and _revision(pod) == expected
-    )
-
-
-def _revision_of(model: SpeculativeModel, text: str, role: Role, settings: PlanSettings) -> str | None:
-    try:
-        return revision(model, Launch.parse(text), role, settings=settings)
-    except ValueError:
-        return None
 
 
 def _report(

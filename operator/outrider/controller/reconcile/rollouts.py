@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import fsum
 
@@ -21,6 +20,8 @@ from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, JsonObject
 from outrider.controller.reconcile.readiness import Trouble, Workload, find_trouble, gave_up
 from outrider.controller.store import Key, Store
+from outrider.foreign import read_json
+from outrider.foreign.readers import LAST_WORDS, TABLE_FILE
 from outrider.plan import Plan, PlanSettings, Role, revision
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, SCHEDULE_FILE, schedule_config_map
 from outrider.plan.overlay import Json
@@ -100,11 +101,7 @@ class Rollouts:
 
     def _table(self, key: Key) -> str:
         stored = self._store.children[CONFIG_MAPS].get(Key(key.namespace, schedule_config_map(key.name)))
-        try:
-            rows = json.loads(stored.data[SCHEDULE_FILE]) if stored is not None else None
-            return str(Schedule.from_wire(rows))
-        except (KeyError, ValueError):
-            return ""
+        return "" if stored is None else table_of(stored.data)
 
     async def _template(self, key: Key, deployment: Deployment, good: Good) -> Json | None:
         """None where the Deployment has no pods of this revision and no memory of them any more.
@@ -121,6 +118,14 @@ class Rollouts:
 def _controlled_by(deployment: Deployment, replica_set: JsonObject) -> bool:
     owners = replica_set["metadata"].get("ownerReferences") or ()
     return any(owner.get("controller") and owner["uid"] == deployment.metadata.uid for owner in owners)
+
+
+def table_of(data: Mapping[str, str]) -> str:
+    """The static table of a ConfigMap's data, such as ``8:3,*:0``; "" where it cannot be read."""
+    try:
+        return str(Schedule.from_wire(read_json(TABLE_FILE, data[SCHEDULE_FILE])))
+    except (KeyError, ValueError):
+        return ""
 
 
 def no_room(
@@ -148,7 +153,9 @@ def _lacking(pod: Pod, since: datetime) -> frozenset[str]:
         return frozenset()
     at = scheduled.last_transition_time
     return (
-        frozenset(_INSUFFICIENT.findall(scheduled.message)) if at is not None and at <= since else frozenset()
+        frozenset(_INSUFFICIENT.findall(scheduled.message[: LAST_WORDS.most_bytes]))
+        if at is not None and at <= since
+        else frozenset()
     )
 
 

@@ -14,12 +14,14 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.known_map import KnownMap, read_map, write_map
+from outrider.foreign import InputRefused, read_as
+from outrider.foreign.readers import TUNER_STATE
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.limits import Words
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
-from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
+from outrider.tuning.stored import StateError, from_wire, to_wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class _Stored(BaseModel):
 _MOST_BINS = 64
 """Twice as many as a batch of 2^31 would need."""
 
+_STORED = TypeAdapter(_Stored)
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 _ESTIMATES = TypeAdapter(Annotated[dict[Words, BinEstimates], Field(max_length=_MOST_BINS)])
 _RELAUNCHES = TypeAdapter(RelaunchState)
@@ -126,11 +129,10 @@ def _relaunches(stored: _Stored) -> RelaunchState:
 
 
 def _read(text: str) -> _Stored:
-    # Before anything is parsed: whoever may edit the object decides on the rest of its size.
-    if len(text) > LARGEST_BYTES:
-        raise StateError(f"{len(text)} characters, at most {LARGEST_BYTES} are read")
     try:
-        return _Stored.model_validate_json(text)
+        return read_as(TUNER_STATE, text, _STORED)
+    except InputRefused as error:
+        raise StateError(str(error)) from error
     except ValidationError as error:
         raise _unreadable(error) from error
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+from outrider.foreign.readers import LAST_WORDS
+
 _NO_MODEL_AT = re.compile(
     # huggingface_hub, which is asked for the model where there is no folder of that path.
     r"(?:Repo id must be in the form 'repo_name' or 'namespace/repo_name'"
     # The same client, of a path of one part.
-    r"|Repo id must use alphanumeric chars, [^:]* the maximum length is \d+"
+    r"|Repo id must use alphanumeric chars, [^:]{0,200} the maximum length is \d+"
     # vLLM, of a folder without a model, and of a drafter.
     r"|Invalid repository ID or local directory specified)"
-    r": '(?P<path>/[^']+)'"
+    r": '(?P<path>/[^']{1,1024})'"
 )
 
 
@@ -20,5 +22,5 @@ def missing_model(log: str) -> str | None:
 
     ``log``: its end; the 2 KiB that Kubernetes keeps of it suffice.
     """
-    found = _NO_MODEL_AT.search(log)
+    found = _NO_MODEL_AT.search(log[-LAST_WORDS.most_bytes :])
     return None if found is None else found["path"]

@@ -1,0 +1,84 @@
+"""Which pods the present spec gives, however each of them was launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from outrider.api.launch import ANNOTATION, Launch
+from outrider.api.resource import SpeculativeModel
+from outrider.cluster.objects import Pod
+from outrider.controller.store import Key
+from outrider.plan import PlanSettings, Role, revision
+from outrider.plan.names import CANARY, REVISION_LABEL, ROLE_LABEL
+
+MOST_LAUNCHES = 16
+"""Launches of one spec that are planned. The tuner orders a few; the annotation is anybody's to write."""
+
+
+_Launched = tuple[str, Role]
+"""Text of a launch, and role."""
+
+
+@dataclass(slots=True)
+class _Planned:
+    """Revisions of one state of a model; None where a launch gives none."""
+
+    model: SpeculativeModel
+    revisions: dict[_Launched, str | None] = field(default_factory=dict)
+
+
+class Revisions:
+    """Plans each launch of a spec once, for all pods and passes.
+
+    Pods of launches beyond `MOST_LAUNCHES` count as pods of another spec.
+    """
+
+    def __init__(self, settings: PlanSettings) -> None:
+        self._settings = settings
+        self._planned: dict[Key, _Planned] = {}
+
+    def of_spec(self, key: Key, model: SpeculativeModel, pods: Sequence[Pod]) -> tuple[Pod, ...]:
+        """The pods that this spec gives when it is launched as each of them was."""
+        planned = self._planned.get(key)
+        if planned is None or planned.model is not model:
+            planned = self._planned[key] = _Planned(model)
+        launches = {pod.metadata.name: _launch(pod) for pod in pods}
+        self._plan_new(planned, dict.fromkeys(launches.values()))
+        expected = {name: planned.revisions.get(launch) for name, launch in launches.items()}
+        return tuple(
+            pod
+            for pod in pods
+            if (wanted := expected[pod.metadata.name]) is not None and revision_label(pod) == wanted
+        )
+
+    def forget(self, key: Key) -> None:
+        """The model is gone."""
+        self._planned.pop(key, None)
+
+    def _plan_new(self, planned: _Planned, launches: Iterable[_Launched]) -> None:
+        new = [launch for launch in launches if launch not in planned.revisions]
+        if new and len(planned.revisions) + len(new) > MOST_LAUNCHES:
+            planned.revisions = {each: planned.revisions[each] for each in launches if each not in new}
+        for launch in new[: MOST_LAUNCHES - len(planned.revisions)]:
+            planned.revisions[launch] = self._plan(planned.model, *launch)
+
+    def _plan(self, model: SpeculativeModel, text: str, as_role: Role) -> str | None:
+        try:
+            return revision(model, Launch.parse(text), as_role, settings=self._settings)
+        except ValueError:
+            return None
+
+
+def _launch(pod: Pod) -> _Launched:
+    return pod.metadata.annotations.get(ANNOTATION, ""), role(pod)
+
+
+def revision_label(pod: Pod) -> str | None:
+    """The revision that a pod was made of, by its label."""
+    return pod.metadata.labels.get(REVISION_LABEL)
+
+
+def role(pod: Pod) -> Role:
+    """Whether a pod is a replica or the canary."""
+    return Role.CANARY if pod.metadata.labels.get(ROLE_LABEL) == CANARY else Role.REPLICA

@@ -1,0 +1,102 @@
+"""Launches that pods bear are planned once each, and a bounded number of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.api.launch import NO_DRAFTER, Launch
+from outrider.api.resource import SpeculativeModel
+from outrider.cluster.objects import Pod
+from outrider.controller.reconcile import revisions
+from outrider.controller.reconcile.revisions import MOST_LAUNCHES, Revisions
+from outrider.controller.store import Key
+from outrider.plan import PlanSettings, Role, revision
+from tests.unit.controller.factories import a_pod, a_raw_model
+
+KEY = Key("default", "m")
+SETTINGS = PlanSettings()
+
+
+def a_model(**spec: object) -> SpeculativeModel:
+    return SpeculativeModel.model_validate(a_raw_model(**spec))
+
+
+def wanted(model: SpeculativeModel, launch: str = "", role: Role = Role.REPLICA) -> str:
+    found = revision(model, Launch.parse(launch), role, settings=SETTINGS)
+    assert found is not None
+    return found
+
+
+def pods_of(model: SpeculativeModel, launches: list[str]) -> list[Pod]:
+    return [
+        a_pod(f"m-{number}", launch=launch, revision=wanted(model, launch))
+        for number, launch in enumerate(launches)
+    ]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Texts of the launches that were planned."""
+    texts: list[str] = []
+
+    def counted(model: SpeculativeModel, launch: Launch, role: Role, *, settings: PlanSettings) -> str | None:
+        texts.append(str(launch))
+        return revision(model, launch, role, settings=settings)
+
+    monkeypatch.setattr(revisions, "revision", counted)
+    return texts
+
+
+def names(pods: tuple[Pod, ...]) -> list[str]:
+    return [pod.metadata.name for pod in pods]
+
+
+def test_a_pod_is_of_the_spec_however_it_was_launched() -> None:
+    model = a_model()
+    pods = pods_of(model, ["", NO_DRAFTER, "4:3,*:0"])
+    canary = a_pod("c", canary=True, revision=wanted(model, role=Role.CANARY))
+    other = a_pod("other", revision="another")
+    unreadable = a_pod("unreadable", launch="?", revision=wanted(model))
+
+    found = Revisions(SETTINGS).of_spec(KEY, model, [*pods, canary, other, unreadable])
+
+    assert names(found) == ["m-0", "m-1", "m-2", "c"]
+
+
+def test_a_launch_is_planned_once_for_all_pods_and_passes(planned: list[str]) -> None:
+    model, cache = a_model(), Revisions(SETTINGS)
+    pods = pods_of(model, ["", "", NO_DRAFTER])
+    for _ in range(3):
+        assert len(cache.of_spec(KEY, model, pods)) == 3
+    assert planned == ["", NO_DRAFTER]
+
+
+def test_another_state_of_the_model_is_planned_anew(planned: list[str]) -> None:
+    cache, before, after = Revisions(SETTINGS), a_model(), a_model(replicas=3)
+    cache.of_spec(KEY, before, pods_of(before, [""]))
+    cache.of_spec(KEY, after, pods_of(after, [""]))
+    assert planned == ["", ""]
+
+
+def test_a_model_that_is_gone_is_forgotten(planned: list[str]) -> None:
+    cache, model = Revisions(SETTINGS), a_model()
+    cache.of_spec(KEY, model, pods_of(model, [""]))
+    cache.forget(KEY)
+    cache.of_spec(KEY, model, pods_of(model, [""]))
+    assert planned == ["", ""]
+
+
+def test_strangers_annotations_are_planned_up_to_a_bound(planned: list[str]) -> None:
+    model, cache = a_model(), Revisions(SETTINGS)
+    launches = ["", *(f"{size}:3,*:0" for size in range(1, 200))]
+    pods = [a_pod(f"m-{number}", launch=text) for number, text in enumerate(launches)]
+    for _ in range(5):
+        cache.of_spec(KEY, model, pods)
+    assert len(planned) == MOST_LAUNCHES
+
+
+def test_launches_that_no_pod_has_any_more_make_room_for_new_ones() -> None:
+    model, cache = a_model(), Revisions(SETTINGS)
+    for size in range(1, 3 * MOST_LAUNCHES):
+        pods = pods_of(model, ["", f"{size}:3,*:0"])
+        assert len(cache.of_spec(KEY, model, pods)) == 2
