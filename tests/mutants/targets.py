@@ -67,6 +67,8 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/controller/tune/actuation.py": _PUSHING,
     "operator/outrider/controller/tune/background_writes.py": "tests/unit/tuning_loop",
     "operator/outrider/transport.py": "tests/unit/transport tests/unit/engine",
+    "operator/outrider/foreign/reading.py": "tests/unit/foreign/test_reading.py",
+    "operator/outrider/controller/reconcile/revisions.py": "tests/unit/controller/test_revisions.py",
     "operator/outrider/engine/client.py": "tests/unit/engine",
     "operator/outrider/engine/signing.py": "tests/unit/engine tests/unit/engine_plugin/test_signature.py",
     "operator/outrider/engine/state.py": "tests/unit/engine",
