@@ -26,6 +26,9 @@ _A_PERSONS_OWN = ("cli", "simulate", "bench", "sizing", "verify")
 ELSEWHERE: Mapping[str, str] = {
     "foreign/reading.py": "the reader itself",
     "cluster/client.py": "answers of the API server; what it holds is read by its own readers",
+    "cluster/lists.py": "pages of the API server's lists, bounded by their bytes",
+    "controller/kept.py": "what the operator itself put together",
+    "plan/runtimes/vllm/additions.py": "flags of a spec, which was bounded as a whole before",
     "cluster/term_lock.py": "refusals of the API server",
     "plan/network_peers.py": "a setting of the operator, which its administrator writes",
     "telemetry/prometheus_http.py": "Prometheus' answers, which are cut at their bytes as they arrive",
