@@ -85,6 +85,22 @@ def test_a_page_of_metrics_with_a_number_of_400_digits(room: Room, operator: Ope
         eventually("it is scraped", lambda: engine.scrapes >= 3)
 
 
+def test_a_selector_that_takes_a_pattern_long(room: Room, operator: Operator) -> None:
+    owner = {
+        "apiVersion": "outrider.dev/v1alpha1",
+        "kind": "SpeculativeModel",
+        "name": "selector",
+        "uid": "of-another",
+        "controller": True,
+    }
+    taken = {"name": "selector-schedule", "finalizers": ["example.com/stays"], "ownerReferences": [owner]}
+    selector = {"nvidia.com/gpu.product": "-MIG-1g.5gb" * 20_000 + "\n\n"}
+    with unharmed(room, operator, "a selector of 220 kB"):
+        room.create_config_map({"metadata": {**taken, "labels": MANAGED}})
+        room.create_model(a_model("selector", podTemplate={"spec": {"nodeSelector": selector}}))
+        eventually("it is told", lambda: room.reason("selector") == "ReconcileFailed")
+
+
 def test_a_flood_of_readers_of_the_metrics(room: Room, operator: Operator) -> None:
     url = f"http://127.0.0.1:{operator.port}/metrics"
 
