@@ -47,6 +47,7 @@ def restricting_policy() -> list[Manifest]:
     values = ("enabled=true", "restrictPodTemplate=true", "podLabels={team,billing.example/}")
     settings = [word for value in values for word in ("--set", f"admissionPolicy.{value}")]
     command = ["helm", "template", RESTRICTED, str(CHART), "--set", f"watchNamespaces={{{RESTRICTED}}}"]
+    command += ["--set", "image.repository=outrider/operator"]
     shown = ["--show-only", "templates/admissionpolicy.yaml"]
     done = subprocess.run([*command, *settings, *shown], capture_output=True, text=True, check=True)
     return list(yaml.safe_load_all(done.stdout))

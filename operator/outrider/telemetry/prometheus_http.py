@@ -1,4 +1,8 @@
-"""One answer of Prometheus' HTTP API, within a time and a size that are bounded from the lookup on."""
+"""One answer of Prometheus' HTTP API, within a time and a size that are bounded from the lookup on.
+
+prometheus-api-client asks and reads. Its HTTP goes through an adapter of `requests` that is ours, since
+`requests` itself bounds neither lookups nor headers nor bodies.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,19 @@ import os
 import ssl
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import httpx
+import requests
+import requests.adapters
+import requests.auth
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
 
 from outrider.api.text import shortened
 from outrider.telemetry.source import (
@@ -83,13 +93,23 @@ class PrometheusHttp:
     def __init__(self, settings: PrometheusSettings) -> None:
         self._settings = settings
         self._step = ""
+        self._latest = _Answer(0, b"")
+        self._loop = asyncio.get_running_loop()
+        # The library blocks. It never outlives the answer that it waits for, which is bounded.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus-api-client")
+        self._client = PrometheusConnect(
+            url=settings.url.rstrip("/"), session=(session := requests.Session())
+        )
+        session.auth = _Login(settings)
+        session.trust_env = False  # a .netrc or proxy variable must not change who is asked, or as whom
+        session.headers["Accept-Encoding"] = "gzip"
+        session.max_redirects = 3
+        for url in (settings.url.rstrip("/"), "http://", "https://"):
+            session.mount(url, _Adapter(self._send))
         self._http = httpx.AsyncClient(
             timeout=None,  # the whole answer has one
             trust_env=False,  # a .netrc or proxy variable must not change who is asked, or as whom
             verify=_authorities(settings.ca_file),
-            headers={"Accept-Encoding": "gzip"},
-            follow_redirects=True,
-            max_redirects=3,
         )
 
     async def __aenter__(self) -> Self:
@@ -98,6 +118,7 @@ class PrometheusHttp:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._thread.shutdown(wait=False)
         await self._http.aclose()
 
     @property
@@ -111,22 +132,36 @@ class PrometheusHttp:
         Raises:
             MetricsError: there is none, with the reason.
         """
-        seconds = self._settings.timeout_seconds
-        self._step = "connecting"
         try:
-            async with asyncio.timeout(seconds):
-                status, body = await self._read(promql)
+            rows = await self._loop.run_in_executor(self._thread, self._client.custom_query, promql)
+        except PrometheusApiClientException as error:
+            raise self._latest.refusal() from error
         except TimeoutError as error:
+            seconds = self._settings.timeout_seconds
             raise self._unreachable(f"no whole answer within {seconds:g} s: {self._step}") from error
-        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+        except (requests.RequestException, httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise self._unreachable(_cause(error)) from error
-        return Result(_result(status, body), len(body))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise _not_an_answer(error) from error
+        return Result(rows, len(self._latest.content))
 
-    async def _read(self, promql: str) -> tuple[int, bytes]:
-        url = f"{self._settings.url.rstrip('/')}/api/v1/query"
-        async with self._http.stream(
-            "GET", url, params={"query": promql}, auth=self._login(), extensions={"trace": self._note_step}
-        ) as response:
+    def _send(self, request: requests.PreparedRequest) -> requests.Response:
+        """Called by the library on its thread; read on the loop, within the time of one answer."""
+        answer = asyncio.run_coroutine_threadsafe(self._read(request), self._loop).result()
+        self._latest = answer
+        return answer
+
+    async def _read(self, request: requests.PreparedRequest) -> _Answer:
+        self._step = "connecting"
+        async with (
+            asyncio.timeout(self._settings.timeout_seconds),
+            self._http.stream(
+                str(request.method),
+                str(request.url),
+                headers=[(name, str(value)) for name, value in request.headers.items()],
+                extensions={"trace": self._note_step},
+            ) as response,
+        ):
             encoding = response.headers.get("Content-Encoding", "").strip().lower()
             if encoding not in _ENCODINGS:
                 raise AnswerMalformed(
@@ -136,28 +171,16 @@ class PrometheusHttp:
             body = _Body(self._settings.max_response_bytes, packed=encoding == "gzip")
             async for piece in response.aiter_raw(_PIECE_BYTES):
                 body.add(piece)
-            return response.status_code, body.whole
+            answer = _Answer(response.status_code, body.whole)
+            answer.request, answer.url = request, str(request.url)
+            if "Location" in response.headers:
+                answer.headers["Location"] = response.headers["Location"]
+            return answer
 
     async def _note_step(self, event: str, _: object) -> None:
         step, _, what = event.rpartition(".")
         if what == "started":
             self._step = _STEPS.get(step, self._step)
-
-    def _login(self) -> httpx.Auth | Callable[[httpx.Request], httpx.Request] | None:
-        """Credentials, read anew."""
-        settings = self._settings
-        if settings.bearer_token_file:
-            token = _secret(settings.bearer_token_file)
-
-            def bear(request: httpx.Request) -> httpx.Request:
-                request.headers["Authorization"] = f"Bearer {token}"
-                return request
-
-            return bear
-        if settings.username:
-            password = _secret(settings.password_file) if settings.password_file else ""
-            return httpx.BasicAuth(settings.username, password)
-        return None
 
     def _unreachable(self, message: str) -> SourceUnreachable:
         return SourceUnreachable(
@@ -199,21 +222,62 @@ class _Body:
             )
 
 
-def _result(status: int, body: bytes) -> object:
-    if status != httpx.codes.OK:
-        text = body[: 4 * _LONGEST_MESSAGE].decode(errors="replace")
-        login = status in _LOGIN
-        action = "Check Prometheus' credentials." if login else "Look at Prometheus' log."
-        raise SourceRefused(_short(f"HTTP {status}: {text}"), action=action)
-    try:
+class _Answer(requests.Response):
+    """A whole answer, as the library reads it."""
+
+    def __init__(self, status: int, content: bytes) -> None:
+        super().__init__()
+        self.status_code = status
+        self._content = content
+        self._content_consumed = True
+
+    def json(self, **_: Any) -> Any:
+        """The document.
+
+        Raises:
+            SourceRefused: Prometheus says that the query failed.
+        """
         # A number of 5,000 digits is one that is not finite, and not an error of the whole answer.
-        answer = json.loads(body, parse_int=float)
+        answer = json.loads(self.content, parse_int=float)
         if answer["status"] == "error":
-            raise SourceRefused(_short(body[:1200].decode()), action="Look at Prometheus' log.")
-        result: object = answer["data"]["result"]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _not_an_answer(error) from error
-    return result
+            raise SourceRefused(_short(self.content[:1200].decode()), action="Look at Prometheus' log.")
+        return answer
+
+    def refusal(self) -> SourceRefused:
+        """What another status than 200 means."""
+        text = self.content[: 4 * _LONGEST_MESSAGE].decode(errors="replace")
+        login = self.status_code in _LOGIN
+        action = "Check Prometheus' credentials." if login else "Look at Prometheus' log."
+        return SourceRefused(_short(f"HTTP {self.status_code}: {text}"), action=action)
+
+
+class _Adapter(requests.adapters.BaseAdapter):
+    """What `requests` sends by."""
+
+    def __init__(self, send: Callable[[requests.PreparedRequest], requests.Response]) -> None:
+        super().__init__()
+        self._send = send
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        return self._send(request)
+
+    def close(self) -> None:
+        """Connections belong to the client that reads."""
+
+
+class _Login(requests.auth.AuthBase):
+    def __init__(self, settings: PrometheusSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add credentials, read anew."""
+        settings = self._settings
+        if settings.bearer_token_file:
+            request.headers["Authorization"] = f"Bearer {_secret(settings.bearer_token_file)}"
+        elif settings.username:
+            password = _secret(settings.password_file) if settings.password_file else ""
+            return requests.auth.HTTPBasicAuth(settings.username, password)(request)
+        return request
 
 
 def _not_an_answer(error: Exception) -> AnswerMalformed:
