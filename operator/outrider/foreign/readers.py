@@ -30,12 +30,12 @@ ENGINE_STATE = Reader("the state of an engine", 64 * KIB, 8_192, 16, 0.1, 4 * MI
 ENGINE_REFUSAL = Reader("the refusal of an engine", 64 * KIB, 256, 16, 0.05, 4 * MIB)
 
 # These include what the store does with the whole object, of up to 1.4 MB: it packs it.
-SPEC = Reader("the spec of a SpeculativeModel", 384 * KIB, 12_000, 10_000, 2.0, 32 * MIB)
-ENGINE_ARGS = Reader("spec.engine.args", 64 * KIB, 4_096, 18, 2.0, 32 * MIB)
+SPEC = Reader("the spec of a SpeculativeModel", 384 * KIB, 12_000, 10_000, 1.5, 20 * MIB)
+ENGINE_ARGS = Reader("spec.engine.args", 64 * KIB, 4_096, 18, 1.5, 16 * MIB)
 """Linux gives a program no argument of more than 128 KiB. Objects in flags have some four levels."""
-SPECULATION_CONFIG = Reader("spec.speculation.config", 16 * KIB, 1_024, 32, 2.0, 32 * MIB)
-POD_TEMPLATE = Reader("spec.podTemplate.spec", 256 * KIB, 6_000, 32, 2.0, 32 * MIB)
-STATUS = Reader("the status of a SpeculativeModel", 128 * KIB, 4_096, 16, 2.0, 32 * MIB)
+SPECULATION_CONFIG = Reader("spec.speculation.config", 16 * KIB, 1_024, 32, 1.5, 16 * MIB)
+POD_TEMPLATE = Reader("spec.podTemplate.spec", 256 * KIB, 6_000, 32, 1.5, 16 * MIB)
+STATUS = Reader("the status of a SpeculativeModel", 128 * KIB, 4_096, 16, 1.5, 16 * MIB)
 
 NODE_SELECTOR = Reader("labels of nodes that a pod template selects", 256 * KIB, 6_000, 32, 0.3, 8 * MIB)
 

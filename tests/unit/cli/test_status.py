@@ -192,7 +192,7 @@ async def test_models_come_by_namespace_and_name() -> None:
     async with a_cluster(answer(a_list(well("b"), well("a")))) as (cluster, server):
         found = await look(cluster, "default", Question(None, None, everywhere=True))
         assert [model.name for model in found] == ["a", "b"]
-        assert server.asked == [f"GET {ALL}"]
+        assert server.asked == [f"GET {ALL}?limit=128"]
 
 
 async def test_an_api_server_that_falls_silent_is_told_and_the_last_look_stays() -> None:

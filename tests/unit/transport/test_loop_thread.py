@@ -12,7 +12,9 @@ async def _name() -> str:
     return threading.current_thread().name
 
 
-async def _for_ever(ended: threading.Event | None = None) -> None:
+async def _for_ever(ended: threading.Event | None = None, began: threading.Event | None = None) -> None:
+    if began is not None:
+        began.set()
     try:
         await asyncio.Event().wait()
     finally:
@@ -39,8 +41,9 @@ async def test_an_error_of_the_work_comes_back() -> None:
 async def test_work_is_cancelled_with_its_caller() -> None:
     ended = threading.Event()
     async with LoopThread("apart") as thread:
-        caller = asyncio.create_task(thread.run(_for_ever(ended)))
-        await thread.run(_name())
+        began = threading.Event()
+        caller = asyncio.create_task(thread.run(_for_ever(ended, began)))
+        assert await asyncio.to_thread(began.wait, 30)
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
             await caller
@@ -48,10 +51,10 @@ async def test_work_is_cancelled_with_its_caller() -> None:
 
 
 async def test_what_still_runs_at_the_end_is_cancelled_and_its_caller_told() -> None:
-    ended = threading.Event()
+    ended, began = threading.Event(), threading.Event()
     async with LoopThread("apart") as thread:
-        caller = asyncio.create_task(thread.run(_for_ever(ended)))
-        await thread.run(_name())
+        caller = asyncio.create_task(thread.run(_for_ever(ended, began)))
+        assert await asyncio.to_thread(began.wait, 30)
     assert ended.is_set()
     assert not thread.runs
     with pytest.raises(ThreadEnded, match=r"the thread apart has ended$"):
