@@ -1,4 +1,4 @@
-"""Tells over HTTP how far a download is: the Job's pod may not write to the cluster.
+"""Reports over HTTP how far a download is: the Job's pod may not write to the cluster.
 
 Everybody who reaches the pod may ask: the answer is two numbers, which are no secret. So what an answer costs
 is bounded here, and with the chart's ``networkPolicy.enabled`` only the operator reaches the port.

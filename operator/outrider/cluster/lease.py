@@ -155,7 +155,7 @@ class LeadershipElsewhere:
 
     @property
     def claim(self) -> Claim:
-        """What the Lease tells other installations."""
+        """What the Lease says to other installations."""
         return self._leadership.claim
 
     @property

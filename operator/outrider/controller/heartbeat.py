@@ -1,4 +1,4 @@
-"""Whether an event loop still takes its turns, for whoever asks from another thread."""
+"""Whether an event loop still takes its turns, for readers on other threads."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 _OF_ENGINES = ("__name__", "engine", "model_name", "batch", "k", "position", "source")
-"""Labels that engines write. Two series of one pod that agree in them are one series, told twice."""
+"""Labels that engines write. Two series of one pod that agree in them are one series, reported twice."""
 
 _LONGEST_PAUSE = 2.0
 """In scrapes: a copy that is further behind comes from a replica that no longer scrapes."""
