@@ -49,6 +49,9 @@ LAST_WORDS = Reader("the last words of a container", 4 * KIB, 256, 16, 0.02, 4 *
 WEIGHTS_RESULT = Reader("the result of a download", 4 * KIB, 256, 16, 0.02, 4 * MIB)
 DOWNLOAD_PROGRESS = Reader("the progress of a download", 4 * KIB, 256, 16, 0.02, 4 * MIB)
 
+METRICS_PAGE = Reader("the metrics page of an engine", 4 * MIB, 10_000, 1, 2.0, 40 * MIB)
+"""Values are series, of 1 MiB of text together. It is read beside the event loop."""
+
 READERS: tuple[Reader, ...] = (
     ENGINE_STATE,
     ENGINE_REFUSAL,
@@ -65,5 +68,6 @@ READERS: tuple[Reader, ...] = (
     LAST_WORDS,
     WEIGHTS_RESULT,
     DOWNLOAD_PROGRESS,
+    METRICS_PAGE,
 )
 """All of them. A test fails where one has no case of its most expensive input."""

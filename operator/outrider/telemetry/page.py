@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from math import isfinite
 from typing import NamedTuple
 
@@ -52,7 +53,8 @@ def read_text(text: str, known: Readings) -> Readings:
     Raises:
         ValueError: a line that is none of the text format, or far too long, or far too many lines.
     """
-    lines = [line for line in text.splitlines() if line.startswith(_READ)]
+    # Line by line: a list of all lines would take ten times the memory of a page of comments.
+    lines = [line.rstrip("\n") for line in StringIO(text, newline=None) if line.startswith(_READ)]
     if len(lines) > MOST_SERIES:
         raise ValueError(f"{len(lines)} series, at most {MOST_SERIES} are read")
     if sum(map(len, lines)) > _MOST_CHARACTERS:

@@ -23,6 +23,8 @@ from outrider.plan.names import SCHEDULE_FILE
 from outrider.plan.runtimes import missing_model
 from outrider.plan.weights.needs import MODEL, Artifact, Needs
 from outrider.plan.weights.room import gpu_memory
+from outrider.telemetry import names
+from outrider.telemetry.page import read_text
 from outrider.tuning.stored import VERSION
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.foreign.case import Case
@@ -131,6 +133,16 @@ def _ended(message: str) -> Pod:
     state = {"terminated": {"exitCode": 0, "message": message}}
     status = {"containerStatuses": [{"name": "download", "state": state}]}
     return Pod.model_validate({"metadata": {"name": "p"}, "status": status})
+
+
+def _page(name: str, lines: int, length: int) -> str:
+    """So many series of one name, each a line of this length."""
+
+    def line(number: int) -> str:
+        head = f'{name}{{engine="0",position="{number}",x="'
+        return f'{head}{"y" * (length - len(head) - 6)}"}} 1.5\n'
+
+    return "".join(map(line, range(lines)))
 
 
 CASES: tuple[Case, ...] = (
@@ -284,5 +296,19 @@ CASES: tuple[Case, ...] = (
         readers.DOWNLOAD_PROGRESS,
         {"done": lambda value: _json({"done": value, "total": 1}), "the whole": _json},
         lambda text: read_as(readers.DOWNLOAD_PROGRESS, text, downloads._PROGRESS),
+    ),
+    Case(
+        readers.METRICS_PAGE,
+        {},
+        lambda text: read_text(text, {}),
+        more=lambda: {
+            "all series": _page(names.ACCEPTED_PER_POSITION, 10_000, 100),
+            "long lines": _page(names.CELL_ACCEPTED, 1_020, 1_020),
+            "long timestamps": f"{names.PLUGIN_EPOCH} 1 {'9' * 980}\n" * 1_000,
+            "backslashes": f'{names.PLUGIN_EPOCH}{{a="{chr(92) * 980}"}} 1\n' * 1_000,
+            "comments": "# x\n" * (readers.METRICS_PAGE.most_bytes // 4),
+            "line feeds": "\n" * readers.METRICS_PAGE.most_bytes,
+            "one line": names.PLUGIN_EPOCH + "1" * readers.METRICS_PAGE.most_bytes,
+        },
     ),
 )
