@@ -100,3 +100,24 @@ def test_launches_that_no_pod_has_any_more_make_room_for_new_ones() -> None:
     for size in range(1, 3 * MOST_LAUNCHES):
         pods = pods_of(model, ["", f"{size}:3,*:0"])
         assert len(cache.of_spec(KEY, model, pods)) == 2
+
+
+def test_as_many_launches_as_there_is_room_for_are_kept_and_only_new_ones_are_planned(
+    planned: list[str],
+) -> None:
+    model, cache = a_model(), Revisions(SETTINGS)
+    texts = [f"{size}:3,*:0" for size in range(1, MOST_LAUNCHES + 1)]
+    for _ in range(2):
+        assert len(cache.of_spec(KEY, model, pods_of(model, texts))) == MOST_LAUNCHES
+    assert planned == texts
+    later = [*texts[1:], f"{MOST_LAUNCHES + 1}:3,*:0"]
+    assert len(cache.of_spec(KEY, model, pods_of(model, later))) == MOST_LAUNCHES
+    assert planned == [*texts, later[-1]]
+
+
+def test_a_launch_beyond_the_room_is_planned_as_soon_as_another_one_has_gone(planned: list[str]) -> None:
+    model, cache = a_model(), Revisions(SETTINGS)
+    texts = [f"{size}:3,*:0" for size in range(1, MOST_LAUNCHES + 2)]
+    assert len(cache.of_spec(KEY, model, pods_of(model, texts))) == MOST_LAUNCHES
+    assert len(cache.of_spec(KEY, model, pods_of(model, texts[1:]))) == MOST_LAUNCHES
+    assert planned == texts
