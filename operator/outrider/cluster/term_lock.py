@@ -38,7 +38,7 @@ _Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool
 
 
 class Deposed(Exception):
-    """Another one holds the Lease."""
+    """The reign is over: another one holds the Lease, or it ran out while this process was paused."""
 
 
 class _Changed(Exception):
@@ -102,8 +102,11 @@ class TermLock(LeaseLock):
         """The record, without a request where the last write has told it.
 
         Raises:
-            Deposed: another one holds the Lease that this one held.
+            Deposed: another one holds the Lease that this one held, or may hold it.
         """
+        if self._overslept():
+            self.renewed_at = None
+            raise Deposed
         async with self._asking:
             if self._current and self.lease_reference is not None:
                 return True, self.election_record(self.lease_reference)
@@ -231,6 +234,10 @@ class TermLock(LeaseLock):
     def _held(self) -> bool:
         spec = self.lease_reference.spec if self.lease_reference else None
         return spec is not None and spec.holder_identity == self.identity
+
+    def _overslept(self) -> bool:
+        """Whether the Lease that this one held has run out: no request that renews it has time left."""
+        return self.renewed_at is not None and time.monotonic() - self.renewed_at > LEASE_SECONDS
 
     def _lives(self) -> bool:
         """Another one holds the Lease, and may have renewed it within the time that it lasts."""

@@ -503,6 +503,19 @@ async def test_a_leader_that_slept_for_longer_than_its_lease_may_not_write_thoug
         task.cancel()
 
 
+async def test_a_leader_that_slept_for_longer_than_its_lease_has_lost_with_its_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hurry(monkeypatch, deadline=3600)
+    async with a_lease_server(LeaseServer()) as api:
+        leadership, task = await elect(api)
+        awake_at = time.monotonic() + term_lock.LEASE_SECONDS + 1
+        monkeypatch.setattr(term_lock, "time", SimpleNamespace(monotonic=lambda: awake_at))
+        async with asyncio.timeout(30):
+            await leadership.lost()
+        await task
+
+
 async def test_no_request_lasts_longer_than_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_lock, "_REQUEST_SECONDS", 3600.0)
     hurry(monkeypatch, lasts=1, deadline=0.5)
