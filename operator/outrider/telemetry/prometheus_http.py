@@ -12,7 +12,7 @@ import os
 import ssl
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -94,6 +94,8 @@ class PrometheusHttp:
         self._settings = settings
         self._step = ""
         self._latest = _Answer(0, b"")
+        self._reading: Future[_Answer] | None = None
+        self._given_up = False
         self._loop = asyncio.get_running_loop()
         # The library blocks. It never outlives the answer that it waits for, which is bounded.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus-api-client")
@@ -134,6 +136,9 @@ class PrometheusHttp:
         """
         try:
             rows = await self._loop.run_in_executor(self._thread, self._client.custom_query, promql)
+        except asyncio.CancelledError:
+            self._give_up()
+            raise
         except PrometheusApiClientException as error:
             raise self._latest.refusal() from error
         except TimeoutError as error:
@@ -147,9 +152,17 @@ class PrometheusHttp:
 
     def _send(self, request: requests.PreparedRequest) -> requests.Response:
         """Called by the library on its thread; read on the loop, within the time of one answer."""
-        answer = asyncio.run_coroutine_threadsafe(self._read(request), self._loop).result()
-        self._latest = answer
-        return answer
+        self._reading = asyncio.run_coroutine_threadsafe(self._read(request), self._loop)
+        if self._given_up:
+            self._reading.cancel()
+        self._latest = self._reading.result()
+        return self._latest
+
+    def _give_up(self) -> None:
+        """The thread of the library ends with what it waits for, and not only at the time of an answer."""
+        self._given_up = True
+        if self._reading is not None:
+            self._reading.cancel()
 
     async def _read(self, request: requests.PreparedRequest) -> _Answer:
         self._step = "connecting"
