@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self, TypeVar
 
 ResultT = TypeVar("ResultT")
@@ -22,15 +22,19 @@ class ThreadEnded(Exception):
 
 
 class LoopThread:
-    """Runs coroutines for other loops, from the entry of its context to the end.
+    """Runs coroutines for other loops, from the entry of its context, or `start`, to the end.
 
     What still runs at the end is cancelled. A thread that does not end then is left behind; it does not
     keep the process alive.
+
+    executor: for what blocks in these coroutines, such as lookups of names; by default asyncio's own.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, executor: ThreadPoolExecutor | None = None) -> None:
         self.name = name
         self._loop = asyncio.new_event_loop()
+        if executor is not None:
+            self._loop.set_default_executor(executor)
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._error: BaseException | None = None
         self._handing_over = threading.Lock()
@@ -38,12 +42,20 @@ class LoopThread:
         self._over = False
 
     async def __aenter__(self) -> Self:
-        self._thread.start()
+        self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.call(self._loop.stop)
+        self.stop()
         await asyncio.to_thread(self._thread.join, _STOP_SECONDS)
+
+    def start(self) -> None:
+        """Take work from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon, without waiting for it."""
+        self.call(self._loop.stop)
 
     @property
     def runs(self) -> bool:

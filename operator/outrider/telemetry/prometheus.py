@@ -6,11 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
+from outrider.loop_thread import LoopThread
 from outrider.telemetry import budget
 from outrider.telemetry.answer import read_counts
 from outrider.telemetry.complaints import Complaints
-from outrider.telemetry.loop_thread import LoopThread
 from outrider.telemetry.prometheus_http import PrometheusHttp, PrometheusSettings
 from outrider.telemetry.prometheus_round import Known, Round
 from outrider.telemetry.promql import counting, unlabelled
@@ -45,7 +46,11 @@ class PrometheusSource:
         self._complaints = Complaints()
         self._copied: tuple[str, ...] = ()
         self._alone = asyncio.Lock()
-        self._thread = LoopThread("prometheus")
+        # A lookup of a name cannot be cancelled, only left alone. All share one thread: one that hangs makes
+        # later ones wait, within the time of their callers, and never takes a second thread.
+        self._lookups = ThreadPoolExecutor(1, thread_name_prefix="prometheus-lookup")
+        self._thread = LoopThread("prometheus", executor=self._lookups)
+        self._thread.start()
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
         """See `MetricsSource.fetch`. What is read is taken apart beside the caller's event loop."""
@@ -60,8 +65,9 @@ class PrometheusSource:
             ) from error
 
     def close(self) -> None:
-        """End the thread and its connections."""
-        self._thread.close()
+        """End the thread and its connections, without waiting for a lookup that hangs."""
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+        self._thread.stop()
 
     async def _fetch(self, lookback: float, models: budget.Models | None) -> Mapping[PodKey, PodMetrics]:
         async with self._alone, PrometheusHttp(self._settings) as http:
