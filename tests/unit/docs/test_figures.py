@@ -74,12 +74,49 @@ def test_a_page_that_shows_a_record_says_its_date_commit_and_limits(name: str) -
     assert [place for place in PLACES if wanted in text_of(place)] != []
 
 
-@pytest.mark.parametrize("place", ["README.md", "docs/guide/comparison.md"])
-def test_every_interval_that_a_summary_quotes_stands_in_a_record(place: str) -> None:
-    quoted = _INTERVAL.findall(text_of(place))
+def test_every_interval_that_the_comparison_quotes_stands_in_a_record() -> None:
+    quoted = _INTERVAL.findall(COMPARISON)
     figures = figures_of(RECORDS)
     assert len(quoted) >= 4
     assert [each for each in quoted if each not in figures and each.replace(" %", "") not in figures] == []
+
+
+def rounded(cell: str) -> str:
+    """A gain of a record as the first screen has it: whole, with its sign, without its interval."""
+    return f"{float(cell.split()[0]):+.0f} %".replace("-", "\N{MINUS SIGN}")
+
+
+@pytest.mark.parametrize(
+    ("engine", "record", "arms"),
+    [
+        ("H100", "2026-11-25-h100", ("**Outrider**", "K = 2 held", "K = 5 held")),
+        ("A40", "2026-11-25-a40", ("**Outrider**", "K = 0 held", "K = 3 held")),
+    ],
+)
+def test_the_first_screen_has_the_gains_of_its_records(
+    engine: str, record: str, arms: tuple[str, ...]
+) -> None:
+    (row,) = (cells(line) for line in text_of("README.md").splitlines() if line.startswith(f"| {engine},"))
+    gains = {each[0]: each[-1] for each in RECORDS[record]["tables"][0]["rows"]}
+    fixed = {arm: float(gain.split()[0]) for arm, gain in gains.items() if arm.startswith("K = ")}
+    assert fixed[arms[1]] == max(fixed.values())
+    for shown, arm in zip(row[1:], arms, strict=False):
+        assert shown.startswith(rounded(gains[arm]))
+    assert f"{record}.json" in row[-1]
+
+
+def test_the_first_screen_has_the_gain_of_the_demo() -> None:
+    (row,) = (cells(line) for line in text_of("README.md").splitlines() if line.startswith("| CPU,"))
+    (run,) = (each for each in RECORDS["2026-11-25-demo"]["tables"][0]["rows"] if each[0].endswith("2847a1c"))
+    assert row[1] == rounded(run[1])
+
+
+def test_the_picture_of_the_first_screen_is_what_its_script_draws_of_its_record() -> None:
+    module = program_of_the_site("demo_bars")
+    assert module.PICTURE.read_text() == module.picture()
+    words = re.findall(r'<img src="docs/images/demo-bars.svg" .*alt="([^"]+)"', text_of("README.md"))
+    said = [float(each) for each in re.findall(r"\b\d{3,4}\b", words[0])]
+    assert said == [rate for phase in module.PHASES for rate in module.rates()[phase].values()]
 
 
 @pytest.mark.parametrize(
