@@ -22,12 +22,20 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "operator/outrider/__init__.py": (_MODULE,),
     "engine_image/pyproject.toml": (_TOML,),
     "engine_image/outrider_engine/__init__.py": (_MODULE,),
+    "engine_image/protocol/pyproject.toml": (_TOML,),
+    "engine_image/protocol/outrider_protocol/__init__.py": (_MODULE,),
     "engine_image/twin/pyproject.toml": (_TOML,),
     "engine_image/twin/outrider_twin/__init__.py": (_MODULE,),
     "charts/outrider/Chart.yaml": (r"^version: (.+)$", r'^appVersion: "(.+)"$'),
     "uv.lock": tuple(
         rf'^name = "{name}"\nversion = "(.+)"$'
-        for name in ("outrider", "outrider-engine", "outrider-twin", "outrider-workspace")
+        for name in (
+            "outrider",
+            "outrider-engine",
+            "outrider-protocol",
+            "outrider-twin",
+            "outrider-workspace",
+        )
     ),
     "docs/reference/speculativemodel.md": (r"^Of version (.+)\.$",),
     "charts/outrider/README.md": (r"Version ([^,]+),",),

@@ -111,7 +111,8 @@ def workspace(setup: Setup) -> Stage:
     root = setup.place.root
     described = [root / "uv.lock", root / "pyproject.toml"]
     described += [
-        root / member / "pyproject.toml" for member in ("operator", "engine_image", "engine_image/twin")
+        root / member / "pyproject.toml"
+        for member in ("operator", "engine_image", "engine_image/protocol", "engine_image/twin")
     ]
 
     def sync(work: Work) -> None:
