@@ -30,7 +30,7 @@ _KEYS = {
     "contextSlopes",
     "limits",
 }
-_OPTIONAL = {"catchUpSeconds"}
+_OPTIONAL = {"lookSeconds"}
 
 
 class CostModelError(ValueError):
@@ -49,7 +49,7 @@ class Limit:
 class CostModel:
     """Step times of one launch revision. `parse_cost_model` checks what it reads; `check` checks the rest.
 
-    revision: of the launch whose engines were measured.
+    revision: `launch_revision` of the engines that were measured.
     candidates: K that the engine may run, ascending.
     batch_sizes: knots, ascending.
     step_seconds: by knot and candidate, at ``context_tokens`` per request.
@@ -57,7 +57,7 @@ class CostModel:
     context_tokens: tokens in the KV cache per request at which ``step_seconds`` holds.
     context_slopes: by candidate, seconds per token in the KV cache of all requests of a step.
     limits: the largest K by batch size, as rows of a schedule; the last one is open.
-    catch_up_seconds: per token that a drafter reads again, where steps of K=0 leave it out; else 0.
+    look_seconds: by which a drafted step lasts longer after steps that left the drafter out, on average.
     """
 
     revision: str
@@ -68,7 +68,7 @@ class CostModel:
     context_tokens: float
     context_slopes: tuple[float, ...]
     limits: tuple[Limit, ...]
-    catch_up_seconds: float = 0.0
+    look_seconds: float = 0.0
 
     def max_k(self, batch: int) -> int:
         """The largest K that ``limits`` allow at a batch size."""
@@ -131,8 +131,13 @@ class CostModel:
                 else {"maxBatchSize": limit.max_batch_size, "numSpeculativeTokens": limit.max_k}
                 for limit in self.limits
             ],
-            "catchUpSeconds": self.catch_up_seconds,
+            "lookSeconds": self.look_seconds,
         }
+
+
+def launch_revision(method: str, max_num_seqs: int, num_speculative_tokens: int) -> str:
+    """The ``revision`` of a cost model, from the facts of a launch that ``GET /outrider/v1/state`` shows."""
+    return f"{method}/{max_num_seqs}/{num_speculative_tokens}"
 
 
 def parse_cost_model(value: object) -> CostModel:
@@ -161,7 +166,7 @@ def parse_cost_model(value: object) -> CostModel:
             context_tokens=_number("contextTokens", value["contextTokens"]),
             context_slopes=_each("contextSlopes", value["contextSlopes"], MAX_CANDIDATES, _number),
             limits=tuple(_limit(f"limits[{index}]", row) for index, row in enumerate(rows)),
-            catch_up_seconds=_number("catchUpSeconds", value.get("catchUpSeconds", 0.0)),
+            look_seconds=_number("lookSeconds", value.get("lookSeconds", 0.0)),
         )
     )
 
@@ -189,7 +194,7 @@ def check(model: CostModel) -> CostModel:
     for place, slope in enumerate(model.context_slopes):
         _within(f"contextSlopes[{place}]", slope, least=0.0, most=1.0)
     _within("contextTokens", model.context_tokens, least=0.0, most=1e9)
-    _within("catchUpSeconds", model.catch_up_seconds, least=0.0, most=1.0)
+    _within("lookSeconds", model.look_seconds, least=0.0, most=1.0)
     _check_limits(model.limits)
     return model
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
+from math import exp
 
 from outrider_protocol.cost_model import CostModel
 
@@ -20,6 +22,8 @@ PRIOR_DRAFTS = 2.0
 PRIOR_ACCEPTANCE = 0.6
 UNDRAFTED_KEPT = 0.995
 """Weight that a position keeps per step in which it is not drafted."""
+SURVIVAL_SECONDS = 30.0
+"""Time constant of `FastLoop.survival`."""
 
 
 class Reason(StrEnum):
@@ -54,12 +58,22 @@ class FastLoop:
         self._tried = [PRIOR_DRAFTS] * self._positions
         self._kept = [PRIOR_DRAFTS * PRIOR_ACCEPTANCE] * self._positions
         self._since_look = 0
+        self._seconds = 0.0  # of the step chosen before
+        self._survival: list[float] = []
         self.use(model)
 
     @property
     def model(self) -> CostModel:
         """In use."""
         return self._model
+
+    @property
+    def survival(self) -> tuple[float, ...]:
+        """Probability by position that a draft token and all before it are accepted.
+
+        A mean over all steps, drafted or not, by their believed time and with the estimate of that step.
+        """
+        return tuple(self._survival)
 
     def use(self, model: CostModel) -> None:
         """Take another cost model; what was counted stays."""
@@ -80,6 +94,7 @@ class FastLoop:
         model = self._model
         allowed = model.allowed(batch)
         tokens = self._expected()
+        self._remember(tokens)
         gains = {k: tokens[k] / model.seconds(k, batch, context_tokens) for k in allowed}
         best = max(allowed, key=gains.__getitem__)
         if self.k not in gains:
@@ -90,8 +105,11 @@ class FastLoop:
         if self.k == 0 and len(allowed) > 1 and self._since_look >= LOOK_STEPS:
             self._since_look = 0
             self.looks += 1
-            return allowed[min(2, len(allowed) - 1)]
-        return self.k
+            k = allowed[min(2, len(allowed) - 1)]
+        else:
+            k = self.k
+        self._seconds = model.seconds(k, batch, context_tokens)
+        return k
 
     def count(self, k: int, requests: int, accepted: Sequence[int]) -> None:
         """What one step drafted and verified.
@@ -122,6 +140,12 @@ class FastLoop:
             survival *= before
             tokens.append(tokens[-1] + survival)
         return tokens
+
+    def _remember(self, tokens: Sequence[float]) -> None:
+        survival = [after - before for before, after in pairwise(tokens)]
+        weight = 1.0 - exp(-self._seconds / SURVIVAL_SECONDS)
+        old = self._survival + survival[len(self._survival) :]
+        self._survival = [was + (now - was) * weight for was, now in zip(old, survival, strict=True)]
 
     def _change(self, k: int, reason: Reason) -> None:
         if k != self.k:

@@ -67,7 +67,7 @@ def test_limits_leave_out_candidates_by_batch_size(batch: int, allowed: tuple[in
         ({"limits": [{"maxBatchSize": 8, "numSpeculativeTokens": 2}]}, "limits"),
         ({"limits": [{"numSpeculativeTokens": 2}, {"numSpeculativeTokens": 2}]}, "limits"),
         ({"limits": [{"numSpeculativeTokens": None}]}, r"limits\[0\]"),
-        ({"catchUpSeconds": "0"}, "catchUpSeconds"),
+        ({"lookSeconds": "0"}, "lookSeconds"),
         ({"another": 1}, "not known"),
     ],
 )

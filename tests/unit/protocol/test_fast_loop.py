@@ -32,3 +32,11 @@ def test_k_returns_from_0_when_the_text_changes() -> None:
     _serve(loop, 400, 0.05)
     _serve(loop, 400, 0.95)
     assert loop.k == 5
+
+
+def test_survival_is_a_mean_over_the_time_with_and_without_drafts() -> None:
+    loop = FastLoop(MODEL, k=0)
+    _serve(loop, 20_000, 0.9)
+    assert abs(loop.survival[0] - 0.9) < 0.1
+    _serve(loop, 2_500, 0.0)  # about 21 of the 30 seconds
+    assert 0.2 < loop.survival[0] < 0.7
