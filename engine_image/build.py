@@ -40,17 +40,20 @@ DOCKERFILES: Mapping[Target, Path] = {
     Target.CPU: ROOT / "engine_image" / "Dockerfile.cpu",
     Target.TWIN: ROOT / "engine_image" / "Dockerfile.twin",
 }
-PACKAGES: Mapping[Target, str] = {
-    Target.GPU: "outrider-engine",
-    Target.CPU: "outrider-engine",
-    Target.TWIN: "outrider-twin",
+PLUGIN = ("outrider-engine", "outrider-protocol")
+PACKAGES: Mapping[Target, tuple[str, ...]] = {
+    Target.GPU: PLUGIN,
+    Target.CPU: PLUGIN,
+    Target.TWIN: ("outrider-twin",),
 }
-"""What each image adds to its base."""
+"""What each image adds to its base, the plugin itself first."""
+_ARGUMENTS: Mapping[str, str] = {"outrider_protocol": "PROTOCOL"}
+"""Package -> beginning of its build arguments; PLUGIN for any other."""
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A wheel of the plugin."""
+    """A wheel of one package of the plugin."""
 
     wheel: Path
 
@@ -66,7 +69,8 @@ class Plugin:
 
     def arguments(self) -> dict[str, str]:
         """The build arguments that pin it."""
-        return {"PLUGIN_VERSION": self.version, "PLUGIN_SHA256": self.sha256}
+        name = _ARGUMENTS.get(self.wheel.name.split("-")[0], "PLUGIN")
+        return {f"{name}_VERSION": self.version, f"{name}_SHA256": self.sha256}
 
 
 VLLM_IMAGE = "vllm/vllm-openai"
@@ -172,7 +176,9 @@ def main(arguments: Sequence[str]) -> int:
     given = {"VLLM_VERSION": options.vllm_version, "BASE": base}
     with tempfile.TemporaryDirectory() as context:
         shutil.copy(DOCKERFILES[options.target], Path(context) / "Dockerfile")
-        pinned = make_plugin(PACKAGES[options.target], Path(context)).arguments()
+        pinned: dict[str, str] = {}
+        for package in PACKAGES[options.target]:
+            pinned |= make_plugin(package, Path(context)).arguments()
         for command in library_commands(UV, options.target, Path(context), processor=processor):
             subprocess.run(command, cwd=ROOT, check=True)
         pinned |= {name: value for name, value in given.items() if value is not None}

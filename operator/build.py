@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 UV = os.environ.get("UV", "uv")
 """`uv run` names itself there; it need not be on the PATH."""
+PACKAGES = ("outrider", "outrider-protocol")
+"""Of the project, that go into the image."""
 PIP = "pip==26.3"
 """What fetches the wheels: uv has no such command."""
 PROCESSORS = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
@@ -26,13 +28,14 @@ WHEELS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 
 
 def fill(context: Path, *, python: str, platform: str) -> None:
-    """What the Dockerfile copies: the operator's wheel, and those that it needs for this Python and platform.
+    """What the Dockerfile copies: wheels of the project, and those they need for this Python and platform.
 
     Raises:
         subprocess.CalledProcessError: uv or pip has said why.
     """
     shutil.copy(ROOT / "operator" / "Dockerfile", context)
-    _run(UV, "build", "--quiet", "--wheel", "--package", "outrider", "--out-dir", str(context))
+    for package in PACKAGES:
+        _run(UV, "build", "--quiet", "--wheel", "--package", package, "--out-dir", str(context))
     lock = str(context / "requirements.txt")
     only = ("--package", "outrider", "--no-dev", "--no-emit-workspace")
     _run(UV, "export", "--quiet", "--frozen", *only, "--output-file", lock)

@@ -50,9 +50,15 @@ def files() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Plugin:
-    """The wheel of this tree."""
-    return make_plugin(PACKAGES[Target.CPU], tmp_path_factory.mktemp("wheel"))
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Plugin]:
+    """Those of this tree, the plugin's own first."""
+    return [make_plugin(package, tmp_path_factory.mktemp("wheel")) for package in PACKAGES[Target.CPU]]
+
+
+@pytest.fixture(scope="module")
+def plugin(wheels: list[Plugin]) -> Plugin:
+    """The plugin's own."""
+    return wheels[0]
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +75,11 @@ def test_the_image_is_that_of_this_tree(plugin: Plugin, config: dict[str, object
     assert told == (plugin.version, plugin.sha256)
 
 
-def test_its_files_are_those_of_the_wheel_and_of_one_library(plugin: Plugin) -> None:
-    with zipfile.ZipFile(plugin.wheel) as wheel:
-        packed = {name: hashlib.sha256(wheel.read(name)).hexdigest() for name in wheel.namelist()}
+def test_its_files_are_those_of_the_wheels_and_of_one_library(wheels: list[Plugin]) -> None:
+    packed: dict[str, str] = {}
+    for plugin in wheels:
+        with zipfile.ZipFile(plugin.wheel) as wheel:
+            packed |= {name: hashlib.sha256(wheel.read(name)).hexdigest() for name in wheel.namelist()}
     found = {name: digest for name, digest in files().items() if BYTECODE not in PurePosixPath(name).parts}
     beside = {name.split("/")[0].split("-")[0] for name in found.keys() - packed.keys()}
     assert {name: found.get(name) for name in packed} == packed

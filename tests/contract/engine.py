@@ -209,7 +209,8 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
 def install_plugin(folder: Path) -> Path:
     """Build the plugin and install it, with its entry points, into a folder of its own."""
     command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
-    subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE)], check=True)
+    sources = (str(PLUGIN_SOURCE), str(PLUGIN_SOURCE / "protocol"))
+    subprocess.run([*command, "--target", str(folder), *sources], check=True)
     return folder
 
 

@@ -192,10 +192,11 @@ def project_images(setup: Setup) -> Stage:
     """Operator, engine and stand-in. Wheels are fetched here, so a build needs no Python index inside."""
     place = setup.place
     operator = [place.root / "operator" / name for name in ("outrider", "pyproject.toml", "Dockerfile")]
-    operator += [place.root / "uv.lock"]
+    operator += [place.root / "uv.lock", place.root / "engine_image" / "protocol"]
     parts = (
         "outrider_engine",
         "outrider_weights",
+        "protocol",
         "pyproject.toml",
         "README.md",
         "Dockerfile.cpu",
@@ -214,10 +215,12 @@ def project_images(setup: Setup) -> Stage:
             return
         context = _empty(place.build / target)
         shutil.copy(DOCKERFILES[target], context / "Dockerfile")
-        _wheel(place, work, PACKAGES[target], context)
+        pinned: dict[str, str] = {}
+        for package in PACKAGES[target]:
+            _wheel(place, work, package, context)
+            pinned |= find_plugin(package, context).arguments()
         for command in library_commands(str(place.uv), target, context):
             work.run(*command, cwd=place.root)
-        pinned = find_plugin(PACKAGES[target], context).arguments()
         _build(setup, work, tag, context, contents()[tag], BASE=base, **pinned)
 
     def build(work: Work) -> None:
@@ -226,7 +229,8 @@ def project_images(setup: Setup) -> Stage:
             context = _empty(place.build / "operator")
             shutil.copy(place.root / "operator" / "Dockerfile", context)
             shutil.copytree(_dependencies(place, work), context / "wheels", copy_function=os.link)
-            _wheel(place, work, "outrider", context)
+            for package in ("outrider", "outrider-protocol"):
+                _wheel(place, work, package, context)
             _build(setup, work, OPERATOR_IMAGE, context, contents()[OPERATOR_IMAGE], BASE=PYTHON_IMAGE)
         engine_image(work, ENGINE_IMAGE, Target.CPU, DEBIAN_IMAGE)
         engine_image(work, TWIN_IMAGE, Target.TWIN, ENGINE_IMAGE)

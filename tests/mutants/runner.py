@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
-PACKAGES = ("operator", "engine_image")
+PACKAGES = ("operator", "engine_image", "engine_image/protocol")
 LIBRARIES = (
     *("pytest", "hypothesis.strategies", "numpy", "pydantic", "yaml", "httpx", "aiohttp.web", "kopf"),
     *("kubernetes.aio.client", "prometheus_client", "tenacity", "cosmic_ray.mutating"),

@@ -23,26 +23,27 @@ def default_version(target: Target) -> str:
     return found.pop()
 
 
-def test_a_plugin_is_pinned_by_what_its_wheel_holds(tmp_path: Path) -> None:
-    wheel = tmp_path / "outrider_engine-1.2.3-py3-none-any.whl"
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [("outrider_engine", "PLUGIN"), ("outrider_protocol", "PROTOCOL"), ("outrider_twin", "PLUGIN")],
+)
+def test_a_package_is_pinned_by_what_its_wheel_holds(tmp_path: Path, package: str, name: str) -> None:
+    wheel = tmp_path / f"{package}-1.2.3-py3-none-any.whl"
     wheel.write_bytes(b"content")
     sha256 = hashlib.sha256(b"content").hexdigest()
-    assert Plugin(wheel).arguments() == {"PLUGIN_VERSION": "1.2.3", "PLUGIN_SHA256": sha256}
+    assert Plugin(wheel).arguments() == {f"{name}_VERSION": "1.2.3", f"{name}_SHA256": sha256}
 
 
 @pytest.mark.parametrize("target", Target)
-def test_the_hash_is_verified_before_the_wheel_is_used(target: Target) -> None:
+def test_every_hash_is_verified_before_its_wheel_is_used(target: Target) -> None:
     text = dockerfile(target)
-    copied, verified, unpacked = (
-        text.index(part)
-        for part in (
-            f"COPY {PACKAGES[target].replace('-', '_')}-",
-            "sha256sum --check --strict",
-            "zipfile -e /tmp/plugin.whl",
-        )
-    )
-    assert copied < verified < unpacked
-    assert "ARG PLUGIN_SHA256\n" in text, "a default would make an unpinned build possible"
+    verified = text.index("sha256sum --check --strict")
+    for package in PACKAGES[target]:
+        name = "protocol" if package == "outrider-protocol" else "plugin"
+        assert text.index(f"COPY {package.replace('-', '_')}-") < verified
+        assert verified < text.index(f"zipfile -e /tmp/{name}.whl")
+        assert f"${{{name.upper()}_SHA256}}" in text
+        assert f"ARG {name.upper()}_SHA256\n" in text, "a default would make an unpinned build possible"
 
 
 @pytest.mark.parametrize("target", Target)

@@ -38,7 +38,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_wheels_are_those_of_the_lock_by_their_hashes(build: ModuleType, ran: list[list[str]]) -> None:
     build.main(["--tag", "operator:x"])
-    _, export, download, _ = ran
+    *built, export, download, _ = ran
+    assert [command[command.index("--package") + 1] for command in built] == ["outrider", "outrider-protocol"]
     assert "--frozen" in export
     assert "--require-hashes" in download
     assert download[download.index("--requirement") + 1] == export[export.index("--output-file") + 1]
@@ -48,7 +49,7 @@ def test_the_image_gets_its_name_and_another_base(build: ModuleType, ran: list[l
     build.main(["--tag", "operator:x", "--base", "python@sha256:1", "--python", "3.12"])
     base = ["--build-arg", "BASE=python@sha256:1"]
     assert ran[-1][:8] == ["docker", "build", "--platform", "linux/amd64", *base, "--tag", "operator:x"]
-    assert ran[2][ran[2].index("--python-version") + 1] == "3.12"
+    assert ran[-2][ran[-2].index("--python-version") + 1] == "3.12"
 
 
 @pytest.mark.parametrize(("platform", "processor"), [("linux/amd64", "x86_64"), ("linux/arm64", "aarch64")])
@@ -64,7 +65,7 @@ def test_wheels_are_those_of_the_clusters_nodes_whatever_machine_builds(
 
 def test_the_python_of_the_wheels_is_that_of_the_dockerfile(build: ModuleType, ran: list[list[str]]) -> None:
     build.main(["--tag", "operator:x"])
-    wanted = ran[2][ran[2].index("--python-version") + 1]
+    wanted = ran[-2][ran[-2].index("--python-version") + 1]
     assert f"python:{wanted}-slim" in (ROOT / "operator" / "Dockerfile").read_text()
 
 
