@@ -16,7 +16,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-attack test-contract test-cluster test-lifecycle unit explore explore-admission check check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
+.PHONY: help demo test test-attack test-contract test-cluster test-lifecycle unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,8 +74,8 @@ explore: ## The laws among the unit tests, on examples that no run has met befor
 explore-admission: ## 10,000 random models before the cluster's API server, by dry run. ARGS="--objects 500 --seed 7"
 	$(RUN) python -m tests.cluster.admission_fuzz $(ARGS)
 
-check: ## Style, types, import rules and the chart; needs no cluster
-	@$(UP) --until workspace
+check: ## Style, types, import rules, prose and the chart; needs no cluster
+	@$(UP) --until vale
 	@+$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-types check-rest
 
 check-types:
@@ -85,7 +85,12 @@ check-rest:
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) lint-imports
+	$(RUN) python -m tests.prose
 	@if command -v helm > /dev/null; then helm lint --strict charts/outrider; else echo "helm is not built: chart not linted"; fi
+
+prose: ## Check the prose of pages, docstrings and messages. ARGS="docs/guide" and the like
+	@$(UP) --until vale
+	$(RUN) python -m tests.prose $(ARGS)
 
 cluster: ## Build what is missing and bring the cluster up, with Prometheus and the operator
 	@$(UP)

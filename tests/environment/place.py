@@ -12,6 +12,7 @@ KUBERNETES = "v1.36.3"
 KIND = "v0.33.0"
 HELM = "v4.2.4"
 UV = "0.13.8"
+VALE = "v3.21.0"
 GO_AT_LEAST = (1, 26)
 CLUSTER = "outrider"
 

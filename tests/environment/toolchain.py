@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from tests.environment.choice import Cluster, Setup
-from tests.environment.place import GO_AT_LEAST, HELM, KIND, KUBERNETES, UV
+from tests.environment.place import GO_AT_LEAST, HELM, KIND, KUBERNETES, UV, VALE
 from tests.environment.records import fingerprint
 from tests.environment.runner import Stage, StageError, Work
 
@@ -126,6 +126,28 @@ def workspace(setup: Setup) -> Stage:
         present=lambda: (root / ".venv" / "bin" / "python").exists(),
         needs=("uv",),
         remedy="a Python package index must be reachable; `uv sync --frozen` shows the error in full",
+    )
+
+
+def vale(setup: Setup) -> Stage:
+    """The prose linter. The last of what `make check` needs."""
+    package = f"github.com/vale-cli/vale/v3/cmd/vale@{VALE}"
+    program = setup.place.bin / "vale"
+
+    def build(work: Work) -> None:
+        # Its grammars of programming languages are written in C.
+        flags = ["-trimpath", "-ldflags", f"-s -w -X main.version={VALE}"]
+        work.run("go", "install", *flags, package, env={"GOBIN": str(setup.place.bin), "CGO_ENABLED": "1"})
+        work.progress(f"Vale {VALE}")
+
+    return Stage(
+        name="vale",
+        run=build,
+        key=lambda: package,
+        present=program.exists,
+        needs=("debian packages", "workspace"),
+        lane=CPU_LANE,
+        remedy="the Go module proxy must be reachable; run again to resume, Go keeps what it has compiled",
     )
 
 

@@ -32,6 +32,7 @@ STAGES = (
     toolchain.packages,
     toolchain.uv,
     toolchain.workspace,
+    toolchain.vale,
     docker_engine.docker_engine,
     images.debian_image,
     images.base_images,

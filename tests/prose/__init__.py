@@ -1,0 +1,1 @@
+"""The prose linter: Vale on pages, and on the texts inside of code."""
