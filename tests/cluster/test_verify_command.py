@@ -32,7 +32,9 @@ def computing() -> Iterator[None]:
 
 @pytest.mark.usefixtures("computing")
 def test_drafts_change_no_answer_of_a_real_engine_and_nothing_is_left() -> None:
-    ended = outrider("verify", NAME, "-n", "default", "--tokens", "32", "--samples", "100", seconds=600)
+    ended = outrider(
+        "verify", NAME, "--yes", "-n", "default", "--tokens", "32", "--samples", "100", seconds=600
+    )
     print(ended.err, ended.out, sep="\n")
     assert ended.code == 0, ended.out + ended.err
     assert ended.out.splitlines()[-1] == "Verdict: lossless, as far as this can tell"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import ConfigException, list_kube_config_contexts
 
-from outrider.cluster.client import ClusterClient, connect
+from outrider.cli.shared_options import ClusterChoice
+from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
 from outrider.cluster.errors import ClusterError, Unauthorized, Unavailable
 from outrider.controller.settings import own_namespace
 
@@ -22,34 +23,53 @@ class CannotRead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A cluster, and the namespace that a name without one means."""
+    """A cluster, and the namespace for names without one."""
 
     cluster: ClusterClient
     namespace: str
     api: ApiClient
+    choice: ClusterChoice  # with this namespace
 
 
 @asynccontextmanager
-async def access(namespace: str | None) -> AsyncIterator[Access]:
-    """The cluster of the kubeconfig's current context, or the pod's own.
-
-    namespace: None for that of the context.
+async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
+    """The chosen cluster: by kubeconfig, or by the pod's own service account.
 
     Raises:
-        CannotRead: there is no cluster to ask, or, out of the block, it refuses or does not answer.
+        CannotRead: no cluster can be asked, or, out of the block, the API server refuses or does not answer.
     """
-    named = os.environ.get("KUBECONFIG")
-    if named is not None and not any(Path(each).exists() for each in named.split(os.pathsep)):
-        raise CannotRead(f"no cluster to ask: there is no file {named}. Set KUBECONFIG.")
+    _require_files(choice)
     try:
-        api = await connect()
+        api = await connect(kubeconfig=choice.kubeconfig, context=choice.context)
     except (ConfigException, OSError) as error:
-        raise CannotRead(f"no cluster to ask: {error}. Set KUBECONFIG.") from error
+        raise CannotRead(_no_cluster(choice, error)) from error
     async with api:
         try:
-            yield Access(ClusterClient(api), namespace or _namespace_of_the_context(), api)
+            namespace = choice.namespace or _default_namespace(choice)
+            yield Access(ClusterClient(api), namespace, api, replace(choice, namespace=namespace))
         except ClusterError as error:
             raise told(error) from error
+
+
+def _require_files(choice: ClusterChoice) -> None:
+    if choice.kubeconfig is not None:
+        if not choice.kubeconfig.is_file():
+            raise CannotRead(f"there is no file {choice.kubeconfig}. Name another one with --kubeconfig.")
+        return
+    named = os.environ.get("KUBECONFIG")
+    if named is not None and not any(Path(each).exists() for each in named.split(os.pathsep)):
+        raise CannotRead(f"no cluster to ask: there is no file {named}. Set KUBECONFIG, or use --kubeconfig.")
+
+
+def _no_cluster(choice: ClusterChoice, error: Exception) -> str:
+    if choice.context is None:
+        return f"no cluster to ask: {error}. Set KUBECONFIG, or use --kubeconfig."
+    try:
+        found, _ = list_kube_config_contexts(_files(choice))  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError):
+        return f"no cluster to ask: {error}. Set KUBECONFIG, or use --kubeconfig."
+    names = ", ".join(sorted(str(each["name"]) for each in found))
+    return f"the kubeconfig has no context {choice.context}. Use one of: {names}."
 
 
 def told(error: ClusterError) -> CannotRead:
@@ -59,10 +79,18 @@ def told(error: ClusterError) -> CannotRead:
     return CannotRead(f"{error}. {error.action}")
 
 
-def _namespace_of_the_context() -> str:
-    """As kubectl chooses it."""
+def _default_namespace(choice: ClusterChoice) -> str:
+    """The namespace that kubectl would choose."""
+    if choice.kubeconfig is None and choice.context is None and runs_in_cluster():
+        return own_namespace()
     try:
-        _, current = list_kube_config_contexts(os.environ.get("KUBECONFIG"))  # type: ignore[no-untyped-call]
+        found, current = list_kube_config_contexts(_files(choice))  # type: ignore[no-untyped-call]
     except (ConfigException, OSError):
         return own_namespace()
-    return str(current["context"].get("namespace") or "default")
+    wanted = choice.context or current["name"]
+    context = next((each for each in found if each["name"] == wanted), current)
+    return str(context["context"].get("namespace") or "default")
+
+
+def _files(choice: ClusterChoice) -> str | None:
+    return os.environ.get("KUBECONFIG") if choice.kubeconfig is None else str(choice.kubeconfig)

@@ -8,20 +8,21 @@ import logging
 import typer
 
 _LONGEST_SECONDS = 3.0
-"""Somebody waits with a finger on the key."""
+"""Time that a completion may take; the shell waits for it."""
 
 
 def model_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Those of the namespace that begin so; none where the cluster cannot be asked."""
+    """The names in the namespace that begin with ``incomplete``; none where the cluster cannot be asked."""
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.shared_options import ClusterChoice
     from outrider.cli.status_looks import names_in
 
-    # A line in the middle of what is typed helps nobody.
+    # A log line would appear in the middle of what the user types.
     logging.disable()
     try:
-        names = asyncio.wait_for(names_in(context.params.get("namespace")), _LONGEST_SECONDS)
-        found = asyncio.run(names)
+        given = {name: context.params.get(name) for name in ("namespace", "context", "kubeconfig")}
+        found = asyncio.run(asyncio.wait_for(names_in(ClusterChoice(**given)), _LONGEST_SECONDS))
     except (CannotRead, TimeoutError):
         return []
     finally:

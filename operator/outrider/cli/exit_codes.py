@@ -26,5 +26,5 @@ def cannot(command: str, why: Exception | str) -> typer.Exit:
 
 
 def say(command: str, complaint: str) -> None:
-    """One line on standard error, however many the complaint has."""
-    typer.echo(f"outrider {command}: {' '.join(complaint.split())}", err=True)
+    """Print one line on standard error. command: empty for ``outrider`` without a command."""
+    typer.echo(f"{f'outrider {command}'.strip()}: {' '.join(complaint.split())}", err=True)

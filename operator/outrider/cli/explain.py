@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.cli.common_options import AsJson, Name, Namespace
 from outrider.cli.exit_codes import cannot
 from outrider.cli.history import NotATime, json_of, lines_of, moment, past
+from outrider.cli.shared_options import ClusterChoice, Form, Name, printed, with_shared_options
 
 if TYPE_CHECKING:
     from outrider.api.resource import SpeculativeModel
 
 
+@with_shared_options
 def explain(
     name: Name,
-    namespace: Namespace = None,
+    cluster: ClusterChoice,
+    form: Form | None,
     at: Annotated[
         str | None, typer.Option(help="What ruled then: 2026-01-01T12:00:00Z, or 10m for ten minutes ago.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show why a model's table is what it is: conditions, last decisions, estimates per batch size."""
     # The Kubernetes client takes a second to import, and most commands do without it.
@@ -35,21 +35,21 @@ def explain(
     now = datetime.now(UTC)
     try:
         then = None if at is None else moment(at, now=now)
-        model, estimates = asyncio.run(read_from_cluster(namespace, name))
+        model, estimates = asyncio.run(read_from_cluster(cluster, name))
     except (CannotRead, NotATime) as error:
         raise cannot("explain", error) from error
     if then is not None:
-        _tell_past(model, then, as_json=as_json)
-    elif as_json:
-        typer.echo(json.dumps(explanation.json_of(model, estimates), indent=2, allow_nan=False))
+        _print_past(model, then, form)
+    elif form is not None:
+        typer.echo(printed(explanation.json_of(model, estimates), form))
     else:
         console_of_now().print(explanation.explanation(model, estimates, now=now))
 
 
-def _tell_past(model: SpeculativeModel, then: datetime, *, as_json: bool) -> None:
+def _print_past(model: SpeculativeModel, then: datetime, form: Form | None) -> None:
     found = past(model.status.decisions, then)
-    if as_json:
-        typer.echo(json.dumps(json_of(found), indent=2))
+    if form is not None:
+        typer.echo(printed(json_of(found), form))
         return
     for line in lines_of(found, f"{model.metadata.namespace}/{model.metadata.name}"):
         typer.echo(line)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from outrider.cli.cluster_access import CannotRead
+from outrider.cli.shared_options import ClusterChoice
 from outrider.cli.subprocesses import running
 from outrider.plan.names import SERVICE_PORT
 
@@ -17,8 +18,10 @@ _BEGIN_SECONDS = 20.0
 
 
 @asynccontextmanager
-async def url_of(namespace: str, name: str, given: str | None) -> AsyncIterator[str]:
-    """The URL given, or one on this machine that leads to one pod of the Service while the block runs.
+async def url_of(cluster: ClusterChoice, name: str, given: str | None) -> AsyncIterator[str]:
+    """The URL given, or one on this machine that leads to one pod of the Service ``name`` within the block.
+
+    cluster: with a namespace.
 
     Raises:
         CannotRead: no kubectl, no right to forward ports, or no pod that serves.
@@ -28,7 +31,7 @@ async def url_of(namespace: str, name: str, given: str | None) -> AsyncIterator[
         return
     if shutil.which("kubectl") is None:
         raise CannotRead("there is no kubectl, which forwards a port to the model; or give --url.")
-    command = ("kubectl", "port-forward", "--address", "127.0.0.1", "-n", namespace)
+    command = ("kubectl", *_cluster_flags(cluster), "port-forward", "--address", "127.0.0.1")
     async with running((*command, f"service/{name}", f":{SERVICE_PORT}")) as forward:
         assert forward.stdout is not None
         assert forward.stderr is not None
@@ -47,3 +50,13 @@ async def url_of(namespace: str, name: str, given: str | None) -> AsyncIterator[
         finally:
             for reader in readers:
                 reader.cancel()
+
+
+def _cluster_flags(cluster: ClusterChoice) -> tuple[str, ...]:
+    """kubectl's flags for the same cluster and namespace."""
+    given = {
+        "--kubeconfig": cluster.kubeconfig,
+        "--context": cluster.context,
+        "--namespace": cluster.namespace,
+    }
+    return tuple(str(word) for pair in given.items() if pair[1] is not None for word in pair)

@@ -18,17 +18,21 @@ from outrider.cli.plan import plan
 from outrider.cli.render import render as render_manifest
 from outrider.cli.simulate import simulate
 from outrider.cli.status import status
+from outrider.cli.usage_errors import OneLineGroup
 from outrider.cli.verify.command import verify
 from outrider.controller.settings import Settings
 
 app = typer.Typer(
     name="outrider",
-    no_args_is_help=True,
+    cls=OneLineGroup,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
+    # Tables that rich draws cut long names of options and variables at 80 columns.
+    rich_markup_mode=None,
 )
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
         raise typer.Exit
@@ -36,12 +40,15 @@ def _tell_version(wanted: bool) -> None:
 
 @app.callback()
 def outrider(
+    context: typer.Context,
     _: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and end."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end."),
     ] = False,
 ) -> None:
-    """Kubernetes operator that tunes speculative decoding live."""
+    """Kubernetes operator that tunes speculative decoding in vLLM while it serves."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 app.command()(plan)

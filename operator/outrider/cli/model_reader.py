@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from outrider.api.complaint import complaint
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.cluster_access import CannotRead, access, told
+from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
@@ -20,14 +21,14 @@ from outrider.tuning.stored import StateError
 
 
 async def read_from_cluster(
-    namespace: str | None, name: str
+    choice: ClusterChoice, name: str
 ) -> tuple[SpeculativeModel, Mapping[str, BinEstimates]]:
-    """See `read_model`; namespace: None for that of the context.
+    """Read a model of the chosen namespace; see `read_model`.
 
     Raises:
         CannotRead: see `read_model`; or there is no cluster to ask.
     """
-    async with access(namespace) as there:
+    async with access(choice) as there:
         return await read_model(there.cluster, there.namespace, name)
 
 

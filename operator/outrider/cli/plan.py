@@ -10,11 +10,11 @@ from typing import Annotated, TypeVar
 import typer
 
 from outrider.api.methods import Method
-from outrider.cli.common_options import AsJson
 from outrider.cli.exit_codes import ExitCode, cannot, say
 from outrider.cli.plan_parts import CannotPlan, Options
 from outrider.cli.plan_question import asked
 from outrider.cli.plan_text import json_of, text_of_forecast, verdict_of
+from outrider.cli.shared_options import Form, printed, with_shared_options
 from outrider.sizing.architecture import Precision
 from outrider.sizing.forecast import Forecast, forecast
 from outrider.sizing.manifest import text_of
@@ -32,7 +32,9 @@ def _names(choices: type[StrEnum]) -> str:
     return ", ".join(choices)
 
 
+@with_shared_options
 def plan(
+    form: Form | None,
     file: Annotated[Path | None, typer.Argument(help="A SpeculativeModel. Or use --model.")] = None,
     model: Annotated[str | None, typer.Option(help="Name of a model, or its config.json.")] = None,
     config: Annotated[Path | None, typer.Option(help="config.json of a model that is not known.")] = None,
@@ -71,7 +73,6 @@ def plan(
     ] = None,
     table: Annotated[str | None, typer.Option(help="Which of them.")] = None,
     manifest: Annotated[bool, typer.Option("--manifest", help="Print nothing but the manifest.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Before a launch: memory, speed, money, and a manifest to start with. Needs no cluster.
 
@@ -127,8 +128,8 @@ def plan(
         raise _refused(str(error)) from error
     text = None if made is None else text_of(made, answer.proposal)
     verdict = answer.memory.verdict
-    if as_json:
-        typer.echo(json_of(wanted.question, answer, made))
+    if form is not None:
+        typer.echo(printed(json_of(wanted.question, answer, made), form))
     elif manifest and text is not None:
         typer.echo(text, nl=False)
     elif manifest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import wrap
@@ -199,10 +198,12 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
-def json_of(question: Question, answer: Forecast, manifest: Mapping[str, JsonValue] | None) -> str:
+def json_of(
+    question: Question, answer: Forecast, manifest: Mapping[str, JsonValue] | None
+) -> dict[str, object]:
     """The same for programs: bytes, tokens per second, dollars."""
     held = answer.memory
-    found = {
+    return {
         "model": question.target.name,
         "parameters": question.target.parameters,
         "weights": _precision(question),
@@ -244,4 +245,3 @@ def json_of(question: Question, answer: Forecast, manifest: Mapping[str, JsonVal
         "warnings": answer.warnings,
         "manifest": manifest,
     }
-    return json.dumps(found, indent=2, allow_nan=False)

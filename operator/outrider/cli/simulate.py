@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from outrider.api.text import whole_number
 from outrider.cli.exit_codes import cannot
-from outrider.cli.simulate_output import as_json as json_of
-from outrider.cli.simulate_output import as_text
+from outrider.cli.shared_options import Form, printed, with_shared_options
+from outrider.cli.simulate_output import as_text, json_of
 from outrider.cli.simulate_picture import picture
 from outrider.cli.simulate_subjects import Engine, Load, Subject, subjects
 from outrider.simulate.engines.tables_file import TableError
@@ -29,7 +29,9 @@ _MOST_TRACED_STREAMS = 1024
 _MOST_RATE = 1000.0  # requests per second
 
 
+@with_shared_options
 def simulate(
+    form: Form | None,
     tables: Annotated[Path, typer.Option(help="JSON file with tables, and formulas for other engines.")],
     name: Annotated[str | None, typer.Option(help="Only this table or formula. Default: all.")] = None,
     engine: Annotated[
@@ -66,7 +68,6 @@ def simulate(
         ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture here, as SVG.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every phase.")] = False,
 ) -> None:
     """Replay the tuning law, or another policy, against simulated engines. Needs no cluster."""
     kind = _engine(engine)
@@ -103,7 +104,10 @@ def simulate(
         drawn = [(subject.name, tuner, run, found) for subject, tuner, run, found in runs]
         plot.write_text(picture(drawn, dwell=dwell), encoding="utf-8")
     results = [(subject, tuner, found) for subject, tuner, _, found in runs]
-    typer.echo(json_of(_given(kind, setting, traffic), results) if as_json else as_text(results))
+    if form is None:
+        typer.echo(as_text(results))
+    else:
+        typer.echo(printed(json_of(_given(kind, setting, traffic), results), form))
 
 
 def _refused(complaint: str) -> typer.Exit:

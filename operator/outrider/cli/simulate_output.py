@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -17,7 +16,7 @@ Results = Sequence[tuple[Subject, str, Figures]]
 """Each with the name of its policy."""
 
 
-def as_json(given: Mapping[str, JsonValue], results: Results) -> str:
+def json_of(given: Mapping[str, JsonValue], results: Results) -> dict[str, object]:
     """given: the setting. `table` names a formula where that was replayed."""
     rows = [
         {
@@ -35,7 +34,7 @@ def as_json(given: Mapping[str, JsonValue], results: Results) -> str:
         }
         for subject, tuner, f in results
     ]
-    return json.dumps({"setting": dict(given), "results": rows}, indent=2, allow_nan=False)
+    return {"setting": dict(given), "results": rows}
 
 
 def as_text(results: Results) -> str:

@@ -7,21 +7,20 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.common_options import Namespace
 from outrider.cli.completion import model_names
 from outrider.cli.exit_codes import ExitCode, cannot
+from outrider.cli.shared_options import ClusterChoice, Form, with_shared_options
 
 
+@with_shared_options
 def status(
+    cluster: ClusterChoice,
+    form: Form | None,
     name: Annotated[
         str | None, typer.Argument(help="One SpeculativeModel. Default: all.", autocompletion=model_names)
     ] = None,
-    namespace: Namespace = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Machine-readable; with -w one line per change.")
-    ] = False,
 ) -> None:
     """Show how models are and what needs a person. Exit code 1 where something does."""
     # The Kubernetes client takes a second to import, and most commands do without it.
@@ -32,8 +31,8 @@ def status(
     try:
         if name is not None and everywhere:
             raise CannotRead("give a NAME or --all-namespaces, not both.")
-        question = Question(name, namespace, everywhere)
-        with output_for(question, follows=watch, as_json=as_json) as show:
+        question = Question(name, cluster, everywhere)
+        with output_for(question, follows=watch, form=form) as show:
             models = asyncio.run(follow_in_cluster(question, show, until_stopped if watch else once))
     except CannotRead as error:
         raise cannot("status", error) from error

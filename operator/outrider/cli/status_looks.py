@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from outrider.cli.cluster_access import CannotRead, access, told
 from outrider.cli.model_reader import no_such_model
 from outrider.cli.on_call import OnCall, on_call
+from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.resources import MODELS
@@ -27,7 +28,7 @@ class Question:
     """What is asked about."""
 
     name: str | None  # None: all models
-    namespace: str | None  # None: that of the context
+    cluster: ClusterChoice
     everywhere: bool
 
 
@@ -48,18 +49,18 @@ async def follow_in_cluster(question: Question, show: Show, again: Callable[[], 
     Raises:
         CannotRead: the first look failed.
     """
-    async with access(question.namespace) as there:
+    async with access(question.cluster) as there:
         return await follow(lambda: look(there.cluster, there.namespace, question), show, again)
 
 
-async def names_in(namespace: str | None) -> tuple[str, ...]:
-    """Names of the models of a namespace; None: of that of the context.
+async def names_in(choice: ClusterChoice) -> tuple[str, ...]:
+    """Names of the models of the chosen namespace.
 
     Raises:
         CannotRead: no right to list them, or no answer.
     """
-    async with access(namespace) as there:
-        found = await look(there.cluster, there.namespace, Question(None, namespace, everywhere=False))
+    async with access(choice) as there:
+        found = await look(there.cluster, there.namespace, Question(None, choice, everywhere=False))
     return tuple(model.name for model in found)
 
 

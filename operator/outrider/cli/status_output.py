@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from outrider.cli.consoles import console_of_now
+from outrider.cli.shared_options import Form, printed
 from outrider.cli.status_looks import Models, Question, Show
 from outrider.cli.status_screen import json_of, screen_of_all, screen_of_one
 
@@ -20,11 +20,11 @@ _NONE = "No SpeculativeModel here. -A looks in all namespaces; `outrider plan` m
 
 
 @contextmanager
-def output_for(question: Question, *, follows: bool, as_json: bool) -> Iterator[Show]:
+def output_for(question: Question, *, follows: bool, form: Form | None) -> Iterator[Show]:
     """Shows one look, or one after the other: a terminal is redrawn, a pipe gets what changed."""
     console = console_of_now()
-    if as_json:
-        yield _Lines(indent=None if follows else 2)
+    if form is not None:
+        yield _Texts(form, follows=follows)
     elif follows and console.is_terminal:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             yield lambda models, silence: live.update(_screen(question, models, silence), refresh=True)
@@ -32,17 +32,20 @@ def output_for(question: Question, *, follows: bool, as_json: bool) -> Iterator[
         yield _Changes(question, console)
 
 
-class _Lines:
-    """One JSON text per change."""
+class _Texts:
+    """One text per change: with ``follows`` JSON on one line, and YAML as documents."""
 
-    def __init__(self, *, indent: int | None) -> None:
-        self._indent = indent
+    def __init__(self, form: Form, *, follows: bool) -> None:
+        self._form = form
+        self._follows = follows
         self._before: object = None
 
     def __call__(self, models: Models, silence: str | None) -> None:
         if (models, silence) != self._before:
             told = {"models": [json_of(model) for model in models], "noAnswer": silence}
-            typer.echo(json.dumps(told, indent=self._indent, allow_nan=False))
+            if self._follows and self._form is Form.YAML:
+                typer.echo("---")
+            typer.echo(printed(told, self._form, indent=None if self._follows else 2))
         self._before = (models, silence)
 
 

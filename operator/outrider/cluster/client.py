@@ -60,15 +60,20 @@ def runs_in_cluster() -> bool:
     return "KUBECONFIG" not in os.environ and _SERVICE_ACCOUNT_TOKEN.exists()
 
 
-async def connect() -> ApiClient:
-    """A client with the pod's service account, else with the kubeconfig's current context."""
+async def connect(*, kubeconfig: Path | None = None, context: str | None = None) -> ApiClient:
+    """A client with the pod's service account, or, where one is named or no account is there, by kubeconfig.
+
+    kubeconfig: None for the files that KUBECONFIG names. context: None for the current context.
+    """
     configuration = Configuration()
-    if runs_in_cluster():
+    if kubeconfig is None and context is None and runs_in_cluster():
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     else:
         # The library reads the variable once, when it is imported.
-        path = os.environ.get("KUBECONFIG")
-        await load_kube_config(path, client_configuration=configuration)  # type: ignore[no-untyped-call]
+        path = os.environ.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
+        await load_kube_config(  # type: ignore[no-untyped-call]
+            path, context=context, client_configuration=configuration
+        )
     api = ApiClient(configuration)
     api.user_agent = f"outrider/{__version__}"
     return api

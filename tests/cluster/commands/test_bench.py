@@ -21,7 +21,7 @@ LOAD = ("--streams", "4", "--rounds", "3", "--seconds", "5", "--k", "3")
 
 
 def test_every_arm_gets_a_gain_with_an_interval_and_nothing_is_left() -> None:
-    words = ("bench", NAME, "-n", "default", "--guidellm", guidellm(), *LOAD)
+    words = ("bench", NAME, "--yes", "-n", "default", "--guidellm", guidellm(), *LOAD)
     ended = outrider(*words, seconds=600)
     print(ended.err, ended.out, sep="\n")
     assert ended.code == 0, ended.err
@@ -32,7 +32,7 @@ def test_every_arm_gets_a_gain_with_an_interval_and_nothing_is_left() -> None:
 
 
 def test_a_bench_whose_terminal_closes_takes_its_override_back() -> None:
-    command = [program(), "bench", NAME, "-n", "default", "--guidellm", guidellm(), *LOAD]
+    command = [program(), "bench", NAME, "--yes", "-n", "default", "--guidellm", guidellm(), *LOAD]
     with subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
@@ -51,6 +51,6 @@ def test_a_bench_whose_terminal_closes_takes_its_override_back() -> None:
 
 
 def test_a_k_that_the_engines_lack_is_one_line() -> None:
-    ended = outrider("bench", NAME, "-n", "default", "--guidellm", "true", "--k", "99")
+    ended = outrider("bench", NAME, "--yes", "-n", "default", "--guidellm", "true", "--k", "99")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("outrider bench: --k 99 is not one that the engines were launched with: ")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.engine("twin", "starts")]
 def test_a_sweep_fills_every_cell_and_simulate_reads_it(tmp_path: Path) -> None:
     file = tmp_path / "table.json"
     load = ("--streams", "1,4", "--rounds", "2", "--seconds", "4", "--k", "0", "--k", "3")
-    words = ("sweep", NAME, "-n", "default", "--guidellm", guidellm(), "-o", str(file), *load)
+    words = ("sweep", NAME, "--yes", "-n", "default", "--guidellm", guidellm(), "--save", str(file), *load)
     ended = outrider(*words, seconds=900)
     print(ended.err, ended.out, sep="\n")
     assert ended.code == 0, ended.err

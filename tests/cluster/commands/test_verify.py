@@ -14,6 +14,6 @@ pytestmark = [pytest.mark.engine("twin", "itself")]
 
 def test_engines_that_compute_nothing_are_refused() -> None:
     wait_for("it is known for a stand-in", look, lambda seen: "simulated" in speculation(seen), seconds=60)
-    ended = outrider("verify", NAME, "-n", "default")
+    ended = outrider("verify", NAME, "--yes", "-n", "default")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"outrider verify: the engines of {NAME} compute nothing")

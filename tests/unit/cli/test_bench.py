@@ -102,7 +102,9 @@ def guidellm(tmp_path: Path) -> str:
 def benched(cluster: Kubernetes, tmp_path: Path, *words: str) -> Result:
     with serving(cluster, tmp_path) as environment:
         return CliRunner().invoke(
-            app, ["bench", "m", "--url", "http://127.0.0.1:1/v1", "--rounds", "2", *words], env=environment
+            app,
+            ["bench", "m", "--yes", "--url", "http://127.0.0.1:1/v1", "--rounds", "2", *words],
+            env=environment,
         )
 
 
@@ -166,7 +168,7 @@ def test_an_override_that_somebody_set_meanwhile_voids_the_bench_and_stays(
             "this needs tuning.actuation: Live",
         ),
         ({}, ("--guidellm", "true"), "GuideLLM wrote no result; 0.8 is known to work."),
-        ({}, ("--output", "/no/such/folder/o.json"), "--output: there is no folder /no/such/folder"),
+        ({}, ("--save", "/no/such/folder/o.json"), "--save: there is no folder /no/such/folder"),
         ({}, ("--prompts", "/no/such/file"), "/no/such/file: "),
     ],
 )
@@ -203,7 +205,14 @@ def test_a_bench_that_is_killed_leaves_no_override_and_no_guidellm(
         + "".join(f"    {line}\n" for line in HANGS.format(calls=str(pid)).splitlines())
         + warm
     )
-    words = [str(Path(sys.executable).with_name("outrider")), "bench", "m", "--url", "http://127.0.0.1:1"]
+    words = [
+        str(Path(sys.executable).with_name("outrider")),
+        "bench",
+        "m",
+        "--yes",
+        "--url",
+        "http://127.0.0.1:1",
+    ]
     with serving(cluster, tmp_path) as environment:
         command = [*words, "--guidellm", f"{sys.executable} {script}", "--k", "5"]
         # Where tests run in the background of a shell, it ignores some signals for all that is started there.
@@ -249,13 +258,13 @@ def test_a_file_without_prompts_names_the_line(tmp_path: Path, text: str, told: 
 
 def swept(cluster: Tuned, tmp_path: Path, *words: str) -> Result:
     with serving(cluster, tmp_path) as environment:
-        command = ["sweep", "m", "--url", "http://127.0.0.1:1", "--rounds", "2", *words]
+        command = ["sweep", "m", "--yes", "--url", "http://127.0.0.1:1", "--rounds", "2", *words]
         return CliRunner().invoke(app, command, env=environment)
 
 
 def test_a_sweep_writes_the_table_that_simulate_reads(tmp_path: Path, guidellm: str) -> None:
     cluster, file = Tuned(candidates=[0, 3, 5]), tmp_path / "table.json"
-    result = swept(cluster, tmp_path, "--streams", "1,8", "--guidellm", guidellm, "-o", str(file))
+    result = swept(cluster, tmp_path, "--streams", "1,8", "--guidellm", guidellm, "--save", str(file))
     assert result.exit_code == 0
     assert "A static table for it: *:0 (batch size up to : K)" in result.stdout
     calls = (tmp_path / "calls").read_text().split()
@@ -269,7 +278,7 @@ def test_a_sweep_writes_the_table_that_simulate_reads(tmp_path: Path, guidellm: 
 
 @pytest.mark.parametrize("streams", ["0", "-1", "1,,2", "one", "99999999999999999999", ""])
 def test_streams_that_are_no_numbers_are_refused(tmp_path: Path, streams: str) -> None:
-    words = (f"--streams={streams}", "-o", str(tmp_path / "o"), "--guidellm", "true")
+    words = (f"--streams={streams}", "--save", str(tmp_path / "o"), "--guidellm", "true")
     result = swept(Tuned(), tmp_path, *words)
     assert result.exit_code == 2
     assert "write numbers from 1 to 4096 such as 1,4,16" in result.output
@@ -318,7 +327,7 @@ def failing_after(calls: int, guidellm: str, tmp_path: Path) -> str:
 
 def test_what_was_measured_is_told_where_decisions_cannot_be_read(tmp_path: Path, guidellm: str) -> None:
     page, file = tmp_path / "r.html", tmp_path / "o.json"
-    words = ("--guidellm", guidellm, "--report", str(page), "-o", str(file), "--json")
+    words = ("--guidellm", guidellm, "--report", str(page), "--save", str(file), "--json")
     result = benched(without_decisions(Tuned()), tmp_path, *words)
     assert result.exit_code == 0
     told = json.loads(result.stdout)
@@ -332,7 +341,7 @@ def test_what_was_measured_is_told_where_decisions_cannot_be_read(tmp_path: Path
 def test_whole_rounds_are_told_where_a_bench_cannot_go_on(tmp_path: Path, guidellm: str) -> None:
     cluster, file = Tuned(), tmp_path / "o.json"
     fails = failing_after(1 + 2 * 3 + 2, guidellm, tmp_path)
-    result = benched(cluster, tmp_path, "--guidellm", fails, "--rounds", "3", "-o", str(file))
+    result = benched(cluster, tmp_path, "--guidellm", fails, "--rounds", "3", "--save", str(file))
     assert result.exit_code == 2
     assert result.stdout.splitlines()[1].startswith("ended after 2 of 3 rounds: GuideLLM ended with 1;")
     assert result.stderr.splitlines()[-1].startswith("outrider bench: GuideLLM ended with 1;")
@@ -345,7 +354,7 @@ def test_whole_rounds_are_told_where_a_bench_cannot_go_on(tmp_path: Path, guidel
 def test_one_round_is_too_little_to_tell_of(tmp_path: Path, guidellm: str) -> None:
     file = tmp_path / "o.json"
     fails = failing_after(1 + 3 + 2, guidellm, tmp_path)
-    result = benched(Tuned(), tmp_path, "--guidellm", fails, "-o", str(file))
+    result = benched(Tuned(), tmp_path, "--guidellm", fails, "--save", str(file))
     assert (result.exit_code, result.stdout, file.exists()) == (2, "", False)
 
 
@@ -359,7 +368,7 @@ def test_a_result_that_cannot_be_written_is_still_printed(tmp_path: Path, guidel
 def test_a_sweep_that_cannot_go_on_has_written_its_whole_rounds(tmp_path: Path, guidellm: str) -> None:
     file = tmp_path / "table.json"
     fails = failing_after(1 + 2 * 2 + 1, guidellm, tmp_path)
-    words = ("--streams", "1", "--k", "0", "--k", "5", "--guidellm", fails, "-o", str(file))
+    words = ("--streams", "1", "--k", "0", "--k", "5", "--guidellm", fails, "--save", str(file))
     result = swept(Tuned(), tmp_path, *words, "--rounds", "3")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1].startswith("outrider sweep: GuideLLM ended with 1;")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,20 +10,21 @@ from pathlib import Path
 import click
 import pytest
 import typer
-from typer import rich_utils
+import yaml
 from typer.testing import CliRunner
 
 from outrider import __version__
 from outrider.cli.exit_codes import ExitCode
 from outrider.cli.main import app
-from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
+from tests.unit.cli.kubernetes import Kubernetes, a_kubeconfig, a_list, serving
 from tests.unit.controller.factories import a_raw_model
 
 ROOT = Path(__file__).parents[3]
 MODELS = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels"
 GUIDELLM = ["--guidellm", "true"]
 PLAIN = {"run", "crd", "render", "version"}
-"""Those whose output is no table for people."""
+"""Commands whose output is not for people in the first place."""
+OF_A_CLUSTER = ["explain", "status", "doctor", "bench", "sweep", "verify"]
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -37,13 +39,21 @@ NAMES = [name for name, _ in commands()]
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PLAIN])
 def test_every_command_speaks_json(name: str) -> None:
     (command,) = (command for known, command in commands() if known == name)
-    assert "--json" in {option for parameter in command.params for option in parameter.opts}
+    assert {"-o", "--output", "--json"} <= {
+        option for parameter in command.params for option in parameter.opts
+    }
+
+
+@pytest.mark.parametrize("name", OF_A_CLUSTER)
+def test_every_command_of_a_cluster_takes_kubectls_own_options(name: str) -> None:
+    (command,) = (command for known, command in commands() if known == name)
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {"-n", "--namespace", "--context", "--kubeconfig"} <= options
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_help_fits_eighty_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(rich_utils, "MAX_WIDTH", 80)
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0
     assert max(map(len, result.output.splitlines())) <= 80
@@ -66,15 +76,62 @@ def test_the_page_of_exit_codes_has_them_all() -> None:
     assert {str(int(code)) for code in ExitCode} <= set(rows)
 
 
-@pytest.mark.parametrize("name", ["explain", "status", "doctor", "bench", "sweep", "verify"])
+@pytest.mark.parametrize("name", OF_A_CLUSTER)
 def test_without_a_cluster_it_is_one_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
     (command,) = (command for known, command in commands() if known == name)
     words = ["m"] if any(parameter.name == "name" for parameter in command.params) else []
-    extra = {"bench": GUIDELLM, "sweep": [*GUIDELLM, "-o", str(tmp_path / "table.json")]}.get(name, [])
+    extra = {
+        "bench": [*GUIDELLM, "--yes"],
+        "sweep": [*GUIDELLM, "--yes", "--save", str(tmp_path / "table.json")],
+        "verify": ["--yes"],
+    }.get(name, [])
     file = tmp_path / "none"
     result = CliRunner().invoke(app, [name, *words, *extra], env={"KUBECONFIG": str(file)})
-    told = f"outrider {name}: no cluster to ask: there is no file {file}. Set KUBECONFIG.\n"
+    told = (
+        f"outrider {name}: no cluster to ask: there is no file {file}. Set KUBECONFIG, or use --kubeconfig.\n"
+    )
     assert (result.exit_code, result.output) == (2, told)
+
+
+@pytest.mark.parametrize("name", ["bench", "sweep", "verify"])
+def test_load_on_a_live_model_needs_consent(name: str, tmp_path: Path) -> None:
+    extra = ["--save", str(tmp_path / "table.json")] if name == "sweep" else []
+    result = CliRunner().invoke(app, [name, "m", *extra])
+    assert (result.exit_code, result.stdout) == (ExitCode.CANNOT, "")
+    assert result.stderr.startswith(f"outrider {name}: This sends ")
+    assert result.stderr.endswith("overrides its schedule meanwhile. Agree to that with --yes.\n")
+
+
+def test_without_a_command_it_is_help_and_exit_code_0() -> None:
+    result = CliRunner().invoke(app, [])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage: ")
+
+
+def two_contexts(folder: Path, url: str) -> Path:
+    """A kubeconfig whose current context is not the one that leads to the cluster."""
+    found = a_kubeconfig(url, namespace="default")
+    other = {"name": "gone", "context": {"cluster": "none", "user": "u"}}
+    nowhere = {"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}
+    found |= {"contexts": [*found["contexts"], other], "current-context": "gone"}
+    file = folder / "two-contexts"
+    file.write_text(json.dumps(found | {"clusters": [*found["clusters"], nowhere]}), encoding="utf-8")
+    return file
+
+
+def test_context_and_kubeconfig_choose_the_cluster(tmp_path: Path) -> None:
+    with serving(Kubernetes({MODELS: a_list(a_raw_model("qwen3"))}), tmp_path) as environment:
+        url = json.loads(Path(environment["KUBECONFIG"]).read_text())["clusters"][0]["cluster"]["server"]
+        words = ["--kubeconfig", str(two_contexts(tmp_path, url)), "--context", "x", "-o", "yaml"]
+        result = CliRunner().invoke(app, ["status", *words], env={"KUBECONFIG": "/none"})
+    assert yaml.safe_load(result.stdout)["models"][0]["name"] == "qwen3"
+
+
+def test_a_context_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Path) -> None:
+    file = two_contexts(tmp_path, "http://127.0.0.1:1")
+    result = CliRunner().invoke(app, ["status", "--kubeconfig", str(file), "--context", "prod"])
+    assert result.output == "outrider status: the kubeconfig has no context prod. Use one of: gone, x.\n"
+    assert result.exit_code == ExitCode.CANNOT
 
 
 @pytest.mark.parametrize(

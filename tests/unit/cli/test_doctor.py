@@ -344,7 +344,9 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 def test_without_a_cluster_it_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     file = tmp_path / "none"
     result = CliRunner().invoke(app, ["doctor"], env={"KUBECONFIG": str(file)})
-    told = f"outrider doctor: no cluster to ask: there is no file {file}. Set KUBECONFIG.\n"
+    told = (
+        f"outrider doctor: no cluster to ask: there is no file {file}. Set KUBECONFIG, or use --kubeconfig.\n"
+    )
     assert (result.exit_code, result.output) == (2, told)
 
 

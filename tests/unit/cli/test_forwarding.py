@@ -10,8 +10,10 @@ import pytest
 
 from outrider.cli.cluster_access import CannotRead
 from outrider.cli.forwarding import url_of
+from outrider.cli.shared_options import ClusterChoice
 
 Kubectl = Callable[[str], None]
+PROD = ClusterChoice(namespace="prod")
 
 
 @pytest.fixture
@@ -32,11 +34,19 @@ async def test_clients_get_the_port_that_kubectl_forwards(kubectl: Kubectl, tmp_
         f'echo "$@" > {tmp_path}/words; echo $$ > {tmp_path}/pid\n'
         'echo "Forwarding from 127.0.0.1:40123 -> 8000"\nexec sleep 600'
     )
-    async with url_of("prod", "m", None) as url:
+    async with url_of(PROD, "m", None) as url:
         assert url == "http://127.0.0.1:40123"
         words = (tmp_path / "words").read_text().split()
-        assert words == ["port-forward", "--address", "127.0.0.1", "-n", "prod", "service/m", ":80"]
+        assert words == ["--namespace", "prod", "port-forward", "--address", "127.0.0.1", "service/m", ":80"]
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+async def test_kubectl_forwards_in_the_cluster_that_the_user_chose(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl(f'echo "$@" > {tmp_path}/words\necho "Forwarding from 127.0.0.1:40123 -> 8000"\nexec sleep 600')
+    chosen = ClusterChoice("prod", "east", Path("/home/me/config"))
+    async with url_of(chosen, "m", None):
+        words = (tmp_path / "words").read_text()
+    assert words.startswith("--kubeconfig /home/me/config --context east --namespace prod port-forward ")
 
 
 async def test_what_kubectl_tells_of_every_connection_never_stops_it(
@@ -47,7 +57,7 @@ async def test_what_kubectl_tells_of_every_connection_never_stops_it(
         'echo "Forwarding from 127.0.0.1:40123 -> 8000"\n'
         f'for i in $(seq 100); do echo "{told}"; echo "{told}" >&2; done\ntouch {done}\nexec sleep 600'
     )
-    async with asyncio.timeout(30), url_of("prod", "m", None):
+    async with asyncio.timeout(30), url_of(PROD, "m", None):
         while not done.exists():
             await asyncio.sleep(0.01)
 
@@ -57,17 +67,17 @@ async def test_what_kubectl_complains_of_is_told(kubectl: Kubectl) -> None:
     with pytest.raises(
         CannotRead, match='kubectl port-forward: error: services "m" not found; or give --url'
     ):
-        async with url_of("prod", "m", None):
+        async with url_of(PROD, "m", None):
             pass
 
 
 async def test_without_kubectl_a_url_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotRead, match=r"there is no kubectl.*give --url"):
-        async with url_of("prod", "m", None):
+        async with url_of(PROD, "m", None):
             pass
 
 
 async def test_a_url_of_the_users_is_taken_as_it_is() -> None:
-    async with url_of("prod", "m", "https://llm.example.com/v1") as url:
+    async with url_of(PROD, "m", "https://llm.example.com/v1") as url:
         assert url == "https://llm.example.com"

@@ -27,9 +27,9 @@ def invoked(command: str, cluster: Kubernetes, folder: Path) -> Result:
     script = folder / "guidellm.py"
     script.write_text(f"import pathlib\npathlib.Path({str(folder / 'load')!r}).touch()\n")
     guidellm = ["--guidellm", f"{sys.executable} {script}"]
-    words = {"bench": guidellm, "sweep": [*guidellm, "-o", str(folder / "table.json")], "verify": []}
+    words = {"bench": guidellm, "sweep": [*guidellm, "--save", str(folder / "table.json")], "verify": []}
     with serving(cluster, folder) as environment:
-        arguments = [command, "m", "--url", "http://127.0.0.1:1", *words[command]]
+        arguments = [command, "m", "--yes", "--url", "http://127.0.0.1:1", *words[command]]
         return CliRunner().invoke(app, arguments, env=environment)
 
 

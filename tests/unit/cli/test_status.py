@@ -17,6 +17,7 @@ from outrider.api.reasons import REASONS_OF
 from outrider.cli.cluster_access import CannotRead
 from outrider.cli.main import app
 from outrider.cli.on_call import OnCall, Urgency, on_call
+from outrider.cli.shared_options import ClusterChoice
 from outrider.cli.status_looks import Models, Question, follow, look
 from outrider.cli.status_screen import screen_of_all, screen_of_one
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
@@ -185,12 +186,12 @@ def test_words_of_others_are_no_markup() -> None:
 async def test_a_missing_right_says_so() -> None:
     async with a_cluster(refusal(403, "speculativemodels is forbidden")) as (cluster, _):
         with pytest.raises(CannotRead, match=r"forbidden.*role that misses a verb"):
-            await look(cluster, "default", Question(None, None, everywhere=True))
+            await look(cluster, "default", Question(None, ClusterChoice(), everywhere=True))
 
 
 async def test_models_come_by_namespace_and_name() -> None:
     async with a_cluster(answer(a_list(well("b"), well("a")))) as (cluster, server):
-        found = await look(cluster, "default", Question(None, None, everywhere=True))
+        found = await look(cluster, "default", Question(None, ClusterChoice(), everywhere=True))
         assert [model.name for model in found] == ["a", "b"]
         assert server.asked == [f"GET {ALL}?limit=128"]
 

@@ -82,7 +82,7 @@ def skewed(table: str, body: Body) -> tuple[int, Body]:
 def verified(cluster: Tuned, tmp_path: Path, engine: Engine, *words: str) -> tuple[Result, list[Any]]:
     asked: list[tuple[str, Body]] = []
     with serving(cluster, tmp_path) as environment, an_engine(cluster, engine, asked) as url:
-        command = ["verify", "m", "--url", url, "--samples", "200", *words]
+        command = ["verify", "m", "--yes", "--url", url, "--samples", "200", *words]
         return CliRunner().invoke(app, command, env=environment), asked
 
 

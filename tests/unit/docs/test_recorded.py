@@ -108,7 +108,7 @@ def test_status_is_watched_from_before_the_first_load_on_as_the_page_does() -> N
     assert parts(said) == [screen(twin(before), after(-57)), screen(twin(), after(1))]
 
 
-@pytest.mark.parametrize("said", of("outrider verify twin -n trial"))
+@pytest.mark.parametrize("said", of("outrider verify twin -n trial --yes"))
 def test_verify_refuses_a_stand_in_in_the_words_of_the_page(said: str) -> None:
     source = Path("operator/outrider/cli/verify/driving.py")
     _, words = said.split(" twin ")

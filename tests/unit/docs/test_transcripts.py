@@ -32,16 +32,17 @@ _TRIAL = "twin -n trial --url http://127.0.0.1:46739"
 _CLIENT = "--guidellm 'python tests/cluster/guidellm_stand_in.py'"
 BENCH = (
     f"outrider bench {_TRIAL} --seconds 5 --rounds 4 --k 3 --price-per-hour 2.40 {_CLIENT} "
-    "-o bench.json --report bench.html"
+    "--yes --save bench.json --report bench.html"
 )
-SWEEP = f"outrider sweep {_TRIAL} --streams 1,8 --k 0 --k 3 --seconds 3 --rounds 2 {_CLIENT} -o twin.json"
-VERIFY = "outrider verify checked -n default --tokens 32 --samples 100"
+_SWEPT = "--streams 1,8 --k 0 --k 3 --seconds 3 --rounds 2"
+SWEEP = f"outrider sweep {_TRIAL} {_SWEPT} {_CLIENT} --yes --save twin.json"
+VERIFY = "outrider verify checked -n default --yes --tokens 32 --samples 100"
 RECORDED = {
     "kubectl speculative status twin -n trial",
     "outrider explain twin -n trial",
     "outrider explain twin -n trial --at 30s",
     "outrider status twin -n trial -w",
-    "outrider verify twin -n trial",
+    "outrider verify twin -n trial --yes",
     BENCH,
     SWEEP,
     VERIFY,

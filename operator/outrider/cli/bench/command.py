@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,27 +13,34 @@ from outrider.bench import result
 from outrider.bench import sweep as sweeps
 from outrider.bench.report import page_of
 from outrider.bench.verdict import FEWEST_ROUNDS, Verdict
-from outrider.cli.common_options import (
-    MOST_STREAMS,
+from outrider.cli.consent import require_consent
+from outrider.cli.exit_codes import ExitCode, cannot
+from outrider.cli.prompts_file import PromptsRefused, prompts_of
+from outrider.cli.shared_options import (
+    MAX_STREAMS,
+    ClusterChoice,
+    Form,
     GuideLlm,
     MaxTokens,
     Name,
-    Namespace,
     Prompts,
     Seconds,
     Seed,
     Url,
+    Yes,
+    printed,
+    with_shared_options,
 )
-from outrider.cli.exit_codes import ExitCode, cannot
-from outrider.cli.prompts_file import PromptsRefused, prompts_of
 
 _MOST_ROUNDS = 100
 
 
+@with_shared_options
 def bench(
     name: Name,
-    namespace: Namespace = None,
-    streams: Annotated[int, typer.Option(min=1, max=MOST_STREAMS, help="Requests at a time.")] = 8,
+    cluster: ClusterChoice,
+    form: Form | None,
+    streams: Annotated[int, typer.Option(min=1, max=MAX_STREAMS, help="Requests at a time.")] = 8,
     seconds: Seconds = 20.0,
     rounds: Annotated[int, typer.Option(min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Slices of each arm.")] = 4,
     k: Annotated[
@@ -46,12 +52,12 @@ def bench(
     url: Url = None,
     guidellm: GuideLlm = "guidellm",
     seed: Seed = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the JSON here, too.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page with pictures here, as HTML.")] = None,
+    save: Annotated[Path | None, typer.Option(help="File to write all measurements to, as JSON.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File to write an HTML page with charts to.")] = None,
     price_per_hour: Annotated[
         float | None, typer.Option(min=0.001, max=1e6, help="Dollars of all GPUs that answer.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every slice.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Measure what speculation is worth: as it is, K=0 and held K in turn, by GuideLLM.
 
@@ -63,12 +69,13 @@ def bench(
     from outrider.cli.kept import Kept
 
     try:
-        _see_folder("--output", output)
-        _see_folder("--report", report)
-        job = Job(namespace, name, tuple(k or ()), seconds, max_tokens, prompts_of(prompts), url, guidellm)
+        _require_folder("--save", save)
+        _require_folder("--report", report)
+        job = Job(cluster, name, tuple(k or ()), seconds, max_tokens, prompts_of(prompts), url, guidellm)
     except (Refused, PromptsRefused) as error:
         raise cannot("bench", error) from error
-    kept = Kept("bench", result.json_of, output)
+    require_consent("bench", _effect(name, f"{streams}"), given=yes)
+    kept = Kept("bench", result.json_of, save)
     found = kept.by(
         drive(job, _tell, kept.keep, streams=streams, rounds=rounds, seed=seed, price_per_hour=price_per_hour)
     )
@@ -76,7 +83,7 @@ def bench(
         found = replace(found, ended=kept.ended)
         kept.keep(found)
     told = result.json_of(found)
-    typer.echo(json.dumps(told, indent=2, allow_nan=False) if as_json else "\n".join(result.text_of(found)))
+    typer.echo("\n".join(result.text_of(found)) if form is None else printed(told, form))
     if report is not None:
         kept.write(report, page_of(found, when=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
     kept.see_to_the_end()
@@ -84,10 +91,12 @@ def bench(
         raise typer.Exit(ExitCode.NOT_WELL)
 
 
+@with_shared_options
 def sweep(
     name: Name,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the table here.")],
-    namespace: Namespace = None,
+    save: Annotated[Path, typer.Option(help="File to write the table to, as JSON.")],
+    cluster: ClusterChoice,
+    form: Form | None,
     streams: Annotated[str, typer.Option(help="Requests at a time, separated by commas.")] = "1,4,16",
     seconds: Seconds = 10.0,
     rounds: Annotated[
@@ -101,7 +110,7 @@ def sweep(
     url: Url = None,
     guidellm: GuideLlm = "guidellm",
     seed: Seed = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, as in the file.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Measure tokens per second over streams and K, and write the table that simulate reads.
 
@@ -112,10 +121,10 @@ def sweep(
     from outrider.cli.kept import Kept
 
     try:
-        _see_folder("--output", output)
+        _require_folder("--save", save)
         numbers = _streams(streams)
         job = Job(
-            namespace,
+            cluster,
             name,
             tuple(dict.fromkeys(k or ())),
             seconds,
@@ -126,11 +135,16 @@ def sweep(
         )
     except (Refused, PromptsRefused) as error:
         raise cannot("sweep", error) from error
-    kept = Kept("sweep", sweeps.json_of, output)
+    require_consent("sweep", _effect(name, f"up to {max(numbers)}"), given=yes)
+    kept = Kept("sweep", sweeps.json_of, save)
     found = kept.by(drive(job, _tell, kept.keep, streams=numbers, rounds=rounds, seed=seed))
     told = sweeps.json_of(found)
-    typer.echo(json.dumps(told, indent=2, allow_nan=False) if as_json else "\n".join(sweeps.text_of(found)))
+    typer.echo("\n".join(sweeps.text_of(found)) if form is None else printed(told, form))
     kept.see_to_the_end()
+
+
+def _effect(name: str, streams: str) -> str:
+    return f"This sends {streams} requests at a time to {name}, and overrides its schedule meanwhile"
 
 
 class Refused(ValueError):
@@ -141,13 +155,13 @@ def _streams(text: str) -> tuple[int, ...]:
     found = []
     for part in text.split(","):
         number = part.strip()
-        if not number.isdecimal() or not 1 <= int(number[:9]) <= MOST_STREAMS:
-            raise Refused(f"--streams is {text}: write numbers from 1 to {MOST_STREAMS} such as 1,4,16")
+        if not number.isdecimal() or not 1 <= int(number[:9]) <= MAX_STREAMS:
+            raise Refused(f"--streams is {text}: write numbers from 1 to {MAX_STREAMS} such as 1,4,16")
         found.append(int(number))
     return tuple(dict.fromkeys(found))
 
 
-def _see_folder(option: str, file: Path | None) -> None:
+def _require_folder(option: str, file: Path | None) -> None:
     """Before minutes are spent on what cannot be written then."""
     if file is not None and not file.parent.is_dir():
         raise Refused(f"{option}: there is no folder {file.parent}")

@@ -21,6 +21,7 @@ from outrider.cli.forwarding import url_of
 from outrider.cli.held_model import held_model
 from outrider.cli.holding import Hold, holding
 from outrider.cli.model_reader import read_model
+from outrider.cli.shared_options import ClusterChoice
 from outrider.cli.subprocesses import running
 from outrider.cluster.client import ClusterClient
 
@@ -37,7 +38,7 @@ Tell = Callable[[str], None]
 class Job:
     """What is measured, and by what."""
 
-    namespace: str | None  # None: that of the context
+    cluster: ClusterChoice
     name: str
     ks: tuple[int, ...]  # that will be held; they must be candidates
     seconds: float  # of a slice
@@ -140,12 +141,12 @@ async def benching(job: Job, tell: Tell) -> AsyncIterator[Bench]:
         CannotRead: bad input, or something that a person has to see to; the message says what.
     """
     program = _program_of(job.guidellm)
-    async with access(job.namespace) as there:
+    async with access(job.cluster) as there:
         model, candidates = await held_model(there, job.name, job.ks)
         speculation = model.status.speculation
         with TemporaryDirectory(prefix="outrider-bench-") as folder:
             async with (
-                url_of(there.namespace, job.name, job.url) as url,
+                url_of(there.choice, job.name, job.url) as url,
                 holding(there.cluster, there.namespace, job.name, tell) as hold,
             ):
                 yield Bench(

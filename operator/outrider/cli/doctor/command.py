@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
-from outrider.cli.common_options import AsJson
 from outrider.cli.doctor.findings import Finding, Level
 from outrider.cli.exit_codes import ExitCode, cannot
+from outrider.cli.shared_options import ClusterChoice, Form, printed, with_shared_options
 
 _COLOURS = {Level.FINE: "green", Level.WARNING: "yellow", Level.BAD: "red", Level.UNSEEN: "cyan"}
 
 
-def doctor(
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace", "-n", help="Where your rights are looked at. Default: that of the context."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@with_shared_options
+def doctor(cluster: ClusterChoice, form: Form | None) -> None:
     """Look at the cluster: CRD, operator, rights, Prometheus, plugin, GPUs, clocks. Changes nothing."""
     # The Kubernetes client takes a second to import, and most commands do without it.
     from rich.console import Console
@@ -36,11 +27,11 @@ def doctor(
 
     try:
         with Console(stderr=True).status("Looking at the cluster"):
-            found = findings(asyncio.run(look_at_cluster(namespace)))
+            found = findings(asyncio.run(look_at_cluster(cluster)))
     except CannotRead as error:
         raise cannot("doctor", error) from error
-    if as_json:
-        typer.echo(json.dumps({"findings": [asdict(each) for each in found]}, indent=2))
+    if form is not None:
+        typer.echo(printed({"findings": [asdict(each) for each in found]}, form))
     else:
         for finding in found:
             for line in _lines(finding):

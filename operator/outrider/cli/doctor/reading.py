@@ -30,6 +30,7 @@ from outrider.cli.doctor.launch_reading import extended, read_place
 from outrider.cli.doctor.prometheus_reading import read_metrics
 from outrider.cli.doctor.rights import OF_THE_CALLER, OF_THE_OPERATOR
 from outrider.cli.options import variable
+from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NotFound, Unavailable
 from outrider.cluster.installation import Installation
@@ -56,13 +57,13 @@ _LISTS = ("watch_namespaces", "engine_images", "engine_image_pull_secrets", "con
 SeenT = TypeVar("SeenT")
 
 
-async def look_at_cluster(namespace: str | None) -> Evidence:
-    """See `look_at`; namespace: None for that of the context.
+async def look_at_cluster(choice: ClusterChoice) -> Evidence:
+    """Look at the chosen cluster; see `look_at`.
 
     Raises:
         CannotRead: there is no cluster to ask, or it does not answer.
     """
-    async with access(namespace) as there:
+    async with access(choice) as there:
         return await look_at(there)
 
 

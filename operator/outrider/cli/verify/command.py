@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from outrider.cli.common_options import Name, Namespace, Prompts, Url
+from outrider.cli.consent import require_consent
 from outrider.cli.exit_codes import ExitCode, cannot
 from outrider.cli.prompts_file import PromptsRefused, prompts_of
+from outrider.cli.shared_options import (
+    ClusterChoice,
+    Form,
+    Name,
+    Prompts,
+    Url,
+    Yes,
+    printed,
+    with_shared_options,
+)
 from outrider.verify.greedy import TIE
 from outrider.verify.result import Verdict, json_of, text_of
 
 
+@with_shared_options
 def verify(
     name: Name,
-    namespace: Namespace = None,
+    cluster: ClusterChoice,
+    form: Form | None,
     k: Annotated[
         int | None, typer.Option("--k", min=1, help="Compare this K. Default: the largest candidate.")
     ] = None,
@@ -30,7 +41,7 @@ def verify(
         float, typer.Option(min=0, max=10, help="Nats between two tokens that rounding may turn round.")
     ] = TIE,
     url: Url = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every prompt.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Check that speculation is lossless: greedy answers and sampled ones, with drafts and without.
 
@@ -42,14 +53,16 @@ def verify(
     from outrider.cli.verify.driving import verify as drive
 
     try:
-        question = Question(namespace, name, k, prompts_of(prompts), tokens, samples, tie, url)
+        question = Question(cluster, name, k, prompts_of(prompts), tokens, samples, tie, url)
     except PromptsRefused as error:
         raise cannot("verify", error) from error
+    effect = f"This sends requests to {name}, one at a time, and overrides its schedule meanwhile"
+    require_consent("verify", effect, given=yes)
     kept = Kept("verify", json_of)
     result = kept.by(drive(question, lambda line: typer.echo(line, err=True), kept.keep))
     if not result.sampled:
         result = replace(result, ended=kept.ended)
-    typer.echo(json.dumps(json_of(result), indent=2) if as_json else "\n".join(text_of(result)))
+    typer.echo("\n".join(text_of(result)) if form is None else printed(json_of(result), form))
     kept.see_to_the_end()
     if result.verdict is not Verdict.LOSSLESS:
         raise typer.Exit(ExitCode.NOT_WELL)

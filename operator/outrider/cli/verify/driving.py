@@ -12,6 +12,7 @@ from outrider.cli.cluster_access import CannotRead, access
 from outrider.cli.forwarding import url_of
 from outrider.cli.held_model import held_model
 from outrider.cli.holding import Hold, holding
+from outrider.cli.shared_options import ClusterChoice
 from outrider.cli.verify.asking import Client
 from outrider.verify.greedy import Answer, compare
 from outrider.verify.result import Result
@@ -28,7 +29,7 @@ Tell = Callable[[str], None]
 class Question:
     """What is asked for."""
 
-    namespace: str | None  # None: that of the context
+    cluster: ClusterChoice
     name: str
     k: int | None  # None: the largest candidate
     prompts: Sequence[str]
@@ -46,7 +47,7 @@ async def verify(question: Question, tell: Tell, keep: Callable[[Result], None])
     Raises:
         CannotRead: bad input, or something that a person has to see to; the message says what.
     """
-    async with access(question.namespace) as there, httpx.AsyncClient() as http:
+    async with access(question.cluster) as there, httpx.AsyncClient() as http:
         model, candidates = await held_model(
             there, question.name, () if question.k is None else (question.k,)
         )
@@ -57,7 +58,7 @@ async def verify(question: Question, tell: Tell, keep: Callable[[Result], None])
             )
         k = candidates[-1] if question.k is None else question.k
         async with (
-            url_of(there.namespace, question.name, question.url) as url,
+            url_of(there.choice, question.name, question.url) as url,
             holding(there.cluster, there.namespace, question.name, tell) as hold,
         ):
             client = Client(http, url, model.spec.model.served_name or question.name)

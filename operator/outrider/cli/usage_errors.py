@@ -1,0 +1,99 @@
+"""Mistakes in commands, options and arguments: each gets one line that says what to write instead."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from outrider.cli.exit_codes import ExitCode, say
+
+_PROGRAM = "outrider"
+_WORDS = (
+    (r"Input should be a valid integer.*", "write a whole number"),
+    (r"Input should be a valid number.*", "write a number"),
+    (r"Input should be greater than or equal to (.+)", r"write at least \1"),
+    (r"Input should be less than or equal to (.+)", r"write at most \1"),
+    (r"Input should be greater than (.+)", r"write more than \1"),
+    (r"Value error, .* is not one of (.+?)\.?", r"write one of \1"),
+)
+"""What pydantic says of a value -> what to write."""
+
+
+class OneLineGroup(TyperGroup):
+    """A group of commands that answers a mistake with one line on standard error, without a usage text."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command that ``args`` name; with ``standalone_mode``, end the process afterwards."""
+        words = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode:
+            return super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+        try:
+            code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+        except typer.Abort:
+            typer.echo("Aborted.", err=True)
+            sys.exit(ExitCode.NOT_WELL)
+        except typer.TyperException as error:
+            command = words[0] if words and words[0] in self.commands else ""
+            say(command, f"{self._complaint(error, command, words)}.")
+            sys.exit(error.exit_code)
+        sys.exit(code if isinstance(code, int) else ExitCode.FINE)
+
+    def _complaint(self, error: typer.TyperException, command: str, words: Sequence[str]) -> str:
+        options = sorted(self._options(command))
+        help_text = f"`{' '.join(filter(None, (_PROGRAM, command, '--help')))}`"
+        unknown = getattr(error, "option_name", None)
+        parameter = getattr(error, "param", None)
+        if unknown is not None and "No such option" in error.message:
+            return f"there is no option {unknown}; {_nearest(unknown, options)}{help_text} lists all options"
+        if not command and words and not words[0].startswith("-"):
+            near = _nearest(words[0], self.commands)
+            return f"there is no command {words[0]}; {near}{help_text} lists all commands"
+        if parameter is not None:
+            return _about(parameter, error, words, help_text)
+        message = error.message.rstrip(".").replace("'", "")
+        return f"{message[:1].lower()}{message[1:]}; {help_text} says what it takes"
+
+    def _options(self, command: str) -> Iterable[str]:
+        found = self.commands[command] if command else self
+        return (option for parameter in found.params for option in parameter.opts if option.startswith("-"))
+
+
+def _nearest(typed: str, known: Iterable[str]) -> str:
+    near = get_close_matches(typed, list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
+def _about(parameter: Any, error: typer.TyperException, words: Sequence[str], help_text: str) -> str:
+    is_option = parameter.opts[0].startswith("-")
+    name = parameter.opts[0] if is_option else (parameter.metavar or parameter.name.upper())
+    if type(error).__name__ == "MissingParameter":
+        return f"{name} is missing; {help_text} says what it takes"
+    given = _given(parameter.opts, words) if is_option else None
+    remedy = error.message
+    for pattern, plain in _WORDS:
+        remedy = re.sub(pattern, plain, remedy, count=1, flags=re.DOTALL)
+    return f"{name}{'' if given is None else f' is {given}'}: {remedy.rstrip('.')}"
+
+
+def _given(names: Sequence[str], words: Sequence[str]) -> str | None:
+    """The last value that follows one of these options."""
+    found = None
+    for word, after in zip(words, [*words[1:], None], strict=True):
+        name, equals, value = word.partition("=")
+        if name in names:
+            found = value if equals else after
+    return found
