@@ -1,26 +1,38 @@
+"""The generated pages of the resource are up to date, and hold what a user looks up."""
+
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+import yaml
+
 from outrider.api.reasons import ConditionType, MetricsReason
-from outrider.api.reference import FILE_NAME, render
+from outrider.api.reference import EXAMPLE, PAGES, render_reasons, render_rules
+from outrider.api.spec import Spec
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / FILE_NAME
+FOLDER = Path(__file__).parents[3] / "docs" / "reference"
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == render(), (
+@pytest.mark.parametrize("file_name", PAGES)
+def test_a_page_is_up_to_date(file_name: str) -> None:
+    assert (FOLDER / file_name).read_text() == PAGES[file_name](), (
         "stale: run `python -m outrider.api.reference --write docs/reference/`"
     )
 
 
 def test_names_every_condition_and_reason() -> None:
-    page = render()
+    page = render_reasons()
     assert all(f"`{value}`" in page for value in (*ConditionType, *MetricsReason))
 
 
 def test_lists_the_admission_rules() -> None:
-    assert (
-        "- spec.cache keeps what is downloaded from hf:// or s3://, and neither model nor drafter is; "
-        "leave it out" in render()
-    )
+    assert "## spec.cache\n\n- spec.cache keeps what is downloaded" in render_rules()
+
+
+def test_the_complete_manifest_has_every_field_of_the_spec() -> None:
+    manifest = yaml.safe_load(EXAMPLE.read_text())
+    names = {field.alias or name for name, field in Spec.model_fields.items()}
+    assert isinstance(manifest["spec"], Mapping)
+    assert manifest["spec"].keys() == names
