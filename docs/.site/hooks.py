@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outrider/README.md")
+ELSEWHERE = (
+    "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "charts/outrider/README.md",
+)
 """Pages of the site outside of docs/."""
 
 _LINK = re.compile(r"(?<![!`])\[([^\]]+)\]\(([^)\s#]*)(#[^)\s]*)?\)")
