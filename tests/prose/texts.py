@@ -94,7 +94,7 @@ def _docstring(first: int, value: str) -> Iterator[Line]:
 def _message(number: int, value: str) -> Iterator[Line]:
     """Yield a string of several words on its first line, unless it reads like code."""
     if len(_WORD.findall(value)) >= _MIN_WORDS and not _CODE.search(value):
-        rows = (row.strip() for row in value.split("\n"))
+        rows = (row.strip().rstrip(".") for row in value.split("\n"))
         yield Line(number, _escaped(". ".join(row for row in rows if row)), begins=True)
 
 
