@@ -27,7 +27,7 @@ MEASURED, MEASURED_KS = "a40_7b", (1, 2, 3)
 
 
 def formula(acceptance: float) -> FormulaSpeeds:
-    """Of the model on the GPU, with an EAGLE-3 head that is right this often at every position."""
+    """Speeds of the model on the GPU, with an EAGLE-3 head of this acceptance at every position."""
     known, gpu = known_model(MODEL), gpu_named(GPU)
     assert known is not None
     assert gpu is not None
