@@ -1,4 +1,4 @@
-"""What ``outrider plan`` prints: one run per preset in ``golden/plan-<task>.txt``, and the runs of its guide.
+"""What ``outrider plan`` prints: of each preset, of a file and of a table, and the run of its guide.
 
 ``python -m tests.unit.cli.plan_golden --write`` writes what it prints today; read the diff.
 """
@@ -19,6 +19,14 @@ from outrider.sizing.tasks import Task
 
 FOLDER = Path(__file__).parent / "golden"
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "plan.md"
+RUNS = {
+    "of-a-file": "examples/llama-ngram.yaml --streams 16",
+    "of-a-table": (
+        "--model Qwen3-Coder-30B-A3B-Instruct --gpu GB10 --method eagle3 "
+        "--tables examples/tables/visible_tables.json --table gb10_qwen3_coder_30b"
+    ),
+}
+"""Arguments, by the name of their golden text."""
 _RUN = re.compile(r"^```\n\$ outrider plan (?P<arguments>.*)\n(?P<printed>[^`]*)```$", re.MULTILINE)
 
 
@@ -31,8 +39,8 @@ def printed(task: Task) -> str:
     return plan(*given).stdout
 
 
-def expected(task: Task) -> str:
-    return (FOLDER / f"plan-{task}.txt").read_text()
+def expected(name: str) -> str:
+    return (FOLDER / f"plan-{name}.txt").read_text()
 
 
 def runs_of_the_guide() -> list[tuple[str, str]]:
@@ -52,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     FOLDER.mkdir(exist_ok=True)
     for task in Task:
         (FOLDER / f"plan-{task}.txt").write_text(printed(task))
+    for name, given in RUNS.items():
+        (FOLDER / f"plan-{name}.txt").write_text(printed_for(given))
     GUIDE.write_text(
         _RUN.sub(
             lambda run: f"```\n$ outrider plan {run['arguments']}\n{printed_for(run['arguments'])}```",

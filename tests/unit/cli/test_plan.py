@@ -43,8 +43,14 @@ def test_the_guide_shows_what_is_printed(arguments: str, printed: str) -> None:
     assert plan_golden.printed_for(arguments) == printed, hint
 
 
-def test_the_guide_shows_a_model_a_file_and_a_table() -> None:
-    assert len(plan_golden.runs_of_the_guide()) == 3
+def test_the_guide_shows_a_run() -> None:
+    assert len(plan_golden.runs_of_the_guide()) == 1
+
+
+@pytest.mark.parametrize(("name", "arguments"), plan_golden.RUNS.items())
+def test_a_file_and_a_table_are_planned_as_the_golden_text_has_it(name: str, arguments: str) -> None:
+    hint = "`python -m tests.unit.cli.plan_golden --write`, then read the diff"
+    assert plan_golden.printed_for(arguments) == plan_golden.expected(name), hint
 
 
 @pytest.mark.parametrize(
