@@ -26,7 +26,7 @@ def in_force(status: Status) -> str | None:
     """The table in force in one line, as few rows as possible."""
     speculation = status.speculation
     if speculation is None or speculation.schedule is None:
-        return speculation.table if speculation else None
+        return speculation.schedule_summary if speculation else None
     rows = [row.model_dump(by_alias=True, exclude_none=True) for row in speculation.schedule]
     return str(Schedule.from_wire(rows).merged())
 

@@ -91,7 +91,7 @@ class Load:
                 at=began - self.began,
                 streams=streams,
                 launches=_launches(),
-                table=speculation(model(NAME)).get("table"),
+                table=speculation(model(NAME)).get("scheduleSummary"),
                 tokens_per_second=sent.tokens / STRETCH_SECONDS,
                 failed=sent.failed,
             )

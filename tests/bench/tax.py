@@ -116,7 +116,7 @@ async def _until_it_was_here(sender: Sender, streams: int) -> int:
     failed, seen = 0, False
     deadline = time.monotonic() + CANARY_SECONDS
     while time.monotonic() < deadline:
-        running = (condition(_look(), "LaunchSuits") or {}).get("reason") == "CanaryRunning"
+        running = (condition(_look(), "LaunchOptimal") or {}).get("reason") == "CanaryRunning"
         if seen and not running:
             break
         seen = seen or running

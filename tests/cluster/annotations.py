@@ -9,7 +9,7 @@ from tests.cluster.kubectl import kubectl, namespace
 PAUSED = "outrider.dev/paused"
 OVERRIDE = "outrider.dev/schedule-override"
 OVERRIDE_UNTIL = "outrider.dev/schedule-override-until"
-FORGET = "outrider.dev/forget"
+FORGET = "outrider.dev/reset-tuner"
 
 
 def pause(name: str) -> None:

@@ -114,11 +114,12 @@ def in_force(table: str, *, replicas: int | None = None) -> Callable[[Object | N
     def holds(seen: Object | None) -> bool:
         found = speculation(seen)
         enough = replicas in (None, found.get("appliedReplicas"))
-        return found.get("table") == table and enough and has_condition(seen, "ActuationConverged", "True")
+        same = found.get("scheduleSummary") == table
+        return same and enough and has_condition(seen, "ActuationConverged", "True")
 
     return holds
 
 
 def k_in_force(seen: Object | None, streams: int) -> int:
     """K for so many requests, by the table in force."""
-    return k_at(speculation(seen)["table"], streams)
+    return k_at(speculation(seen)["scheduleSummary"], streams)

@@ -42,7 +42,7 @@ def own_operator(name: str, *, prometheus: str | None = None) -> Iterator[None]:
     remove(models, release)
     settings = {
         "watchNamespaces": f"{{{models}}}",
-        "seeOtherOperators": "false",
+        "detectOtherInstallations": "false",
         "crds.install": "false",
         "admissionPolicy.enabled": "false",
     }

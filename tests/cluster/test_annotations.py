@@ -86,7 +86,7 @@ def test_what_the_tuner_knows_goes_with_the_model_and_is_forgotten_when_deleted(
 
 def test_a_request_to_forget_is_honoured_and_kept_with_what_is_learnt_since() -> None:
     forget(NAME, "first")
-    wait_for("told", look, forgotten("outrider.dev/forget is 'first'"), seconds=TICKS)
+    wait_for("told", look, forgotten("outrider.dev/reset-tuner is 'first'"), seconds=TICKS)
     wait_for("kept", state, honours("first"), seconds=60)
     with without_operator():
         pass
@@ -120,7 +120,7 @@ def honours(request: str) -> Callable[[Object | None], bool]:
 def told_of(seen: Object | None) -> list[str]:
     """What the decisions say of being forgotten."""
     decisions = ((seen or {}).get("status") or {}).get("decisions") or []
-    return [record["message"] for record in decisions if record["reason"] == "Forgotten"]
+    return [record["message"] for record in decisions if record["reason"] == "TunerReset"]
 
 
 def forgotten(why: str) -> Callable[[Object | None], bool]:

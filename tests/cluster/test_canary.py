@@ -106,7 +106,7 @@ def look() -> Object | None:
 
 def suits(seen: Object | None) -> Object:
     """What the model says of its launch."""
-    return condition(seen, "LaunchSuits") or {}
+    return condition(seen, "LaunchOptimal") or {}
 
 
 def says(reason: str) -> Callable[[Object | None], bool]:

@@ -91,7 +91,7 @@ def edit(**fields: object) -> None:
 
 def table(seen: Object | None) -> str | None:
     """The table in force, in one line."""
-    return speculation(seen).get("table")
+    return speculation(seen).get("scheduleSummary")
 
 
 def is_held(seen: Object | None) -> bool:
@@ -167,7 +167,7 @@ async def test_decisions_say_why_in_numbers(line: Line) -> None:  # noqa: ARG001
     decisions = seen["status"]["decisions"]
     assert decisions
     for decision in decisions:
-        assert decision["reason"] == "Follows" or "tok/s" in decision["message"]
+        assert decision["reason"] == "OtherBatchSizes" or "tok/s" in decision["message"]
     assert condition(seen, "MetricsAvailable") is not None
 
 

@@ -71,7 +71,7 @@ async def test_another_table_comes_by_a_rolling_restart_without_a_failed_request
 
     await serves_during(stock, relaunch)
     assert set(ready_pods(NAME)).isdisjoint(before)
-    wait_for("told", look, lambda seen: speculation(seen).get("table") == str(TABLE), seconds=TICKS)
+    wait_for("told", look, lambda seen: speculation(seen).get("scheduleSummary") == str(TABLE), seconds=TICKS)
 
 
 async def test_without_its_drafter_the_model_serves_and_says_so(stock: Sender) -> None:

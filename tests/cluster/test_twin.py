@@ -57,7 +57,7 @@ async def test_its_step_times_are_known_before_its_first_request() -> None:
 
 
 def _has_a_map(seen: Object | None) -> bool:
-    return seen is not None and "stepTimes" in seen["status"].get("speculation", {})
+    return seen is not None and "stepTimeProfile" in seen["status"].get("speculation", {})
 
 
 async def test_the_tuner_finds_that_an_h100_gains_from_drafts(sender: Sender) -> None:

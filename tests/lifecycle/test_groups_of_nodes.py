@@ -136,7 +136,7 @@ def is_ruled(nodes: Nodes, k: int, *, replicas: int) -> Callable[[], bool]:
 
     def look() -> bool:
         found = status(nodes).get("speculation") or {}
-        return found.get("table") == f"*:{k}" and found.get("appliedReplicas") == replicas
+        return found.get("scheduleSummary") == f"*:{k}" and found.get("appliedReplicas") == replicas
 
     return look
 

@@ -43,7 +43,6 @@ class Release:
         always: Values = {
             "image": {"repository": repository, "tag": tag},
             "watchNamespaces": [self.model.namespace],
-            "seeOtherOperators": False,
             "crds": {"install": False},
             "admissionPolicy": {"enabled": False},
             "tuning": {"interval": 5, "scaleSettle": 15},
@@ -51,10 +50,10 @@ class Release:
         self.helm.deploy(chart, {**always, **(values or {})}, *WAIT)
 
     def bring_older(self) -> None:
-        self.bring(chart_of(self.older), OLDER_IMAGE)
+        self.bring(chart_of(self.older), OLDER_IMAGE, {"seeOtherOperators": False})
 
     def bring_present(self, values: Values | None = None) -> None:
-        self.bring(CHART, OPERATOR_IMAGE, values)
+        self.bring(CHART, OPERATOR_IMAGE, {"detectOtherInstallations": False, **(values or {})})
 
     def operators(self) -> set[str]:
         """Images of the operators that are there to stay."""

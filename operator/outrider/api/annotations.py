@@ -15,7 +15,7 @@ from outrider.api.text import shortened
 PAUSED = f"{GROUP}/paused"
 OVERRIDE = f"{GROUP}/schedule-override"
 OVERRIDE_UNTIL = f"{GROUP}/schedule-override-until"
-FORGET = f"{GROUP}/forget"
+FORGET = f"{GROUP}/reset-tuner"
 
 LONGEST_REQUEST = 64
 """Characters of the value of `FORGET`, which is kept with what was learnt since."""

@@ -22,13 +22,13 @@ _DROPPED = {"title", "$defs", "propertyNames"}
 
 PRINTER_COLUMNS: tuple[dict[str, object], ...] = (
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
-    {"name": "Method", "type": "string", "jsonPath": ".spec.speculation.method"},
-    {"name": "K table", "type": "string", "jsonPath": ".status.speculation.table"},
+    {"name": "Reason", "type": "string", "jsonPath": ".status.reason"},
+    {"name": "Schedule", "type": "string", "jsonPath": ".status.speculation.scheduleSummary"},
     {"name": "Acceptance", "type": "string", "jsonPath": ".status.speculation.acceptanceRate"},
     {"name": "Speedup", "type": "string", "jsonPath": ".status.speculation.speedup.summary"},
     {"name": "Replicas", "type": "string", "jsonPath": ".status.serving"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {"name": "Reason", "type": "string", "jsonPath": ".status.reason", "priority": 1},
+    {"name": "Method", "type": "string", "jsonPath": ".spec.speculation.method", "priority": 1},
     {"name": "Simulated", "type": "string", "jsonPath": ".status.speculation.simulated", "priority": 1},
 )
 

@@ -20,7 +20,7 @@ class ConditionType(StrEnum):
     """Something needs a person. Set by reconcile; absent when nothing does."""
     CONTESTED = "Contested"
     """Another installation of the operator watches this model too. Set by reconcile; absent otherwise."""
-    LAUNCH_ADVISED = "LaunchAdvised"
+    KNOWN_ISSUES = "KnownIssues"
     """Something is known of such a launch that does not keep it from being made. Set by reconcile; absent
     where nothing is."""
     METRICS_AVAILABLE = "MetricsAvailable"
@@ -34,7 +34,7 @@ class ConditionType(StrEnum):
     TUNING_ACTIVE = "TuningActive"
     """The tuner may change the table. Set by the tuning loop; absent in mode Off and without ready pods,
     unless a person or an error has something to say."""
-    LAUNCH_SUITS = "LaunchSuits"
+    LAUNCH_OPTIMAL = "LaunchOptimal"
     """The engines are launched as the load asks for. Set by the tuning loop; absent where the spec lets the
     tuner neither change nor judge the launch, and until there is something to say."""
 
@@ -131,14 +131,14 @@ class DegradedReason(StrEnum):
 class ContestReason(StrEnum):
     """Reasons of `ConditionType.CONTESTED`."""
 
-    STANDS_BY = "AnotherOperatorStandsBy"
+    ON_STANDBY = "OtherInstallationOnStandby"
     """The other installation leaves the model alone as long as this one manages it."""
 
 
 class AdviceReason(StrEnum):
-    """Reasons of `ConditionType.LAUNCH_ADVISED`."""
+    """Reasons of `ConditionType.KNOWN_ISSUES`."""
 
-    KNOWN_LIMITS = "KnownLimits"
+    LAUNCH_AFFECTED = "LaunchAffected"
     """K stays the same, or the release of the engine has a known defect that this launch may meet; the
     message has each, and what to do."""
 
@@ -233,9 +233,9 @@ class TuningReason(StrEnum):
 
 
 class LaunchReason(StrEnum):
-    """Reasons of `ConditionType.LAUNCH_SUITS`."""
+    """Reasons of `ConditionType.LAUNCH_OPTIMAL`."""
 
-    SUITS = "Suits"
+    NO_BETTER_LAUNCH = "NoBetterLaunch"
     """Another launch is not known to be better."""
     DRAFTER_IDLE = "DrafterIdle"
     """The drafter hardly drafts and costs time: a launch without it would be faster."""
@@ -243,7 +243,7 @@ class LaunchReason(StrEnum):
     """Launched without a drafter, and at the load of now drafting would pay."""
     RELAUNCHING = "Relaunching"
     """A relaunch that the tuner ordered is under way."""
-    RELAUNCH_WAITS = "RelaunchWaits"
+    RELAUNCH_POSTPONED = "RelaunchPostponed"
     """Another launch looks better, but the last relaunch is too fresh, or this one has failed before."""
     RELAUNCH_ROLLED_BACK = "RelaunchRolledBack"
     """The last relaunch did not end in time, or turned out slower; the launch before returns."""
@@ -271,13 +271,13 @@ REASONS_OF: Mapping[ConditionType, type[ConditionReason]] = {
     ConditionType.PROGRESSING: ProgressingReason,
     ConditionType.DEGRADED: DegradedReason,
     ConditionType.CONTESTED: ContestReason,
-    ConditionType.LAUNCH_ADVISED: AdviceReason,
+    ConditionType.KNOWN_ISSUES: AdviceReason,
     ConditionType.METRICS_AVAILABLE: MetricsReason,
     ConditionType.SPECULATION_EFFECTIVE: EffectiveReason,
     ConditionType.ACTUATION_CONVERGED: ActuationReason,
     ConditionType.DRAFTER_HEALTHY: DrafterReason,
     ConditionType.TUNING_ACTIVE: TuningReason,
-    ConditionType.LAUNCH_SUITS: LaunchReason,
+    ConditionType.LAUNCH_OPTIMAL: LaunchReason,
 }
 """Each reason belongs to one condition, so a reason tells which one it is about."""
 
@@ -302,7 +302,7 @@ class DecisionReason(StrEnum):
     """Hold: a K on trial has not been measured long enough."""
     SETTLED = "Settled"
     """Hold: the best K known is in force."""
-    DWELL = "Dwell"
+    RECENT_CHANGE = "RecentChange"
     """Hold: another K looks better, but the last change is too fresh."""
     RATE_LIMITED = "RateLimited"
     """Hold: another K looks better, but K changed often in the last hour."""
@@ -312,15 +312,15 @@ class DecisionReason(StrEnum):
     """Hold: hardly any draft is accepted, so K must not rise."""
     KV_PRESSURE = "KVPressure"
     """Hold: the KV cache is full, so K must not rise."""
-    QUEUE = "Queue"
+    REQUESTS_QUEUED = "RequestsQueued"
     """Hold: requests wait, so nothing is tried."""
-    NO_SLACK = "NoSlack"
+    LATENCY_LIMIT_REACHED = "LatencyLimitReached"
     """Hold: no K keeps the latency limit, so nothing is tried."""
     NOT_A_CANDIDATE = "NotACandidate"
     """Hold: the engines were not launched with that K."""
     NO_DRAFTER = "NoDrafter"
     """Hold: the engines were launched without a drafter."""
-    PINNED = "Pinned"
+    STATIC_FALLBACK = "StaticFallback"
     """Hold: tuning did not pay here, the static table stays for a while."""
     CALIBRATION = "Calibration"
     """Explore: a batch size without measurements."""
@@ -332,23 +332,23 @@ class DecisionReason(StrEnum):
     """Exploit: a larger K is likely better, but not beyond noise; the batch size is not settled."""
     SMALLER_K = "SmallerK"
     """Exploit: a smaller K is no slower as far as is known."""
-    LESS_KNOWN = "LessKnown"
+    MOST_INFORMATIVE = "MostInformative"
     """Explore: of K that are equal as far as is known, the one that is less known takes the table."""
-    WITHIN_LIMIT = "WithinLimit"
+    LATENCY_LIMIT_EXCEEDED = "LatencyLimitExceeded"
     """Exploit: the K before breaks the latency limit."""
     CALIBRATED = "Calibrated"
     """Exploit: nothing is left to learn, or the time is up; the K in force stays."""
-    FOLLOWS = "Follows"
+    OTHER_BATCH_SIZES = "OtherBatchSizes"
     """Exploit: what was learnt here changes the K of other batch sizes."""
-    UNPINNED = "Unpinned"
+    STATIC_FALLBACK_ENDED = "StaticFallbackEnded"
     """Exploit: the static table had its time, what was chosen rules again."""
-    PROBE_LOST = "ProbeLost"
+    TRIAL_NOT_BETTER = "TrialNotBetter"
     """Roll back: the K on trial is not better."""
     WORSE_THAN_BEFORE = "WorseThanBefore"
     """Roll back: the new K turned out slower than the one before."""
-    LOAD_MOVED = "LoadMoved"
+    LOAD_CHANGED = "LoadChanged"
     """Roll back: the load left the batch bin of a trial."""
-    TRIAL_STARVED = "TrialStarved"
+    TRIAL_NOT_MEASURED = "TrialNotMeasured"
     """Roll back: a trial got no measurements."""
 
 
@@ -365,7 +365,7 @@ class EventReason(StrEnum):
     """Another installation of the operator came that watches this model too."""
     UNCONTESTED = "Uncontested"
     """It went."""
-    STANDING_BY = "StandingBy"
+    ON_STANDBY = "OnStandby"
     """Told by the installation that leaves the model to another one."""
     RETUNED = "Retuned"
     WOULD_RETUNE = "WouldRetune"
@@ -373,7 +373,7 @@ class EventReason(StrEnum):
     ACTUATION_FAILED = "ActuationFailed"
     ACTUATION_RECOVERED = "ActuationRecovered"
     METRICS_LOST = "MetricsLost"
-    METRICS_BACK = "MetricsBack"
+    METRICS_RECOVERED = "MetricsRecovered"
     PAUSED = "TuningPaused"
     RESUMED = "TuningResumed"
     OVERRIDE_BEGAN = "OverrideBegan"
@@ -387,11 +387,11 @@ class EventReason(StrEnum):
     """Another launch would be faster, and the spec leaves it to a person."""
     CANARY_STARTED = "CanaryStarted"
     CANARY_ENDED = "CanaryEnded"
-    FORGOTTEN = "Forgotten"
+    TUNER_RESET = "TunerReset"
     """What the tuner learnt is gone, since somebody asked for it; it begins again from the static table."""
     STATE_IGNORED = "TunerStateIgnored"
     """What the tuner learnt before a restart cannot be used; it starts afresh from the table in force."""
-    STATE_NOT_KEPT = "TunerStateNotKept"
+    STATE_NOT_SAVED = "TunerStateNotSaved"
     """What the tuner learnt cannot be stored; a restart will begin afresh."""
-    CPU_OVERSPENT = "CpuOverspent"
+    CPU_BUDGET_EXCEEDED = "CPUBudgetExceeded"
     """A tick or a reconcile of this model took more CPU than one model may; it is looked at less often."""

@@ -59,8 +59,8 @@ def render() -> str:
     sections = [
         _HEAD,
         f"## A complete manifest\n\n```yaml\n{EXAMPLE.read_text(encoding='utf-8')}```\n",
-        f"## Columns\n\n`kubectl get` prints: {columns}; `-o wide` adds the reason of Degraded, or of Ready "
-        "where nothing is wrong, and what simulated engines stand in for.\n",
+        f"## Columns\n\n`kubectl get` prints: {columns}; `-o wide` adds the method, and what simulated "
+        "engines imitate. Reason is that of Degraded; without Degraded it is that of Ready.\n",
         *(_section(path, schema) for path, schema in _objects("spec", structural_schema(Spec))),
         *(_section(path, schema) for path, schema in _objects("status", structural_schema(Status))),
     ]

@@ -93,7 +93,7 @@ class Tuning(ApiModel):
     Auto: Skip where it was shown on a real engine, else Sync. Changing it restarts pods."""
     structural_off: StructuralOff = StructuralOff.NEVER
     """Whether a model that drafts nothing for long may be relaunched without its drafter. Recommend says so
-    in the condition LaunchSuits, Allow does it, and comes back when drafting would pay again."""
+    in the condition LaunchOptimal, Allow does it, and comes back when drafting would pay again."""
     canary: Canary = Canary.NEVER
     """Whether one of two or more replicas may be launched without speculation for some minutes, so that the
     speedup is measured against a true launch without drafter."""

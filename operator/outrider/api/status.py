@@ -88,15 +88,15 @@ class SpeculationStatus(StatusModel):
     cuda_graphs: Line | None = None
     """vLLM's mode of CUDA graphs, such as FULL_AND_PIECEWISE. PIECEWISE costs speed, and says that a table or
     a flag took the full graphs away; docs/reference/methods.md has what helps. Absent where no one tells."""
-    step_times: Line | None = None
-    """How many step times engines of this launch measured before they served, and which pods are more than
-    10 % away from them; absent where none did."""
+    step_time_profile: Line | None = None
+    """Number of step times that engines of this launch measured before they served. Names the pods that
+    differ by more than 10 %. Absent if no engine measured any."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Number of the last table that was pushed; it rises by one with every change."""
     schedule: Annotated[list[AppliedRow], Field(fail_fast=True, max_length=MAX_ROWS)] | None = None
     """The table in force."""
-    table: Line | None = None
-    """The same table in one line, such as 8:3,32:1,*:0 (batch size up to : K)."""
+    schedule_summary: Line | None = None
+    """The same schedule in one line. Example: 8:3,32:1,*:0 is K=3 up to 8 requests, K=1 up to 32, then 0."""
     applied_replicas: Annotated[int, Field(ge=0)] | None = None
     """Pods that confirmed the table."""
     acceptance_rate: Ratio | None = None

@@ -25,10 +25,10 @@ _SHOWN = (
     ConditionType.ACTUATION_CONVERGED,
     ConditionType.SPECULATION_EFFECTIVE,
     ConditionType.DRAFTER_HEALTHY,
-    ConditionType.LAUNCH_SUITS,
+    ConditionType.LAUNCH_OPTIMAL,
     ConditionType.DEGRADED,
     ConditionType.CONTESTED,
-    ConditionType.LAUNCH_ADVISED,
+    ConditionType.KNOWN_ISSUES,
 )
 
 
@@ -64,15 +64,15 @@ def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator
     if speculation is None:
         yield "The operator has not reported on its speculation yet."
         return
-    table = speculation.table or "none confirmed"
+    table = speculation.schedule_summary or "none confirmed"
     pods = speculation.applied_replicas or 0
     yield f"table {table} (batch size up to : K), {speculation.state}, on {pods} pods"
     if speculation.simulated is not None:
         yield f"simulated: engines compute nothing and sleep the step times of {speculation.simulated}"
     if speculation.cuda_graphs == "PIECEWISE":
         yield "CUDA graphs are piecewise, which costs speed: docs/reference/methods.md has what helps"
-    if speculation.step_times is not None:
-        yield f"map of step times: {speculation.step_times}"
+    if speculation.step_time_profile is not None:
+        yield f"map of step times: {speculation.step_time_profile}"
     speedup = speculation.speedup
     if speedup is not None:
         interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
@@ -125,10 +125,10 @@ def _cell(row: Estimate | None, *, best: Estimate | None, ruling: int | None) ->
 
 
 def _table(speculation: SpeculationStatus | None) -> Schedule | None:
-    if speculation is None or not speculation.table:
+    if speculation is None or not speculation.schedule_summary:
         return None
     try:
-        return Schedule.parse(speculation.table)
+        return Schedule.parse(speculation.schedule_summary)
     except ValueError:
         return None
 

@@ -122,7 +122,7 @@ class Hold:
 
 
 def _is_held(status: Status, table: Schedule) -> bool:
-    in_force = None if status.speculation is None else status.speculation.table
+    in_force = None if status.speculation is None else status.speculation.schedule_summary
     return _reason(status) == TuningReason.OVERRIDDEN and in_force == str(table)
 
 

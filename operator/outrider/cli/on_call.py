@@ -38,7 +38,7 @@ _PASSES = (
     TuningReason.SETTLING,
     LaunchReason.DRAFTER_WOULD_PAY,
     LaunchReason.RELAUNCHING,
-    LaunchReason.RELAUNCH_WAITS,
+    LaunchReason.RELAUNCH_POSTPONED,
     LaunchReason.CANARY_RUNNING,
 )
 """The operator is at it, or a tick will change it."""

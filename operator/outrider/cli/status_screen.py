@@ -79,7 +79,7 @@ def _cells(model: OnCall) -> tuple[str, str, str, str]:
     speedup, accepted = speculation.speedup, speculation.acceptance_rate
     return (
         serving,
-        speculation.table or "-",
+        speculation.schedule_summary or "-",
         "-" if speedup is None else f"{speedup.ratio:.2f} x",
         "-" if accepted is None else f"{accepted:.2f}",
     )
@@ -89,7 +89,8 @@ def _speculation(speculation: SpeculationStatus | None, now: datetime) -> Iterat
     if speculation is None:
         return
     pods = speculation.applied_replicas or 0
-    yield f"  table       {speculation.table or 'none confirmed'}, on {pods} pods (batch size up to : K)"
+    table = speculation.schedule_summary or "none confirmed"
+    yield f"  table       {table}, on {pods} pods (batch size up to : K)"
     yield f"  speculation {speculation.state}{_simulated(speculation)}"
     speedup = speculation.speedup
     if speedup is not None:

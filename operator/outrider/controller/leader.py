@@ -173,7 +173,7 @@ class Leader:
         if told is not None and stored is not None:
             owner = Owner(key.namespace, key.name, stored.metadata.uid)
             await self._events.emit(
-                owner, EventReason.CPU_OVERSPENT, planning_rests(told), severity="Warning"
+                owner, EventReason.CPU_BUDGET_EXCEEDED, planning_rests(told), severity="Warning"
             )
 
     async def _tune(self) -> None:

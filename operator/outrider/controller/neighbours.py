@@ -151,8 +151,8 @@ class Neighbours:
         for line in _news(self.managed, view):
             log.warning(line)
         self.managed, self._looked = view, True
-        self._metrics.neighbours.labels("manages").set(len(view.before))
-        self._metrics.neighbours.labels("stands_by").set(len(view.behind))
+        self._metrics.other_installations.labels("active").set(len(view.before))
+        self._metrics.other_installations.labels("standby").set(len(view.behind))
 
 
 class _NotListed(ClusterError):

@@ -70,10 +70,10 @@ class OwnMetrics:
             "Reigns that ended because the Lease was lost.",
             registry=self.registry,
         )
-        self.neighbours = Gauge(
-            "outrider_operator_neighbours",
-            "Other installations that watch the same namespaces, by what they do about them:"
-            " manages, so that this one stands by, or stands_by.",
+        self.other_installations = Gauge(
+            "outrider_operator_other_installations",
+            "Other installations that watch the same namespaces, by role: active if they manage the models"
+            " there, standby if this one does.",
             ["role"],
             registry=self.registry,
         )

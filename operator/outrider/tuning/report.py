@@ -74,7 +74,7 @@ def _explaining(wish: Wish, before: Schedule, beliefs: Mapping[int, Belief], pol
     if not rows:
         return wish
     if wish.kind is Kind.HOLD or (wish.kind is Kind.EXPLORE and wish.probe is not None):
-        return replace(wish, kind=Kind.EXPLOIT, reason=DecisionReason.FOLLOWS, sentence=rows)
+        return replace(wish, kind=Kind.EXPLOIT, reason=DecisionReason.OTHER_BATCH_SIZES, sentence=rows)
     return replace(wish, sentence=f"{wish.sentence}; {rows}")
 
 

@@ -24,7 +24,7 @@ _WHY = {
 def reason(belief: Belief, old: int, new: int, policy: Policy) -> DecisionReason:
     """Why `new` takes over. Better is what would do for a settled K, too; other changes say what they are."""
     if old not in usable(belief, policy):
-        return DecisionReason.WITHIN_LIMIT
+        return DecisionReason.LATENCY_LIMIT_EXCEEDED
     gain, error = belief.gain(new, old)
     if gain > max(policy.choice.min_gain, policy.choice.confidence_sigmas * error):
         return DecisionReason.BETTER_K
@@ -37,7 +37,7 @@ def change(belief: Belief, old: int, new: int, policy: Policy) -> str:
     rates = f"{belief.goodput(new):.0f} vs {belief.goodput(old):.0f} tok/s"
     found, limit = reason(belief, old, new, policy), policy.safety.inter_token_latency_limit
     why = _WHY.get(found, "") if gain >= 0 else ""
-    if found is DecisionReason.WITHIN_LIMIT and limit is not None:
+    if found is DecisionReason.LATENCY_LIMIT_EXCEEDED and limit is not None:
         why = f": K {old} has {latency(belief, old)} between two outputs (p90), {1000 * limit:.0f} ms allowed"
     return f"K {old} -> {new}, {rates} ({100 * expm1(gain):+.0f} % ± {100 * error:.0f} %){why}"
 

@@ -23,7 +23,7 @@ def test_it_tells_the_table_in_force_and_how_tuning_stands() -> None:
 def test_json_says_the_same_as_the_api_server() -> None:
     told, seen = outrider("explain", NAME, "-n", "default", "--json").told["status"], look()
     assert seen is not None
-    assert told["speculation"]["table"] == seen["status"]["speculation"]["table"]
+    assert told["speculation"]["scheduleSummary"] == seen["status"]["speculation"]["scheduleSummary"]
     assert standing(told) == standing(seen["status"])
 
 

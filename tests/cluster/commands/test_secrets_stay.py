@@ -65,7 +65,7 @@ def written() -> dict[str, str]:
 
 
 def test_secrets_stay_where_they_are() -> None:
-    table = speculation(look())["table"]
+    table = speculation(look())["scheduleSummary"]
     override(NAME, "*:1", seconds=60)
     wait_for("the override is in force", look, in_force("*:1"), seconds=60)
     take_back(NAME)

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.engine("twin", "starts")]
 
 
 def test_a_model_that_serves_needs_nobody() -> None:
-    table = speculation(look())["table"]
+    table = speculation(look())["scheduleSummary"]
     ended = outrider("status", NAME, "-n", "default")
     assert (ended.code, ended.err) == (0, ""), ended.out
     assert f"default/{NAME}: Serving, 1/1 pods" in ended.out
@@ -30,7 +30,8 @@ def test_json_says_the_same_as_the_api_server() -> None:
     (told,) = outrider("status", NAME, "-n", "default", "--json").told["models"]
     seen = look()
     assert seen is not None
-    assert told["status"]["speculation"]["table"] == seen["status"]["speculation"]["table"]
+    found = [each["status"]["speculation"]["scheduleSummary"] for each in (told, seen)]
+    assert found[0] == found[1]
 
 
 def test_a_pause_is_followed_while_the_command_runs() -> None:

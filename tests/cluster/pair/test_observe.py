@@ -34,7 +34,7 @@ async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
             now = read_page(pod)
             probed += now.probing
             assert now.table == before[pod].table
-        tables.add(speculation(look()).get("table"))
+        tables.add(speculation(look()).get("scheduleSummary"))
     sent = await load
     assert (sent.failed, probed) == (0, 0)
     assert tables == {"3:0,*:5"}

@@ -97,7 +97,7 @@ def test_printer_columns_are_those_of_the_design() -> None:
         for column in _version()["additionalPrinterColumns"]  # type: ignore[attr-defined]
         if "priority" not in column
     ]
-    assert columns == ["Ready", "Method", "K table", "Acceptance", "Speedup", "Replicas", "Age"]
+    assert columns == ["Ready", "Reason", "Schedule", "Acceptance", "Speedup", "Replicas", "Age"]
 
 
 def test_the_columns_of_replicas_and_reason_are_told_by_status() -> None:

@@ -136,7 +136,7 @@ def test_the_operator_is_believed_in_the_namespace_of_its_release_alone() -> Non
 def test_links_to_runbooks_begin_where_the_pages_are() -> None:
     (link,) = {
         rule["annotations"]["runbook_url"].partition("#")[0]
-        for rule in rules_of("prometheusRule.pagesUrl=https://git.example/v1/docs/")
+        for rule in rules_of("prometheusRule.docsUrl=https://git.example/v1/docs/")
     }
 
     assert link == "https://git.example/v1/docs/runbooks/alerts.md"

@@ -410,7 +410,7 @@ def test_may_see_other_operators_by_name_and_ask_whose_they_are(values: tuple[st
         document
         for document in render(*values)
         if document["kind"] == "ClusterRole"
-        and document["metadata"]["name"] == "outrider-neighbours-outrider-system"
+        and document["metadata"]["name"] == "outrider-other-installations-outrider-system"
     ]
 
     assert role["rules"] == [
@@ -433,14 +433,14 @@ def test_tells_others_its_service_account() -> None:
 
 @needs_helm
 def test_needs_no_right_in_the_whole_cluster_where_that_is_not_wanted() -> None:
-    documents = render("watchNamespaces={a,b}", "seeOtherOperators=false")
+    documents = render("watchNamespaces={a,b}", "detectOtherInstallations=false")
 
     assert all(not document["kind"].startswith("ClusterRole") for document in documents)
 
 
 @needs_helm
 def test_has_no_right_outside_the_watched_namespaces() -> None:
-    documents = render("watchNamespaces={a,b}", "seeOtherOperators=false")
+    documents = render("watchNamespaces={a,b}", "detectOtherInstallations=false")
     roles = [document for document in documents if document["kind"] in ("Role", "ClusterRole")]
 
     assert {(role["kind"], role["metadata"]["namespace"]) for role in roles} == {

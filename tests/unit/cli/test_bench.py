@@ -76,7 +76,7 @@ class Tuned(Kubernetes):
 def a_status(table: str, reason: str) -> Body:
     told = {"TuningActive": reason, "ActuationConverged": "Converged"}
     return {
-        "speculation": {"state": "Active", "table": table},
+        "speculation": {"state": "Active", "scheduleSummary": table},
         "conditions": [
             {
                 "type": kind,

@@ -46,7 +46,7 @@ STATUS: dict[str, Any] = {
     ],
     "speculation": {
         "state": "Active",
-        "table": "12:3,*:0",
+        "scheduleSummary": "12:3,*:0",
         "appliedReplicas": 2,
         "acceptanceRate": "0.71",
         "perPositionAcceptance": ["0.90", "0.60"],
@@ -227,5 +227,5 @@ def test_json_has_the_status_and_the_estimates(tmp_path: Path) -> None:
     }
     with serving(Kubernetes(objects), tmp_path) as environment:
         told = json.loads(CliRunner().invoke(app, ["explain", "m", "--json"], env=environment).stdout)
-    assert told["status"]["speculation"]["table"] == "12:3,*:0"
+    assert told["status"]["speculation"]["scheduleSummary"] == "12:3,*:0"
     assert [found["label"] for found in told["estimates"]] == ["1", "7-12"]

@@ -52,7 +52,7 @@ def a_model(*conditions: dict[str, str], name: str = "qwen3", **status: Any) -> 
 def well(name: str = "qwen3") -> dict[str, Any]:
     speculation = {
         "state": "Active",
-        "table": "4:5,8:3,16:2,32:1,*:0",
+        "scheduleSummary": "4:5,8:3,16:2,32:1,*:0",
         "appliedReplicas": 2,
         "acceptanceRate": "0.71",
         "speedup": {
@@ -85,11 +85,11 @@ def of_one(raw: dict[str, Any], width: int = 200) -> str:
         (a_condition("ActuationConverged", "False", "EngineUnreachable"), Urgency.PERSON),
         (a_condition("DrafterHealthy", "False", "AcceptanceCollapsed"), Urgency.PERSON),
         (a_condition("TuningActive", "True", "AnnotationRefused"), Urgency.PERSON),
-        (a_condition("Contested", "True", "AnotherOperatorStandsBy"), Urgency.PERSON),
+        (a_condition("Contested", "True", "OtherInstallationOnStandby"), Urgency.PERSON),
         (a_condition("Ready", "False", "AReasonOfANewerOperator"), Urgency.PERSON),
         (a_condition("Ready", "False", "RollingOut"), Urgency.PASSES),
         (a_condition("Progressing", "True", "RollingOut"), Urgency.PASSES),
-        (a_condition("LaunchSuits", "Unknown", "CanaryRunning"), Urgency.PASSES),
+        (a_condition("LaunchOptimal", "Unknown", "CanaryRunning"), Urgency.PASSES),
         (a_condition("TuningActive", "False", "Paused"), Urgency.NOTE),
         (a_condition("Ready", "False", "ScaledToZero"), Urgency.NOTE),
         (a_condition("SpeculationEffective", "Unknown", "WithinNoise"), Urgency.NOTE),

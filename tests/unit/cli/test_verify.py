@@ -29,7 +29,7 @@ def an_engine(cluster: Tuned, answer: Engine, asked: list[tuple[str, Body]]) -> 
     class Requests(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            table = cluster.model["status"]["speculation"]["table"]
+            table = cluster.model["status"]["speculation"]["scheduleSummary"]
             asked.append((table, body))
             status, found = answer(table, body)
             content = json.dumps(found).encode()

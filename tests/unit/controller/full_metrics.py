@@ -86,7 +86,7 @@ def full_metrics() -> OwnMetrics:
     metrics.tuning.ticked(QWEN, a_decision(), POLICY)
     metrics.tuning.probed(QWEN, Probe("prod/a", 4, 6, (Slice(1, 1.0), Slice(0, 2.5))))
     metrics.demand.show(*QWEN, required_replicas=1, saturation_ratio=0.5, now=0)
-    metrics.neighbours.labels("manages").set(0)
+    metrics.other_installations.labels("active").set(0)
     metrics.left_out.labels("unreadable").inc()
     for counter in (metrics.reconciles, metrics.pushes, metrics.probes):
         counter.labels("done").inc(0)

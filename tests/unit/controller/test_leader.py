@@ -365,7 +365,7 @@ async def test_the_operator_that_stands_by_says_so_once_for_each_model(loops: ty
             neighbour.changed()
             await until(lambda: "Ready" in server.conditions("m") and "Ready" in server.conditions("n"))
 
-        told = [event for event in server.of(EVENTS) if event["reason"] == "StandingBy"]
+        told = [event for event in server.of(EVENTS) if event["reason"] == "OnStandby"]
         assert sorted(event["regarding"]["name"] for event in told) == ["m", "n"]
 
 
@@ -542,4 +542,4 @@ async def test_a_model_whose_passes_take_too_much_cpu_rests_and_says_so_and_the_
 
 
 def told_of_cpu(server: ClusterServer) -> list[str]:
-    return [event["note"] for event in server.of(EVENTS) if event["reason"] == "CpuOverspent"]
+    return [event["note"] for event in server.of(EVENTS) if event["reason"] == "CPUBudgetExceeded"]

@@ -394,7 +394,7 @@ async def test_a_second_installation_leaves_the_models_of_the_first_one_alone(st
     async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
         await until(lambda: first.tunes)
         async with start(server, "b") as second:
-            await until(lambda: second.loops and told(server, "StandingBy"))
+            await until(lambda: second.loops and told(server, "OnStandby"))
 
             assert (first.tunes, second.tunes) == (["m"], [])
             assert first.served.value("reconciles_total", outcome="done")
@@ -405,12 +405,12 @@ async def test_two_installations_that_watch_the_same_models_both_say_so(start: S
     async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
         await until(lambda: first.tunes)
         async with start(server, "b") as second:
-            await until(lambda: "Contested" in server.conditions("m") and told(server, "StandingBy"))
+            await until(lambda: "Contested" in server.conditions("m") and told(server, "OnStandby"))
 
             assert "operator in namespace b" in server.conditions("m")["Contested"]["message"]
-            assert "operator in namespace a manages this model" in told(server, "StandingBy")[0]
-            assert first.served.value("neighbours", role="stands_by") == 1
-            assert second.served.value("neighbours", role="manages") == 1
+            assert "operator in namespace a manages this model" in told(server, "OnStandby")[0]
+            assert first.served.value("other_installations", role="standby") == 1
+            assert second.served.value("other_installations", role="active") == 1
 
 
 async def test_a_model_is_contested_no_more_when_the_second_installation_is_gone(start: Start) -> None:
@@ -462,7 +462,7 @@ async def test_installations_with_namespaces_of_their_own_do_not_mind_each_other
         await until(lambda: first.tunes and second.tunes)
 
         assert (first.tunes, second.tunes) == (["m"], ["n"])
-        assert first.served.value("neighbours", role="stands_by") == 0
+        assert first.served.value("other_installations", role="standby") == 0
 
 
 async def test_an_installation_stands_by_for_the_shared_namespaces_only(start: Start) -> None:
@@ -485,7 +485,7 @@ async def test_a_lease_of_somebody_who_may_not_manage_models_stops_nobody(start:
             async with start(server, "a") as operator:
                 await until(lambda: operator.tunes == ["m"])
 
-                assert operator.served.value("neighbours", role="manages") == 0
+                assert operator.served.value("other_installations", role="active") == 0
 
 
 async def test_a_term_that_was_made_up_keeps_nobody_from_leading_and_is_not_outbid(start: Start) -> None:

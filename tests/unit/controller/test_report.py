@@ -26,7 +26,7 @@ INVALID = blocked(Trouble(DegradedReason.INVALID_SPEC, "spec.replicas: not a num
 
 CONTESTED = (
     *SERVING,
-    Statement(ConditionStatus.TRUE, ContestReason.STANDS_BY, "an operator in b"),
+    Statement(ConditionStatus.TRUE, ContestReason.ON_STANDBY, "an operator in b"),
 )
 
 

@@ -28,7 +28,7 @@ def a_status(table: str, active: str, reason: str) -> Status:
     told = [("ActuationConverged", "True", "Converged"), ("TuningActive", active, reason)]
     common = {"message": "words", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     conditions = [{"type": kind, "status": status, "reason": why, **common} for kind, status, why in told]
-    speculation = {"state": "Active", "table": table}
+    speculation = {"state": "Active", "scheduleSummary": table}
     return Status.model_validate({"conditions": conditions, "speculation": speculation})
 
 

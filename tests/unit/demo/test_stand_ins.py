@@ -38,7 +38,7 @@ def status(*, stand_in_for: str | None = None, **conditions: str) -> Status:
         {"type": kind, "status": "True", "reason": reason, "message": "words", "lastTransitionTime": at}
         for kind, reason in conditions.items()
     ]
-    speculation = {"state": "Active", "simulated": stand_in_for, "table": "*:0"}
+    speculation = {"state": "Active", "simulated": stand_in_for, "scheduleSummary": "*:0"}
     return Status.model_validate({"conditions": told, "speculation": speculation})
 
 

@@ -1,6 +1,7 @@
 """What commands printed of one model in a cluster is what they print today of the state that it was in.
 
-`recorded/twin.json` is what ``outrider explain --json`` said then, of a stand-in for an H100; `bench.json` is
+`recorded/twin.json` is what ``outrider explain --json`` printed then for a simulated H100, with the names and
+words of today's version; every number is of that run. `bench.json` is
 the slices that ``outrider bench`` wrote; `verify.json` is what ``outrider verify --json`` said of a model
 that computes. What a sweep measured stands in its own lines of progress.
 """
@@ -102,7 +103,7 @@ def test_status_is_watched_from_before_the_first_load_on_as_the_page_does() -> N
     status = recorded("twin")["status"]
     speculation = {
         **{key: status["speculation"][key] for key in ("state", "simulated", "appliedReplicas")},
-        "table": "8:3,16:1,*:0",
+        "scheduleSummary": "8:3,16:1,*:0",
     }
     before = {**status, "decisions": [], "speculation": speculation}
     assert parts(said) == [screen(twin(before), after(-57)), screen(twin(), after(1))]

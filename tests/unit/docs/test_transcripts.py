@@ -87,10 +87,10 @@ def test_kubectl_prints_the_columns_of_the_definition(said: str) -> None:
     head, row = said.splitlines()
     shown = [str(column["name"]).upper() for column in PRINTER_COLUMNS if "priority" not in column]
     assert head.split() == " ".join(["NAME", *shown]).split()
-    _, ready, method, table, acceptance, ratio, half, replicas, _ = row.split()
+    _, ready, reason, table, acceptance, ratio, half, replicas, _ = row.split()
     assert str(Schedule.parse(table)) == table
     assert re.fullmatch(r"\d\.\d\d ±\d\.\d\d", f"{ratio} {half}")
-    assert (ready, method) == ("True", "draft_model")
+    assert (ready, reason) == ("True", "Serving")
     assert re.fullmatch(r"0\.\d\d", acceptance)
     assert re.fullmatch(r"(\d)/\1", replicas)
 
@@ -103,7 +103,7 @@ def a_model(name: str, *, pods: int, table: str, ratio: tuple[str, str, str], **
     """As the operator reports it. ratio: with its interval, of so many seconds ago."""
     speculation = {
         "state": "Active",
-        "table": table,
+        "scheduleSummary": table,
         "appliedReplicas": pods,
         "acceptanceRate": more["accepted"][0],
         "perPositionAcceptance": more["accepted"][1:],

@@ -187,11 +187,11 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.LAUNCH_ORDER_UNREADABLE, unreadable_order),
     (DegradedReason.NOT_TUNED, not_tuned),
     (
-        AdviceReason.KNOWN_LIMITS,
+        AdviceReason.LAUNCH_AFFECTED,
         lambda: after(Place(a_raw_model(engine={"args": {"enable-lora": True}}))),
     ),
     (
-        ContestReason.STANDS_BY,
+        ContestReason.ON_STANDBY,
         lambda: reasons(
             contest(managed_namespaces(an_installation("a"), [an_installation("b", began=1)]), "default")
         ),
@@ -317,11 +317,11 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
             ).state.conditions
         ],
     ),
-    (LaunchReason.SUITS, lambda: launched(Plant(ALLOW), spent=1.0, decision=KEEP)),
+    (LaunchReason.NO_BETTER_LAUNCH, lambda: launched(Plant(ALLOW), spent=1.0, decision=KEEP)),
     (LaunchReason.DRAFTER_IDLE, lambda: launched(Plant(ALLOW), spent=1.0, decision=OFF)),
     (LaunchReason.DRAFTER_WOULD_PAY, lambda: launched(a_bare_plant(since=2 * HOUR), spent=1.0, decision=ON)),
     (LaunchReason.RELAUNCHING, lambda: launched(a_stuck_plant(), spent=1.0, decision=OFF)),
-    (LaunchReason.RELAUNCH_WAITS, lambda: launched(a_bare_plant(since=60.0), spent=1.0, decision=ON)),
+    (LaunchReason.RELAUNCH_POSTPONED, lambda: launched(a_bare_plant(since=60.0), spent=1.0, decision=ON)),
     (
         LaunchReason.RELAUNCH_ROLLED_BACK,
         lambda: launched(a_stuck_plant(), spent=ALLOW.deadline_seconds + 60.0, decision=None),

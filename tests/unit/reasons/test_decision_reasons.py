@@ -55,7 +55,7 @@ def within_limit() -> Decision:
     limits = (limit / 1000 for limit in range(1, 60))
     policies = (a_policy(inter_token_latency_limit=limit) for limit in limits)
     ticks = (run(settled.state, Engine(8.0), ticks=1, at=200.0, policy=policy)[0] for policy in policies)
-    return next(decision for decision in ticks if decision.reason is DecisionReason.WITHIN_LIMIT)
+    return next(decision for decision in ticks if decision.reason is DecisionReason.LATENCY_LIMIT_EXCEEDED)
 
 
 def not_told_apart(reason: DecisionReason) -> Decision:
@@ -77,27 +77,29 @@ SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     DecisionReason.NO_DRAFTER: lambda: decide(
         [], a_start(), policy=POLICY, now=5.0, without_drafter=[an_exact_window(a_cell(k=0))]
     ),
-    DecisionReason.PINNED: lambda: run(
+    DecisionReason.STATIC_FALLBACK: lambda: run(
         replace(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6)),
         Engine(8.0),
         ticks=1,
         at=100.0,
     )[0],
-    DecisionReason.UNPINNED: lambda: run(a_pinned(until=100.0), Engine(32.0), ticks=1, at=100.0)[0],
-    DecisionReason.WITHIN_LIMIT: within_limit,
-    DecisionReason.LESS_KNOWN: lambda: not_told_apart(DecisionReason.LESS_KNOWN),
+    DecisionReason.STATIC_FALLBACK_ENDED: lambda: run(a_pinned(until=100.0), Engine(32.0), ticks=1, at=100.0)[
+        0
+    ],
+    DecisionReason.LATENCY_LIMIT_EXCEEDED: within_limit,
+    DecisionReason.MOST_INFORMATIVE: lambda: not_told_apart(DecisionReason.MOST_INFORMATIVE),
     DecisionReason.PROBE: lambda: not_told_apart(DecisionReason.PROBE),
     DecisionReason.SMALLER_K: smaller_k,
-    DecisionReason.PROBE_LOST: lambda: tick(
+    DecisionReason.TRIAL_NOT_BETTER: lambda: tick(
         a_last_trial(at=100.0), a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0
     ),
     DecisionReason.WORSE_THAN_BEFORE: worse_than_before,
-    DecisionReason.LOAD_MOVED: lambda: tick(
+    DecisionReason.LOAD_CHANGED: lambda: tick(
         a_last_trial(at=100.0),
         a_window(batch=1.0, goodput=true_goodput(1.0, 3), ended_at=105.0),
         at=105.0,
     ),
-    DecisionReason.TRIAL_STARVED: lambda: tick(
+    DecisionReason.TRIAL_NOT_MEASURED: lambda: tick(
         a_trial(), Gap("default/a", GapReason.STALE), at=6.0 + POLICY.exploration.trial_timeout_seconds
     ),
 }

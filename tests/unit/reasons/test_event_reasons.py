@@ -51,7 +51,7 @@ SERVES = judge(a_workload(a_pod(ready=True)), NOW)
 STARTS = judge(a_workload(a_pod()), NOW)
 IN_PLACE = judge(replace(a_workload(a_pod()), in_place=True), NOW)
 TAKEN = blocked(Trouble(DegradedReason.NAME_TAKEN, "a Service m"))
-SHARED = (*SERVES, Statement(TRUE, ContestReason.STANDS_BY, "an operator in b"))
+SHARED = (*SERVES, Statement(TRUE, ContestReason.ON_STANDBY, "an operator in b"))
 
 
 def as_written(*said: Statement) -> tuple[Condition, ...]:
@@ -143,7 +143,7 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     EventReason.ROLLING_OUT_IN_PLACE: lambda: passes(STARTS, IN_PLACE),
     EventReason.CONTESTED: lambda: passes(SERVES, SHARED),
     EventReason.UNCONTESTED: lambda: passes(SHARED, SERVES),
-    EventReason.STANDING_BY: left_to_another,
+    EventReason.ON_STANDBY: left_to_another,
     EventReason.RETUNED: lambda: retuned(TuningMode.AUTO),
     EventReason.WOULD_RETUNE: lambda: retuned(TuningMode.OBSERVE),
     EventReason.ACTUATION_FAILED: lambda: turned(
@@ -153,7 +153,7 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
         TRUE, ActuationReason.ENGINE_UNREACHABLE, ActuationReason.CONVERGED
     ),
     EventReason.METRICS_LOST: lambda: turned(FALSE, MetricsReason.FRESH, MetricsReason.STALE),
-    EventReason.METRICS_BACK: lambda: turned(TRUE, MetricsReason.STALE, MetricsReason.FRESH),
+    EventReason.METRICS_RECOVERED: lambda: turned(TRUE, MetricsReason.STALE, MetricsReason.FRESH),
     EventReason.PAUSED: lambda: turned(FALSE, TuningReason.TUNING, TuningReason.PAUSED),
     EventReason.RESUMED: lambda: turned(TRUE, TuningReason.PAUSED, TuningReason.TUNING),
     EventReason.OVERRIDE_BEGAN: lambda: turned(FALSE, TuningReason.TUNING, TuningReason.OVERRIDDEN),
@@ -165,11 +165,11 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     ),
     EventReason.RELAUNCH_ADVISED: advised,
     EventReason.CANARY_STARTED: lambda: ordered(CANARY, LaunchReason.CANARY_RUNNING),
-    EventReason.CANARY_ENDED: lambda: ordered(LaunchOrder(), LaunchReason.SUITS, before=CANARY),
-    EventReason.FORGOTTEN: lambda: ticked(an_outcome(forgotten="on request")),
+    EventReason.CANARY_ENDED: lambda: ordered(LaunchOrder(), LaunchReason.NO_BETTER_LAUNCH, before=CANARY),
+    EventReason.TUNER_RESET: lambda: ticked(an_outcome(forgotten="on request")),
     EventReason.STATE_IGNORED: state_ignored,
-    EventReason.STATE_NOT_KEPT: state_not_kept,
-    EventReason.CPU_OVERSPENT: cpu_overspent,
+    EventReason.STATE_NOT_SAVED: state_not_kept,
+    EventReason.CPU_BUDGET_EXCEEDED: cpu_overspent,
 }
 
 

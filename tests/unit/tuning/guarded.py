@@ -140,7 +140,7 @@ def dwell() -> Scene:
     """K was chosen 5 s ago."""
     window = seen(Engine(32.0), with_k(0, batch=32.0))
     return Scene(
-        DecisionReason.DWELL,
+        DecisionReason.RECENT_CHANGE,
         held=Tick(with_k(0, batch=32.0, settled_at=NOW - 5.0), window),
         free=Tick(with_k(0, batch=32.0, settled_at=NOW - 20.0), window),
     )
@@ -170,7 +170,7 @@ def launched() -> Scene:
 def queue() -> Scene:
     """One request waits."""
     return Scene(
-        DecisionReason.QUEUE,
+        DecisionReason.REQUESTS_QUEUED,
         held=Tick(a_start(3), seen(Engine(8.0), a_start(3), requests_waiting=1.0)),
         free=Tick(a_start(3), seen(Engine(8.0), a_start(3), requests_waiting=0.0)),
     )
@@ -189,7 +189,7 @@ def latency_slack() -> Scene:
     """A step takes 15 ms, and 10 ms are allowed."""
     window = seen(Engine(8.0), a_start(0))
     return Scene(
-        DecisionReason.NO_SLACK,
+        DecisionReason.LATENCY_LIMIT_REACHED,
         held=Tick(a_start(0), window, a_policy(inter_token_latency_limit=0.010)),
         free=Tick(a_start(0), window, a_policy(inter_token_latency_limit=0.100)),
     )

@@ -110,7 +110,7 @@ def test_a_collapse_of_one_tick_is_not_believed() -> None:
 
 def test_a_settled_k_rests() -> None:
     fresh = BinState(k=2, settled_at=NOW - 5.0)
-    assert reason(guardrails.dwell(Step(3, a_view(bin_state=fresh)))) is DecisionReason.DWELL
+    assert reason(guardrails.dwell(Step(3, a_view(bin_state=fresh)))) is DecisionReason.RECENT_CHANGE
     assert guardrails.dwell(Step(3, a_view(bin_state=fresh), revert=True)) is None
     assert guardrails.dwell(Step(3, a_view(bin_state=replace(fresh, settled_at=None)))) is None
     assert guardrails.dwell(Step(3, a_view(bin_state=replace(fresh, settled_at=0.0)))) is None
@@ -130,7 +130,7 @@ def test_a_k_that_was_not_launched_is_never_chosen() -> None:
 
 
 def test_nothing_is_tried_while_requests_wait() -> None:
-    assert reason(guardrails.queue(a_view(waiting=2))) is DecisionReason.QUEUE
+    assert reason(guardrails.queue(a_view(waiting=2))) is DecisionReason.REQUESTS_QUEUED
     assert guardrails.queue(a_view()) is None
 
 
@@ -141,7 +141,8 @@ def test_nothing_is_tried_while_the_cache_is_full() -> None:
 
 def test_nothing_is_tried_without_latency_to_spare() -> None:
     slo = a_policy(inter_token_latency_limit=0.05)
-    assert reason(guardrails.latency_slack(a_view(policy=slo, step_seconds=0.06))) is DecisionReason.NO_SLACK
+    slow = guardrails.latency_slack(a_view(policy=slo, step_seconds=0.06))
+    assert reason(slow) is DecisionReason.LATENCY_LIMIT_REACHED
     assert guardrails.latency_slack(a_view(policy=slo, step_seconds=0.04)) is None
     assert guardrails.latency_slack(a_view(step_seconds=9.0)) is None
 

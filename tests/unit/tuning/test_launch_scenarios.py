@@ -126,7 +126,7 @@ def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen()
 
     model.spend(12 * HOUR)
     assert len(model.launches) == 1
-    assert model.verdicts[-1].reason is LaunchReason.SUITS
+    assert model.verdicts[-1].reason is LaunchReason.NO_BETTER_LAUNCH
 
     model.batch = 1.0
     model.spend(HOUR)

@@ -175,7 +175,7 @@ def test_pods_take_turns() -> None:
 def test_nothing_is_tried_while_requests_wait() -> None:
     decisions = run(a_start(), Engine(8.0, waiting=3.0), ticks=10)
     assert not [d for d in decisions if d.probe]
-    assert decisions[-1].reason is DecisionReason.QUEUE
+    assert decisions[-1].reason is DecisionReason.REQUESTS_QUEUED
 
 
 def test_an_engine_that_cannot_probe_tries_one_k_for_a_tick() -> None:
@@ -232,7 +232,7 @@ def test_a_trial_that_was_no_better_is_taken_back() -> None:
     state = a_last_trial(at=100.0)
     decision = tick(state, a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0)
     assert (chosen(decision), decision.state.trial) == (0, None)
-    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.PROBE_LOST)
+    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_NOT_BETTER)
     assert decision.sentence.startswith("batch 7-12: K 5 is not better, ")
 
 
@@ -240,7 +240,7 @@ def test_a_trial_whose_load_is_gone_is_taken_back() -> None:
     state = a_last_trial(at=100.0)
     decision = tick(state, a_window(batch=1.0, goodput=true_goodput(1.0, 3), ended_at=105.0), at=105.0)
     assert (chosen(decision), decision.state.trial) == (0, None)
-    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.LOAD_MOVED)
+    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.LOAD_CHANGED)
     assert decision.sentence == "batch 1: the load left batch 7-12, trial of K 5 ends"
 
 
@@ -259,7 +259,7 @@ def test_a_trial_that_nobody_measures_is_given_up() -> None:
     gap = Gap("default/a", GapReason.STALE)
     assert tick(tried.state, gap, at=20.0).schedule == tried.schedule
     late = tick(tried.state, gap, at=5.0 + POLICY.exploration.trial_timeout_seconds + 1)
-    assert (late.kind, late.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_STARVED)
+    assert (late.kind, late.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_NOT_MEASURED)
     assert chosen(late) == 3
 
 
@@ -334,16 +334,16 @@ def test_a_collapse_of_acceptance_is_an_alarm_and_not_a_trap() -> None:
 def test_where_tuning_lost_the_static_table_comes_back_for_a_while() -> None:
     state = replace(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6))
     pinned = run(state, Engine(8.0), ticks=1, at=100.0)[0]
-    assert (pinned.kind, pinned.reason) == (Kind.ROLL_BACK, DecisionReason.PINNED)
+    assert (pinned.kind, pinned.reason) == (Kind.ROLL_BACK, DecisionReason.STATIC_FALLBACK)
     assert pinned.schedule == Schedule.constant(3)
     later = run(pinned.state, Engine(8.0), ticks=1, at=200.0)[0]
-    assert (later.kind, later.reason) == (Kind.HOLD, DecisionReason.PINNED)
+    assert (later.kind, later.reason) == (Kind.HOLD, DecisionReason.STATIC_FALLBACK)
     after = run(pinned.state, Engine(8.0), ticks=1, at=110.0 + POLICY.safety.ledger_seconds)[0]
-    assert after.reason is not DecisionReason.PINNED
+    assert after.reason is not DecisionReason.STATIC_FALLBACK
 
 
 def test_tuning_that_pays_is_not_pinned() -> None:
-    assert DecisionReason.PINNED not in [d.reason for d in run(a_start(5), Engine(32.0), ticks=400)]
+    assert DecisionReason.STATIC_FALLBACK not in [d.reason for d in run(a_start(5), Engine(32.0), ticks=400)]
 
 
 def test_a_drafter_that_never_pays_is_recommended_away() -> None:
@@ -433,7 +433,7 @@ def test_gaps_never_change_the_table(history: list[list[Observation]], reasons: 
     state = decisions[-1].state if decisions else a_start()
     gaps = [Gap(f"default/{i}", reason) for i, reason in enumerate(reasons)]
     decision = tick(state, *gaps, at=TICK * (len(history) + 1))
-    starved = decision.reason is DecisionReason.TRIAL_STARVED
+    starved = decision.reason is DecisionReason.TRIAL_NOT_MEASURED
     assert starved or (decision.kind is Kind.HOLD and decision.schedule == state.schedule)
 
 

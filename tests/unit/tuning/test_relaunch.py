@@ -118,7 +118,7 @@ KEEP = a_decision()
 
 def test_what_suits_stays() -> None:
     plant = Plant(ALLOW)
-    assert plant.spend(HOUR, KEEP).reason is LaunchReason.SUITS
+    assert plant.spend(HOUR, KEEP).reason is LaunchReason.NO_BETTER_LAUNCH
     assert plant.relaunches == []
 
 
@@ -164,7 +164,7 @@ def test_a_doubt_in_between_starts_the_time_anew() -> None:
 def test_the_drafter_returns_when_it_would_pay_but_not_before_the_interval() -> None:
     plant = Plant(ALLOW)
     plant.spend(HOUR, OFF)
-    assert plant.tick(ON).reason is LaunchReason.RELAUNCH_WAITS
+    assert plant.tick(ON).reason is LaunchReason.RELAUNCH_POSTPONED
     plant.spend(HOUR, ON)
     (off, _), (on, launch) = plant.relaunches
     assert launch == ""
@@ -195,7 +195,7 @@ def test_a_relaunch_that_does_not_end_is_taken_back_and_waits() -> None:
     assert plant.state.order.launch == Launch()
     plant.stuck = False
     told = plant.spend(HOUR, OFF)
-    assert told.reason is LaunchReason.RELAUNCH_WAITS
+    assert told.reason is LaunchReason.RELAUNCH_POSTPONED
     assert len(plant.relaunches) == 2
 
 

@@ -179,16 +179,16 @@ def test_a_longer_tail_leaves_smaller_drafts() -> None:
 
 def test_a_k_that_breaks_the_limit_goes_with_the_numbers_that_tell_why() -> None:
     policy = a_policy(inter_token_latency_limit=1.25 * true_step(1.0, 3))
-    changes = [d for d in judged(policy, tail=0.4) if d.reason is DecisionReason.WITHIN_LIMIT]
+    changes = [d for d in judged(policy, tail=0.4) if d.reason is DecisionReason.LATENCY_LIMIT_EXCEEDED]
     assert changes
     assert f"{1250 * true_step(1.0, 3):.0f} ms allowed" in changes[0].sentence
 
 
 def test_where_no_k_keeps_the_limit_the_shortest_step_rules_and_that_is_told() -> None:
     decision = judged(a_policy(inter_token_latency_limit=0.5 * true_step(1.0, 0)), tail=0.1)[-1]
-    assert decision.reason is DecisionReason.NO_SLACK
+    assert decision.reason is DecisionReason.LATENCY_LIMIT_REACHED
     assert decision.num_speculative_tokens == min(CANDIDATES, key=lambda k: true_step(1.0, k))
-    assert "no K keeps that" in decision.sentence
+    assert "no K keeps the limit" in decision.sentence
 
 
 def test_a_broken_limit_waits_neither_for_rest_nor_for_the_hour() -> None:
@@ -199,7 +199,7 @@ def test_a_broken_limit_waits_neither_for_rest_nor_for_the_hour() -> None:
     slow = a_histogram((2.0 * true_step(1.0, 3), 100.0))
     window = replace(Engine(1.0).window(None, state, seconds=5.0, at=65.0), latencies=slow)
     decision = decide([window], state.with_bin(index, tired), policy=policy, now=65.0)
-    assert decision.reason is DecisionReason.WITHIN_LIMIT
+    assert decision.reason is DecisionReason.LATENCY_LIMIT_EXCEEDED
 
 
 def test_a_state_without_a_tail_goes_on() -> None:

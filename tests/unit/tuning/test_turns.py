@@ -41,7 +41,7 @@ def test_the_less_known_of_two_equals_takes_the_table() -> None:
     view = a_view()
     wish = turn(view)
     assert wish is not None
-    assert (wish.kind, wish.reason) == (Kind.EXPLORE, DecisionReason.LESS_KNOWN)
+    assert (wish.kind, wish.reason) == (Kind.EXPLORE, DecisionReason.MOST_INFORMATIVE)
     assert wish.state.bins[view.bin].k == 3
     assert "equal as far as is known" in wish.sentence
 

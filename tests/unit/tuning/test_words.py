@@ -21,11 +21,11 @@ POLICY = a_policy()
 OF_TRIALS_AND_PINS = {
     DecisionReason.CALIBRATION,
     DecisionReason.PROBE,
-    DecisionReason.PROBE_LOST,
-    DecisionReason.LOAD_MOVED,
-    DecisionReason.TRIAL_STARVED,
-    DecisionReason.PINNED,
-    DecisionReason.UNPINNED,
+    DecisionReason.TRIAL_NOT_BETTER,
+    DecisionReason.LOAD_CHANGED,
+    DecisionReason.TRIAL_NOT_MEASURED,
+    DecisionReason.STATIC_FALLBACK,
+    DecisionReason.STATIC_FALLBACK_ENDED,
 }
 """Their sentence says what begins or ends, and with it every row that goes there and back."""
 
@@ -52,7 +52,8 @@ def test_better_is_only_what_is_better_beyond_min_gain_and_its_own_error(
 
 def test_a_k_that_gives_way_to_the_latency_limit_is_not_called_worse() -> None:
     belief = a_belief({3: 0.5}, steps={3: 0.05})
-    assert reason(belief, 3, 1, a_policy(inter_token_latency_limit=0.02)) is DecisionReason.WITHIN_LIMIT
+    limited = a_policy(inter_token_latency_limit=0.02)
+    assert reason(belief, 3, 1, limited) is DecisionReason.LATENCY_LIMIT_EXCEEDED
 
 
 def test_a_smaller_k_that_is_as_good_is_explained_by_its_fewer_drafts() -> None:
@@ -91,7 +92,7 @@ def test_rows_that_follow_are_explained_by_themselves_and_not_by_what_is_tried()
     one = run(a_start(), Engine(1.0), ticks=24)[-1].state
     decision = run(one, Engine(16.0), ticks=2, at=120.0)[-1]
     assert decision.probe is not None
-    assert (decision.kind, decision.reason) == (Kind.EXPLOIT, DecisionReason.FOLLOWS)
+    assert (decision.kind, decision.reason) == (Kind.EXPLOIT, DecisionReason.OTHER_BATCH_SIZES)
     assert decision.sentence == "batch 7-12: K 3 -> 0, guessed from other batch sizes"
 
 
@@ -157,10 +158,10 @@ def a_pinned(*, until: float) -> TunerState:
 
 def test_what_was_chosen_rules_again_once_the_static_table_had_its_time_and_that_is_said() -> None:
     decision = run(a_pinned(until=100.0), Engine(32.0), ticks=1, at=100.0)[0]
-    assert (decision.kind, decision.reason) == (Kind.EXPLOIT, DecisionReason.UNPINNED)
+    assert (decision.kind, decision.reason) == (Kind.EXPLOIT, DecisionReason.STATIC_FALLBACK_ENDED)
     assert decision.changed
     assert decision.sentence == (
-        "batch 25-48: the static table stayed long enough, what was chosen rules again"
+        "batch 25-48: the fallback to the static schedule expired; the tuned schedule is restored"
     )
 
 

@@ -82,7 +82,7 @@ async def test_one_status_of_a_model_is_written_at_a_time_and_then_the_latest(en
             written.set()
             await loop.written()
     assert under_way == 1
-    tables = [part["speculation"]["table"] for part in world.statuses]  # type: ignore[index]
+    tables = [part["speculation"]["scheduleSummary"] for part in world.statuses]  # type: ignore[index]
     assert tables == ["*:0", "*:5"]
 
 
@@ -93,7 +93,7 @@ async def test_numbers_that_drift_are_written_every_ten_seconds_and_another_tabl
 
     async def written(*, at: float, rate: float, table: str = "*:3") -> bool:
         before = len(world.statuses)
-        said = SpeculationStatus(state=SpeculationState.ACTIVE, table=table, acceptance_rate=rate)
+        said = SpeculationStatus(state=SpeculationState.ACTIVE, schedule_summary=table, acceptance_rate=rate)
         writes.report(TickReport(model, Report(said, ReportState()), None, NOW + at))
         await writes.emptied()
         return len(world.statuses) > before

@@ -131,7 +131,7 @@ async def test_lost_measurements_are_a_warning_and_their_return_is_news(engines:
             (EventReason.METRICS_LOST, "Warning"),
             "connection refused. Check prometheus.url. The table stays as it is.",
         ),
-        ((EventReason.METRICS_BACK, "Normal"), "Fresh samples of 1 pod."),
+        ((EventReason.METRICS_RECOVERED, "Normal"), "Fresh samples of 1 pod."),
     ]
 
 

@@ -24,7 +24,7 @@ from tests.unit.tuning_loop.test_state import CHOSEN, MODEL, knowledge
 
 LEARNT, STATIC = CHOSEN.to_wire(), MODEL.static.to_wire()
 FORGET = Instructions(forget="now")
-FORGOTTEN = (EventReason.FORGOTTEN, "Normal")
+FORGOTTEN = (EventReason.TUNER_RESET, "Normal")
 
 
 @dataclass
@@ -73,14 +73,14 @@ async def test_a_request_brings_the_static_table_back_and_is_told_as_event_and_d
         scene.world.change(instructions=FORGET)
         assert await scene.tick() == STATIC
     sentence = (
-        "Forgotten on request: the annotation outrider.dev/forget is 'now'."
+        "Forgotten on request: the annotation outrider.dev/reset-tuner is 'now'."
         " Tuning begins again from the static table *:3."
     )
     assert scene.told == [FORGOTTEN]
     assert sentence in scene.world.notes
     (record,) = scene.world.decisions
     assert (record["from"], record["to"]) == ("*:5", "*:3")
-    assert (record["reason"], record["message"]) == ("Forgotten", sentence)
+    assert (record["reason"], record["message"]) == ("TunerReset", sentence)
 
 
 async def test_a_request_is_kept_with_what_is_learnt_since(engines: EngineClient) -> None:
@@ -232,4 +232,4 @@ async def test_what_rested_on_the_measurements_goes_and_the_decisions_stay(engin
             await step(loop)
     assert "speedup" not in world.speculation
     assert world.condition("SpeculationEffective") is None
-    assert [record["reason"] for record in world.decisions] == ["Forgotten", "BetterK"]
+    assert [record["reason"] for record in world.decisions] == ["TunerReset", "BetterK"]

@@ -128,7 +128,7 @@ async def test_the_status_says_that_a_map_is_known_and_the_law_has_it_for_its_fi
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
             await step(loop)
-    assert world.speculation["stepTimes"] == "16 cells, measured by a before it served"
+    assert world.speculation["stepTimeProfile"] == "16 cells, measured by a before it served"
     (first,) = given
     assert first is not None
     assert len(first.cells) == len(CELLS)
@@ -140,4 +140,4 @@ async def test_a_map_that_makes_no_sense_is_none_and_the_engine_is_tuned(engines
         with world.loop(engines) as loop:
             await step(loop)
     assert world.speculation["state"] == "Active"
-    assert "stepTimes" not in world.speculation
+    assert "stepTimeProfile" not in world.speculation

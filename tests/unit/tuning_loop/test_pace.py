@@ -208,7 +208,7 @@ async def test_a_model_whose_tick_takes_too_much_cpu_rests_and_says_so_and_the_o
             return await tick(self, model, *more, **options)
 
         monkeypatch.setattr(model_tuner.ModelTuner, "tick", computes)
-        told = (EventReason.CPU_OVERSPENT,)
+        told = (EventReason.CPU_BUDGET_EXCEEDED,)
         with world.loop(engines) as loop:
             for _ in range(3):
                 await step(loop)

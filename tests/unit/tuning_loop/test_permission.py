@@ -108,7 +108,7 @@ async def test_an_override_rules_in_every_mode(engines: EngineClient, mode: Tuni
             await step(loop)
     assert engine.schedule == K1
     assert active(world) == ("False", "Overridden")
-    assert world.speculation["table"] == "*:1"
+    assert world.speculation["scheduleSummary"] == "*:1"
 
 
 async def test_an_override_ends_by_itself(engines: EngineClient, decisions: list[Decision]) -> None:

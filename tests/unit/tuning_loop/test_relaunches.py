@@ -101,7 +101,7 @@ async def test_engines_without_a_drafter_get_no_table(engines: EngineClient) -> 
         await ticks(world, engines, 3)
     assert engine.puts == 0
     assert world.speculation["state"] == "HardOff"
-    assert "table" not in world.speculation
+    assert "scheduleSummary" not in world.speculation
     assert world.condition("ActuationConverged") is None
 
 
@@ -132,7 +132,7 @@ async def test_under_rollout_nobody_is_pushed_and_launches_are_counted(engines: 
         await ticks(world, engines, 2)
     assert one.puts == two.puts == 0
     assert world.speculation["appliedReplicas"] == 1
-    assert world.speculation["table"] == "12:1,*:3"
+    assert world.speculation["scheduleSummary"] == "12:1,*:3"
     found = world.condition("ActuationConverged")
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", "PartiallyApplied")
@@ -166,7 +166,7 @@ async def test_an_idle_drafter_is_recommended_away_in_words(engines: EngineClien
         world = a_world(pod, relaunching=RECOMMEND)
         await ticks(world, engines, 4, seconds=DWELL)
     assert world.orders == []
-    found = world.condition("LaunchSuits")
+    found = world.condition("LaunchOptimal")
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", "DrafterIdle")
     assert happened(world) == [EventReason.RELAUNCH_ADVISED]
@@ -180,7 +180,7 @@ async def test_an_idle_drafter_is_relaunched_away_where_allowed(engines: EngineC
     assert world.orders == [LaunchOrder(BARE)]
     assert (EventReason.RELAUNCHED, "Normal") in world.events
     assert world.decisions[0]["to"] == "no-drafter"
-    found = world.condition("LaunchSuits")
+    found = world.condition("LaunchOptimal")
     assert found is not None
     assert found["reason"] == "Relaunching"
 
@@ -194,7 +194,7 @@ async def test_an_order_that_could_not_be_stored_is_given_again(engines: EngineC
             for _ in range(3):
                 await step(loop)
                 world.now += DWELL
-            found = world.condition("LaunchSuits")
+            found = world.condition("LaunchOptimal")
             world.order_error = None
             await step(loop)
     assert found is not None
@@ -273,9 +273,9 @@ async def test_the_wait_after_a_relaunch_survives_a_restart(engines: EngineClien
         world.change(pods=(launched(pod),))
         law.structural = Structural.ON
         await ticks(world, engines, 5, seconds=DWELL)
-        found = world.condition("LaunchSuits")
+        found = world.condition("LaunchOptimal")
     assert found is not None
-    assert found["reason"] == "RelaunchWaits"
+    assert found["reason"] == "RelaunchPostponed"
     assert len(world.orders) == 1
 
 
@@ -309,9 +309,9 @@ async def test_an_order_that_a_person_deleted_is_not_given_again_at_once(
                 world.now += 10
                 await step(loop)
     assert world.models[0].order == LaunchOrder()
-    found = world.condition("LaunchSuits")
+    found = world.condition("LaunchOptimal")
     assert found is not None
-    assert found["reason"] == "RelaunchWaits"
+    assert found["reason"] == "RelaunchPostponed"
 
 
 async def test_under_rollout_an_edited_static_table_takes_over(engines: EngineClient, law: Law) -> None:
@@ -336,7 +336,7 @@ async def test_models_whose_launch_is_their_own_say_nothing_of_it(engines: Engin
     async with serving(FakeEngine()) as (pod,):
         world = a_world(pod, relaunching=Relaunching())
         await ticks(world, engines, 2)
-    assert world.condition("LaunchSuits") is None
+    assert world.condition("LaunchOptimal") is None
 
 
 @pytest.mark.usefixtures("law")
@@ -345,7 +345,7 @@ async def test_a_canary_starts_and_ends_with_two_events(engines: EngineClient) -
         world = a_world(first, second, relaunching=CANARY)
         with world.loop(engines) as loop:
             await step(loop)
-            found = world.condition("LaunchSuits")
+            found = world.condition("LaunchOptimal")
             world.change(pods=(first, launched(second, canary=True)))
             await step(loop)
             world.now += 1000.0

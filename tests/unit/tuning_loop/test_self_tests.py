@@ -57,7 +57,7 @@ async def test_a_restart_remembers_it_and_what_was_learnt(engines: EngineClient)
             await step(loop)
     assert json.loads(kept)["failedK"] == [5]
     assert [reason for reason, _ in world.events if reason.startswith("TunerState")] == []
-    assert world.speculation["table"] == "*:3"
+    assert world.speculation["scheduleSummary"] == "*:3"
 
 
 async def test_what_an_earlier_process_knew_of_it_holds_until_each_pod_has_told(

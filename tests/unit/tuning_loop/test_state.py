@@ -139,7 +139,7 @@ async def test_a_state_in_a_foreign_object_is_told_and_the_object_is_left_alone(
 ) -> None:
     world = World([MODEL], state_error=NameTaken("ConfigMap default/m-tuner exists"))
     assert await table_after_a_restart(engines, world) == MODEL.static.to_wire()
-    assert world.events == [(EventReason.STATE_IGNORED, "Warning"), (EventReason.STATE_NOT_KEPT, "Warning")]
+    assert world.events == [(EventReason.STATE_IGNORED, "Warning"), (EventReason.STATE_NOT_SAVED, "Warning")]
     assert world.kept == {}
 
 
@@ -201,7 +201,7 @@ async def test_a_state_that_cannot_be_written_does_not_hold_up_tuning(engines: E
             world.now += 31
             await step(loop)
     assert engine.puts == 2
-    assert EventReason.STATE_NOT_KEPT not in [reason for reason, _ in world.events]
+    assert EventReason.STATE_NOT_SAVED not in [reason for reason, _ in world.events]
 
 
 async def test_a_state_that_was_not_written_is_written_at_the_next_tick(engines: EngineClient) -> None:
@@ -237,4 +237,4 @@ async def test_a_state_that_is_too_large_is_told_once_and_not_written(
             await step(loop)
             world.now += 10
     assert world.kept == {}
-    assert world.events == [(EventReason.STATE_NOT_KEPT, "Warning")]
+    assert world.events == [(EventReason.STATE_NOT_SAVED, "Warning")]

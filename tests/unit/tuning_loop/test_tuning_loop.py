@@ -20,7 +20,7 @@ async def test_tuning_off_brings_the_static_table_to_every_pod(engines: EngineCl
         with world.loop(engines) as loop:
             await step(loop)
     assert first.schedule == second.schedule == [{"numSpeculativeTokens": 1}]
-    assert world.speculation["table"] == "*:1"
+    assert world.speculation["scheduleSummary"] == "*:1"
     assert world.speculation["appliedReplicas"] == 2
     assert world.condition("MetricsAvailable") is None
 

@@ -101,7 +101,7 @@ def judge(
 
 def _known(workload: Workload) -> tuple[Statement, ...]:
     told = ". ".join(workload.known)
-    return (Statement(ConditionStatus.TRUE, AdviceReason.KNOWN_LIMITS, told),) if told else ()
+    return (Statement(ConditionStatus.TRUE, AdviceReason.LAUNCH_AFFECTED, told),) if told else ()
 
 
 def downloading(workload: Workload, progress: str, trouble: Trouble | None) -> tuple[Statement, ...]:

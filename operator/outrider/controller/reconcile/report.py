@@ -25,7 +25,7 @@ _OWN_CONDITIONS = (
     ConditionType.READY,
     ConditionType.PROGRESSING,
     ConditionType.DEGRADED,
-    ConditionType.LAUNCH_ADVISED,
+    ConditionType.KNOWN_ISSUES,
     ConditionType.CONTESTED,
 )
 _OWN_FIELDS = (

@@ -26,7 +26,7 @@ def contest(managed: ManagedNamespaces, namespace: str) -> tuple[Statement, ...]
     if not homes:
         return ()
     who = f"The operator in namespace {', '.join(homes)} watches this namespace too and stands by. {_REMEDY}"
-    return (Statement(ConditionStatus.TRUE, ContestReason.STANDS_BY, who),)
+    return (Statement(ConditionStatus.TRUE, ContestReason.ON_STANDBY, who),)
 
 
 class StandBy:
@@ -50,7 +50,7 @@ class StandBy:
                 f" the one in {self._home} stands by. {_REMEDY}"
             )
             owner = Owner(key.namespace, key.name, stored.metadata.uid)
-            await self._events.emit(owner, EventReason.STANDING_BY, note, severity="Warning")
+            await self._events.emit(owner, EventReason.ON_STANDBY, note, severity="Warning")
 
     def take(self, key: Key) -> None:
         """This installation manages the model."""

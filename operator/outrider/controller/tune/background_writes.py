@@ -183,7 +183,7 @@ def _without_numbers(part: dict[str, object]) -> object:
     assert isinstance(speculation, dict)
     return (
         [(c["type"], c["status"], c["reason"], _words_for_a_person(c)) for c in conditions],
-        [speculation.get(name) for name in ("state", "epoch", "table", "appliedReplicas")],
+        [speculation.get(name) for name in ("state", "epoch", "scheduleSummary", "appliedReplicas")],
         part["decisions"],
     )
 

@@ -42,16 +42,16 @@ TUNERS = (
     ConditionType.ACTUATION_CONVERGED,
     ConditionType.DRAFTER_HEALTHY,
     ConditionType.SPECULATION_EFFECTIVE,
-    ConditionType.LAUNCH_SUITS,
+    ConditionType.LAUNCH_OPTIMAL,
 )
 """The conditions that the tuning loop owns; the others are the reconciler's."""
 
 _LAUNCH_STATUS = {
-    LaunchReason.SUITS: ConditionStatus.TRUE,
+    LaunchReason.NO_BETTER_LAUNCH: ConditionStatus.TRUE,
     LaunchReason.DRAFTER_IDLE: ConditionStatus.FALSE,
     LaunchReason.DRAFTER_WOULD_PAY: ConditionStatus.FALSE,
     LaunchReason.RELAUNCHING: ConditionStatus.UNKNOWN,
-    LaunchReason.RELAUNCH_WAITS: ConditionStatus.FALSE,
+    LaunchReason.RELAUNCH_POSTPONED: ConditionStatus.FALSE,
     LaunchReason.RELAUNCH_ROLLED_BACK: ConditionStatus.FALSE,
     LaunchReason.CANARY_RUNNING: ConditionStatus.UNKNOWN,
 }
@@ -76,7 +76,7 @@ def statements(
         _actuation(outcome),
         drafter_health(outcome, acceptance, answers, last.get(ConditionType.DRAFTER_HEALTHY)),
         _effective(outcome, speedup, last.get(ConditionType.SPECULATION_EFFECTIVE)),
-        _launch(outcome, last.get(ConditionType.LAUNCH_SUITS)),
+        _launch(outcome, last.get(ConditionType.LAUNCH_OPTIMAL)),
     )
     return (statement for statement in found if statement is not None)
 
@@ -190,7 +190,7 @@ def _launch(outcome: TickOutcome, last: Condition | None) -> Statement | None:
         return None
     if found is not None and found.error is not None:
         message = f"{found.verdict.sentence} Not ordered yet, tried again at the next tick: {found.error}."
-        return Statement(ConditionStatus.FALSE, LaunchReason.RELAUNCH_WAITS, message)
+        return Statement(ConditionStatus.FALSE, LaunchReason.RELAUNCH_POSTPONED, message)
     if found is None or found.verdict.reason is None:
         return _again(last)
     reason = found.verdict.reason

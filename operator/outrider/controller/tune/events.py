@@ -13,7 +13,7 @@ from outrider.controller.tune.report import ReportState
 from outrider.tuning.decision import Kind
 
 _LOST_AND_BACK = {
-    ConditionType.METRICS_AVAILABLE: (EventReason.METRICS_LOST, EventReason.METRICS_BACK),
+    ConditionType.METRICS_AVAILABLE: (EventReason.METRICS_LOST, EventReason.METRICS_RECOVERED),
     ConditionType.ACTUATION_CONVERGED: (EventReason.ACTUATION_FAILED, EventReason.ACTUATION_RECOVERED),
 }
 _BEGINS = {
@@ -40,7 +40,7 @@ class Event:
 def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> Iterator[Event]:
     """What happened between two reports that people want to be told."""
     if outcome.forgotten is not None:
-        yield Event(EventReason.FORGOTTEN, outcome.forgotten)
+        yield Event(EventReason.TUNER_RESET, outcome.forgotten)
     yield from _of_decision(outcome)
     for kind, (lost, back) in _LOST_AND_BACK.items():
         if kind is ConditionType.ACTUATION_CONVERGED and outcome.launched is not None:
@@ -49,7 +49,7 @@ def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> 
     kind = ConditionType.TUNING_ACTIVE
     yield from _of_tuning(_reason(before.condition(kind)), _reason(after.condition(kind)), outcome)
     yield from _of_launch(outcome)
-    kind = ConditionType.LAUNCH_SUITS
+    kind = ConditionType.LAUNCH_OPTIMAL
     yield from _of_advice(before.condition(kind), after.condition(kind), outcome)
 
 

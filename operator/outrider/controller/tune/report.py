@@ -37,7 +37,7 @@ _CHOICES = (
     DecisionReason.BETTER_K,
     DecisionReason.LIKELY_BETTER,
     DecisionReason.SMALLER_K,
-    DecisionReason.WITHIN_LIMIT,
+    DecisionReason.LATENCY_LIMIT_EXCEEDED,
     DecisionReason.CALIBRATED,
 )
 
@@ -150,10 +150,10 @@ def _speculation(
         state=_state(outcome),
         simulated=", ".join(outcome.simulated) or None,
         cuda_graphs=", ".join(outcome.cuda_graphs) or None,
-        step_times=describe(outcome.known_map, outcome.differing),
+        step_time_profile=describe(outcome.known_map, outcome.differing),
         epoch=push.epoch if push else None,
         schedule=_rows(table) if table else None,
-        table=str(table.merged()) if table else None,
+        schedule_summary=str(table.merged()) if table else None,
         applied_replicas=_applied(outcome),
         acceptance_rate=acceptance.rate if acceptance else None,
         acceptance_length=acceptance.length if acceptance else None,
@@ -212,7 +212,7 @@ def _forgotten(outcome: TickOutcome, sentence: str) -> DecisionRecord:
         time=_time(outcome.now),
         from_=str(outcome.before.merged()),
         to=str(outcome.wanted.merged()),
-        reason=EventReason.FORGOTTEN,
+        reason=EventReason.TUNER_RESET,
         message=sentence,
     )
 

@@ -164,7 +164,7 @@ class StateKeeper:
         self._told = problem
         note = f"What was learnt is not stored and will be lost at a restart: {problem}"
         log.error("%s/%s: %s", model.namespace, model.name, note)
-        self._tell(model, Event(EventReason.STATE_NOT_KEPT, note, warning=True))
+        self._tell(model, Event(EventReason.STATE_NOT_SAVED, note, warning=True))
 
 
 _LOOK_SECONDS = 1.0

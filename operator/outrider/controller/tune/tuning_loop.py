@@ -294,7 +294,7 @@ class TuningLoop:
         tuned = self._tuned.get(uid)
         if tuned is not None:
             tuned.writes.tell(
-                tuned.model, [Event(EventReason.CPU_OVERSPENT, tuning_rests(told), warning=True)]
+                tuned.model, [Event(EventReason.CPU_BUDGET_EXCEEDED, tuning_rests(told), warning=True)]
             )
 
     def _met(self, model: TunedModel) -> _Tuned:

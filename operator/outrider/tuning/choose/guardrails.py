@@ -152,7 +152,7 @@ def dwell(step: Step) -> Veto | None:
     left = step.view.policy.choice.dwell_seconds - (step.view.now - settled_at)
     if left <= 0:
         return None
-    return Veto(DecisionReason.DWELL, f"K {step.k} looks better, {left:.0f} s of rest left")
+    return Veto(DecisionReason.RECENT_CHANGE, f"K {step.k} looks better, {left:.0f} s of rest left")
 
 
 @_in(STEP)
@@ -186,7 +186,7 @@ def queue(view: View) -> Veto | None:
     lasts = since is not None and view.now - since >= view.policy.safety.queue_seconds
     if waiting <= 0 or lasts:
         return None
-    return Veto(DecisionReason.QUEUE, f"{waiting:.0f} requests wait, nothing is tried")
+    return Veto(DecisionReason.REQUESTS_QUEUED, f"{waiting:.0f} requests wait, nothing is tried")
 
 
 @_in(TRYING)
@@ -207,7 +207,10 @@ def latency_slack(view: View) -> Veto | None:
     if limit is None or k in choice.keeping(view.belief, view.policy):
         return None
     slowest = f"K {k} has {words.latency(view.belief, k)} between two outputs (p90)"
-    return Veto(DecisionReason.NO_SLACK, f"{slowest}, {1000 * limit:.0f} ms allowed, and no K keeps that")
+    return Veto(
+        DecisionReason.LATENCY_LIMIT_REACHED,
+        f"{slowest}, above the limit of {1000 * limit:.0f} ms; no K keeps the limit",
+    )
 
 
 @_in(TRYING)

@@ -17,16 +17,17 @@ def pinned(view: View) -> Wish | None:
     """Hold the static table, begin to, or end it; None where what was chosen rules."""
     state, policy, ledger = view.state, view.policy, view.state.ledger
     if (left := state.pinned_seconds(view.now)) > 0:
-        return view.hold(DecisionReason.PINNED, f"the static table stays for {left:.0f} s")
+        return view.hold(DecisionReason.STATIC_FALLBACK, f"the static table stays for {left:.0f} s")
     everywhere = frozenset(view.beliefs)
     if state.pinned:
-        sentence = view.say("the static table stayed long enough, what was chosen rules again")
+        sentence = view.say("the fallback to the static schedule expired; the tuned schedule is restored")
         unpinned = replace(state, pinned_until=None)
-        return Wish(Kind.EXPLOIT, DecisionReason.UNPINNED, sentence, unpinned, explained=everywhere)
+        ended = DecisionReason.STATIC_FALLBACK_ENDED
+        return Wish(Kind.EXPLOIT, ended, sentence, unpinned, explained=everywhere)
     if ledger.weight < _SEEN or ledger.gain >= -policy.safety.ledger_loss * ledger.weight:
         return None
     pinned_state = replace(
         state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.safety.ledger_seconds
     )
     sentence = view.say(f"the static table was {-100 * ledger.gain / ledger.weight:.0f} % better, it stays")
-    return Wish(Kind.ROLL_BACK, DecisionReason.PINNED, sentence, pinned_state, explained=everywhere)
+    return Wish(Kind.ROLL_BACK, DecisionReason.STATIC_FALLBACK, sentence, pinned_state, explained=everywhere)

@@ -20,7 +20,7 @@ def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
     sentence = f"trial of K {trial.k} given up after {now - trial.heard_at:.0f} s: {veto.sentence}"
     return Wish(
         Kind.ROLL_BACK,
-        DecisionReason.TRIAL_STARVED,
+        DecisionReason.TRIAL_NOT_MEASURED,
         sentence,
         replace(state, trial=None),
         explained=frozenset({trial.bin}),
@@ -40,7 +40,7 @@ def ended(view: View, trial: Trial, tried: Wish) -> Wish:
     tried = replace(tried, kind=Kind.ROLL_BACK, explained=frozenset({trial.bin}))
     if trial.bin != view.bin:
         sentence = view.say(f"the load left batch {view.policy.label(trial.bin)}, trial of K {trial.k} ends")
-        return replace(tried, reason=DecisionReason.LOAD_MOVED, sentence=sentence)
+        return replace(tried, reason=DecisionReason.LOAD_CHANGED, sentence=sentence)
     k = view.bin_state.k
     sentence = view.say(f"K {trial.k} is not better, {view.rate(trial.k)} vs {view.rate(k)}")
-    return replace(tried, reason=DecisionReason.PROBE_LOST, sentence=sentence)
+    return replace(tried, reason=DecisionReason.TRIAL_NOT_BETTER, sentence=sentence)

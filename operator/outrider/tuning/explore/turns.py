@@ -33,7 +33,11 @@ def turn(view: View) -> Wish | None:
         f"and less known (± {100 * belief.gain(k, bin_state.k)[1]:.0f} %)"
     )
     return Wish(
-        Kind.EXPLORE, DecisionReason.LESS_KNOWN, view.say(sentence), state, explained=frozenset({view.bin})
+        Kind.EXPLORE,
+        DecisionReason.MOST_INFORMATIVE,
+        view.say(sentence),
+        state,
+        explained=frozenset({view.bin}),
     )
 
 

@@ -159,7 +159,8 @@ def _canary_runs(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict 
     over = begun is not None and scene.now - begun >= policy.relaunch.canary_seconds
     if known or late or over or scene.limits.canary is Canary.NEVER:
         ended = replace(state, order=replace(state.order, canary=False), canary_ready_at=None)
-        return Verdict(ended, LaunchReason.SUITS, words.canary_ends(_told(tax if heard else None, late=late)))
+        found = words.canary_ends(_told(tax if heard else None, late=late))
+        return Verdict(ended, LaunchReason.NO_BETTER_LAUNCH, found)
     sentence = words.CANARY_STARTS if begun is None else words.CANARY_RUNS
     return Verdict(state, LaunchReason.CANARY_RUNNING, sentence)
 
@@ -207,7 +208,7 @@ def _better(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | Non
     last = state.started_at
     earliest = max(refused, last + wish.wait if last is not None else scene.now)
     if scene.now < earliest:
-        return Verdict(state, LaunchReason.RELAUNCH_WAITS, words.waits(wish.sentence, earliest))
+        return Verdict(state, LaunchReason.RELAUNCH_POSTPONED, words.waits(wish.sentence, earliest))
     since = scene.now if state.wished_at is None else state.wished_at
     steady = since + policy.relaunch.relaunch_dwell_seconds
     if scene.now < steady:
@@ -238,7 +239,7 @@ def _rests(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
     state = replace(state, wish=None, wished_at=None)
     if state.taken_back and any(refused.until > scene.now for refused in state.refused):
         return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
-    return Verdict(state, LaunchReason.SUITS, words.NOTHING_BETTER)
+    return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, words.NOTHING_BETTER)
 
 
 def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy) -> _Wish | None:
@@ -278,7 +279,7 @@ def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy)
     faster = words.better_table(wanted, batch, old, k, gain, error)
     launch = Launch() if wanted == scene.static.merged() else Launch(schedule=wanted)
     wait = _back_off(scene, state, policy.relaunch)
-    return _Wish(launch, LaunchReason.RELAUNCH_WAITS, faster, gain, wait=wait)
+    return _Wish(launch, LaunchReason.RELAUNCH_POSTPONED, faster, gain, wait=wait)
 
 
 def _measured_gain(scene: Scene, state: RelaunchState) -> float | None:

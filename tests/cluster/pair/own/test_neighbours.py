@@ -19,7 +19,7 @@ async def test_the_operator_of_the_whole_cluster_stands_by(pair: Sender) -> None
 def standing_by() -> Object | None:
     """The Event about it."""
     uid = (look() or {})["metadata"]["uid"]
-    which = f"reason=StandingBy,involvedObject.uid={uid}"
+    which = f"reason=OnStandby,involvedObject.uid={uid}"
     where = ("-n", namespace(), "--field-selector", which)
     printed = kubectl("get", "events", *where, "-o", "jsonpath={..message}")
     return {"status": printed} if printed.strip() else None

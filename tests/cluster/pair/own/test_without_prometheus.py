@@ -47,7 +47,7 @@ async def test_without_prometheus_for_longer_than_a_lease_the_table_stays_and_re
             tables, leases = set(), []
             while (away := time.monotonic() - gone_at) < AWAY:
                 if away > ON_ITS_WAY:
-                    tables.add(str(speculation(look()).get("table")))
+                    tables.add(str(speculation(look()).get("scheduleSummary")))
                 leases += [found.lease_seconds for found in pages(pods).values()]
                 assert metrics("False")(look())
                 await asyncio.sleep(2)
@@ -64,7 +64,7 @@ async def test_without_prometheus_for_longer_than_a_lease_the_table_stays_and_re
 
 def has_left_the_static_table(seen: Object | None) -> bool:
     """Before its first decision the tuner may have one on its way that status does not know yet."""
-    return str(speculation(seen).get("table")) not in ("None", "3:0,*:5")
+    return str(speculation(seen).get("scheduleSummary")) not in ("None", "3:0,*:5")
 
 
 def metrics(status: str, reason: str | None = None) -> Callable[[Object | None], bool]:
