@@ -71,15 +71,18 @@ class Block:
 
 
 def blocks(place: str) -> Iterator[Block]:
+    """Yield the fenced blocks of a page; those in a list without their indentation."""
     lines = text_of(place).splitlines()
     start: int | None = None
     for index, line in enumerate(lines):
-        if not line.startswith("```"):
+        if not line.lstrip().startswith("```"):
             continue
         if start is None:
             start = index
             continue
         before = lines[start - 1] if start else ""
-        untested = bool(re.fullmatch(r"<!-- not tested: .+ -->", before))
-        yield Block(place, start + 2, lines[start][3:].strip(), tuple(lines[start + 1 : index]), untested)
+        untested = bool(re.fullmatch(r"<!-- not tested: .+ -->", before.strip()))
+        indent = len(line) - len(line.lstrip())
+        content = tuple(each[indent:] for each in lines[start + 1 : index])
+        yield Block(place, start + 2, lines[start].strip()[3:].strip(), content, untested)
         start = None

@@ -57,7 +57,7 @@ def check_kubectl(words: Sequence[str]) -> None:
     for word in words:
         if word.startswith("outrider.dev/"):
             name = re.split(r"[=]", word)[0].removesuffix("-")
-            assert name in ANNOTATIONS or words[1] == "get", f"there is no annotation {name}"
+            assert name in ANNOTATIONS or words[1] != "annotate", f"there is no annotation {name}"
         if word.startswith("--for=condition="):
             assert word.rsplit("=", 1)[1] in {str(kind) for kind in ConditionType}
 
@@ -65,6 +65,8 @@ def check_kubectl(words: Sequence[str]) -> None:
 def check_helm(words: Sequence[str]) -> None:
     if words[1] == "uninstall":
         return
+    if any(re.fullmatch(r"(?!charts/)[a-z-]+/[a-z-]+", word) for word in words):
+        return  # a chart of a repository elsewhere
     assert any((ROOT / word / "Chart.yaml").exists() for word in words), "there is no such chart"
     for flag, value in itertools.pairwise(words):
         if flag in ("--set", "--set-string"):
