@@ -1,27 +1,39 @@
 """The fast loop: the K of the next step from the cost model and from what the last drafts gave. Pure.
 
-The engine asks `FastLoop.choose` before each step and gives every verified step to `FastLoop.count`.
+The engine asks `FastLoop.choose` before each step and gives every verified step to `FastLoop.count`. K is the
+candidate of most expected tokens per second. Steps that draft more than K are *looks*: at K=0 acceptance
+would not be seen without them, nor at deeper positions than K. What a look costs follows from the cost model
+and the acceptance believed; looks are as frequent as a budget allows, which falls while nothing changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import pairwise
-from math import exp
+from math import exp, sqrt
+from typing import NamedTuple
 
+from outrider_protocol.acceptance import Acceptance
 from outrider_protocol.cost_model import CostModel
 
-HYSTERESIS = 0.02
+HYSTERESIS = 0.01
 """Relative gain in expected tokens per second from which another K is worth a change."""
-MEMORY_DRAFTS = 80.0
-"""Drafts after which what they gave counts half."""
-LOOK_STEPS = 16
-"""One drafted step in so many at K=0."""
-PRIOR_DRAFTS = 2.0
-PRIOR_ACCEPTANCE = 0.6
-UNDRAFTED_KEPT = 0.995
-"""Weight that a position keeps per step in which it is not drafted."""
+
+MAX_LOOK_COST = 0.02
+"""Ratio of tokens that looks at K=0 may cost just after a change."""
+QUIET_SECONDS = 60.0
+"""Time without another K after which looks cost no more than `QUIET_LOOK_COST`."""
+QUIET_LOOK_COST = 0.004
+DEEPER_LOOK_COST = 0.001
+"""The same of looks beyond a K above 0."""
+GAIN = 0.5
+"""Relative gain that is taken to be missed at K=0 once the text has changed."""
+SMALLEST_LOOK_COST = 0.002
+"""A look counts as at least so much of a step, even where it is believed to pay."""
+STEPS_BETWEEN_LOOKS = 3
+"""The drafts of a look are counted a step or two after it."""
+SPELL_WEIGHT = 0.3
+"""Of the last spell of K=0 in the mean of their lengths."""
 SURVIVAL_SECONDS = 30.0
 """Time constant of `FastLoop.survival`."""
 
@@ -30,37 +42,55 @@ class Reason(StrEnum):
     """Why K is what it is."""
 
     START = "Start"
-    """Nothing was drafted since the cost model came."""
+    """No K has changed yet."""
     ACCEPTANCE = "Acceptance"
     """The drafts of late give another K more tokens per second."""
     BATCH = "Batch"
     """Batch size or context moved."""
     COST_MODEL = "CostModel"
-    """The operator pushed another cost model, or its limits left no other K."""
+    """The operator pushed another cost model."""
+    LIMIT = "Limit"
+    """The operator's limits leave out the K of before at this batch size."""
+
+
+class _Option(NamedTuple):
+    """A candidate at one batch size."""
+
+    k: int
+    seconds: float  # at the context of the cost model
+    slope: float  # seconds per token in the KV cache beyond it
+    least: float  # seconds
 
 
 class FastLoop:
     """The choice of K for one engine. Not thread-safe; it reads no clock.
 
     model: a checked cost model.
-    k: the K to begin with, such as that of the schedule; the nearest allowed one below counts.
+    k: the K to begin with, such as that of the schedule. It stays until drafts were counted.
     """
 
     def __init__(self, model: CostModel, *, k: int) -> None:
         self.k = k
         """K between looks."""
         self.looks = 0
-        """Steps at K=0 that drafted, in order to see acceptance."""
+        """Steps that drafted more than `k` in order to see acceptance."""
         self.changes = 0
+        """Of `k`."""
         self.reason = Reason.START
-        """Of the last change of K."""
-        self._positions = max(model.candidates)
-        self._tried = [PRIOR_DRAFTS] * self._positions
-        self._kept = [PRIOR_DRAFTS * PRIOR_ACCEPTANCE] * self._positions
-        self._since_look = 0
-        self._seconds = 0.0  # of the step chosen before
+        """Of the last change."""
+        self._acceptance = Acceptance(max(model.candidates))
+        self._uncounted = 0  # steps since drafts were counted
+        self._since_look = 0  # steps
+        self._credit = 0.0  # steps' worth of tokens that looks may cost now
+        self._new = 0.0  # requests that came or went since the last look, in batches
+        self._held = 0.0  # seconds since `k` changed
+        self._spell = 0.0  # mean seconds of a spell of K=0
+        self._batch, self._context = 1, 0
         self._survival: list[float] = []
-        self.use(model)
+        self._unseen = 0.0  # seconds that `survival` does not hold yet
+        self._taught = False
+        self._options: dict[int, tuple[_Option, ...]] = {}
+        self._model = model
 
     @property
     def model(self) -> CostModel:
@@ -73,43 +103,51 @@ class FastLoop:
 
         A mean over all steps, drafted or not, by their believed time and with the estimate of that step.
         """
+        self._remember()
         return tuple(self._survival)
 
     def use(self, model: CostModel) -> None:
         """Take another cost model; what was counted stays."""
-        self._model = model
-        more = max(model.candidates) - self._positions
-        if more > 0:
-            self._tried += [0.0] * more
-            self._kept += [0.0] * more
-            self._positions += more
+        self._model, self._taught, self._options = model, True, {}
+        self._acceptance.extend(max(model.candidates))
 
-    def choose(self, batch: int, context_tokens: int, new_requests: int = 0) -> int:  # noqa: ARG002
+    def choose(self, batch: int, context_tokens: int, new_requests: int = 0) -> int:
         """K of the next step, one of the candidates that the limits allow at this batch size.
 
         batch: requests in the step, at least 1; as the engine's schedule counts them.
         context_tokens: in the KV cache, of all requests in the step.
         new_requests: of the step, those that were in no step before.
         """
-        model = self._model
-        allowed = model.allowed(batch)
-        tokens = self._expected()
-        self._remember(tokens)
-        gains = {k: tokens[k] / model.seconds(k, batch, context_tokens) for k in allowed}
-        best = max(allowed, key=gains.__getitem__)
-        if self.k not in gains:
-            self._change(best, Reason.COST_MODEL)
-        elif gains[best] > gains[self.k] * (1.0 + HYSTERESIS):
-            self._change(best, Reason.ACCEPTANCE)
+        more = context_tokens - batch * self._model.context_tokens
+        tokens = self._acceptance.tokens
+        best = deeper = current = None
+        best_rate = current_rate = 0.0
+        for option in self._options.get(batch) or self._at(batch):
+            k = option.k
+            seconds = max(option.seconds + option.slope * more, option.least)
+            rate = tokens[k] / seconds
+            if k == self.k:
+                current, current_rate = seconds, rate
+            elif deeper is None and k > self.k:
+                deeper = (k, seconds)
+            if rate > best_rate:
+                best, best_rate, best_seconds = k, rate, seconds
+        assert best is not None
+        counted = self._acceptance.drafts > 0
+        if current is None or (counted and best_rate > current_rate * (1.0 + HYSTERESIS)):
+            self._change(best, batch, context_tokens, limited=current is None)
+            current, deeper = best_seconds, None
+        self._new += (new_requests + abs(batch - self._batch)) / batch
+        self._batch, self._context, self._taught = batch, context_tokens, False
+        self._held += current
+        self._unseen += current
+        self._uncounted += 1
         self._since_look += 1
-        if self.k == 0 and len(allowed) > 1 and self._since_look >= LOOK_STEPS:
-            self._since_look = 0
+        if deeper is not None and self._looks(current, *deeper):
             self.looks += 1
-            k = allowed[min(2, len(allowed) - 1)]
-        else:
-            k = self.k
-        self._seconds = model.seconds(k, batch, context_tokens)
-        return k
+            self._since_look, self._new = 0, 0.0
+            return deeper[0]
+        return self.k
 
     def count(self, k: int, requests: int, accepted: Sequence[int]) -> None:
         """What one step drafted and verified.
@@ -118,36 +156,76 @@ class FastLoop:
         requests: that were to get a draft of K tokens, those for which the drafter found none included.
         accepted: by position, requests of which that draft token and all before it were accepted.
         """
-        if k == 0 or requests <= 0:
+        if k <= 0 or requests <= 0:
             return
-        kept = 0.5 ** (requests / MEMORY_DRAFTS)
-        reached = float(requests)
-        for place in range(self._positions):
-            if place < k:
-                got = min(float(accepted[place]) if place < len(accepted) else 0.0, reached)
-                self._tried[place] = self._tried[place] * kept + reached
-                self._kept[place] = self._kept[place] * kept + got
-                reached = got
-            else:
-                self._tried[place] *= UNDRAFTED_KEPT
-                self._kept[place] *= UNDRAFTED_KEPT
+        self._remember()
+        self._acceptance.add(k, requests, accepted, max(1, self._uncounted))
+        self._uncounted = 0
 
-    def _expected(self) -> list[float]:
-        """Tokens of one request in a step, by K."""
-        tokens, survival, before = [1.0], 1.0, PRIOR_ACCEPTANCE
-        for tried, kept in zip(self._tried, self._kept, strict=True):
-            before = (kept + before) / (tried + 1.0)
-            survival *= before
-            tokens.append(tokens[-1] + survival)
-        return tokens
+    def _looks(self, seconds: float, deeper: int, deeper_seconds: float) -> bool:
+        """Whether this step is a look, which is then paid for."""
+        tokens = self._acceptance.tokens
+        if self.k == 0:
+            deeper_seconds += self._model.look_seconds
+        cost = max(deeper_seconds / seconds - tokens[deeper] / tokens[self.k], SMALLEST_LOOK_COST)
+        self._credit = min(self._credit + self._budget(cost, seconds), cost)
+        if self._since_look < STEPS_BETWEEN_LOOKS:
+            return False
+        due = self._credit >= cost or (self._new >= 1.0 and self.k == 0 and self._credit >= 0.0)
+        if due:
+            self._credit -= cost
+        return due
 
-    def _remember(self, tokens: Sequence[float]) -> None:
-        survival = [after - before for before, after in pairwise(tokens)]
-        weight = 1.0 - exp(-self._seconds / SURVIVAL_SECONDS)
-        old = self._survival + survival[len(self._survival) :]
-        self._survival = [was + (now - was) * weight for was, now in zip(old, survival, strict=True)]
+    def _budget(self, cost: float, seconds: float) -> float:
+        """Tokens that looks may cost per step, in those of a step.
 
-    def _change(self, k: int, reason: Reason) -> None:
-        if k != self.k:
-            self.k, self.reason = k, reason
-            self.changes += 1
+        One look in N steps costs ``cost / N``. A change that comes once in L steps is seen N / 2 steps late,
+        which costs ``GAIN N / 2 L``. The N of the smallest sum costs the root of ``cost GAIN / 2 L``.
+        """
+        if self.k > 0:
+            return DEEPER_LOOK_COST
+        if self._held > QUIET_SECONDS:
+            return QUIET_LOOK_COST
+        steps = max(self._held, self._spell) / seconds
+        return min(max(sqrt(cost * GAIN / (2.0 * max(steps, 1.0))), QUIET_LOOK_COST), MAX_LOOK_COST)
+
+    def _at(self, batch: int) -> tuple[_Option, ...]:
+        """The candidates at a batch size; kept until the cost model changes."""
+        model = self._model
+        seconds = model.interpolated(model.step_seconds, batch)
+        index = {k: place for place, k in enumerate(model.candidates)}
+        options = tuple(
+            _Option(k, seconds[index[k]], model.context_slopes[index[k]], 0.25 * seconds[index[k]])
+            for k in model.allowed(batch)
+        )
+        self._options[batch] = options
+        return options
+
+    def _change(self, k: int, batch: int, context_tokens: int, *, limited: bool) -> None:
+        if limited:
+            self.reason = Reason.COST_MODEL if self._taught else Reason.LIMIT
+        elif self._taught:
+            self.reason = Reason.COST_MODEL
+        elif (batch, context_tokens) != (self._batch, self._context) and self._best_before() != k:
+            self.reason = Reason.BATCH
+        else:
+            self.reason = Reason.ACCEPTANCE
+        if self.k == 0:
+            self._spell += SPELL_WEIGHT * (self._held - self._spell)
+        self.k = k
+        self.changes += 1
+        self._held = self._credit = 0.0
+
+    def _best_before(self) -> int:
+        """The best K at the batch size and context of the step before, with the acceptance of now."""
+        tokens, more = self._acceptance.tokens, self._context - self._batch * self._model.context_tokens
+        options = self._options.get(self._batch) or self._at(self._batch)
+        return max(options, key=lambda o: tokens[o.k] / max(o.seconds + o.slope * more, o.least)).k
+
+    def _remember(self) -> None:
+        """Let `survival` hold the time since it last did, with the estimate of that time."""
+        now = self._acceptance.survival
+        weight = 1.0 - exp(-self._unseen / SURVIVAL_SECONDS)
+        old = self._survival + now[len(self._survival) :]
+        self._survival = [was + (is_now - was) * weight for was, is_now in zip(old, now, strict=True)]
+        self._unseen = 0.0
