@@ -104,6 +104,7 @@ generate: ## Write the CRD and the reference pages again, from the code
 	$(RUN) python -m outrider.api.crd --write crds/
 	cp crds/*.yaml charts/outrider/files/
 	$(RUN) python -m outrider.api.reference --write docs/reference/
+	$(RUN) python -m outrider.api.conditions_page --write docs/runbooks/
 	$(RUN) python -m outrider.plan.reference --write docs/reference/
 	$(RUN) python -m outrider.plan.runtimes.vllm.defects_reference --write docs/runbooks/
 	$(RUN) python -m outrider.cli.settings_reference --write docs/reference/

@@ -1,19 +1,16 @@
-"""The reference pages of the resource, generated from the schema, the rules and the reasons.
+"""The reference pages of the resource, generated from the schema and the rules.
 
 ``python -m outrider.api.reference --write docs/reference/`` writes them; a test fails when one is stale.
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from outrider import __version__
-from outrider.api import reasons
 from outrider.api.crd import PRINTER_COLUMNS, structural_schema
 from outrider.api.engine_args import OWNED_FLAGS
 from outrider.api.generated import write_or_print
@@ -36,7 +33,7 @@ Namespaced, with the subresources `status` and `scale`.
 Of version {__version__}.
 
 See also the [admission rules](admission-rules.md), the [refused engine flags](engine-flags.md) and the
-[conditions, reasons and Events](reasons.md).
+[conditions and Events](../runbooks/conditions.md).
 
 ## The fields that you need
 
@@ -88,22 +85,11 @@ def render_rules() -> str:
     return "\n".join([head, *(_rules_about(subject, list(messages)) for subject, messages in groups)])
 
 
-def render_reasons() -> str:
-    """The page of the conditions and of every reason."""
-    head = (
-        f"# Conditions, reasons and Events\n\n{_GENERATED}\n\n"
-        "A condition that does not apply is absent. "
-        "[The runbook](../runbooks/conditions.md) has what to do.\n"
-    )
-    return "\n".join([head, *(_enumeration(name, text, rows) for name, text, rows in _enumerations())])
-
-
 FILE_NAME = "speculativemodel.md"
 PAGES: Mapping[str, Callable[[], str]] = {
     FILE_NAME: render,
     "engine-flags.md": render_flags,
     "admission-rules.md": render_rules,
-    "reasons.md": render_reasons,
 }
 """What this module writes, by file name."""
 
@@ -202,30 +188,6 @@ def _rules(schema: Schema) -> Sequence[Schema]:
     rules = schema.get("x-kubernetes-validations", ())
     assert isinstance(rules, Sequence)
     return rules
-
-
-def _enumerations() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Name, docstring and (value, meaning) rows of each enumeration in `reasons`."""
-    for node in ast.parse(inspect.getsource(reasons)).body:
-        if isinstance(node, ast.ClassDef):
-            yield node.name, ast.get_docstring(node) or "", list(_members(node))
-
-
-def _members(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
-            yield str(statement.value.value), _docstring(after)
-
-
-def _docstring(node: ast.stmt | None) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return " ".join(str(node.value.value).split())
-    return ""
-
-
-def _enumeration(name: str, text: str, rows: Sequence[tuple[str, str]]) -> str:
-    lines = [f"| `{value}` | {_cell(meaning)} |" for value, meaning in rows]
-    return f"## {name}\n\n{text}\n\n| value | meaning |\n|---|---|\n" + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -11,65 +11,15 @@ from pydantic import ValidationError
 
 from outrider.api.complaint import first_complaint
 from outrider.api.conditions import Condition, ConditionStatus
-from outrider.api.reasons import (
-    ActuationReason,
-    ConditionType,
-    DrafterReason,
-    EffectiveReason,
-    LaunchReason,
-    MetricsReason,
-    ProgressingReason,
-    ReadyReason,
-    TuningReason,
-)
+from outrider.api.reason import Need
+from outrider.api.reasons import ConditionType, ReadyReason, TuningReason, reason_of
 from outrider.api.resource import Metadata
 from outrider.api.status import Status
 
 _GOOD_WHEN_FALSE = (ConditionType.DEGRADED, ConditionType.CONTESTED, ConditionType.PROGRESSING)
 
-_PASSES = (
-    ReadyReason.ROLLING_OUT,
-    ReadyReason.PARTIALLY_SERVING,
-    ProgressingReason.ROLLING_OUT,
-    ProgressingReason.IN_PLACE,
-    ProgressingReason.DOWNLOADING,
-    MetricsReason.COUNTER_RESET,
-    EffectiveReason.SLOWER,
-    TuningReason.SETTLING,
-    LaunchReason.DRAFTER_WOULD_PAY,
-    LaunchReason.RELAUNCHING,
-    LaunchReason.RELAUNCH_POSTPONED,
-    LaunchReason.CANARY_RUNNING,
-)
-"""The operator is at it, or a tick will change it."""
-
-_NOTES = (
-    ReadyReason.SCALED_TO_ZERO,
-    TuningReason.OBSERVING,
-    TuningReason.PAUSED,
-    TuningReason.OVERRIDDEN,
-    TuningReason.OVERRIDE_EXPIRED,
-    EffectiveReason.SOFT_OFF,
-    EffectiveReason.WITHIN_NOISE,
-    DrafterReason.MARGINAL,
-    DrafterReason.POOR,
-    LaunchReason.DRAFTER_IDLE,
-    LaunchReason.RELAUNCH_ROLLED_BACK,
-)
-"""Somebody wanted it so, it is right at this load, or it can wait until the morning."""
-
-_TRIED_AGAIN = (
-    MetricsReason.PROMETHEUS_UNREACHABLE,
-    MetricsReason.ENGINES_UNREACHABLE,
-    MetricsReason.NO_SERIES,
-    MetricsReason.STALE,
-    ActuationReason.PARTIALLY_APPLIED,
-    ActuationReason.ENGINE_UNREACHABLE,
-)
-"""The next ticks may well succeed..."""
-
 _PATIENCE = timedelta(minutes=2)
-"""... but not after so long: a scrape comes within it, and a pod has a new key."""
+"""How long retries may fail before a person is needed: a scrape comes within it, and a pod has a new key."""
 
 _TOLD_ALTHOUGH_GOOD = (
     ReadyReason.PARTIALLY_SERVING,
@@ -98,6 +48,7 @@ class Finding:
     reason: str
     message: str
     since: datetime | None = None
+    do: str = ""  # what to do about it; empty where the message has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +100,22 @@ def _finding(condition: Condition, now: datetime) -> Finding | None:
     good = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
     if condition.status is good and condition.reason not in _TOLD_ALTHOUGH_GOOD:
         return None
+    reason = reason_of(condition.type, condition.reason)
     return Finding(
-        _urgency(condition, now),
+        _urgency(condition, None if reason is None else reason.need, now),
         condition.type,
         condition.reason,
         condition.message,
         condition.last_transition_time,
+        "" if reason is None else reason.do,
     )
 
 
-def _urgency(condition: Condition, now: datetime) -> Urgency:
-    if condition.reason in _NOTES:
+def _urgency(condition: Condition, need: Need | None, now: datetime) -> Urgency:
+    """need: what the reason needs; None for one of another version."""
+    if need is Need.NOTE:
         return Urgency.NOTE
-    if condition.reason in _PASSES or condition.status is ConditionStatus.UNKNOWN:
+    if need is Need.WAIT or condition.status is ConditionStatus.UNKNOWN:
         return Urgency.PASSES
     young = now - condition.last_transition_time < _PATIENCE
-    return Urgency.PASSES if young and condition.reason in _TRIED_AGAIN else Urgency.PERSON
+    return Urgency.PASSES if young and need is Need.RETRIED else Urgency.PERSON

@@ -1,4 +1,4 @@
-"""The list of reasons: each belongs to one condition, and is explained to the user.
+"""The reasons: each belongs to one condition, has a meaning, and says what to do where it needs a person.
 
 That each is really given is shown by `tests/unit/reasons`; `tests/unit/tuning/test_reference.py` has the
 page about decisions.
@@ -6,27 +6,28 @@ page about decisions.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
-from outrider.api.reasons import REASONS_OF, ConditionType, EventReason, condition_of
+from outrider.api import conditions_page
+from outrider.api.reason import Need, Reason
+from outrider.api.reasons import (
+    REASONS_OF,
+    ConditionType,
+    DegradedReason,
+    EventReason,
+    ReadyReason,
+    condition_of,
+    reason_of,
+)
 
-RUNBOOK = (Path(__file__).parents[3] / "docs/runbooks/conditions.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+ALL: tuple[Reason, ...] = (*(each for reasons in REASONS_OF.values() for each in reasons), *EventReason)
 
 
-def rows(title: str) -> set[str]:
-    """The words in the first column of the table under a title."""
-    _, found, rest = RUNBOOK.partition(f"## {title}\n")
-    assert found, f"there is no section {title}"
-    section = rest.partition("\n## ")[0]
-    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
-    return {word.strip() for cell in cells[2:] for word in cell.split(",")}
-
-
-def words(listed: type[StrEnum]) -> set[str]:
-    return {str(reason) for reason in listed}
+def named(reason: Reason) -> str:
+    return f"{type(reason).__name__}.{reason}"
 
 
 def test_every_condition_has_its_reasons() -> None:
@@ -34,15 +35,43 @@ def test_every_condition_has_its_reasons() -> None:
 
 
 @pytest.mark.parametrize("kind", ConditionType)
-def test_a_reason_tells_which_condition_it_is_about(kind: ConditionType) -> None:
+def test_a_reason_belongs_to_one_condition(kind: ConditionType) -> None:
     assert {condition_of(reason) for reason in REASONS_OF[kind]} == {kind}
 
 
-@pytest.mark.parametrize("kind", ConditionType)
-def test_the_runbook_explains_each_reason_of_a_condition_and_no_other(kind: ConditionType) -> None:
-    assert rows(kind) == words(REASONS_OF[kind])
+@pytest.mark.parametrize("reason", ALL, ids=named)
+def test_a_reason_says_what_it_means_in_whole_sentences(reason: Reason) -> None:
+    assert reason.meaning.endswith(".")
+    assert reason.do == "" or reason.do.endswith(".")
 
 
-def test_the_runbook_explains_each_event_and_no_other() -> None:
-    told = rows("Events of the reconciler") | rows("Events of the tuner")
-    assert told == words(EventReason)
+@pytest.mark.parametrize(
+    "reason", [each for each in ALL if each.need in (Need.PERSON, Need.RETRIED)], ids=named
+)
+def test_a_reason_that_needs_a_person_says_what_to_do(reason: Reason) -> None:
+    assert reason.do
+
+
+@pytest.mark.parametrize("reason", [each for each in ALL if each.page], ids=named)
+def test_a_reason_names_a_page_that_is_there(reason: Reason) -> None:
+    assert (DOCS / reason.page).is_file()
+
+
+def test_what_to_do_reads_in_a_terminal() -> None:
+    assert [each for each in ALL if "](" in each.do or "docs/" in each.do] == []
+
+
+def test_a_stored_reason_is_found_by_its_condition() -> None:
+    assert reason_of("Ready", "RolledBack") is ReadyReason.ROLLED_BACK
+    assert reason_of("Degraded", "RolledBack") is DegradedReason.ROLLED_BACK
+
+
+def test_a_reason_of_another_version_is_unknown() -> None:
+    assert reason_of("Ready", "Suits") is None
+    assert reason_of("LaunchSuits", "Suits") is None
+
+
+def test_the_runbook_is_up_to_date() -> None:
+    assert (DOCS / "runbooks" / conditions_page.FILE_NAME).read_text(encoding="utf-8") == (
+        conditions_page.render()
+    ), "stale: run `python -m outrider.api.conditions_page --write docs/runbooks/`"

@@ -1,0 +1,287 @@
+"""The reasons of the conditions that the reconciler sets, with their meaning and what to do."""
+
+from __future__ import annotations
+
+from outrider.api.reason import Need, Reason
+
+
+class ReadyReason(Reason):
+    """Reasons of `ConditionType.READY`."""
+
+    SERVING = ("Serving", Need.NOTHING, "All replicas of the current spec serve.")
+    PARTIALLY_SERVING = (
+        "PartiallyServing",
+        Need.WAIT,
+        "Some replicas of the current spec serve. Ready is True, because requests are answered.",
+        "Wait. If it lasts, read the messages of Progressing and Degraded.",
+    )
+    ROLLING_OUT = (
+        "RollingOut",
+        Need.WAIT,
+        "Pods of the current spec start, and none of them serves yet.",
+        "Wait. If it lasts, read the message of Degraded.",
+    )
+    ROLLED_BACK = (
+        "RolledBack",
+        Need.PERSON,
+        "The current spec failed. The last good revision answers the requests.",
+        "Correct the spec; the message of Degraded has the cause.",
+        "guide/rollouts.md",
+    )
+    SCALED_TO_ZERO = ("ScaledToZero", Need.NOTE, "`spec.replicas` is 0.", "To serve, raise spec.replicas.")
+    BLOCKED = (
+        "Blocked",
+        Need.PERSON,
+        "Outrider cannot carry out the spec, so no pod of it starts.",
+        "Correct what the message of Degraded names.",
+    )
+
+
+class ProgressingReason(Reason):
+    """Reasons of `ConditionType.PROGRESSING`."""
+
+    DOWNLOADING = (
+        "Downloading",
+        Need.WAIT,
+        "A Job downloads weights to the volume of `spec.cache`. Engines of this spec start when it ends.",
+        "Wait. The message has the progress.",
+    )
+    ROLLING_OUT = (
+        "RollingOut",
+        Need.WAIT,
+        "Pods of the current revision are being created or are not ready. The message says if several pods "
+        "download the same weights, or if GPU memory is likely short.",
+        "Wait. To download weights once for all replicas, set spec.cache.",
+        "guide/plan.md",
+    )
+    IN_PLACE = (
+        "RollingOutInPlace",
+        Need.WAIT,
+        "No node has room for one more pod, so Outrider replaces serving pods one at a time.",
+        "Wait. To skip the attempt with an additional pod next time, set rollout.maxSurge: 0.",
+        "guide/rollouts.md",
+    )
+    COMPLETE = ("Complete", Need.NOTHING, "Every pod that the spec asks for is ready.")
+    DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        Need.PERSON,
+        "No pod became ready within `spec.rollout.progressDeadline`.",
+        "Read the message of Degraded.",
+    )
+    BLOCKED = (
+        "Blocked",
+        Need.PERSON,
+        "Outrider rolls out nothing.",
+        "Correct what the message of Degraded names.",
+    )
+
+
+class DegradedReason(Reason):
+    """Reasons of `ConditionType.DEGRADED`, most specific first."""
+
+    INVALID_SPEC = (
+        "InvalidSpec",
+        Need.PERSON,
+        "The spec has a mistake that admission cannot see, or was stored before the present rules.",
+        "Correct the field that the message names.",
+    )
+    UNSUPPORTED = (
+        "Unsupported",
+        Need.PERSON,
+        "This engine version cannot run this method or option.",
+        "Set spec.engine.version to one that the message names, or change the option.",
+        "reference/methods.md",
+    )
+    CLUSTER_TOO_OLD = (
+        "ClusterTooOld",
+        Need.PERSON,
+        "This release of Kubernetes lacks a feature that the spec asks for, or has the feature turned off.",
+        "Upgrade Kubernetes or turn on the feature gate that the message names, or remove the field.",
+    )
+    LEADER_WORKER_SET_MISSING = (
+        "LeaderWorkerSetMissing",
+        Need.PERSON,
+        "`parallelism.nodes` is above 1, and LeaderWorkerSet, its controller or the operator's right to use "
+        "it is missing.",
+        "Install LeaderWorkerSet and set leaderWorkerSets.enabled: true in Outrider's chart, or set "
+        "spec.parallelism.nodes: 1. Outrider continues within 30 s.",
+        "guide/nodes.md",
+    )
+    NAME_TAKEN = (
+        "NameTaken",
+        Need.PERSON,
+        "The name of an object that Outrider has to create belongs to an object that it does not own. If it "
+        "is the canary's name, the replicas serve without a canary.",
+        "Rename the model, delete that object, or set tuning.canary: Never if it is the canary's name.",
+    )
+    APPLY_REFUSED = (
+        "ApplyRefused",
+        Need.PERSON,
+        "The API server refused an object of the model.",
+        "Read the API server's answer in the message: quota, admission policy, RBAC or an unknown field of "
+        "podTemplate.",
+    )
+    RECONCILE_FAILED = (
+        "ReconcileFailed",
+        Need.PERSON,
+        "Three reconciles in a row failed, or one took longer than a minute and was stopped. Outrider "
+        "retries, at least every two minutes.",
+        "The message has the cause. If a reconcile was stopped, look for an admission webhook that hangs; "
+        "else read the logs of the operator and the API server.",
+    )
+    WEIGHTS_NOT_FOUND = (
+        "WeightsNotFound",
+        Need.PERSON,
+        "The hub or the bucket has no such repository, folder or revision.",
+        "Correct uri or revision. A private repository needs model.secretRef.",
+    )
+    WEIGHTS_REFUSED = (
+        "WeightsRefused",
+        Need.PERSON,
+        "The hub or the bucket refuses the download: credentials are missing or wrong, or the model's terms "
+        "are not accepted.",
+        "Accept the model's terms on the hub and check the token in model.secretRef. For s3://, check "
+        "cache.s3.secret or the identity of the service account. Outrider retries.",
+    )
+    VOLUME_FULL = (
+        "VolumeFull",
+        Need.PERSON,
+        "The weights do not fit on the volume of `spec.cache`.",
+        "The message has the sizes. Raise cache.size if the storage class can expand, or name a larger "
+        "claim. Outrider retries.",
+    )
+    CHECKSUM_MISMATCH = (
+        "ChecksumMismatch",
+        Need.PERSON,
+        "A downloaded file differs from its checksum at the source. Outrider removed it and downloads it "
+        "again.",
+        "Wait for the next attempt. If it lasts, check the volume, and any mirror or proxy in between.",
+    )
+    DOWNLOAD_FAILED = (
+        "DownloadFailed",
+        Need.PERSON,
+        "The download failed for another cause, or was killed twice. Outrider resumes it with the missing "
+        "files.",
+        "Read the message, then `kubectl logs job/MODEL-dl-…`. Exit code 137 with OOMKilled needs a node "
+        "with more memory.",
+    )
+    DRAFTER_MISMATCH = (
+        "DrafterMismatch",
+        Need.PERSON,
+        "The drafter was made for a model of other sizes, which the message has. No engine starts.",
+        "Name a drafter that was made for this model. A draft_model of another vocabulary needs "
+        "speculation.config.use_heterogeneous_vocab: true.",
+        "guide/weights.md",
+    )
+    WILL_NOT_FIT = (
+        "WillNotFit",
+        Need.PERSON,
+        "The weights alone need more memory than the GPUs that the spec selects. Outrider creates the pods "
+        "all the same, and clears this when one serves.",
+        "Raise parallelism.tensor, select a larger GPU, or use quantized weights; the message has the "
+        "numbers.",
+        "guide/plan.md",
+    )
+    MODEL_NOT_FOUND = (
+        "ModelNotFound",
+        Need.PERSON,
+        "The engine found no model or drafter at the given path.",
+        "Check model.uri, drafter.uri and the volume.",
+    )
+    IMAGE_PULL_FAILED = (
+        "ImagePullFailed",
+        Need.PERSON,
+        "The kubelet cannot pull an image of the pod.",
+        "Check engine.image, the image of oci:// and the pull secret.",
+    )
+    CONTAINER_NOT_CREATED = (
+        "ContainerNotCreated",
+        Need.PERSON,
+        "The kubelet cannot create a container of a pod, mostly because a Secret, a ConfigMap or a key is "
+        "missing.",
+        "Create the object that the message names, or correct model.secretRef or podTemplate. The pod then "
+        "starts.",
+    )
+    UNSCHEDULABLE = (
+        "Unschedulable",
+        Need.PERSON,
+        "No node has room for a pod. The message is the scheduler's. With two replicas or more, Outrider "
+        "replaces pods in place after `rollout.surgeTimeout`.",
+        "Add a node, free GPUs, or ask for fewer in resources. A single replica needs rollout.maxSurge: 0 "
+        "and maxUnavailable: 1, with an outage.",
+        "guide/rollouts.md",
+    )
+    VOLUME_NOT_READY = (
+        "VolumeNotReady",
+        Need.PERSON,
+        "The kubelet cannot mount a volume of the pod.",
+        "Check the claims in podTemplate and in pvc:// addresses.",
+    )
+    ENGINE_CRASHING = (
+        "EngineCrashing",
+        Need.PERSON,
+        "The engine process ends again and again, or refuses one of its flags. The message has its last "
+        "output.",
+        "Read `kubectl logs --previous` of the pod. If memory ran out during graph capture, lower "
+        "gpu-memory-utilization or name fewer candidates.",
+        "runbooks/known-defects.md",
+    )
+    PODS_NOT_CREATED = (
+        "PodsNotCreated",
+        Need.PERSON,
+        "The API server refuses the pods.",
+        "Read its answer in the message: an unknown service account, a quota or an admission webhook.",
+    )
+    DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        Need.PERSON,
+        "The pods did not become ready within `spec.rollout.progressDeadline`.",
+        "Look at the pods. For a large model, raise rollout.progressDeadline.",
+    )
+    ROLLED_BACK = (
+        "RolledBack",
+        Need.PERSON,
+        "The rollout of this spec failed, and Outrider restored the last good revision. The message has the "
+        "cause.",
+        "Correct the spec; Outrider tries any change that reaches pods. To retry an unchanged spec, set "
+        "rollout.onFailure: Hold; restore RollBack once it serves.",
+        "guide/rollouts.md",
+    )
+    LAUNCH_ORDER_UNREADABLE = (
+        "LaunchOrderUnreadable",
+        Need.PERSON,
+        "The ConfigMap `<model>-launch` cannot be parsed, so engines are launched as the spec says.",
+        "Delete that ConfigMap. The tuner creates it again when it relaunches.",
+    )
+    NOT_TUNED = (
+        "NotTuned",
+        Need.PERSON,
+        "The tuner cannot work with this model. It serves with the schedule that its engines have.",
+        "Correct what the message names; the operator's log has the details.",
+    )
+
+
+class ContestReason(Reason):
+    """Reasons of `ConditionType.CONTESTED`."""
+
+    ON_STANDBY = (
+        "OtherInstallationOnStandby",
+        Need.PERSON,
+        "Another installation, in the namespace in the message, watches this model and stays on standby. It "
+        "takes over if this one ends.",
+        "Uninstall one of the two, or give each its own watchNamespaces.",
+        "guide/install.md",
+    )
+
+
+class AdviceReason(Reason):
+    """Reasons of `ConditionType.KNOWN_ISSUES`."""
+
+    LAUNCH_AFFECTED = (
+        "LaunchAffected",
+        Need.NOTE,
+        "K stays the same although the spec asks for tuning, or this vLLM release has a known defect that "
+        "may affect the launch.",
+        "The message has each issue and its remedy.",
+        "reference/versions.md",
+    )
