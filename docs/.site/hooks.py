@@ -1,7 +1,8 @@
 """What the site needs besides the pages: those of the repository that lie elsewhere, and links that lead out.
 
 Pages are written for a reader of the repository, where a link may lead to any file. On the site a link to a
-page stays one, wherever the page lies; a link to another file becomes the file's path.
+page stays one, wherever the page lies; a link to another file becomes the file's path. An alert in the form
+of GitHub (``> [!NOTE]``) becomes an admonition.
 """
 
 from __future__ import annotations
@@ -26,8 +27,18 @@ ELSEWHERE = (
     "charts/outrider/README.md",
 )
 """Pages of the site outside of docs/."""
+STYLE = ROOT / "docs" / ".site" / "extra.css"
 
 _LINK = re.compile(r"(?<![!`])\[([^\]]+)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+
+_ALERT = re.compile(r"^> \[!(?P<kind>[A-Z]+)\]\n(?P<text>(?:>.*\n?)+)", re.M)
+_ADMONITIONS = {
+    "NOTE": "note",
+    "TIP": "tip",
+    "IMPORTANT": "info",
+    "WARNING": "warning",
+    "CAUTION": "danger",
+}
 
 
 def decision_pages() -> list[str]:
@@ -56,13 +67,20 @@ def links(markdown: str) -> Iterator[tuple[str, str]]:
 
 
 def rewritten(markdown: str, page: str) -> str:
-    """The same page with links that hold on the site."""
+    """The same page with links that hold on the site, and its alerts as admonitions."""
+    markdown = _ALERT.sub(_admonition, markdown)
     inside = False
     lines = []
     for line in markdown.splitlines(keepends=True):
         inside ^= line.lstrip().startswith("```")
         lines.append(line if inside else _LINK.sub(lambda found: _link(found, page), line))
     return "".join(lines)
+
+
+def _admonition(found: re.Match[str]) -> str:
+    kind = _ADMONITIONS[found["kind"]]
+    lines = (line.removeprefix(">").strip() for line in found["text"].splitlines())
+    return f"!!! {kind}\n\n" + "".join(f"    {line}\n" for line in lines)
 
 
 def _prose(markdown: str) -> Iterator[str]:
@@ -93,11 +111,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The pages that lie elsewhere."""
+    """The pages that lie elsewhere, and the style of the site."""
     from mkdocs.structure.files import File
 
     for page in ELSEWHERE:
         files.append(File.generated(config, page, abs_src_path=str(ROOT / page)))
+    files.append(File.generated(config, STYLE.name, abs_src_path=str(STYLE)))
     return files
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def program_of_the_site(name: str) -> ModuleType:
-    """A file of docs/.site, which is no package."""
+    """A file of docs/.site as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / ".site" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -35,7 +35,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def is_shell(block: Block) -> bool:
-    """Whether somebody would type it."""
+    """True if a reader types it."""
     if block.language == "sh":
         return True
     return not block.language and any(_is_typed(line) for line in block.lines)

@@ -1,4 +1,4 @@
-"""What the first page tells to type leads to a model that is admitted and planned, without an edit."""
+"""What the first page asks to type leads to a model that is admitted and planned, without an edit."""
 
 from __future__ import annotations
 

@@ -44,3 +44,10 @@ def test_a_link_of_the_repository_is_one_of_the_site(page: str, link: str, on_th
 def test_fenced_blocks_are_left_as_they_are() -> None:
     text = "```\n[x](../../Makefile)\n```\n"
     assert HOOKS.rewritten(text, "guide/plan.md") == text
+
+
+def test_an_alert_of_github_is_an_admonition_on_the_site() -> None:
+    text = "Before.\n\n> [!IMPORTANT]\n> **Not** on a GPU.\n> Yet.\n\nAfter.\n"
+    assert HOOKS.rewritten(text, "README.md") == (
+        "Before.\n\n!!! info\n\n    **Not** on a GPU.\n    Yet.\n\nAfter.\n"
+    )
