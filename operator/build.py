@@ -1,6 +1,6 @@
-"""Builds the operator's image: ``python3 operator/build.py --tag registry.example.com/operator:0.1.0``.
+"""Build the operator's image: ``python3 operator/build.py --tag registry.example.com/operator:0.1.0``.
 
-The wheels that go into it are those of the lock, by their hashes, so that the build itself asks no index.
+The image gets exactly the wheels of the lock file, by hash, so the build needs no package index.
 Plain Python 3.11 without packages; needs uv and Docker.
 """
 
@@ -17,21 +17,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 UV = os.environ.get("UV", "uv")
-"""`uv run` names itself there; it need not be on the PATH."""
+"""Variable in which `uv run` passes its own path. uv need not be on the PATH."""
 PACKAGES = ("outrider", "outrider-protocol")
-"""Of the project, that go into the image."""
+"""Packages of the project that the image contains."""
 PIP = "pip==26.3"
-"""What fetches the wheels: uv has no such command."""
+"""Program that downloads the wheels; uv has no command for it."""
 PROCESSORS = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
-"""Platform of the image -> processor in the names of wheels. The machine that builds may have another one."""
+"""Image platform -> processor in the names of wheels. The build machine may have another processor."""
 WHEELS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 
 
 def fill(context: Path, *, python: str, platform: str) -> None:
-    """What the Dockerfile copies: wheels of the project, and those they need for this Python and platform.
+    """Collect what the Dockerfile copies: the project's wheels and their dependencies for this platform.
 
     Raises:
-        subprocess.CalledProcessError: uv or pip has said why.
+        subprocess.CalledProcessError: uv or pip failed; its output gives the reason.
     """
     shutil.copy(ROOT / "operator" / "Dockerfile", context)
     for package in PACKAGES:
@@ -51,16 +51,16 @@ def _run(*command: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit status of what failed, or of `docker build`."""
+    """Return the exit status of the failed command, or of `docker build`."""
     parser = argparse.ArgumentParser(prog="python3 operator/build.py", description=__doc__)
     parser.add_argument("--tag", required=True, help="name of the image")
-    parser.add_argument("--base", help="another image with Python, best with its digest")
-    parser.add_argument("--python", default="3.13", help="version of Python in the base")
+    parser.add_argument("--base", help="another base image with Python, preferably with its digest")
+    parser.add_argument("--python", default="3.13", help="Python version of the base image")
     parser.add_argument(
         "--platform",
         choices=PROCESSORS,
         default="linux/amd64",
-        help="of the cluster's nodes, not of this machine",
+        help="platform of the cluster's nodes, which may differ from this machine",
     )
     options = parser.parse_args(arguments)
     base = () if options.base is None else ("--build-arg", f"BASE={options.base}")

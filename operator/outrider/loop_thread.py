@@ -1,7 +1,7 @@
-"""An event loop on a thread of its own, so that what runs there never waits for work on another loop.
+"""An event loop on its own thread, so that its coroutines never wait for work on another loop.
 
-Python lets one thread compute at a time and switches every few milliseconds. Code that keeps the
-interpreter's lock for longer, such as one regular expression, delays all threads.
+Python runs one thread at a time and switches every few milliseconds. Code that keeps the interpreter's
+lock for longer, such as one regular expression, delays all threads.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ _STOP_SECONDS = 5.0
 
 
 class ThreadEnded(Exception):
-    """The thread ended before the work that was given to it."""
+    """The thread ended before its work was done."""
 
 
 class LoopThread:
-    """Runs coroutines for other loops, from the entry of its context, or `start`, to the end.
+    """A thread that runs coroutines for other loops, from `start` or entry of its context to the end.
 
-    What still runs at the end is cancelled. A thread that does not end then is left behind; it does not
-    keep the process alive.
+    At the end it cancels what still runs. A thread that does not end then does not keep the process alive.
 
-    executor: for what blocks in these coroutines, such as lookups of names; by default asyncio's own.
+    executor: for blocking calls in these coroutines, such as name lookups; by default asyncio's own.
     """
 
     def __init__(self, name: str, *, executor: ThreadPoolExecutor | None = None) -> None:
@@ -50,23 +49,25 @@ class LoopThread:
         await asyncio.to_thread(self._thread.join, _STOP_SECONDS)
 
     def start(self) -> None:
-        """Take work from now on."""
+        """Start to accept work."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End soon, without waiting for it."""
+        """End the thread, without waiting for it."""
         self.call(self._loop.stop)
 
     @property
     def runs(self) -> bool:
-        """It takes work."""
+        """True if the thread accepts work."""
         return self._thread.is_alive() and not self._over
 
     async def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Its result. Where the caller is cancelled, so is the work, and nobody waits for its end.
+        """Run a coroutine on this thread and return its result.
+
+        Cancelling the caller cancels the work, without waiting for its end.
 
         Raises:
-            ThreadEnded: instead of waiting for ever.
+            ThreadEnded: the thread ended before the work was done.
         """
         caller = asyncio.current_task()
         try:
@@ -87,7 +88,7 @@ class LoopThread:
         return given
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call it there soon; never where the thread has ended."""
+        """Schedule a call on this thread; do nothing if the thread has ended."""
         with self._handing_over:
             if self.runs:
                 self._loop.call_soon_threadsafe(function)

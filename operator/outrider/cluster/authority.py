@@ -1,6 +1,6 @@
-"""May the operator behind a Lease do what the Lease claims? The API server knows.
+"""Check with the API server that the operator behind a Lease may do what the Lease claims.
 
-Anybody who may write Leases in some namespace could claim all namespaces by one, and so stop this
+Anyone with the right to write Leases in some namespace could claim all namespaces, and so stop this
 operator. Only a service account that may write the status of models there can be an operator.
 """
 
@@ -20,7 +20,7 @@ _REMEMBERED_SECONDS = 300.0
 
 
 class Authority:
-    """Asks the API server, and remembers its answers for some minutes.
+    """Access reviews by the API server, cached for some minutes.
 
     clock: seconds that never jump.
     """
@@ -31,7 +31,7 @@ class Authority:
         self._answers: dict[_Question, tuple[bool, float]] = {}
 
     async def believed(self, seen: Installation, *, within: Claim) -> Installation | None:
-        """What of an installation's claim is true, as far as it matters ``within``; None if nothing.
+        """Return the part of an installation's claim that is true ``within`` these namespaces, or None.
 
         Raises:
             ClusterError: the API server did not answer, or does not let this operator ask.
@@ -44,12 +44,12 @@ class Authority:
         return replace(seen, claim=replace(claim, watches=true)) if true else None
 
     async def _may_manage(self, seen: Installation, namespace: str) -> bool:
-        """namespace: where, empty for everywhere."""
+        """Review one account. namespace: empty for all namespaces."""
         question = (seen.namespace, seen.claim.account, namespace)
         oldest = self._clock() - _REMEMBERED_SECONDS
         self._answers = {asked: known for asked, known in self._answers.items() if known[1] > oldest}
         if question not in self._answers:
-            # The account counts in the Lease's own namespace only.
+            # A service account belongs to the Lease's own namespace.
             account = ServiceAccount(seen.namespace, seen.claim.account)
             act = Act(MODELS.group, MODELS.plural, "patch", namespace, subresource="status")
             self._answers[question] = await may(self._cluster, act, account=account), self._clock()

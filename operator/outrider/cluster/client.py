@@ -1,4 +1,4 @@
-"""The one door to the API server: a typed, retrying client for a fixed set of kinds."""
+"""A typed, retrying client of the API server for a fixed set of kinds. Everything else uses it."""
 
 from __future__ import annotations
 
@@ -41,35 +41,37 @@ _ATTEMPTS = 4
 _LONGEST_WAIT_SECONDS = 10.0
 _LONGEST_RETRY_AFTER_SECONDS = 120
 _LARGEST_ANSWER_BYTES = 16 * 2**20
-"""An object has 1.5 MiB in etcd. JSON spells some characters with six bytes."""
+"""etcd stores at most 1.5 MiB per object, and JSON needs up to six bytes for a character."""
 _LARGEST_PAGE_BYTES = 2 * 2**20
-"""A page that is larger is asked for again with fewer objects, down to one."""
+"""For a larger page, the client repeats the request with fewer objects, down to one."""
 _LARGEST_LIST_BYTES = 64 * 2**20
-"""Of a list that is kept as it came."""
+"""Limit of a list whose objects are kept unchanged."""
 _PAGE_OBJECTS = 128
 _LISTS_BEGUN = 3
-"""A list whose pages run out of time begins anew so often."""
+"""Attempts at one list, if the server drops it before the last page."""
 _PARSED_HERE_BYTES = 64 * 2**10
-"""A larger answer is parsed in a thread: the loop has a Lease to renew."""
+"""A thread parses larger answers, so that the loop is not blocked."""
 
 KeptT = TypeVar("KeptT")
 
 
 def runs_in_cluster() -> bool:
-    """True when the pod's own service account is to be used; an explicit KUBECONFIG wins."""
+    """Return True if the pod's own service account is used; an explicit KUBECONFIG wins."""
     return "KUBECONFIG" not in os.environ and _SERVICE_ACCOUNT_TOKEN.exists()
 
 
 async def connect(*, kubeconfig: Path | None = None, context: str | None = None) -> ApiClient:
-    """A client with the pod's service account, or, where one is named or no account is there, by kubeconfig.
+    """Return a client with the pod's service account, or else with a kubeconfig.
 
-    kubeconfig: None for the files that KUBECONFIG names. context: None for the current context.
+    A named kubeconfig or context takes precedence over the service account.
+
+    kubeconfig: None for the files in KUBECONFIG. context: None for the current context.
     """
     configuration = Configuration()
     if kubeconfig is None and context is None and runs_in_cluster():
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     else:
-        # The library reads the variable once, when it is imported.
+        # The library reads the variable only once, at import.
         path = os.environ.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
         await load_kube_config(  # type: ignore[no-untyped-call]
             path, context=context, client_configuration=configuration
@@ -80,12 +82,12 @@ async def connect(*, kubeconfig: Path | None = None, context: str | None = None)
 
 
 class ClusterClient:
-    """Reads and writes objects; every method raises only `ClusterError`.
+    """Client that reads and writes objects; every method raises only `ClusterError`.
 
-    Conflicts, throttling, server errors and broken connections are repeated a few times
-    with jitter, or after the server's Retry-After; then they are raised.
+    It retries conflicts, throttling, server errors and broken connections a few times, with jitter or
+    after the server's Retry-After. Then it raises the error.
 
-    fence: called before each write, repetitions included; raises when this process may no longer write.
+    fence: called before each attempt to write; raises when this process may no longer write.
     """
 
     def __init__(self, api: ApiClient, *, fence: Callable[[], None] = lambda: None) -> None:
@@ -97,7 +99,7 @@ class ClusterClient:
         await self._api.close()  # type: ignore[no-untyped-call]
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> JsonObject | None:
-        """The object, or None when there is none. namespace: None for a kind without namespaces."""
+        """Return the object, or None if it does not exist. namespace: None for a cluster-scoped kind."""
         try:
             return await self._ask("get", resource.path(namespace, name))
         except NotFound:
@@ -111,7 +113,7 @@ class ClusterClient:
         labels: str | None = None,
         fields: str | None = None,
     ) -> tuple[list[JsonObject], int]:
-        """All objects of a kind by label and field selector, and the resource version of the view.
+        """Return all objects of a kind by label and field selector, and the list's resource version.
 
         Raises:
             TooLarge: more than `_LARGEST_LIST_BYTES` of them.
@@ -129,7 +131,7 @@ class ClusterClient:
         labels: str | None = None,
         fields: str | None = None,
     ) -> tuple[list[KeptT], int]:
-        """As `list_all`, where only what ``keep`` makes of each object stays in memory, and None does not.
+        """List objects as `list_all` does, but keep only the result of ``keep`` for each; drop None.
 
         keep: called in any thread; raises nothing.
         """
@@ -163,10 +165,10 @@ class ClusterClient:
         query: list[tuple[str, str]],
         most_bytes: int | None,
     ) -> tuple[list[KeptT], int]:
-        """One list from its first page to its last.
+        """Read one list from its first page to its last.
 
         Raises:
-            Expired: the server does not know the list any more; begin anew.
+            Expired: the server no longer has the rest of the list; start again.
         """
 
         def read(content: bytes) -> Page[KeptT]:
@@ -195,7 +197,7 @@ class ClusterClient:
                 limit = min(2 * limit, _PAGE_OBJECTS)
 
     async def apply(self, manifest: JsonObject, *, manager: str, force: bool = True) -> JsonObject:
-        """Server-side apply of a whole manifest; creates the object when it is missing."""
+        """Apply a whole manifest server-side; create the object if it is missing."""
         metadata = manifest["metadata"]
         path = resource_of(manifest).path(metadata["namespace"], metadata["name"])
         return await self._apply(path, manifest, manager=manager, force=force)
@@ -203,7 +205,7 @@ class ClusterClient:
     async def apply_status(
         self, namespace: str, name: str, status: Mapping[str, object], *, manager: str
     ) -> JsonObject:
-        """Server-side apply of the part of a SpeculativeModel's status that ``manager`` owns."""
+        """Apply server-side the part of a SpeculativeModel's status that ``manager`` owns."""
         body = {
             "apiVersion": MODELS.api_version,
             "kind": MODELS.kind,
@@ -213,13 +215,13 @@ class ClusterClient:
         return await self._apply(MODELS.path(namespace, name, "status"), body, manager=manager, force=True)
 
     async def ask(self, review: Resource, question: JsonObject) -> JsonObject:
-        """The answer to a review, which is posted and stored nowhere."""
+        """Post a review, which Kubernetes does not store, and return its answer."""
         return await self._ask("post", review.path(None), body=question)
 
     async def get_through(
         self, namespace: str, service: str, path: str, query: Mapping[str, str]
     ) -> JsonObject:
-        """What a Service answers with JSON, asked through the API server.
+        """Return the JSON answer of a Service, requested through the API server's proxy.
 
         service: ``scheme:name:port``.
         """
@@ -227,18 +229,18 @@ class ClusterClient:
         return await self._ask("get", proxied, query=list(query.items()))
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the API server knows a kind of an add-on, in this version."""
+        """Return True if the API server serves this version of an optional kind."""
         try:
             answer = await self._ask("get", f"/apis/{resource.api_version}")
         except NotFound:
             return False
         known = answer.get("resources") or ()
         if not isinstance(known, list | tuple):
-            raise Unavailable(f"unreadable answer about the kinds of {resource.api_version}")
+            raise Unavailable(f"cannot parse the list of kinds of {resource.api_version}")
         return any(isinstance(each, dict) and each.get("name") == resource.plural for each in known)
 
     async def version(self) -> tuple[int, int] | None:
-        """Major and minor number of the API server's release; None where it tells none."""
+        """Return the major and minor version of the API server, or None if it reports none."""
         answer = await self._ask("get", "/version")
         numbers = (re.match("[0-9]{1,4}", str(answer.get(part, ""))) for part in ("major", "minor"))
         major, minor = (None if number is None else int(number[0]) for number in numbers)
@@ -247,7 +249,7 @@ class ClusterClient:
     async def annotate(
         self, resource: Resource, namespace: str, name: str, annotations: Mapping[str, str | None]
     ) -> JsonObject:
-        """Set annotations of an object that exists; None removes one."""
+        """Set annotations of an existing object; None removes one."""
         return await self._write(
             "patch",
             resource.path(namespace, name),
@@ -260,7 +262,7 @@ class ClusterClient:
         return await self._write("post", resource.path(manifest["metadata"]["namespace"]), body=manifest)
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
-        """Delete this very object, in the background; one that is gone already is fine."""
+        """Delete the object with this UID in the background; do nothing if it is gone already."""
         body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
             await self._write("delete", resource.path(namespace, name), body=body)
@@ -324,7 +326,7 @@ class ClusterClient:
                 method.upper(),
                 path,
                 query_params=query or [],
-                # What is packed has no size that could be counted as it arrives.
+                # The size of a compressed answer is unknown until it is unpacked.
                 header_params={
                     "Accept": "application/json",
                     "Accept-Encoding": "identity",
@@ -372,7 +374,7 @@ async def _content(response: aiohttp.ClientResponse, what: str, most_bytes: int)
 def _read_object(content: bytes) -> JsonObject:
     answer = json.loads(content)
     if not isinstance(answer, dict):
-        raise ValueError("it is no object")
+        raise ValueError("not a JSON object")
     return answer
 
 
@@ -380,7 +382,7 @@ def _readable(read: Callable[[bytes], KeptT], content: bytes, what: str) -> Kept
     try:
         return read(content)
     except (ValueError, RecursionError) as error:
-        raise Unavailable(f"unreadable answer to {what}: {error}") from error
+        raise Unavailable(f"cannot parse the answer to {what}: {error}") from error
 
 
 _backoff = wait_random_exponential(multiplier=0.2, max=5)
@@ -393,7 +395,7 @@ def _wait_seconds(attempt: RetryCallState) -> float:
 
 
 def _message(content: bytes, otherwise: str) -> str:
-    """What the API server says of a failure."""
+    """Return the API server's message about a failure."""
     try:
         return str(_read_object(content)["message"])
     except (ValueError, KeyError, RecursionError):

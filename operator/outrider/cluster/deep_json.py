@@ -1,4 +1,4 @@
-"""Room to read every JSON that the API server may hold."""
+"""A recursion limit that allows reading every JSON document that the API server may hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _DEEPEST = 10_000
-"""Levels that the API server takes. Source: ``maxDepth`` in the JSON decoders of k8s.io/apimachinery."""
+"""Levels that the API server accepts. Source: ``maxDepth`` in the JSON decoders of k8s.io/apimachinery."""
 _CALLS_AROUND_IT = 2_000
 
 
@@ -15,8 +15,8 @@ _CALLS_AROUND_IT = 2_000
 def room_for_deep_json() -> Iterator[None]:
     """Let this process read objects that are nested as deep as the API server allows.
 
-    Python's reader gives up at a tenth of that. One object would then keep whole lists from being read,
-    and end every watch. A level takes some 200 bytes of a stack of 8 MiB.
+    Python's parser stops at a tenth of that. One such object would then make whole lists unreadable and
+    end every watch. A level needs about 200 bytes of a stack of 8 MiB.
     """
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _DEEPEST + _CALLS_AROUND_IT))

@@ -1,4 +1,4 @@
-"""Does a live object already say what we want? Then nothing is written."""
+"""Comparison of a live object with its manifest, so that the operator writes only differences."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from outrider.cluster.resources import JsonObject
 
 APPLIED_ANNOTATION = "outrider.dev/applied"
-"""Digest of the manifest that was last applied; shows fields that are no longer wanted."""
+"""Digest of the last applied manifest; reveals fields that the manifest no longer contains."""
 
 
 def stamped(manifest: JsonObject) -> JsonObject:
-    """The manifest with its own digest as an annotation of the object."""
+    """Return the manifest with its own digest as an annotation."""
     digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
     metadata = manifest["metadata"]
     annotations = {**(metadata.get("annotations") or {}), APPLIED_ANNOTATION: digest}
@@ -21,10 +21,10 @@ def stamped(manifest: JsonObject) -> JsonObject:
 
 
 def satisfies(live: object, wanted: object) -> bool:
-    """True when every wanted field is there with the wanted value; other fields do not matter.
+    """Return True if every field of the manifest has the same value in the object.
 
-    Lists must agree in length and order. A value that the API server writes in another form
-    (``1000m`` for ``1``) counts as different, which costs one apply without effect.
+    Other fields of the object do not matter. Lists must agree in length and order. A value that the API
+    server writes in another form (``1000m`` for ``1``) differs, which costs one apply without effect.
     """
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(

@@ -1,24 +1,25 @@
-"""What can go wrong between the operator and the API server.
+"""Errors of requests to the API server.
 
-ClusterError
-├── NotFound        the object, its kind or its namespace is not there
-├── Conflict        a newer version or another object won; read again
-├── Expired         the rest of a list is not kept any more; begin the list anew
-├── TooLarge        an answer or a list that is larger than is read
-├── Refused         admission, quota, validation, RBAC or the schema said no; repeating does not help
-├── Unauthorized    the credentials were not accepted; they may be rotating
-├── Unavailable     429, 5xx, no answer, or an answer that cannot be read
-└── NameTaken       the name belongs to an object that is not ours
+ClusterError has these subclasses:
+
+- NotFound: the object, its kind or its namespace does not exist.
+- Conflict: a newer version or another object exists; read it again.
+- Expired: the server no longer has the rest of a list; start the list again.
+- TooLarge: an answer or a list exceeds its limit.
+- Refused: admission, quota, validation, RBAC or the schema refused the request; a retry does not help.
+- Unauthorized: the API server did not accept the credentials, which may be rotating.
+- Unavailable: 429, 5xx, no answer, or an answer that cannot be parsed.
+- NameTaken: the name belongs to an object of another owner.
 """
 
 from __future__ import annotations
 
 
 class ClusterError(Exception):
-    """Base of everything that `outrider.cluster` raises.
+    """Base of all errors that `outrider.cluster` raises.
 
-    reason: stable CamelCase word. retry_after: seconds after which a repetition makes
-    sense, None where only a change by somebody helps. action: what a person can do.
+    reason: stable CamelCase word. retry_after: seconds after which a retry makes sense; None if only a
+    change in the cluster helps. action: what a person can do.
     """
 
     reason = "ClusterError"
@@ -47,7 +48,7 @@ class Conflict(ClusterError):
 
 
 class Expired(ClusterError):
-    """HTTP 410: the pages of a list have run out of time."""
+    """HTTP 410: the server no longer has the rest of a list."""
 
     reason = "Expired"
     action = "None; it is retried."
@@ -55,7 +56,7 @@ class Expired(ClusterError):
 
 
 class TooLarge(ClusterError):
-    """An answer or a list beyond the limit of what is read."""
+    """An answer or a list that exceeds its limit."""
 
     reason = "TooLarge"
     action = (
@@ -64,7 +65,7 @@ class TooLarge(ClusterError):
 
 
 class Refused(ClusterError):
-    """HTTP 400, 403, 413, 422 and other 4xx, and `_NOT_IN_SCHEMA`: the request itself is not acceptable."""
+    """HTTP 400, 403, 413, 422 and other 4xx, and `_NOT_IN_SCHEMA`: the API server refuses the request."""
 
     reason = "Refused"
     action = (
@@ -89,7 +90,7 @@ class Unavailable(ClusterError):
 
 
 class NameTaken(ClusterError):
-    """An object with a child's name exists and belongs to somebody else; it is left alone."""
+    """An object with a child's name exists and has another owner; the operator does not change it."""
 
     reason = "NameTaken"
     action = "Rename the model, or delete the other object."
@@ -97,11 +98,11 @@ class NameTaken(ClusterError):
 
 
 _NOT_IN_SCHEMA = "failed to create typed patch object"
-"""So server-side apply says, with HTTP 500, that a field of the manifest is unknown or of another type."""
+"""Message of server-side apply, with HTTP 500, about a field that is unknown or has another type."""
 
 
 def from_status(status: int, message: str, retry_after: float | None) -> ClusterError:
-    """The error for an HTTP status >= 300 of the API server."""
+    """Return the error for an HTTP status >= 300 of the API server."""
     kinds: dict[int, type[ClusterError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Expired}
     if status == 429 or (status >= 500 and _NOT_IN_SCHEMA not in message):
         return Unavailable(message, retry_after=retry_after)

@@ -1,4 +1,4 @@
-"""Kubernetes Events about a SpeculativeModel. Callers emit them on transitions only."""
+"""Kubernetes events about a SpeculativeModel. Callers emit them on transitions only."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from outrider.cluster.resources import EVENTS, MODELS
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1024
-"""The API server counts bytes."""
+"""Limit of a note; the API server counts bytes."""
 
 
 class EventWriter:
-    """Writes Events; an Event that cannot be written is logged and forgotten."""
+    """Writer of events. It logs an event that it cannot write, and does not retry."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
@@ -36,7 +36,7 @@ class EventWriter:
         severity: Literal["Normal", "Warning"] = "Normal",
         action: str = "Reconcile",
     ) -> None:
-        """Write one Event. action: what the operator did or tried, in one word."""
+        """Write one event. action: what the operator did or tried, in one word."""
         event = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
@@ -63,7 +63,7 @@ class EventWriter:
 
 
 def _within(note: str, longest: int) -> str:
-    """The note in so many bytes of UTF-8; where something is left out, it ends in an ellipsis."""
+    """Shorten a note to the limit in bytes of UTF-8; a shortened note ends in an ellipsis."""
     encoded = note.encode(errors="replace")
     if len(encoded) <= longest:
         return encoded.decode()

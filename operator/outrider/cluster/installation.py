@@ -1,7 +1,7 @@
-"""What an operator tells other operators through its Lease, and who comes first. Pure.
+"""Claims of installations in their Leases, and which installation takes precedence. Pure.
 
-Every installation has one Lease, named alike, in a namespace of its own. Its annotations say which
-namespaces its holder watches; the rest is what leader election writes anyway.
+Every installation has one Lease of the same name in its own namespace. Annotations of the Lease say which
+namespaces its holder watches. The rest is what leader election writes anyway.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEES_ANNOTATION = "outrider.dev/sees-others"
 TERM_ANNOTATION = "outrider.dev/term"
 
 MOST_NAMESPACES = 100
-"""That an operator can watch by name; each one is a question to the API server."""
+"""Limit of namespaces that an operator watches by name; each costs a request to the API server."""
 
 _ALL = "*"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -54,10 +54,10 @@ class _Lease(_View):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an operator says of itself.
+    """An operator's statement about itself.
 
-    watches: namespaces, empty for all. account: name of the service account that it runs as.
-    sees_others: it may read the Leases of others; else it cannot stand by for anybody.
+    watches: namespaces, empty for all. account: name of the operator's service account.
+    sees_others: the operator may read the Leases of other installations; otherwise it cannot yield to them.
     """
 
     watches: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Claim:
     sees_others: bool = True
 
     def annotations(self) -> dict[str, str]:
-        """The form in which a Lease carries it."""
+        """Return the claim as annotations of a Lease."""
         return {
             WATCHES_ANNOTATION: ",".join(sorted(self.watches)) or _ALL,
             ACCOUNT_ANNOTATION: self.account,
@@ -73,19 +73,19 @@ class Claim:
         }
 
     def covers(self, namespace: str) -> bool:
-        """Whether models of this namespace are watched."""
+        """Return True if the operator watches models of this namespace."""
         return not self.watches or namespace in self.watches
 
     def overlaps(self, other: Claim) -> bool:
-        """Whether some namespace may be watched by both."""
+        """Return True if both may watch the same namespace."""
         return not self.watches or not other.watches or bool(self.watches & other.watches)
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An operator as its Lease shows it. namespace: where that Lease lies; it names the installation.
+    """An operator as its Lease describes it. namespace: that of the Lease, which names the installation.
 
-    holder: empty when the Lease was given back. term: what its pushes bear.
+    holder: empty after the holder released the Lease. term: the leadership term in its pushes.
     """
 
     namespace: str
@@ -98,7 +98,7 @@ class Installation:
 
     @classmethod
     def read(cls, raw: JsonObject) -> Installation | None:
-        """None for a Lease that says nothing of this kind, or cannot be read."""
+        """Parse a Lease; return None if it has no claim or cannot be parsed."""
         try:
             lease = _Lease.model_validate(raw)
         except ValidationError:
@@ -119,21 +119,21 @@ class Installation:
         )
 
     def precedes(self, other: Installation) -> bool:
-        """Whether the other one has to stand by where both watch.
+        """Return True if the other installation must yield in namespaces that both watch.
 
-        Who cannot see the others comes first, since it stands by for nobody; then the older reign.
-        Both sides read the same values, so they agree whatever their clocks say.
+        An installation that cannot see others takes precedence, because it cannot yield. Otherwise the
+        older leadership term does. Both sides read the same values, so they agree despite unequal clocks.
         """
         return self.order < other.order
 
     @property
     def order(self) -> tuple[bool, datetime, str]:
-        """Smaller comes first."""
+        """Sort key; the smaller one takes precedence."""
         return self.claim.sees_others, self.reign_began, self.namespace
 
 
 def term_of(created: datetime, transitions: int, annotations: Mapping[str, str]) -> int:
-    """The term of a Lease's holder: seconds of its creation plus changes of holder, or more if it says so."""
+    """Return a Lease's term: creation time in seconds plus changes of holder, or the annotation if larger."""
     stored = annotations.get(TERM_ANNOTATION, "")
     readable = stored.isascii() and stored.isdecimal() and len(stored) <= _LONGEST_TERM
     return max(int(created.timestamp()) + transitions, int(stored) if readable else 0)

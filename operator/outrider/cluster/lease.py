@@ -1,12 +1,13 @@
-"""Leader election on a Lease, and the term that fences every push.
+"""Leader election on a Lease, and the leadership term that fences every push.
 
-The library elects; two things are added. Each reign has a term: one more than the one before, and
-never below the time of day at which the reign began. So a newer leader always has a larger one, also
-after a time without elections, or when somebody deleted the Lease in between, since leaders change
-more slowly than once a second. And whoever has led and lost never leads again: another reign takes a
-new candidate.
+The library elects; this module adds two properties:
 
-The election runs on a thread of its own, so that nothing that a leader does can delay a renewal.
+- Terms rise. A term is the previous one plus 1, and at least the unix time at which it began. So a newer
+  leader has a larger term, even if the Lease was deleted in between. This assumes that leaders change less
+  often than once a second.
+- A candidate that lost leadership never leads again. Another term needs a new candidate.
+
+The election runs on its own thread, so the leader's work cannot delay a renewal.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ RENEW_DEADLINE_SECONDS = 10
 
 
 class NotLeader(Exception):
-    """This process may not write any more: its Lease has run out or was lost."""
+    """This process may no longer write: its Lease expired or was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Which Lease object decides who leads."""
+    """Name of the Lease object that decides which process leads."""
 
     namespace: str
     name: str = LEASE_NAME
 
 
 class Leadership:
-    """One candidate, for one reign. Its identity is new, so each reign has a larger term.
+    """One candidate for one term. Each candidate has a new identity, so each term is larger.
 
-    What is not a coroutine may be asked from any thread.
+    Any thread may call the methods that are not coroutines.
 
-    claim: what the Lease tells other installations. clock: unix seconds.
+    claim: what the Lease says to other installations. clock: unix seconds.
     """
 
     def __init__(
@@ -66,16 +67,16 @@ class Leadership:
         self._lost = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._over = False
-        """Set at once where `_lost` waits for a turn of its loop."""
+        """Set immediately from any thread, while `_lost` waits for its event loop."""
 
     @property
     def term(self) -> int:
-        """The number of this leader's reign; 0 before the election. `publish` can make it rise."""
+        """Leadership term; 0 before the election. `publish` can raise it."""
         return self._lock.term
 
     @property
     def in_touch(self) -> bool:
-        """The API server answered a question about the Lease not long ago."""
+        """True if the API server answered a request about the Lease within its duration."""
         answered_at = self._lock.answered_at
         return answered_at is not None and time.monotonic() - answered_at < LEASE_SECONDS
 
@@ -100,34 +101,34 @@ class Leadership:
         await self._elected.wait()
 
     async def lost(self) -> None:
-        """Return once this process leads no more."""
+        """Return once this process no longer leads."""
         await self._lost.wait()
 
     async def publish(self, claim: Claim, *, above: int) -> None:
-        """Return once the Lease tells this claim and this leader's term is larger than ``above``.
+        """Return once the Lease states this claim and this leader's term is larger than ``above``.
 
-        The term is in use only when it is stored.
+        A term is in use only after the Lease stores it.
         """
         self.claim = claim
         await self._lock.publish(claim, above=above)
 
     def fence(self) -> None:
-        """From now on nothing may be written."""
+        """Forbid all further writes."""
         self._over = True
 
     def lose(self) -> None:
-        """End this reign; only on the loop of the coroutines."""
+        """End this term. Call it only on the event loop of the coroutines."""
         self.fence()
         self._lost.set()
 
     def check(self) -> None:
-        """Raise `NotLeader` unless the Lease certainly still holds, even after a long pause."""
+        """Raise `NotLeader` unless the Lease is certainly still valid, even after a long pause."""
         renewed_at = self._lock.renewed_at
         if self._over or renewed_at is None or time.monotonic() - renewed_at > LEASE_SECONDS:
-            raise NotLeader("the Lease has run out")
+            raise NotLeader("the Lease has expired")
 
     async def release(self) -> None:
-        """Give the Lease back at the end of a reign, once no renewal is under way."""
+        """Release the Lease at the end of a term, once no renewal is in progress."""
         self.lose()
         if self._running is not None and not self._running.done():
             self._running.cancel()
@@ -142,9 +143,9 @@ class Leadership:
 
 
 class LeadershipElsewhere:
-    """A `Leadership` whose coroutines run on another thread, for the loop that does the work.
+    """A `Leadership` whose coroutines run on another thread, for use on the main loop.
 
-    Each method that waits raises ``ThreadEnded`` when that thread has ended.
+    Each method that waits raises ``ThreadEnded`` if that thread has ended.
     """
 
     def __init__(self, leadership: Leadership, thread: LoopThread) -> None:
@@ -185,7 +186,7 @@ class LeadershipElsewhere:
         await self._thread.run(self._leadership.publish(claim, above=above))
 
     def saw(self, holder: str) -> None:
-        """Take note of who holds the Lease: another one's name ends this reign at once."""
+        """Record the holder of the Lease; another holder ends this term immediately."""
         if holder != self.identity:
             self._leadership.fence()
             self._thread.call(self._leadership.lose)
@@ -200,10 +201,10 @@ class LeadershipElsewhere:
 
 
 class Sole:
-    """Stands in for `Leadership` where leader election is off: always leads.
+    """Replacement of `Leadership` without leader election: it always leads.
 
-    The term is the start time in unix seconds, so a restarted operator has a larger one, and so has
-    whoever is elected later.
+    The term is the start time in unix seconds. So a restarted operator has a larger term, and so has a
+    leader that is elected later.
     """
 
     def __init__(self, started_at: float) -> None:
@@ -212,18 +213,18 @@ class Sole:
         self.in_touch = True
 
     async def run(self) -> None:
-        """Nothing to renew."""
+        """Wait for ever: there is nothing to renew."""
         await asyncio.Event().wait()
 
     async def elected(self) -> None:
-        """At once."""
+        """Return immediately."""
 
     async def lost(self) -> None:
-        """Never."""
+        """Never return."""
         await asyncio.Event().wait()
 
     def check(self) -> None:
-        """Never raises."""
+        """Never raise."""
 
     async def release(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is no Lease."""

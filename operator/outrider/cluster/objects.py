@@ -1,4 +1,4 @@
-"""What the operator reads of Deployments, Pods and children; everything else is dropped."""
+"""The fields of Deployments, Pods and children that the operator reads; it drops all others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _View(BaseModel):
 
 
 class OwnerReference(_View):
-    """Who made an object."""
+    """Owner reference of an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -28,7 +28,7 @@ class OwnerReference(_View):
 
 
 class ManagedFields(_View):
-    """Who last applied or updated fields of an object."""
+    """A field manager, which applied or updated fields of an object."""
 
     manager: str = ""
     operation: str = ""
@@ -71,13 +71,13 @@ class StatusCondition(_View):
 
 
 class TemplateMetadata(_View):
-    """What pods of a template bear."""
+    """Metadata of a pod template."""
 
     labels: dict[str, str] = Field(default_factory=dict)
 
 
 class PodTemplate(_View):
-    """What a Deployment makes pods of."""
+    """Template of a Deployment's pods."""
 
     metadata: TemplateMetadata = TemplateMetadata()
 
@@ -109,7 +109,7 @@ class Deployment(_View):
 
     @property
     def complete(self) -> bool:
-        """It wants a pod or more, and all that there are run its present template and are available."""
+        """True if it wants at least one pod, and all pods run its current template and are available."""
         wanted, status = self.spec.replicas, self.status
         counts = (status.replicas, status.updated_replicas, status.available_replicas)
         return (
@@ -118,7 +118,7 @@ class Deployment(_View):
 
     @property
     def conditions(self) -> tuple[StatusCondition, ...]:
-        """None of those that an older spec left behind."""
+        """True if no pod of an older spec is left."""
         seen = self.status.observed_generation >= self.metadata.generation
         return self.status.conditions if seen else ()
 
@@ -130,7 +130,7 @@ class LeaderWorkerSetStatus(_View):
 
 
 class LeaderWorkerSet(_View):
-    """The groups of an engine that spreads over nodes."""
+    """The LeaderWorkerSet of an engine that runs on several nodes."""
 
     metadata: Metadata
     status: LeaderWorkerSetStatus = LeaderWorkerSetStatus()
@@ -152,7 +152,7 @@ class Terminated(_View):
 
 
 class ContainerState(_View):
-    """At most one of the two is set for a container that does not run."""
+    """State of a container; at most one field is set if the container does not run."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
@@ -169,7 +169,7 @@ class ContainerStatus(_View):
 
     @property
     def last_end(self) -> Terminated | None:
-        """The newest end of this container, if it ever ended."""
+        """Its most recent termination, or None."""
         return self.state.terminated or self.last_state.terminated
 
 
@@ -181,13 +181,13 @@ class ContainerPort(_View):
 
 
 class Resources(_View):
-    """What a container asks for, by resource: a quantity."""
+    """Resource requests of a container, as quantities."""
 
     requests: dict[str, str] = Field(default_factory=dict)
 
 
 class Container(_View):
-    """What the pod's spec says about a container."""
+    """A container in the pod's spec."""
 
     name: str
     resources: Resources = Resources()
@@ -195,7 +195,7 @@ class Container(_View):
 
 
 class PodSpec(_View):
-    """What the pod's spec says."""
+    """Spec of a pod."""
 
     containers: tuple[Container, ...] = ()
 
@@ -219,27 +219,27 @@ class Pod(_View):
 
     @property
     def ready(self) -> bool:
-        """The pod takes traffic: its Ready condition is True and it is not being deleted."""
+        """True if the pod takes traffic: its Ready condition is True and it is not being deleted."""
         condition = self.condition("Ready")
         return self.metadata.deletion_timestamp is None and condition is not None and condition.holds
 
     def condition(self, kind: str) -> StatusCondition | None:
-        """One condition; None when absent."""
+        """Return one condition, or None."""
         return next((condition for condition in self.status.conditions if condition.type == kind), None)
 
     def container(self, name: str) -> ContainerStatus | None:
-        """Status of one container."""
+        """Return the status of one container, or None."""
         return next((c for c in self.status.container_statuses if c.name == name), None)
 
     @property
     def waiting(self) -> tuple[Waiting, ...]:
-        """Why its containers do not run yet, those that only prepare the pod first."""
+        """Why its containers do not run yet; init containers come first."""
         statuses = self.status.init_container_statuses + self.status.container_statuses
         states = (status.state.waiting for status in statuses)
         return tuple(waiting for waiting in states if waiting is not None)
 
     def port(self, container: str, name: str) -> int | None:
-        """The number of a named container port."""
+        """Return the number of a named container port, or None."""
         return next(
             (
                 p.container_port
@@ -253,7 +253,7 @@ class Pod(_View):
 
 
 class Child(_View):
-    """Any object that the operator made, or that bears the name of one."""
+    """An object that the operator created, or one of the same name."""
 
     api_version: str
     kind: str
@@ -270,9 +270,9 @@ _LAUNCH_FAILURE = TypeAdapter(_LaunchFailure)
 
 
 def launch_failure(terminated: Terminated | None) -> tuple[str, str] | None:
-    """Reason and message that the engine's launcher left when it refused to start.
+    """Return reason and message of the engine's launcher after it refused to start.
 
-    The launcher writes one JSON object; a crash leaves log lines, which give None.
+    The launcher writes one JSON object. A crash leaves log lines instead, which give None.
     """
     if terminated is None or not terminated.message.startswith("{"):
         return None

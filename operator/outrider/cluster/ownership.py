@@ -1,4 +1,4 @@
-"""Whose is an object that bears a child's name? Decided before anything is written."""
+"""Ownership of an object that has a child's name. The operator checks it before it writes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Owner:
 
 
 class Ownership(Enum):
-    """What an existing object is to a model."""
+    """Relation of an existing object to a model."""
 
     OURS = "ours"
-    """Owned by this model, or made by Outrider and stripped of its owner."""
+    """Owned by this model, or created by Outrider and without an owner reference."""
     PREDECESSORS = "predecessor's"
-    """Left by a deleted model of the same name; the garbage collector is about to take it."""
+    """Left by a deleted model of the same name; the garbage collector will delete it."""
     FOREIGN = "foreign"
-    """Somebody else's: hands off."""
+    """An object of another owner; the operator does not change it."""
 
 
 def ownership(child: Child, owner: Owner) -> Ownership:
-    """Judge by the controlling owner reference first, then by who applied the object."""
+    """Classify by the controlling owner reference first, then by the field managers."""
     controller = _controller(child)
     if controller is None:
         applied = any(entry.manager in (MANAGER, TUNER_MANAGER) for entry in child.metadata.managed_fields)
@@ -48,7 +48,7 @@ def ownership(child: Child, owner: Owner) -> Ownership:
 
 
 def name_taken(child: Child, owner: Owner) -> NameTaken:
-    """The error about somebody else's object, with whose it is and what to do."""
+    """Return the error about an object of another owner; it names the owner and what to do."""
     name, holder = f"{child.kind} {owner.namespace}/{child.metadata.name}", _controller(child)
     if holder is None:
         return NameTaken(f"{name} exists and does not belong to this model. {NameTaken.action}")

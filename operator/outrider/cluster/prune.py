@@ -1,4 +1,4 @@
-"""Children that are no longer wanted."""
+"""Selection of children that the plan no longer contains."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from outrider.cluster.resources import JsonObject
 
 
 def unwanted(children: Iterable[Child], wanted: Iterable[JsonObject], owner: Owner) -> list[Child]:
-    """Those children of ``owner`` that ``wanted`` does not name.
+    """Return the children of ``owner`` that ``wanted`` does not name.
 
-    Only objects whose controlling owner reference has the owner's UID are ever named:
-    a label alone is not enough to delete something.
+    A child must have a controlling owner reference with the owner's UID. A label alone does not
+    justify a deletion.
     """
     keep = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
     return [

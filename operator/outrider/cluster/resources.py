@@ -1,4 +1,4 @@
-"""The kinds that the operator touches. Fixed, so that no discovery request is needed."""
+"""The kinds that the operator uses. The list is fixed, so no discovery request is needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 JsonObject = Mapping[str, Any]
-"""A Kubernetes object as it travels."""
+"""A Kubernetes object as parsed JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """The form that manifests use."""
+        """The apiVersion of manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL path of a collection or an object; namespace None means all namespaces."""
+        """Return the URL path of a collection or an object; namespace None means all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if namespace else ""
         parts = [part for part in (self.plural, name, subresource) if part]
@@ -53,10 +53,10 @@ DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition",
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODES = Resource("", "v1", "Node", "nodes")
 LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
-"""Of an add-on: asked for by name, never watched. What becomes of one shows in its pods."""
+"""Kinds of optional add-ons, read by name and never watched. Their pods show their state."""
 
 WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, JOBS, BUDGETS)
-"""Kinds of children that are watched by label. Secrets are not: that needs the right to list them."""
+"""Kinds of children that the operator watches by label. Secrets would need the right to list them."""
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
@@ -74,9 +74,9 @@ _BY_KIND = {
 
 
 def resource_of(manifest: JsonObject) -> Resource:
-    """The kind of a manifest.
+    """Return the kind of a manifest.
 
     Raises:
-        KeyError: the operator has no business with this kind.
+        KeyError: the operator does not use this kind.
     """
     return _BY_KIND[manifest["apiVersion"], manifest["kind"]]

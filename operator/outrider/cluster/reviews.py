@@ -1,4 +1,4 @@
-"""May somebody do this? Reviews of access, which the API server answers and stores nowhere."""
+"""Access reviews: whether an account may do something. The API server answers and does not store them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.cluster.resources import ACCESS_REVIEWS, OWN_ACCESS_REVIEWS
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A verb on objects of one kind. Empty: all namespaces, no subresource, whatever the name."""
+    """A verb on objects of one kind. Empty fields: all namespaces, no subresource, any name."""
 
     group: str
     plural: str
@@ -22,14 +22,14 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """That of a program in the cluster."""
+    """A service account."""
 
     namespace: str
     name: str
 
     @property
     def subject(self) -> dict[str, object]:
-        """As a review names it, with the groups that every such account is in."""
+        """User and groups of the account, as a review names them."""
         all_of_them = "system:serviceaccounts"
         return {
             "user": f"system:serviceaccount:{self.namespace}:{self.name}",
@@ -38,7 +38,7 @@ class ServiceAccount:
 
 
 async def may(cluster: ClusterClient, act: Act, *, account: ServiceAccount | None = None) -> bool:
-    """Whether it is allowed. account: None for whoever asks.
+    """Return True if the action is allowed. account: None for the caller.
 
     Raises:
         ClusterError: the API server did not answer, or does not let the caller ask.

@@ -1,11 +1,11 @@
-"""The Lease as a lock of the election library: it carries the term and tells what its holder watches.
+"""The Lease as a lock of the election library, with the term and the claim of its holder.
 
-A renewal is one request: the answer to the last one says which version it may replace. A request
-that hangs counts as a failed one, and none lasts longer than the Lease itself. A renewal that meets
-another version of the Lease looks at once whose it is.
+A renewal is one request: the answer to the last one contains the version that it replaces. A request that
+hangs counts as failed, and no request lasts longer than the Lease. A renewal that meets another version of
+the Lease reads the Lease immediately.
 
-The library tells by the time of day whether another's Lease has run out. Here that is told by a clock that
-nobody sets, so a jump takes no Lease from a leader that lives, and leaves none with one that died.
+The library compares the time of day to see whether another Lease has expired. This class uses the monotonic
+clock instead. So a clock change takes no Lease from a live leader, and keeps none for a dead one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 15
 RETRY_SECONDS = 2
-"""From one look at the Lease to the next, and from one renewal to the next."""
+"""Interval between two reads of the Lease, and between two renewals."""
 _REQUEST_SECONDS = 6.0
 _NO_ANSWER = (aiohttp.ClientError, OSError)  # a TimeoutError is one of the latter
 
@@ -38,18 +38,18 @@ _Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool
 
 
 class Deposed(Exception):
-    """The reign is over: another one holds the Lease, or it ran out while this process was paused."""
+    """The term is over: another process holds the Lease, or it expired while this process was paused."""
 
 
 class _Changed(Exception):
-    """The Lease is not the version that was to be replaced."""
+    """The Lease has another version than the one to replace."""
 
 
 class TermLock(LeaseLock):
-    """One candidate's hold on the Lease; it serves for one reign.
+    """One candidate's lock on the Lease, for one term.
 
     term: 0 before the election. renewed_at, answered_at: of the monotonic clock, None for never.
-    clock: unix seconds; no term is below the time at which its reign began.
+    clock: unix seconds; a term is at least the time at which it began.
     """
 
     def __init__(
@@ -75,16 +75,16 @@ class TermLock(LeaseLock):
         self._current = False
         self._complaint = ""
         self._seen = ("", 0.0)
-        """Version of another's Lease, and since when this one has looked at it in vain for a newer one."""
+        """Resource version of another holder's Lease, and when this process first saw it."""
 
     async def publish(self, claim: Claim, *, above: int) -> None:
-        """Return once the Lease tells this claim and a term above ``above``.
+        """Return once the Lease states this claim and a term above ``above``.
 
-        It is written at once. Where that fails, the next renewal tells it.
+        The lock writes the Lease immediately. If that fails, the next renewal writes the claim.
         """
         self._claim, self._least_term = claim, max(self._least_term, above + 1)
         if not self._told(claim, above):
-            # Whoever holds the Lease by now: the library finds out with its next renewal.
+            # If another process holds the Lease, the library notices at its next renewal.
             with suppress(Deposed):
                 await self._renew()
         async with self._written:
@@ -99,10 +99,10 @@ class TermLock(LeaseLock):
                 await self._replace(self.name, self.namespace, self.election_record(self.lease_reference))
 
     async def get(self, name: str, namespace: str) -> _Found:
-        """The record, without a request where the last write has told it.
+        """Return the record, from the answer to the last write if there is one.
 
         Raises:
-            Deposed: another one holds the Lease that this one held, or may hold it.
+            Deposed: another process holds the Lease that this one held, or may hold it.
         """
         if self._overslept():
             self.renewed_at = None
@@ -113,10 +113,10 @@ class TermLock(LeaseLock):
             found = await self._look(name, namespace)
             left = self._runs_out_in()
             if left is not None and 0 < left < RETRY_SECONDS:
-                # The next look would come later than the end of that Lease.
+                # The next read would come after the end of that Lease.
                 await asyncio.sleep(left)
                 found = await self._look(name, namespace)
-            # Without a record the library takes the Lease, whatever its own clock says.
+            # Without a record the library takes the Lease and does not compare clocks.
             return (True, None) if found[0] and self._ran_out() else found
 
     async def _look(self, name: str, namespace: str) -> _Found:
@@ -134,7 +134,7 @@ class TermLock(LeaseLock):
         return found
 
     async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
-        """Make the Lease; False where that failed."""
+        """Create the Lease; return False if that failed."""
         term = max(self.term, self._least_term, int(self._clock()))
         metadata = V1ObjectMeta(name=name, annotations=self._annotations(term))
         lease = V1Lease(metadata=metadata, spec=self._renewed(V1LeaseSpec(), election_record))
@@ -142,10 +142,10 @@ class TermLock(LeaseLock):
         return await self._hold(self.api_instance.create_namespaced_lease(namespace, lease))
 
     async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
-        """Take or renew the Lease; False where that failed.
+        """Take or renew the Lease; return False if that failed.
 
         Raises:
-            Deposed: another one holds the Lease that this one held.
+            Deposed: another process holds the Lease that this one held.
         """
         async with self._asking:
             return await self._replace(name, namespace, updated_record)
@@ -163,7 +163,7 @@ class TermLock(LeaseLock):
         return await self._hold(self.api_instance.replace_namespaced_lease(name, namespace, lease))
 
     async def release(self) -> None:
-        """Give the Lease back, so that the next leader need not wait for it to run out."""
+        """Release the Lease, so that the next leader need not wait until it expires."""
         self._current, self.renewed_at = False, None
         try:
             found, _ = await self.get(self.name, self.namespace)
@@ -181,7 +181,7 @@ class TermLock(LeaseLock):
         return {**self._claim.annotations(), TERM_ANNOTATION: str(term)}
 
     def _renewed(self, before: V1LeaseSpec, record: LeaderElectionRecord) -> V1LeaseSpec:
-        # The record's times are of the machine's time zone, and the library writes them as if of UTC.
+        # The record has local times, and the library writes them as if they were UTC.
         now = _now()
         taken = before.holder_identity != record.holder_identity
         return V1LeaseSpec(
@@ -225,10 +225,10 @@ class TermLock(LeaseLock):
         return lease
 
     def _complain(self, error: ApiException) -> None:
-        """Say what the API server said, once: the library tells that a write failed, and not why."""
+        """Log the API server's message once; the library logs failed writes without their cause."""
         complaint = _message(error)
         if complaint != self._complaint:
-            log.warning("Lease %s/%s not held: %s", self.namespace, self.name, complaint)
+            log.warning("cannot write Lease %s/%s: %s", self.namespace, self.name, complaint)
         self._complaint = complaint
 
     def _held(self) -> bool:
@@ -236,20 +236,20 @@ class TermLock(LeaseLock):
         return spec is not None and spec.holder_identity == self.identity
 
     def _overslept(self) -> bool:
-        """Whether the Lease that this one held has run out: no request that renews it has time left."""
+        """Return True if this process held the Lease and it has expired, so no renewal has time left."""
         return self.renewed_at is not None and time.monotonic() - self.renewed_at > LEASE_SECONDS
 
     def _lives(self) -> bool:
-        """Another one holds the Lease, and may have renewed it within the time that it lasts."""
+        """Return True if another process holds the Lease and may have renewed it within its duration."""
         return self._held_by_another() and not self._ran_out()
 
     def _ran_out(self) -> bool:
-        """Another one holds the Lease, and has not renewed it for as long as it lasts."""
+        """Return True if another process holds the Lease and has not renewed it within its duration."""
         left = self._runs_out_in()
         return left is not None and left <= 0
 
     def _runs_out_in(self) -> float | None:
-        """Seconds until another's Lease runs out, if it is not renewed; None where no other one holds it."""
+        """Return the seconds until another holder's Lease expires; None if no other process holds it."""
         lease, now = self.lease_reference, time.monotonic()
         if lease is None or lease.metadata is None or not self._held_by_another():
             return None
@@ -263,7 +263,7 @@ class TermLock(LeaseLock):
         return spec is not None and bool(spec.holder_identity) and not self._held()
 
     def _patience(self) -> float:
-        """Seconds for one request: a leader must not wait for longer than it leads."""
+        """Return the timeout of one request in seconds; a leader must not wait longer than it leads."""
         if self.renewed_at is None:
             return _REQUEST_SECONDS
         return max(0.0, min(_REQUEST_SECONDS, self.renewed_at + LEASE_SECONDS - time.monotonic()))
@@ -272,7 +272,7 @@ class TermLock(LeaseLock):
 def _term(lease: V1Lease) -> int:
     metadata, spec = lease.metadata, lease.spec
     if metadata is None or spec is None or metadata.creation_timestamp is None:
-        raise RuntimeError("the API server answered a Lease without its time of creation")
+        raise RuntimeError("the API server returned a Lease without a creation timestamp")
     return term_of(metadata.creation_timestamp, spec.lease_transitions or 0, metadata.annotations or {})
 
 
@@ -284,6 +284,6 @@ def _message(error: ApiException) -> str:
 
 
 def _now() -> datetime:
-    """Never a whole second: the client would leave out the fraction, and the API server insists on it."""
+    """Return the time, never a whole second: the client would omit the fraction that the API server needs."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond or 1)

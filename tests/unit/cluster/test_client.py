@@ -176,7 +176,7 @@ async def test_a_time_to_wait_that_is_no_number_is_as_good_as_none(header: str) 
 
 async def test_an_answer_that_is_nested_beyond_reading_is_unavailable() -> None:
     async with a_cluster(raw_answer("[" * 100_000)) as (cluster, _):
-        with pytest.raises(Unavailable, match="unreadable answer"):
+        with pytest.raises(Unavailable, match="cannot parse the answer"):
             await cluster.get(SERVICES, "default", "m")
 
 
@@ -376,7 +376,7 @@ ODD_LISTS = [
 async def test_what_is_no_list_is_an_error_of_the_cluster(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_ATTEMPTS", 1)
     async with a_cluster(raw_answer(text)) as (cluster, _):
-        with pytest.raises(Unavailable, match="unreadable answer to GET /api/v1/pods"):
+        with pytest.raises(Unavailable, match="cannot parse the answer to GET /api/v1/pods"):
             await cluster.list_all(PODS, None)
 
 

@@ -707,7 +707,7 @@ async def test_a_lease_without_its_time_of_creation_is_an_error() -> None:
     server = LeaseServer(stamps=False)
     async with a_lease_server(server) as api:
         lock, record = a_lock(api)
-        with pytest.raises(RuntimeError, match="without its time of creation"):
+        with pytest.raises(RuntimeError, match="without a creation timestamp"):
             await lock.create("outrider", "default", record)
 
 

@@ -96,7 +96,7 @@ WITHOUT: dict[Right, str] = {
     Right("create", "authorization.k8s.io", "subjectaccessreviews"): "other operators",
     **dict.fromkeys(
         all_of("coordination.k8s.io", "leases", "get", "create", "update"),
-        "Lease operators/outrider not held",
+        "cannot write Lease operators/outrider",
     ),
 }
 ELSEWHERE = {

@@ -114,7 +114,7 @@ async def test_an_answer_without_end_is_left_at_the_limit() -> None:
 
 async def test_an_answer_in_pieces_of_one_byte_is_left_after_a_few() -> None:
     async with serving(without_end(CHUNKED, b"1\r\nx\r\n")) as url:
-        with pytest.raises(AnswerRefused, match="in pieces of 1 bytes"):
+        with pytest.raises(AnswerRefused, match="in chunks of 1 bytes"):
             await asked(url, most_bytes=1_000_000)
 
 
@@ -127,7 +127,7 @@ async def test_small_pieces_are_taken_as_far_as_a_few_go(pieces: int) -> None:
         if pieces == 64:
             assert (await asked(url)).content == b"x" * 64
         else:
-            with pytest.raises(AnswerRefused, match="pieces"):
+            with pytest.raises(AnswerRefused, match="chunks"):
                 await asked(url)
 
 
