@@ -1,4 +1,4 @@
-"""The client of the engine's control API."""
+"""Client of the engine's control API."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _AT_THE_CONTROL_PORT = (
 )
 
 _UNWRITABLE = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeEncodeError)
-"""What a request raises that cannot be put into HTTP."""
+"""Errors of a request that HTTP cannot represent."""
 _UNREADABLE = (httpx.HTTPError, httpx.StreamError, ValueError, TypeError, LookupError, RecursionError)
-"""What HTTP, its encodings, JSON and the models of it raise over an answer."""
+"""Errors that HTTP, its encodings, JSON and pydantic raise for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """Where one engine listens, and what its requests are signed with and for.
+    """Address of one engine, with the key and the pod for which its requests are signed.
 
-    url: where clients are served, without a path.
-    pod_uid: an engine takes only what was signed for its own pod.
-    control_url: where the control API is, likewise; None: at ``url``.
+    url: of the serving port, without a path.
+    pod_uid: an engine accepts only requests signed for its own pod.
+    control_url: of the control API, without a path; None: the same as ``url``.
     """
 
     url: str
@@ -58,7 +58,7 @@ class EngineAddress:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """One wanted table, fenced by the leader's term and the epoch within it."""
+    """One schedule to install, fenced by the leader's term and the epoch within it."""
 
     schedule: Schedule
     term: int
@@ -66,7 +66,7 @@ class Push:
     lease_seconds: float
 
     def to_wire(self) -> dict[str, object]:
-        """The body of ``PUT /outrider/v1/schedule``."""
+        """Return the body of ``PUT /outrider/v1/schedule``."""
         return {
             "term": self.term,
             "epoch": self.epoch,
@@ -77,16 +77,16 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class ProbeOrder:
-    """One probe on top of the table that (term, epoch) installed."""
+    """One probe on top of the schedule that (term, epoch) installed."""
 
-    id: str  # the same again asks for the same probe
+    id: str  # a repeated id requests the same probe
     probe: Probe
     term: int
     epoch: int
-    deadline_seconds: float  # wall time after which the engine ends it, done or not
+    deadline_seconds: float  # wall time after which the engine ends it, complete or not
 
     def to_wire(self) -> dict[str, object]:
-        """The body of ``POST /outrider/v1/probe``."""
+        """Return the body of ``POST /outrider/v1/probe``."""
         last = {} if self.probe.high is None else {"maxBatchSize": self.probe.high}
         return {
             "id": self.id,
@@ -103,9 +103,9 @@ class ProbeOrder:
 
 
 class EngineClient:
-    """Reads and sets the table of one engine at a time; safe for concurrent use.
+    """Client that reads and sets the schedule of engines; safe for concurrent use.
 
-    timeout_seconds: for one whole answer, from the connection to its last byte.
+    timeout_seconds: for one complete answer, from the connection to its last byte.
     transport: for tests; by default real HTTP.
     """
 
@@ -118,7 +118,7 @@ class EngineClient:
         await self._http.aclose()
 
     async def state(self, engine: EngineAddress) -> EngineState:
-        """What the engine uses now.
+        """Return the engine's current state.
 
         Raises:
             EngineUnreachable, EngineProtocolError, PushRefused: see `outrider.engine.errors`.
@@ -126,20 +126,20 @@ class EngineClient:
         return await self._request("GET", engine, STATE_PATH, None)
 
     async def push(self, engine: EngineAddress, push: Push) -> EngineState:
-        """Install a table, or renew its lease; answers the state after the change.
+        """Install a schedule, or renew its lease; return the state after the change.
 
         Raises:
-            EngineUnreachable: the table may or may not be installed; read the state.
+            EngineUnreachable: the schedule may or may not be installed; read the state.
             EngineProtocolError, PushRefused: see `outrider.engine.errors`.
         """
         return await self._request("PUT", engine, SCHEDULE_PATH, push.to_wire())
 
     async def probe(self, engine: EngineAddress, order: ProbeOrder) -> EngineState:
-        """Start a probe; answers the state at once. The engine ends it by itself.
+        """Start a probe and return the state immediately. The engine ends the probe.
 
         Raises:
-            ProbeRunning: another one is under way.
-            StaleTerm: another table is in force, or its lease has run out.
+            ProbeRunning: another probe is running.
+            StaleTerm: another schedule is in force, or its lease has expired.
             EngineUnreachable, EngineProtocolError, PushRefused: see `outrider.engine.errors`.
         """
         return await self._request("POST", engine, PROBE_PATH, order.to_wire())
@@ -154,13 +154,13 @@ class EngineClient:
                 return _parse_state(answer)
             refusal = _refusal(answer)
         except TimeoutError as error:
-            raise _unreachable(engine, f"timeout: no whole answer within {self._timeout:g} s") from error
+            raise _unreachable(engine, f"timeout: no complete answer within {self._timeout:g} s") from error
         except _UNWRITABLE as error:
-            raise EngineProtocolError("HTTP cannot carry the address or the UID of the pod") from error
+            raise EngineProtocolError("HTTP cannot represent the address or the UID of the pod") from error
         except httpx.TransportError as error:
             raise _unreachable(engine, _words(error)) from error
         except _UNREADABLE as error:
-            raise EngineProtocolError(f"unreadable answer: {_words(error)}") from error
+            raise EngineProtocolError(f"cannot parse the answer: {_words(error)}") from error
         raise refusal
 
     async def _answer(
@@ -204,9 +204,11 @@ def _parse_state(answer: _Answer) -> EngineState:
     try:
         return read_as(ENGINE_STATE, answer.content, _STATE)
     except InputRefused as error:
-        raise EngineProtocolError(f"unreadable state: body: {error}") from error
+        raise EngineProtocolError(f"cannot parse the state: body: {error}") from error
     except ValidationError as error:
-        raise EngineProtocolError(f"unreadable state: {first_complaint(error, whole='body')}") from error
+        raise EngineProtocolError(
+            f"cannot parse the state: {first_complaint(error, whole='body')}"
+        ) from error
 
 
 def _refusal(answer: _Answer) -> Exception:

@@ -1,26 +1,27 @@
-"""What can go wrong when an operator talks to an engine.
+"""Errors of requests to an engine.
 
-EngineError
-├── EngineUnreachable     no whole answer in time: refused, reset, cut off, DNS, timeout
-├── EngineProtocolError   an answer that is not of the contract, or a request that cannot be written
-├── EngineDefect          an error in the operator itself
-└── PushRefused           the engine said no; nothing changed
-    ├── StaleTerm         a newer operator or epoch is in force
-    ├── ProbeRunning      another probe is under way
-    ├── SignatureRefused  not taken for the operator's, or by a plugin that knows no signatures
-    └── LiveTuningImpossible
+EngineError has these subclasses:
+
+- EngineUnreachable: no complete answer in time (refused, reset, cut off, DNS, timeout).
+- EngineProtocolError: an answer outside of the contract, or a request that cannot be sent.
+- EngineDefect: an error in the operator itself.
+- PushRefused: the engine refused and changed nothing.
+  - StaleTerm: a newer operator or epoch is in force.
+  - ProbeRunning: another probe is running.
+  - SignatureRefused: the engine did not accept the signature, or its plugin has no signatures.
+  - LiveTuningImpossible: the engine cannot change its schedule while it runs.
 """
 
 from __future__ import annotations
 
 _KEY_ADVICE = (
-    "a pod takes a new key within two minutes; where this stays, its image has another version of the "
-    "plugin, or it reads another key than the model's"
+    "a pod reads a new key within two minutes. If this stays, check the plugin version in its image, "
+    "and that it reads this model's key"
 )
 
 
 class EngineError(Exception):
-    """Base of everything that `EngineClient` raises, and of what is said of a pod that failed."""
+    """Base of all errors that `EngineClient` raises, and of failures reported for a pod."""
 
 
 class EngineUnreachable(EngineError):
@@ -28,21 +29,21 @@ class EngineUnreachable(EngineError):
 
 
 class EngineProtocolError(EngineError):
-    """The answer is not of the control contract: an engine without the plugin, or another version.
+    """The answer is outside of the control contract: no plugin, or another version of it.
 
-    Or the request cannot be written: an address or a UID that HTTP cannot carry.
+    Or the request cannot be sent, because HTTP cannot represent its address or UID.
     """
 
 
 class EngineDefect(EngineError):
-    """An error in the operator itself, while it spoke to this engine. Its traceback is in the log."""
+    """An error in the operator itself during a request to this engine. The log has the traceback."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"internal error, see the operator's log: {type(error).__name__}")
 
 
 class PushRefused(EngineError):
-    """The engine refused the table and kept its own. ``reason`` is stable, from the contract."""
+    """The engine refused the schedule and kept its own. ``reason`` is stable, from the contract."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -50,19 +51,19 @@ class PushRefused(EngineError):
 
 
 class StaleTerm(PushRefused):
-    """(term, epoch) is older than the one in force: someone else leads, or this tick is late."""
+    """(term, epoch) is older than the one in force: another process leads, or this tick is late."""
 
 
 class ProbeRunning(PushRefused):
-    """The engine runs one probe at a time, and another one is not over yet."""
+    """The engine runs one probe at a time, and another one is still running."""
 
 
 class SignatureRefused(PushRefused):
-    """The engine does not know this operator's key; or its plugin asks for something else."""
+    """The engine does not know this operator's key, or its plugin uses another authentication."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(reason, f"{message}; {_KEY_ADVICE}")
 
 
 class LiveTuningImpossible(PushRefused):
-    """This engine cannot change its table while it runs; the message says why."""
+    """This engine cannot change its schedule while it runs; the message says why."""

@@ -1,7 +1,7 @@
-"""How the operator signs what it asks of an engine's control API.
+"""Signatures of the operator's requests to an engine's control API.
 
-Every model has a key pair. The private key is in a Secret that no pod mounts; engines know the public key.
-The plugin's side of `signed_bytes` is `outrider_engine.signature`; a test holds the two together.
+Every model has a key pair. The private key is in a Secret that no pod mounts; engines have the public key.
+The plugin's side of `signed_bytes` is `outrider_engine.signature`; a test compares both.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _KIND = "outrider-control-1"
 
 
 def signed_bytes(*, method: str, path: str, pod_uid: str, body: bytes) -> bytes:
-    """What a signature is over: netstrings, so that no two requests have the same bytes."""
+    """Return the signed bytes of a request: netstrings, so that no two requests have the same bytes."""
     fields = (_KIND, method, path, pod_uid, hashlib.sha256(body).hexdigest())
     return b"".join(b"%d:%b," % (len(field), field) for field in (text.encode() for text in fields))
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """The private key of one model, kept out of every repr."""
+    """The private key of one model. Its repr does not show it."""
 
     _key: Ed25519PrivateKey = field(repr=False, compare=False)
     public_pem: str = field(repr=False)
 
     @classmethod
     def generate(cls) -> SigningKey:
-        """A new one."""
+        """Generate a new key."""
         return cls._of(Ed25519PrivateKey.generate())
 
     @classmethod
     def read(cls, pem: bytes) -> SigningKey:
-        """The inverse of `private_pem`.
+        """Parse the output of `private_pem`.
 
         Raises:
-            ValueError: it is no private key of Ed25519, or needs a password.
+            ValueError: not a private key of Ed25519, or one that needs a password.
         """
         try:
             key = load_pem_private_key(pem, password=None)
@@ -66,17 +66,17 @@ class SigningKey:
 
     @property
     def private_pem(self) -> str:
-        """As the model's Secret holds it."""
+        """Return the key in the form of the model's Secret."""
         return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
     def authorization(self, *, method: str, path: str, pod_uid: str, body: bytes) -> str:
-        """The header that lets one request pass at one pod."""
+        """Return the header that authorises one request at one pod."""
         signature = self._key.sign(signed_bytes(method=method, path=path, pod_uid=pod_uid, body=body))
         return f"{SCHEME} {base64.b64encode(signature).decode()}"
 
 
 class Signed(httpx.Auth):
-    """Signs each request for one pod as it goes out, over the very bytes of its body."""
+    """Authentication that signs each outgoing request for one pod, over the exact bytes of its body."""
 
     requires_request_body = True
 

@@ -1,7 +1,7 @@
-"""What an engine says of its own speculation, read from its control API.
+"""An engine's report on its own speculation, read from its control API.
 
-Everything has a bound: whatever an engine says is kept, compared, logged and shown in status. Lists end at
-their first error, since pydantic would keep one for each entry.
+Every value has a limit, because the operator stores, compares, logs and shows it. Validation of a list ends
+at the first error; otherwise pydantic would keep an error for each entry.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _MOST_STEP_TIMES = 512
 _LONGEST_STEP_SECONDS = 3600.0
 _LARGEST_ERROR = 100.0
 _LARGEST_NUMBER = 2**53 - 1
-"""That of the contract for a term and an epoch."""
+"""Maximum of a term and of an epoch in the contract."""
 
 
 def _in_one_line(text: str) -> str:
-    """Cut, and without what a log or a terminal would take for its own."""
+    """Shorten a text and remove control characters of logs and terminals."""
     return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST_SENTENCE])
 
 
 Sentence = Annotated[str, AfterValidator(_in_one_line)]
-"""Text for people. A longer one is cut: it is no reason to refuse the rest of the answer."""
+"""Text for people. A longer one is shortened, so that the rest of the answer remains valid."""
 Word = Annotated[str, Field(max_length=128), AfterValidator(_in_one_line)]
-"""A name that is compared."""
+"""A name that the operator compares."""
 DraftLength = Annotated[int, Field(ge=0, le=_LARGEST_K)]
 BatchSize = Annotated[int, Field(ge=1, le=_LARGEST_BATCH)]
 FenceNumber = Annotated[int, Field(ge=0, le=_LARGEST_NUMBER)]
@@ -50,14 +50,14 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ScheduleSource(StrEnum):
-    """Where the table in force comes from."""
+    """Source of the schedule in force."""
 
     STATIC = "Static"
-    """The table of the spec; nothing was pushed yet."""
+    """The static schedule; no push has arrived yet."""
     PUSHED = "Pushed"
-    """A pushed table under a live lease."""
+    """A pushed schedule with a valid lease."""
     FALLBACK = "Fallback"
-    """A lease ran out; the static table is back."""
+    """The lease expired, so the engine uses the static schedule again."""
 
 
 class _Wire(BaseModel):
@@ -65,14 +65,14 @@ class _Wire(BaseModel):
 
 
 class LiveTuning(_Wire):
-    """Whether the engine's table can be changed while it runs, and if not, why."""
+    """Whether the schedule can change while the engine runs, and if not, why."""
 
     possible: bool
     reason: Sentence | None = None
 
 
 class ProbeResult(_Wire):
-    """What one slice of a probe counted in its batch bin."""
+    """Counts of one part of a probe in its batch bin."""
 
     num_speculative_tokens: DraftLength
     steps: Amount = 0.0
@@ -82,29 +82,29 @@ class ProbeResult(_Wire):
 
 
 class ProbeState(_Wire):
-    """The probe that runs, or the last one."""
+    """The running probe, or the last one."""
 
     id: Word
     running: bool
-    reason: Word  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may know more
+    reason: Word  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may have more
     min_batch_size: BatchSize
     max_batch_size: BatchSize | None = None
     results: Annotated[tuple[ProbeResult, ...], Field(fail_fast=True, max_length=_MOST_K)] = ()
 
 
 class SelfTest(_Wire):
-    """What the engine found before its traffic, going from the smallest K to each other and back."""
+    """Result of the self-test before traffic: from the minimum K to each other K and back."""
 
-    state: Word  # Skipped, Running, Passed, Failed; newer engines may know more
+    state: Word  # Skipped, Running, Passed, Failed; newer engines may have more
     detail: Sentence = ""
     failed_k: Annotated[
         frozenset[DraftLength], Field(fail_fast=True, max_length=_MOST_K, alias="failedK")
     ] = frozenset()
-    """K that the engine refuses from then on."""
+    """Values of K that failed; the engine refuses them."""
 
 
 class StepTime(_Wire):
-    """One cell of the map that the engine measured before its traffic."""
+    """One cell of the startup profile, which the engine measured before traffic."""
 
     batch_size: BatchSize
     num_speculative_tokens: DraftLength
@@ -117,7 +117,7 @@ _STEP_TIMES = TypeAdapter(Annotated[tuple[StepTime, ...], Field(fail_fast=True, 
 
 
 def _read_step_times(cells: object) -> tuple[StepTime, ...]:
-    """Empty where they cannot be read: tuning goes without, so it is no reason to refuse the answer."""
+    """Return no cells if they cannot be parsed: the tuner works without them."""
     try:
         return _STEP_TIMES.validate_python(cells)
     except ValidationError:
@@ -140,43 +140,43 @@ def _read_schedule(rows: object) -> Schedule | None:
 
 
 class EngineState(_Wire):
-    """The answer of ``GET /outrider/v1/state``. Unknown fields are ignored: engines may be newer."""
+    """The answer of ``GET /outrider/v1/state``. It ignores unknown fields, because engines may be newer."""
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, arbitrary_types_allowed=True)
 
     boot_id: Word
-    """Random for each start of the engine; a change means that pushed tables are gone."""
+    """Random for each start of the engine; a change means that pushed schedules are gone."""
     max_num_seqs: BatchSize | None = None
-    """The largest batch of the launch."""
+    """Maximum batch size of the launch configuration."""
     captured_k: Annotated[
         frozenset[DraftLength], Field(fail_fast=True, max_length=_MOST_K, alias="capturedK")
     ]
     live_tuning: LiveTuning
     simulated: Sentence | None = None
-    """What an engine stands in for that computes nothing; None for a real one, which may not say it."""
+    """The GPU of a simulated engine; None for a real engine, which may omit it."""
     cuda_graphs: Word | None = None
-    """vLLM's mode of CUDA graphs, such as FULL_AND_PIECEWISE; None without any, and from older plugins."""
+    """vLLM's CUDA graph mode, such as FULL_AND_PIECEWISE; None without graphs, and for older plugins."""
     schedule: Annotated[Schedule | None, BeforeValidator(_read_schedule)]
-    """The table that the scheduler really uses; None where the engine has none."""
+    """The schedule that vLLM's scheduler uses; None if the engine has none."""
     source: ScheduleSource
     term: FenceNumber
     epoch: FenceNumber
     lease_remaining_seconds: Amount | None = None
     engines_agree: bool = True
     self_test: SelfTest | None = None
-    """None where the plugin makes none."""
+    """None if the plugin has no self-test."""
     step_times: Annotated[tuple[StepTime, ...], BeforeValidator(_read_step_times)] = ()
-    """Empty where the engine measured none, and in the answers to what changes it."""
+    """Empty if the engine measured none, and in answers to pushes and probes."""
     probe: ProbeState | None = None
-    """None before the first one, and where the plugin cannot probe."""
+    """None before the first probe, and if the plugin cannot probe."""
 
     @property
     def failed_k(self) -> frozenset[int]:
-        """Captured, but failed by the self-test."""
+        """Captured values of K that failed the self-test."""
         return self.self_test.failed_k if self.self_test is not None else frozenset()
 
     def confirms(self, schedule: Schedule, *, term: int, epoch: int) -> bool:
-        """True when exactly this push is in force in every engine process of the pod."""
+        """Return True if exactly this push is in force in every engine process of the pod."""
         return (
             self.source is ScheduleSource.PUSHED
             and (self.term, self.epoch) == (term, epoch)

@@ -1,7 +1,7 @@
-"""Everything that comes from outside, read in one order: bytes, then counts, then types.
+"""Readers of foreign input, with checks in one order: bytes, then counts, then types.
 
-Tenants, engine pods, Prometheus and hubs write it. `readers` declares what each reader admits and what that
-may cost; `reading` has the order. Tests generate the most expensive input of every reader and measure it.
+Tenants, engine pods, Prometheus and hubs write this input. `readers` declares the limits and the cost of each
+reader, and `reading` applies them. Tests generate the most expensive input of every reader and measure it.
 """
 
 from outrider.foreign.readers import READERS, Reader

@@ -1,4 +1,4 @@
-"""The registry: each reader of foreign input, the largest input that it admits, and what that may cost."""
+"""Registry of the readers of foreign input, with the limits and the maximum cost of each."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One reader.
+    """Limits of one reader.
 
-    name: what is read. most_bytes: of its text; of an object that arrives parsed, characters of its texts and
-    keys. most_values: objects, lists, texts, numbers, booleans and nulls together. deepest: levels of objects
-    and lists. cpu_seconds: the most that one input may cost. peak_bytes: likewise, beyond the input itself.
+    name: the input, for messages.
+    most_bytes: of the text; for a parsed object, characters of its texts and keys.
+    most_values: objects, lists, texts, numbers, booleans and nulls together.
+    deepest: levels of objects and lists.
+    cpu_seconds: maximum CPU time of one input.
+    peak_bytes: maximum memory of one input, in addition to the input itself.
     """
 
     name: str
@@ -26,31 +29,33 @@ class Reader:
 
 
 ENGINE_STATE = Reader("the state of an engine", 64 * KIB, 8_192, 16, 0.1, 4 * MIB)
-"""512 step times of five numbers are 3,072 values and some 50 kB."""
+"""512 step times of five numbers are 3,072 values and about 50 kB."""
 ENGINE_REFUSAL = Reader("the refusal of an engine", 64 * KIB, 256, 16, 0.05, 4 * MIB)
 
-# These include what the store does with the whole object, of up to 1.4 MB: it packs it.
+# The costs include packing of the whole object, of up to 1.4 MB, by the store.
 SPEC = Reader("the spec of a SpeculativeModel", 384 * KIB, 12_000, 10_000, 1.5, 20 * MIB)
 ENGINE_ARGS = Reader("spec.engine.args", 64 * KIB, 4_096, 18, 1.5, 16 * MIB)
-"""Linux gives a program no argument of more than 128 KiB. Objects in flags have some four levels."""
+"""Linux limits an argument of a program to 128 KiB. Objects in flags have about four levels."""
 SPECULATION_CONFIG = Reader("spec.speculation.config", 16 * KIB, 1_024, 32, 1.5, 16 * MIB)
 POD_TEMPLATE = Reader("spec.podTemplate.spec", 256 * KIB, 6_000, 32, 1.5, 16 * MIB)
 STATUS = Reader("the status of a SpeculativeModel", 128 * KIB, 4_096, 16, 1.5, 16 * MIB)
 
-NODE_SELECTOR = Reader("labels of nodes that a pod template selects", 256 * KIB, 6_000, 32, 0.3, 8 * MIB)
+NODE_SELECTOR = Reader("the node labels that a pod template selects", 256 * KIB, 6_000, 32, 0.3, 8 * MIB)
 
-TABLE = Reader("a table or launch in one line, of an annotation or ConfigMap", 4 * KIB, 64, 1, 0.02, 4 * MIB)
-TABLE_FILE = Reader("the table in ConfigMap <model>-schedule", 16 * KIB, 256, 4, 0.02, 4 * MIB)
-ROLLOUT_MEMORY = Reader("what a Deployment remembers of rollouts", 16 * KIB, 64, 4, 0.02, 4 * MIB)
-TUNER_STATE = Reader("the knowledge in ConfigMap <model>-tuner", 64 * KIB, 12_000, 32, 0.2, 16 * MIB)
+TABLE = Reader(
+    "a schedule or launch in one line of an annotation or ConfigMap", 4 * KIB, 64, 1, 0.02, 4 * MIB
+)
+TABLE_FILE = Reader("the schedule in ConfigMap <model>-schedule", 16 * KIB, 256, 4, 0.02, 4 * MIB)
+ROLLOUT_MEMORY = Reader("the record of rollouts in a Deployment", 16 * KIB, 64, 4, 0.02, 4 * MIB)
+TUNER_STATE = Reader("the tuner state in ConfigMap <model>-tuner", 64 * KIB, 12_000, 32, 0.2, 16 * MIB)
 
-LAST_WORDS = Reader("the last words of a container", 4 * KIB, 256, 16, 0.02, 4 * MIB)
-"""Kubernetes keeps 4 KiB of a termination message."""
+LAST_WORDS = Reader("the termination message of a container", 4 * KIB, 256, 16, 0.02, 4 * MIB)
+"""Kubernetes stores up to 4 KiB of a termination message."""
 WEIGHTS_RESULT = Reader("the result of a download", 4 * KIB, 256, 16, 0.02, 4 * MIB)
 DOWNLOAD_PROGRESS = Reader("the progress of a download", 4 * KIB, 256, 16, 0.02, 4 * MIB)
 
 METRICS_PAGE = Reader("the metrics page of an engine", 4 * MIB, 10_000, 1, 2.0, 40 * MIB)
-"""Values are series, of 1 MiB of text together. It is read beside the event loop."""
+"""Values are series, with 1 MiB of text together. A thread parses them, not the event loop."""
 
 READERS: tuple[Reader, ...] = (
     ENGINE_STATE,
@@ -70,4 +75,4 @@ READERS: tuple[Reader, ...] = (
     DOWNLOAD_PROGRESS,
     METRICS_PAGE,
 )
-"""All of them. A test fails where one has no case of its most expensive input."""
+"""All readers. A test fails if one lacks a case of its most expensive input."""

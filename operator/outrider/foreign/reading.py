@@ -1,4 +1,4 @@
-"""Foreign text and objects: bytes first, then counts, then types; the first error ends it. Pure."""
+"""Checks of foreign text and objects: bytes, then counts, then types, up to the first error. Pure."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ T = TypeVar("T")
 
 
 class InputRefused(ValueError):
-    """Larger, deeper or of more values than its reader admits, or no JSON."""
+    """The input exceeds a limit of its reader, or is not JSON."""
 
 
 def require_size(reader: Reader, text: str | bytes) -> None:
-    """Refuse a text by its length alone.
+    """Check the length of a text.
 
     Raises:
-        InputRefused: longer than the reader admits.
+        InputRefused: the text exceeds the reader's limit.
     """
     if len(text) > reader.most_bytes:
         unit = "bytes" if isinstance(text, bytes) else "characters"
-        raise InputRefused(f"{len(text)} {unit}, at most {reader.most_bytes} are read")
+        raise InputRefused(f"{len(text)} {unit} exceed the limit of {reader.most_bytes}")
 
 
 def read_json(reader: Reader, text: str | bytes) -> object:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
-    Separators are counted before anything is parsed, also those within texts: one of them stands before every
-    value but the first. The parser itself gives up beyond 200 levels.
+    Before parsing it counts separators, including those within texts: one separator precedes every value
+    except the first. The parser stops at 200 levels.
 
     Raises:
-        InputRefused: beyond the reader's limits, or no JSON.
+        InputRefused: the text exceeds a limit of the reader, or is not JSON.
     """
     require_size(reader, text)
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     values = 1 + raw.count(b",") + raw.count(b"[") + raw.count(b"{")
     if values > reader.most_values:
-        raise InputRefused(f"about {values} values, at most {reader.most_values} are read")
+        raise InputRefused(f"about {values} values exceed the limit of {reader.most_values}")
     try:
         value: object = from_json(raw, cache_strings="none")
     except ValueError as error:
@@ -51,20 +51,20 @@ def read_json(reader: Reader, text: str | bytes) -> object:
 
 
 def read_as(reader: Reader, text: str | bytes, form: TypeAdapter[T]) -> T:
-    """The value of a JSON text, as a type.
+    """Parse a JSON text as a type.
 
     Raises:
-        InputRefused: beyond the reader's limits, or no JSON.
-        pydantic.ValidationError: of another type.
+        InputRefused: the text exceeds a limit of the reader, or is not JSON.
+        pydantic.ValidationError: the value has another type.
     """
     return form.validate_python(read_json(reader, text))
 
 
 def require_room(reader: Reader, value: object) -> None:
-    """Refuse an object that arrived parsed by its counts; no recursion, and nothing is copied.
+    """Check the counts of a parsed object, without recursion and without copies.
 
     Raises:
-        InputRefused: beyond the reader's limits.
+        InputRefused: the object exceeds a limit of the reader.
     """
     values, characters = 1, 0
     level: list[Iterator[object]] = [iter((value,))]
@@ -75,30 +75,24 @@ def require_room(reader: Reader, value: object) -> None:
             elif isinstance(part, Mapping | list | tuple):
                 values += len(part)
                 if values > reader.most_values:
-                    raise InputRefused(
-                        f"more than {reader.most_values} values, which is the most that is read"
-                    )
+                    raise InputRefused(f"more than {reader.most_values} values, which is the limit")
                 if isinstance(part, Mapping):
                     characters += sum(len(str(key)) for key in part)
                     part = part.values()
                 if len(level) > reader.deepest:
-                    raise InputRefused(
-                        f"nested deeper than {reader.deepest} levels, which is the most that is read"
-                    )
+                    raise InputRefused(f"nested deeper than {reader.deepest} levels, which is the limit")
                 level.append(iter(part))
                 break
             if characters > reader.most_bytes:
-                raise InputRefused(
-                    f"more than {reader.most_bytes} characters, which is the most that is read"
-                )
+                raise InputRefused(f"more than {reader.most_bytes} characters, which is the limit")
         else:
             level.pop()
     if characters > reader.most_bytes:
-        raise InputRefused(f"more than {reader.most_bytes} characters, which is the most that is read")
+        raise InputRefused(f"more than {reader.most_bytes} characters, which is the limit")
 
 
 def within(reader: Reader) -> Callable[[object], object]:
-    """`require_room` as a validator that runs before types are looked at."""
+    """Return `require_room` as a validator that runs before type checks."""
 
     def check(value: object) -> object:
         require_room(reader, value)

@@ -1,1 +1,1 @@
-"""Measurements: from a metrics source to sums over one pod and one span of time."""
+"""Measurements: from a metrics source to sums per pod and time span."""

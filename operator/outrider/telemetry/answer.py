@@ -1,7 +1,7 @@
-"""Prometheus' answers -> samples per pod. Pure.
+"""Conversion of Prometheus answers into samples per pod. Pure.
 
-A row that cannot be read is left out and told of, and a pod with too many rows is left out: neither
-says anything about the rows of another pod.
+The reader skips and reports a row that it cannot parse, and it skips a pod with too many rows. Neither
+affects the rows of another pod.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from outrider.telemetry.source import AnswerMalformed
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one answer says about each pod in it."""
+    """The parsed contents of one answer, by pod."""
 
     pods: Mapping[PodKey, PodMetrics]
-    skipped: Mapping[PodKey, Skipped]  # of pods with rows that cannot be read
+    skipped: Mapping[PodKey, Skipped]  # of pods with rows that cannot be parsed
     rows: Mapping[PodKey, int]
-    copied: Mapping[PodKey, tuple[str, ...]]  # of pods that several replicas tell of: labels that differ
+    copied: Mapping[PodKey, tuple[str, ...]]  # of pods with rows of several replicas: the labels that differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ _NAMED, _ROW, _COUNT = TypeAdapter(_Named), TypeAdapter(_Row), TypeAdapter(_Coun
 
 @dataclass(slots=True)
 class _Target:
-    """What one job scraped of a pod."""
+    """Rows that one job scraped from a pod."""
 
     rows: list[_Row] = field(default_factory=list)
     skipped: Skipped = field(default_factory=Skipped)
@@ -82,15 +82,15 @@ _Targets = dict[tuple[str, str], _Target]  # by job and instance
 
 
 def read_answer(result: object, wanted: Container[PodKey] | None = None) -> Answer:
-    """Samples per pod from `data.result` of a range-vector query.
+    """Return samples per pod from `data.result` of a range-vector query.
 
-    wanted: rows of other pods are left out; None: of none.
+    wanted: pods whose rows are kept; None: all pods.
 
-    Values that are not finite are left out: a missing sample holds, a wrong one steers.
+    Values that are not finite are skipped: without a sample the tuner holds, with a wrong one it errs.
     A pod that several jobs scrape counts once.
 
     Raises:
-        AnswerMalformed: not a range vector, or no row says which pod it belongs to.
+        AnswerMalformed: not a range vector, or no row has the labels of a pod.
     """
     if not isinstance(result, list):
         raise _not_a_range_vector("no list")
@@ -124,7 +124,7 @@ def read_answer(result: object, wanted: Container[PodKey] | None = None) -> Answ
 
 
 def read_counts(result: object) -> Mapping[PodKey, int]:
-    """Series per pod from `data.result` of an instant query by namespace and pod."""
+    """Return the number of series per pod from `data.result` of an instant query by namespace and pod."""
     counts: dict[PodKey, int] = {}
     for raw in result if isinstance(result, list) else []:
         try:
@@ -137,13 +137,13 @@ def read_counts(result: object) -> Mapping[PodKey, int]:
 
 
 def _read(raw: object) -> tuple[Mapping[str, str], _Row | None, str]:
-    """The labels as far as there are any, and the row or what is wrong with it."""
+    """Return the labels, if any, and either the row or what is wrong with it."""
     try:
         row = _ROW.validate_python(raw)
     except ValidationError as error:
         return _labels(raw), None, first_complaint(error, whole="row")
     except Exception as error:  # noqa: BLE001 - isolation: a row must not hide those of other pods
-        return _labels(raw), None, f"{type(error).__name__} while it was read"
+        return _labels(raw), None, f"cannot be parsed ({type(error).__name__})"
     return row.metric, row, ""
 
 
@@ -155,7 +155,10 @@ def _labels(raw: object) -> Mapping[str, str]:
 
 
 def _freshest(targets: _Targets) -> _Target:
-    """The target with the newest sample, then the most; two jobs on one pod would double every counter."""
+    """Return the target with the newest sample, or else with more samples.
+
+    Two jobs that scrape one pod would double every counter.
+    """
     return targets[max(targets, key=lambda name: (targets[name].newest, targets[name].samples, name))]
 
 
@@ -164,13 +167,13 @@ def _series(target: _Target) -> PodMetrics:
         return Unreadable(too_many_series(len(target.rows)))
     if target.samples > MOST_SAMPLES:
         return Unreadable(
-            f"{target.samples} samples, at most {MOST_SAMPLES} are read: is it scraped too often?"
+            f"{target.samples} samples exceed the limit of {MOST_SAMPLES}; check its scrape interval"
         )
     try:
         target.rows, target.copied = one_copy(target.rows)
         series = pod_series(_keyed(target))
     except Exception as error:  # noqa: BLE001 - isolation: a pod must not hide the others
-        return Unreadable(f"{type(error).__name__} while its samples were put together")
+        return Unreadable(f"its samples cannot be combined ({type(error).__name__})")
     return Unreadable(str(target.skipped)) if target.skipped.of_vllm else series
 
 
@@ -188,7 +191,7 @@ def _keyed(target: _Target) -> Iterator[tuple[SeriesKey, Samples]]:
 
 def _not_a_range_vector(problem: str) -> AnswerMalformed:
     return AnswerMalformed(
-        f"not a range vector: {problem}", action="Check that the URL is the one of Prometheus."
+        f"not a range vector: {problem}", action="Check that the URL is that of Prometheus."
     )
 
 

@@ -1,4 +1,4 @@
-"""How many series each namespace and model may have, and which pods are asked for together. Pure."""
+"""Limits of series per namespace and model, and the grouping of pods into queries. Pure."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TypeVar
 from outrider.telemetry.series import MOST_SERIES, PodKey
 
 MOST_SERIES_TOGETHER = 500_000
-"""Of all pods: 850 pods that visited 3 batch bins have 190,000, 790 pods in all of 9 bins 500,000."""
+"""Limit for all pods. 850 pods with 3 used batch bins have 190,000; 790 pods with all 9 bins 500,000."""
 
 Models = Mapping[PodKey, str]
-"""The model of each pod, a name within the pod's namespace."""
+"""Pod -> its model, as a name within the pod's namespace."""
 
 Series = Mapping[PodKey, int]
-"""How many series each pod has."""
+"""Pod -> number of its series."""
 
 Batch = tuple[PodKey, ...]
-"""Pods that one query asks for, in the order of namespace, model and name."""
+"""Pods of one query, in the order of namespace, model and name."""
 
 _Key = TypeVar("_Key", bound=Hashable)
 
 
 def fair_shares(wants: Mapping[_Key, int], most: int) -> Mapping[_Key, int]:
-    """Shares of `most` that are max-min fair: who wants less than an even share gets all of it."""
+    """Divide `most` max-min fairly: a key that wants less than an equal part gets all that it wants."""
     shares: dict[_Key, int] = {}
     left = most
     for index, key in enumerate(sorted(wants, key=lambda key: wants[key])):
@@ -34,10 +34,10 @@ def fair_shares(wants: Mapping[_Key, int], most: int) -> Mapping[_Key, int]:
 
 
 def left_out(series: Series, models: Models, *, most: int = MOST_SERIES_TOGETHER) -> Mapping[PodKey, str]:
-    """Pods that are not read, and why.
+    """Return the pods that are not read, with the reason.
 
-    A pod with more series than is read of any, and, where all together are too many, the largest pods of
-    the models that want more than a fair share of their namespace's fair share.
+    These are pods above the limit of one pod. If all pods together exceed `most`, namespaces divide it
+    fairly, and so do the models of a namespace. A model above its part loses its largest pods.
     """
     why = {pod: too_many_series(count) for pod, count in series.items() if count > MOST_SERIES}
     rest = {pod: count for pod, count in series.items() if pod not in why}
@@ -49,15 +49,15 @@ def left_out(series: Series, models: Models, *, most: int = MOST_SERIES_TOGETHER
         for model, some in by_model.items():
             for pod in _largest_beyond(some, of_models[model]):
                 why[pod] = (
-                    f"{some[pod]} series, {sum(some.values())} with the other pods of its model, of which"
-                    f" {of_models[model]} are read: the fleet has more than the {most} that are read of all"
+                    f"{some[pod]} series, and {sum(some.values())} with the other pods of its model, which "
+                    f"may have {of_models[model]}: the fleet exceeds the limit of {most}"
                 )
     return why
 
 
 def too_many_series(count: int) -> str:
-    """Said of a pod that is not read."""
-    return f"{count} series, at most {MOST_SERIES} are read"
+    """Return the reason for a pod above the limit of one pod."""
+    return f"{count} series exceed the limit of {MOST_SERIES}"
 
 
 def batches(
@@ -68,10 +68,10 @@ def batches(
     most_characters: int,
     never: Collection[PodKey] = (),
 ) -> Iterator[Batch]:
-    """Pods in few queries, each of at most so many series and characters of names.
+    """Group pods into few queries, each within the limits of series and of characters of names.
 
-    A pod that is larger than that has a query of its own. A query names namespaces and pods, so it also takes
-    a pod that has its namespace of one and its name of another: none of `never`.
+    A larger pod gets its own query. A query lists namespaces and pod names separately. So it may also match
+    the namespace of one pod with the name of another, but never a pod of `never`.
     """
     batch: list[PodKey] = []
     for pod in in_order(series, models):
@@ -95,12 +95,12 @@ def _takes_any(batch: Collection[PodKey], pods: Collection[PodKey]) -> bool:
 
 
 def in_order(pods: Iterable[PodKey], models: Models) -> list[PodKey]:
-    """By namespace, model and name."""
+    """Sort pods by namespace, model and name."""
     return sorted(pods, key=lambda pod: (pod.namespace, models[pod], pod.pod))
 
 
 def halves(batch: Batch, models: Models) -> tuple[Batch, Batch]:
-    """Two batches of one with at least two pods, cut between namespaces if it can be, else between models."""
+    """Split a batch of at least two pods, preferably between namespaces, or else between models."""
     for owner in (
         [pod.namespace for pod in batch],
         [(pod.namespace, models[pod]) for pod in batch],
@@ -109,11 +109,11 @@ def halves(batch: Batch, models: Models) -> tuple[Batch, Batch]:
         at = _middle_cut(owner)
         if at is not None:
             return batch[:at], batch[at:]
-    raise ValueError(f"{len(batch)} pods cannot be halved")
+    raise ValueError(f"{len(batch)} pods cannot be split")
 
 
 def by_namespace(some: Iterable[Batch]) -> list[list[Batch]]:
-    """By the namespace of the first pod, each in the given order."""
+    """Group batches by the namespace of their first pod, each in the given order."""
     queues: defaultdict[str, list[Batch]] = defaultdict(list)
     for batch in some:
         queues[batch[0].namespace].append(batch)
@@ -121,7 +121,7 @@ def by_namespace(some: Iterable[Batch]) -> list[list[Batch]]:
 
 
 def by_turns(queues: Collection[Sequence[Batch]]) -> Iterator[Batch]:
-    """The first of each, then the second of each, and so on."""
+    """Yield the first of each queue, then the second of each, and so on."""
     for index in range(max(map(len, queues), default=0)):
         yield from (queue[index] for queue in queues if index < len(queue))
 
@@ -143,7 +143,7 @@ def _sums(groups: Mapping[str, Series]) -> Mapping[str, int]:
 
 
 def _largest_beyond(series: Series, most: int) -> Iterator[PodKey]:
-    """The largest pods, until the others fit."""
+    """Yield the largest pods, until the others fit."""
     left = sum(series.values())
     for pod in sorted(series, key=lambda pod: (-series[pod], pod)):
         if left <= most:

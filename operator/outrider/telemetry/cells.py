@@ -1,4 +1,4 @@
-"""From the plugin's counters to cells: exact sums per batch bin and K."""
+"""Cells from the plugin's counters: exact sums per batch bin and K."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from outrider.telemetry.deltas import NoWindow, delta
 from outrider.telemetry.series import CellSeries, PodSeries, Sample
 from outrider.tuning.observe.window import Cell, GapReason
 
-_SLACK = 0.2  # relative; the two ways of counting agree to the token, but are read one after the other
-_SLACK_STEPS = 5.0  # engine steps between the two, or on their way when requests are given up
+_SLACK = 0.2  # relative; both counters agree to the token, but are read one after the other
+_SLACK_STEPS = 5.0  # engine steps between the two reads, or in progress when requests are aborted
 
 Deltas = Mapping[CellSeries, float]
-"""Counters that moved, by how much."""
+"""Counter -> its increase, for counters that increased."""
 
 
 def plugin_times(series: PodSeries) -> set[float] | None:
-    """Scrapes that hold the plugin's metrics; None for an engine without the plugin."""
+    """Return the times of scrapes with the plugin's metrics; None for an engine without the plugin."""
     own = (key for key in series if isinstance(key, CellSeries) or key == names.PLUGIN_EPOCH)
     return {sample.at for key in own for sample in series[key]} or None
 
 
 def cell_deltas(series: PodSeries, times: Sequence[float]) -> Deltas:
-    """What moved between the first and the last of these scrapes; each holds the plugin's metrics.
+    """Return increases between the first and last of these scrapes, which all have the plugin's metrics.
 
-    A counter appears with its first step: before that it stood at 0.
+    A counter appears with its first step; before that its value is 0.
 
     Raises:
-        NoWindow: a counter went backwards, or vanished.
+        NoWindow: a counter decreased or vanished.
     """
     moved = {}
     for key, samples in series.items():
@@ -40,18 +40,18 @@ def cell_deltas(series: PodSeries, times: Sequence[float]) -> Deltas:
 
 
 def cells_of(deltas: Deltas) -> tuple[Cell, ...]:
-    """One cell per batch bin and K that took at least one step; steps of mixed K are left out."""
+    """Return one cell per batch bin and K with at least one step, without steps of mixed K."""
     ran = sorted({(key.low, key.k) for key in deltas if key.name == names.CELL_STEPS and key.k is not None})
     return tuple(_cell(deltas, low, k) for low, k in ran)
 
 
 def check_totals(deltas: Deltas, totals: Mapping[str, float]) -> None:
-    """The plugin and vLLM must tell the same story. totals: differences of vLLM's own counters.
+    """Check that the plugin's counters agree with vLLM's. totals: increases of vLLM's own counters.
 
-    A plugin that counts nothing at all has its counting off: then vLLM's counters are all there is.
+    A plugin without any counts has its counting off; then only vLLM's counters remain.
 
     Raises:
-        NoWindow: they differ by more than the time between two readings of them explains.
+        NoWindow: the difference is larger than the time between the two reads explains.
     """
     steps = max(1.0, _total(deltas, names.CELL_STEPS))
     vllm_steps = max(1.0, totals[names.ENGINE_STEPS])
@@ -103,7 +103,10 @@ def _cell(deltas: Deltas, low: int, k: int) -> Cell:
 
 
 def _most_in_a_step(deltas: Deltas, name: str) -> float:
-    """Of any cell: where few steps draft, a step that drafts does much more than the mean of all."""
+    """Return the maximum per step of any cell.
+
+    If few steps draft, one that drafts has many more tokens than the mean.
+    """
     of_cells: dict[tuple[int, int | None], float] = {}
     for key, change in deltas.items():
         if key.name == name:

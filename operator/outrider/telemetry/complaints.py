@@ -1,4 +1,4 @@
-"""What is wrong with the metrics of single pods, and who is told."""
+"""Problems with the metrics of single pods, and their log messages."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from outrider.telemetry.series import PodKey
 log = logging.getLogger(__name__)
 
 LONGEST_PROBLEM = 200
-"""Characters of a problem in words that may come from a pod."""
+"""Limit in characters of a problem's text, which may come from a pod."""
 
 
 @dataclass(slots=True)
 class Skipped:
-    """Series of one pod that were left out, since they cannot be read."""
+    """Series of one pod that were skipped because they cannot be parsed."""
 
     count: int = 0
     first: str = ""
-    of_vllm: bool = False  # one was vLLM's own: the sums that are left may be wrong
+    of_vllm: bool = False  # one was vLLM's own, so the remaining sums may be wrong
 
     def add(self, name: str, problem: str) -> None:
-        """One more."""
+        """Count one more."""
         self.count += 1
         self.first = self.first or f"{name}: {problem}"[:LONGEST_PROBLEM]
         self.of_vllm = self.of_vllm or name not in names.PLUGIN
 
     def __str__(self) -> str:
-        return f"{self.count} series cannot be read, the first: {self.first}"
+        return f"{self.count} series cannot be parsed, the first: {self.first}"
 
 
 class Complaints:
-    """Logs what is wrong with a pod when it begins, and not again at every tick."""
+    """Logger of each problem of a pod when it begins, and not again at every tick."""
 
     def __init__(self) -> None:
         self._told: frozenset[PodKey] = frozenset()
 
     def tell(self, problems: Mapping[PodKey, object]) -> None:
-        """All that is wrong at this tick, by pod."""
+        """Log what is new. problems: all problems at this tick, by pod."""
         for pod in sorted(problems.keys() - self._told):
             log.warning("metrics of %s: %s", pod, problems[pod])
         self._told = frozenset(problems)

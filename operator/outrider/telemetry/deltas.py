@@ -10,7 +10,7 @@ from outrider.tuning.observe.window import GapReason
 
 
 class NoWindow(Exception):
-    """There is no usable measurement, and why."""
+    """There is no usable measurement; reason and detail say why."""
 
     def __init__(self, reason: GapReason, detail: str) -> None:
         super().__init__(detail)
@@ -18,13 +18,13 @@ class NoWindow(Exception):
 
 
 def delta(name: str, values: Sequence[float]) -> float:
-    """From the first to the last value of a counter.
+    """Return the increase from the first to the last value of a counter.
 
     Raises:
-        NoWindow: it went backwards, or holds what no counter can hold.
+        NoWindow: the counter decreased, or has a value that no counter can have.
     """
     if not all(value <= LARGEST_COUNT for value in values) or values[0] < 0:
-        raise NoWindow(GapReason.CONTRADICTORY, f"{name} is negative, or more than can be counted")
+        raise NoWindow(GapReason.CONTRADICTORY, f"{name} is negative, or too large for a counter")
     if any(after < before for before, after in pairwise(values)):
         raise NoWindow(GapReason.COUNTER_RESET, f"{name} went backwards")
     return values[-1] - values[0]

@@ -1,6 +1,6 @@
-"""Names of the metrics that are read: vLLM's own, as of vLLM 0.32 (vllm/v1/metrics), and the plugin's.
+"""Names of the metrics that Outrider reads: those of vLLM 0.32 (vllm/v1/metrics), and the plugin's.
 
-The only place that knows them, but for the two gauges that the law names in its sentences.
+No other module has them, except for the two gauges in the tuner's sentences.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ REQUESTS_WAITING = window.REQUESTS_WAITING
 KV_USAGE = window.KV_USAGE
 
 REQUIRED = (ENGINE_STEPS, REQUEST_STEPS, DECODE_SECONDS, FIRST_TOKENS, GENERATED_TOKENS)
-"""Counters that every vLLM has; without one of them there is no window."""
+"""Counters of every vLLM; without one of them there is no window."""
 
 SPECULATION = (DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS)
-"""Counters that only an engine with a drafter has; absent they count as 0."""
+"""Counters of engines with a drafter; absent ones count as 0."""
 
 GAUGES = (REQUESTS_WAITING, KV_USAGE)
 
 STOCK = (*REQUIRED, PROMPT_TOKENS, *SPECULATION, ACCEPTED_PER_POSITION, *GAUGES)
-"""Everything that is read of a vLLM without the plugin."""
+"""Everything that Outrider reads from a vLLM without the plugin."""
 
 CELL_STEPS = "outrider:steps_total"
 CELL_SECONDS = "outrider:step_seconds_total"
@@ -44,10 +44,10 @@ CELL_SUMS = (CELL_STEPS, CELL_SECONDS, CELL_REQUESTS, CELL_EMITTED, CELL_PREFILL
 """Counters of the plugin per batch bin and K."""
 
 CELL_POSITIONS = (CELL_DRAFTED, CELL_ACCEPTED)
-"""The same per draft position as well."""
+"""Counters of the plugin per batch bin, K and draft position."""
 
 PLUGIN_EPOCH = "outrider:epoch"
-"""Gauge that the plugin exposes from the start; its other counters appear with their first step."""
+"""Gauge that the plugin exports from the start; its counters appear with their first step."""
 
 PLUGIN = (*CELL_SUMS, *CELL_POSITIONS, PLUGIN_EPOCH)
 
@@ -57,9 +57,9 @@ LOCAL_COMPUTE = "local_compute"
 """Value of the label `source` of `PROMPT_TOKENS` for tokens that the engine computed itself."""
 
 MIXED = "mixed"
-"""Value of the label `k` for steps that verified another K than they drafted."""
+"""Value of the label `k` for steps that verified another K than they draft."""
 
 
 def per_position(position: int) -> str:
-    """Key of `ACCEPTED_PER_POSITION` for one draft position, counted from 0."""
+    """Return the key of `ACCEPTED_PER_POSITION` for one draft position, counted from 0."""
     return f"{ACCEPTED_PER_POSITION}{{{position}}}"

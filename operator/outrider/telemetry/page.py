@@ -1,4 +1,4 @@
-"""The text of /metrics -> readings, as far as they are of use. Pure."""
+"""Parser of the text of /metrics, for the metrics that Outrider uses. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from outrider.telemetry import names
 from outrider.telemetry.series import MOST_SERIES, LabelError, SeriesKey, series_key
 
 _LONGEST_LINE = 1024
-"""Characters. The parser takes time with the square of it; engines write lines of 100 to 300."""
+"""Limit of one line in characters. Parsing time rises with its square; engines write 100 to 300."""
 _MOST_QUOTES = 16
-"""Of one line; engines write five labels."""
+"""Limit of one line; engines write five labels."""
 _MOST_CHARACTERS = 1024 * 1024
-"""Of all lines that are read; the parser takes half a second for them. 630 series have 80,000."""
+"""Limit of all lines together, which take half a second to parse. 630 series have 80,000."""
 _READ = tuple(sorted(names.ALL))
 _NAMES = frozenset(names.ALL)
 
@@ -27,7 +27,7 @@ Engine = tuple[str, str]
 
 
 class Reading(NamedTuple):
-    """What one line says."""
+    """One parsed line."""
 
     engine: Engine
     key: SeriesKey
@@ -35,38 +35,38 @@ class Reading(NamedTuple):
 
 
 class Misread(NamedTuple):
-    """A line whose labels are wrong."""
+    """One line with wrong labels."""
 
     name: str
     problem: str
 
 
 Readings = Mapping[str, Reading | Misread | None]
-"""One scrape, line by line; None for a line of no use."""
+"""One scrape, line by line; None for a line that Outrider does not use."""
 
 
 def read_text(text: str, known: Readings) -> Readings:
-    """What /metrics says of what is read; everything else is skipped unparsed.
+    """Parse the used lines of /metrics and skip all others.
 
-    known: the scrape before; a line that has not changed, as most have not, is not parsed again.
+    known: the previous scrape; an unchanged line, as most are, is not parsed again.
 
     Raises:
-        ValueError: a line that is none of the text format, or far too long, or far too many lines.
+        ValueError: a line not in the text format, a line that is far too long, or far too many lines.
     """
-    # Line by line: a list of all lines would take ten times the memory of a page of comments.
+    # A list of all lines would take ten times the memory of a page of comments.
     lines = [line.rstrip("\n") for line in StringIO(text, newline=None) if line.startswith(_READ)]
     if len(lines) > MOST_SERIES:
-        raise ValueError(f"{len(lines)} series, at most {MOST_SERIES} are read")
+        raise ValueError(f"{len(lines)} series exceed the limit of {MOST_SERIES}")
     if sum(map(len, lines)) > _MOST_CHARACTERS:
-        raise ValueError(f"series of more than {_MOST_CHARACTERS} characters")
+        raise ValueError(f"the text of all series exceeds {_MOST_CHARACTERS} characters")
     new = [line for line in lines if line not in known]
     if any(len(line) > _LONGEST_LINE or line.count('"') > _MOST_QUOTES for line in new):
         raise ValueError(f"a line of more than {_LONGEST_LINE} characters or {_MOST_QUOTES} quotes")
     try:
         families = text_string_to_metric_families("\n".join([*new, ""]))
-        # Without comments each line is one sample, and they come in their order.
+        # Without comments each line is one sample, and the parser keeps their order.
         samples = [sample for family in families for sample in family.samples]
-    except Exception as error:  # the parser does not check everything that it takes apart
+    except Exception as error:  # the parser does not check all of its input
         raise ValueError(f"not the text format of Prometheus: {str(error)[:100]}") from error
     if len(samples) != len(new):
         raise ValueError("not the text format of Prometheus")
@@ -81,7 +81,7 @@ def _reading(sample: ParsedSample) -> Reading | Misread | None:
         key, value = series_key(sample.name, sample.labels), float(sample.value)
     except LabelError as error:
         return Misread(sample.name, str(error))
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # an integer above the largest float
         return None
     if key is None or not isfinite(value):
         return None

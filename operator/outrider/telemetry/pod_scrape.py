@@ -1,7 +1,7 @@
-"""Measurements straight from the engines' /metrics, where there is no Prometheus.
+"""Measurements directly from the engines' /metrics, if there is no Prometheus.
 
-Of each pod the last lines are kept, so that unchanged ones are not parsed again, and a few scrapes as
-numbers. An engine with 630 series costs about 1 MB, the worst that a pod can do is about 40 MB.
+For each pod the source keeps the last lines, so that it need not parse unchanged ones again, and a few
+scrapes as numbers. An engine with 630 series needs about 1 MB. A hostile pod can use at most about 40 MB.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from outrider.telemetry.source import EnginesUnreachable
 from outrider.transport import ask_pod, pod_http
 
 _KEPT_SCRAPES = 8
-"""A window is made at every tick and needs two; more are read after ticks that made none."""
+"""Scrapes kept per pod. A window needs two; more serve after ticks without a window."""
 
 Values = Mapping[tuple[Engine, SeriesKey], float]
-"""One scrape, as it is kept."""
+"""One scrape in its stored form."""
 
 
 class Target(NamedTuple):
@@ -40,18 +40,16 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScrapeSettings:
-    """Bounds of one round of scrapes."""
+    """Limits of one round of scrapes."""
 
-    timeout_seconds: float = 3.0  # for one pod's whole answer
+    timeout_seconds: float = 3.0  # for the whole answer of one pod
     max_response_bytes: int = 4 * 1024 * 1024
-    concurrency: int = (
-        100  # pods asked at the same time, shared out by namespace, each of which has one or more
-    )
+    concurrency: int = 100  # simultaneous requests, divided among namespaces; each namespace has at least one
 
 
 @dataclass(slots=True)
 class _Pod:
-    """What is kept of one pod."""
+    """Stored measurements of one pod."""
 
     lines: Readings = field(default_factory=dict)  # of the last scrape
     scrapes: deque[tuple[float, Values]] = field(default_factory=lambda: deque(maxlen=_KEPT_SCRAPES))
@@ -59,10 +57,10 @@ class _Pod:
     error: str | None = None
 
     def take(self, at: float, lines: Readings) -> None:
-        """One more scrape.
+        """Add one scrape.
 
         Raises:
-            ValueError: counters of vLLM itself cannot be read, so that sums would be wrong.
+            ValueError: counters of vLLM itself cannot be parsed, so sums would be wrong.
         """
         skipped = Skipped()
         for found in lines.values():
@@ -71,36 +69,36 @@ class _Pod:
         if skipped.of_vllm:
             raise ValueError(str(skipped))
         while self.scrapes and self.scrapes[-1][0] > at:
-            self.scrapes.pop()  # of a clock that was ahead
+            self.scrapes.pop()  # its clock was ahead
         readings = (found for found in lines.values() if isinstance(found, Reading))
         self.scrapes.append((at, {(found.engine, found.key): found.value for found in readings}))
         self.lines, self.skipped, self.error = lines, skipped, None
 
     def forget_before(self, since: float) -> None:
-        """Scrapes that no window reaches back to any more."""
+        """Drop scrapes that are too old for any window."""
         while self.scrapes and self.scrapes[0][0] < since:
             self.scrapes.popleft()
 
     @property
     def problem(self) -> str | None:
-        """What is to be told of it."""
+        """Problem to report, or empty."""
         return self.error or (str(self.skipped) if self.skipped.count else None)
 
     @property
     def metrics(self) -> PodMetrics | None:
-        """None of a pod that was never asked."""
+        """Return the pod's metrics; None if it was never scraped."""
         if self.scrapes:
             return _series(self.scrapes)
         return None if self.error is None else Unreadable(self.error)
 
 
 class PodScrapeSource:
-    """A `MetricsSource` that asks every engine pod once per fetch and keeps the last answers.
+    """A `MetricsSource` that scrapes every engine pod once per fetch and keeps the last answers.
 
-    So windows are as long as the tuning interval, and the first one of a pod comes with its
-    second scrape. A pod that does not answer has no new sample. Not for concurrent use.
+    So a window is as long as the tuning interval, and a pod's first window needs its second scrape. A pod
+    without an answer has no new sample. Not for concurrent use.
 
-    targets: the pods of this moment. clock: unix seconds. transport: for tests.
+    targets: returns the current pods. clock: unix seconds. transport: for tests.
     """
 
     def __init__(
@@ -130,7 +128,7 @@ class PodScrapeSource:
         """See `MetricsSource.fetch`.
 
         Raises:
-            EnginesUnreachable: there are pods, and none of them answered.
+            EnginesUnreachable: there are pods, and none answered.
         """
         targets = self._targets()
         self._pods = {target.pod: self._pods.get(target.pod, _Pod()) for target in targets}
@@ -148,13 +146,13 @@ class PodScrapeSource:
         return await asyncio.to_thread(_metrics, pods, since)
 
     def _slots(self, targets: Sequence[Target]) -> Mapping[str, asyncio.Semaphore]:
-        """Of each namespace, so that silent pods keep only others of their own waiting."""
+        """Return request slots by namespace, so that silent pods delay only pods of their own namespace."""
         pods = Counter(target.pod.namespace for target in targets)
         shares = fair_shares(pods, self._settings.concurrency)
         return {namespace: asyncio.Semaphore(max(1, share)) for namespace, share in shares.items()}
 
     async def _scrape(self, target: Target, slot: asyncio.Semaphore) -> None:
-        """One pod, within twice the timeout: it waits for a slot no longer than for an answer."""
+        """Scrape one pod within twice the timeout: once for a slot, and once for the answer."""
         pod, seconds = self._pods[target.pod], self._settings.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -169,7 +167,7 @@ class PodScrapeSource:
                     text = await self._read(target.url)
                 pod.take(at, await asyncio.to_thread(read_text, text, pod.lines))
             except TimeoutError:
-                pod.error = f"no whole answer within {seconds:g} s"
+                pod.error = f"no complete answer within {seconds:g} s"
             except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods
                 pod.error = _reason(error)
         finally:
@@ -185,7 +183,7 @@ class PodScrapeSource:
 
 
 def _reason(error: Exception) -> str:
-    """Errors that are expected say enough; any other is named, since its text may be a mere number."""
+    """Describe an error; name the type of an unexpected one, because its text may be only a number."""
     text = str(error)
     if not text or not isinstance(error, httpx.HTTPError | ValueError):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
@@ -206,7 +204,7 @@ def _metrics(pods: Mapping[PodKey, _Pod], since: float) -> dict[PodKey, PodMetri
 
 
 def _series(scrapes: Iterable[tuple[float, Values]]) -> PodSeries:
-    """As Prometheus would have it: one row per metric and engine."""
+    """Yield one row per metric and engine, as Prometheus would."""
     rows: dict[tuple[Engine, SeriesKey], dict[float, float]] = {}
     for at, values in scrapes:
         for key, value in values.items():

@@ -1,4 +1,4 @@
-"""Measurements from Prometheus: one query per tick for all models, more for fleets that fill an answer."""
+"""Measurements from Prometheus: one query per tick for all models, or more for a large fleet."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = ["PrometheusSettings", "PrometheusSource"]
 log = logging.getLogger(__name__)
 
 _ANSWERS = 4
-"""A tick waits for all answers together no longer than for so many: engines hold their tables on a lease."""
+"""Limit of a tick's wait, in timeouts of one answer. The lease of the engines' schedules must not expire."""
 _LAST_ANSWER_SECONDS = 10.0
-"""For the last answer, which may begin just before the end, and for what is read of it."""
+"""Seconds for the last answer, which may begin just before the limit, and for parsing it."""
 
 
 class PrometheusSource:
-    """A `MetricsSource` that reads raw samples, so that windows can be cut where the table changed.
+    """A `MetricsSource` that reads raw samples, so that a window can start where the schedule changed.
 
     Not for concurrent use: one `fetch` at a time.
 
-    models: the engine pods of this moment, each with its model; only they are asked for. Without it, all
-        pods that Prometheus knows are.
+    models: returns the current engine pods, each with its model; queries name only these. Without it,
+        queries cover all pods that Prometheus knows.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class PrometheusSource:
         self._complaints = Complaints()
         self._copied: tuple[str, ...] = ()
         self._alone = asyncio.Lock()
-        # A lookup of a name cannot be cancelled, only left alone. All share one thread: one that hangs makes
-        # later ones wait, within the time of their callers, and never takes a second thread.
+        # A name lookup cannot be cancelled. All lookups share one thread. So one that hangs delays later
+        # ones, within the timeouts of their callers, and never needs a second thread.
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="prometheus-lookup")
         self._thread = LoopThread("prometheus", executor=self._lookups)
         self._thread.start()
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
-        """See `MetricsSource.fetch`. What is read is taken apart beside the caller's event loop."""
+        """See `MetricsSource.fetch`. It parses answers outside of the caller's event loop."""
         most = _ANSWERS * self._settings.timeout_seconds + _LAST_ANSWER_SECONDS
         models = None if self._models is None else self._models()
         try:
@@ -65,7 +65,7 @@ class PrometheusSource:
             ) from error
 
     def close(self) -> None:
-        """End the thread and its connections, without waiting for a lookup that hangs."""
+        """End the thread and its connections, but do not wait for a lookup that hangs."""
         self._lookups.shutdown(wait=False, cancel_futures=True)
         self._thread.stop()
 
@@ -83,7 +83,7 @@ class PrometheusSource:
         return self._told(this)
 
     async def _read_all(self, http: PrometheusHttp, this: Round) -> None:
-        """Every pod that Prometheus knows: by one query, or by name where that is too much."""
+        """Read every pod that Prometheus knows: by one query, or by name if one answer is too large."""
         too_large = None
         if not self._known.series:
             try:
@@ -110,14 +110,14 @@ class PrometheusSource:
 def _deduplicate(labels: tuple[str, ...]) -> str:
     names = ", ".join(labels)
     return (
-        f"Prometheus has each series several times, with different labels {names}; one of them is read."
+        f"Prometheus has copies of each series with different labels {names}; Outrider reads one copy."
         f" Switch on deduplication: in Thanos by --query.replica-label={labels[0] if labels else names},"
         " in VictoriaMetrics by -dedup.minScrapeInterval; or name one replica in prometheus.url."
     )
 
 
 async def _require_labels(http: PrometheusHttp) -> None:
-    """Nothing is known of any pod: because targets do not say which pod they are?"""
+    """Check whether no pod was found because targets lack the labels of pods."""
     if (await http.ask(unlabelled())).rows:
         raise AnswerMalformed(
             "no series of the engines has the labels namespace and pod",

@@ -1,7 +1,7 @@
-"""One answer of Prometheus' HTTP API, within a time and a size that are bounded from the lookup on.
+"""One answer of Prometheus' HTTP API, with limits of time and size that include the name lookup.
 
-prometheus-api-client asks and reads. Its HTTP goes through an adapter of `requests` that is ours, since
-`requests` itself bounds neither lookups nor headers nor bodies.
+prometheus-api-client sends queries and parses answers. Its HTTP uses an adapter of `requests` in this module,
+because `requests` itself limits neither lookups nor headers nor bodies.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from outrider.telemetry.source import (
 )
 
 _PIECE_BYTES = 64 * 1024
-"""Unpacked at a time."""
+"""Bytes decompressed at a time."""
 _LONGEST_MESSAGE = 300
 _ENCODINGS = ("", "identity", "gzip")
-"""Of answers. One layer is unpacked piece by piece; stacks are refused."""
+"""Accepted content encodings. One layer is decompressed in chunks; several layers are refused."""
 _LOGIN = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 _STEPS = {
     "connection.connect_tcp": "looking up the name and connecting",
@@ -47,21 +47,21 @@ _STEPS = {
     "http11.receive_response_headers": "waiting for the headers of the answer",
     "http11.receive_response_body": "reading the answer",
 }
-"""What httpx does, by its own names."""
+"""httpx's name of a step -> description for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrometheusSettings:
-    """How to reach Prometheus. With both a token and a user name the token wins.
+    """Address of Prometheus and access to it. A token takes precedence over a user name.
 
     Raises:
-        ValueError: no HTTP URL, or one with credentials in it: those would show up in logs.
+        ValueError: not an HTTP URL, or one with credentials, which would appear in logs.
     """
 
     url: str
     timeout_seconds: float = 5.0  # for the whole answer
-    max_response_bytes: int = 8 * 1024 * 1024  # after decompression; read, it takes ten times as much memory
-    bearer_token_file: Path | None = None  # read at every call, so a rotated token works
+    max_response_bytes: int = 8 * 1024 * 1024  # after decompression; parsing takes ten times as much memory
+    bearer_token_file: Path | None = None  # read at every call, so token rotation works
     username: str | None = None
     password_file: Path | None = None
     ca_file: Path | None = None  # None: the system's
@@ -72,22 +72,22 @@ class PrometheusSettings:
             raise ValueError("the Prometheus URL must start with http:// or https:// and name a host")
         if "@" in url.netloc:
             raise ValueError(
-                "the Prometheus URL must not carry credentials; give a user name and a password file"
+                "the Prometheus URL must not contain credentials; set a user name and a password file"
             )
 
 
 class Result(NamedTuple):
-    """`data.result` of an answer, unchecked, and the bytes of the whole answer."""
+    """`data.result` of an answer, unchecked, and the size of the whole answer in bytes."""
 
     rows: object
     size: int
 
 
 class PrometheusHttp:
-    """Instant queries, one at a time. For one fetch: a certificate of the authority is read at its start.
+    """Client of instant queries for one fetch, one query at a time. It reads the CA file at its start.
 
     Raises:
-        SourceRefused: the file of the authority cannot be read.
+        SourceRefused: the CA file cannot be read.
     """
 
     def __init__(self, settings: PrometheusSettings) -> None:
@@ -97,7 +97,7 @@ class PrometheusHttp:
         self._reading: Future[_Answer] | None = None
         self._given_up = False
         self._loop = asyncio.get_running_loop()
-        # The library blocks. It never outlives the answer that it waits for, which is bounded.
+        # The library blocks this thread, but never longer than the limited time of an answer.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus-api-client")
         self._client = PrometheusConnect(
             url=settings.url.rstrip("/"), session=(session := requests.Session())
@@ -125,14 +125,14 @@ class PrometheusHttp:
 
     @property
     def most_bytes(self) -> int:
-        """Of one answer."""
+        """Limit of one answer in bytes."""
         return self._settings.max_response_bytes
 
     async def ask(self, promql: str) -> Result:
-        """`data.result` of the answer.
+        """Return `data.result` of the answer.
 
         Raises:
-            MetricsError: there is none, with the reason.
+            MetricsError: there is none; the error gives the reason.
         """
         try:
             rows = await self._loop.run_in_executor(self._thread, self._client.custom_query, promql)
@@ -143,7 +143,7 @@ class PrometheusHttp:
             raise self._latest.refusal() from error
         except TimeoutError as error:
             seconds = self._settings.timeout_seconds
-            raise self._unreachable(f"no whole answer within {seconds:g} s: {self._step}") from error
+            raise self._unreachable(f"no complete answer within {seconds:g} s: {self._step}") from error
         except (requests.RequestException, httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise self._unreachable(_cause(error)) from error
         except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -151,7 +151,7 @@ class PrometheusHttp:
         return Result(rows, len(self._latest.content))
 
     def _send(self, request: requests.PreparedRequest) -> requests.Response:
-        """Called by the library on its thread; read on the loop, within the time of one answer."""
+        """Fetch for the library, on its thread; the loop reads, within the time of one answer."""
         self._reading = asyncio.run_coroutine_threadsafe(self._read(request), self._loop)
         if self._given_up:
             self._reading.cancel()
@@ -159,7 +159,7 @@ class PrometheusHttp:
         return self._latest
 
     def _give_up(self) -> None:
-        """The thread of the library ends with what it waits for, and not only at the time of an answer."""
+        """End the wait of the library's thread now, instead of at the timeout of an answer."""
         self._given_up = True
         if self._reading is not None:
             self._reading.cancel()
@@ -178,8 +178,8 @@ class PrometheusHttp:
             encoding = response.headers.get("Content-Encoding", "").strip().lower()
             if encoding not in _ENCODINGS:
                 raise AnswerMalformed(
-                    f"the answer is compressed in a way that was not asked for: {_short(encoding)}",
-                    action="Check what answers between the operator and Prometheus.",
+                    f"the answer has a compression that the request did not offer: {_short(encoding)}",
+                    action="Check the proxies between the operator and Prometheus.",
                 )
             body = _Body(self._settings.max_response_bytes, packed=encoding == "gzip")
             async for piece in response.aiter_raw(_PIECE_BYTES):
@@ -202,7 +202,7 @@ class PrometheusHttp:
 
 
 class _Body:
-    """A body as it arrives."""
+    """A body that arrives in chunks."""
 
     def __init__(self, most: int, *, packed: bool) -> None:
         self._most = most
@@ -210,7 +210,7 @@ class _Body:
         self._bytes = bytearray()
 
     def add(self, piece: bytes) -> None:
-        """One more piece, as on the wire."""
+        """Add one chunk, as received."""
         if self._unpacker is None:
             self._take(piece)
             return
@@ -223,7 +223,7 @@ class _Body:
 
     @property
     def whole(self) -> bytes:
-        """All of it."""
+        """Return the whole body."""
         return bytes(self._bytes)
 
     def _take(self, piece: bytes) -> None:
@@ -236,7 +236,7 @@ class _Body:
 
 
 class _Answer(requests.Response):
-    """A whole answer, as the library reads it."""
+    """A complete answer in the form that the library reads."""
 
     def __init__(self, status: int, content: bytes) -> None:
         super().__init__()
@@ -245,19 +245,19 @@ class _Answer(requests.Response):
         self._content_consumed = True
 
     def json(self, **_: Any) -> Any:
-        """The document.
+        """Return the parsed document.
 
         Raises:
-            SourceRefused: Prometheus says that the query failed.
+            SourceRefused: Prometheus reports that the query failed.
         """
-        # A number of 5,000 digits is one that is not finite, and not an error of the whole answer.
+        # An integer of 5,000 digits becomes infinite; it must not make the whole answer fail.
         answer = json.loads(self.content, parse_int=float)
         if answer["status"] == "error":
             raise SourceRefused(_short(self.content[:1200].decode()), action="Look at Prometheus' log.")
         return answer
 
     def refusal(self) -> SourceRefused:
-        """What another status than 200 means."""
+        """Raise the error of an answer whose status is not 200."""
         text = self.content[: 4 * _LONGEST_MESSAGE].decode(errors="replace")
         login = self.status_code in _LOGIN
         action = "Check Prometheus' credentials." if login else "Look at Prometheus' log."
@@ -265,7 +265,7 @@ class _Answer(requests.Response):
 
 
 class _Adapter(requests.adapters.BaseAdapter):
-    """What `requests` sends by."""
+    """Transport adapter of `requests`."""
 
     def __init__(self, send: Callable[[requests.PreparedRequest], requests.Response]) -> None:
         super().__init__()
@@ -275,7 +275,7 @@ class _Adapter(requests.adapters.BaseAdapter):
         return self._send(request)
 
     def close(self) -> None:
-        """Connections belong to the client that reads."""
+        """Do nothing: the connections belong to the client."""
 
 
 class _Login(requests.auth.AuthBase):
@@ -283,7 +283,7 @@ class _Login(requests.auth.AuthBase):
         self._settings = settings
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add credentials, read anew."""
+        """Add credentials, freshly read from their files."""
         settings = self._settings
         if settings.bearer_token_file:
             request.headers["Authorization"] = f"Bearer {_secret(settings.bearer_token_file)}"
@@ -296,7 +296,7 @@ class _Login(requests.auth.AuthBase):
 def _not_an_answer(error: Exception) -> AnswerMalformed:
     return AnswerMalformed(
         f"not an answer of Prometheus: {_short(f'{type(error).__name__}: {error}')}",
-        action="Check that the URL is the one of Prometheus' HTTP API, without /api/v1.",
+        action="Check that the URL is that of Prometheus' HTTP API, without /api/v1.",
     )
 
 
@@ -306,9 +306,7 @@ def _authorities(path: Path | None) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=path)
     except OSError as error:
-        raise SourceRefused(
-            f"cannot read {path}", action="Check the certificate of the authority."
-        ) from error
+        raise SourceRefused(f"cannot read {path}", action="Check the CA certificate.") from error
 
 
 def _secret(path: Path) -> str:
@@ -321,7 +319,7 @@ def _secret(path: Path) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The system's own words at the bottom of a chain of errors, where there are any."""
+    """Return the operating system's text of the innermost error, if there is one."""
     text = str(error) or type(error).__name__
     inner = error.__cause__ or error.__context__
     while inner is not None:

@@ -1,4 +1,4 @@
-"""One fetch from Prometheus: which pods are asked for together, and what becomes of those that do not fit."""
+"""One fetch from Prometheus: the grouping of pods into queries, and the treatment of pods that do not fit."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
 from outrider.telemetry.source import AnswerTooLarge, MetricsError
 
 _NEW = 250
-"""Series of a pod that was never read, as far as is guessed: an engine that visited 3 batch bins has 221."""
+"""Assumed number of series of a new pod. An engine with 3 used batch bins has 221."""
 _LEAST_DENSITY, _MOST_DENSITY = 600.0, 4096.0
-"""Bytes of a series with its labels and samples. 10 samples and usual labels take 600."""
+"""Minimum and maximum bytes of a series. 10 samples with usual labels take 600."""
 _MOST_CHARACTERS = 4000
-"""Of names in one query; servers in between take 8 KiB of a URL, in which some characters count threefold."""
+"""Limit of names in one query. Proxies accept URLs of 8 KiB, in which some characters count threefold."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What earlier fetches found.
+    """Results of earlier fetches.
 
     series: of each pod, as read or counted. left_out: pods that were counted and not read.
-    too_large: pods whose answer is too large by itself. density: bytes of a series.
+    too_large: pods whose answer alone is too large. density: bytes of a series.
     """
 
     series: Series = field(default_factory=dict)
@@ -47,9 +47,9 @@ class Known:
 
 
 class Round:
-    """One fetch. A namespace with a pod whose answer is too large is asked for last, and by itself.
+    """One fetch. A namespace with a pod whose answer is too large comes last, in its own queries.
 
-    in_time: whether there is still time for an answer.
+    in_time: returns True while there is time for another answer.
     """
 
     def __init__(
@@ -73,22 +73,22 @@ class Round:
         self.copied: dict[PodKey, tuple[str, ...]] = {}
 
     async def read_everything(self) -> None:
-        """All pods that there are, by one query.
+        """Read all pods by one query.
 
         Raises:
-            MetricsError: no answer that can be read.
+            MetricsError: there is no readable answer.
         """
         answer = read_answer((await self._http.ask(query(self._lookback))).rows)
         self.found, self.skipped = dict(answer.pods), dict(answer.skipped)
         self.copied, self.rows = dict(answer.copied), sum(answer.rows.values())
 
     async def read(self, models: Models, counts: Series | None = None) -> None:
-        """These pods, as many as there is room and time for; the others are `Unreadable`.
+        """Read as many of these pods as limits and time allow; the others become `Unreadable`.
 
-        counts: how many series each has, where that is known.
+        counts: number of series of each pod, if known.
 
         Raises:
-            MetricsError: there was no answer that can be read.
+            MetricsError: there was no readable answer.
         """
         self._models = models
         if counts is None and (self._known.left_out & models.keys() or self._refused(models)):
@@ -100,17 +100,17 @@ class Round:
             if self._in_time():
                 await self._ask(batch)
             else:
-                self._refuse(batch, "not asked for, since other answers took all the time that there is")
+                self._refuse(batch, "not read, because other answers took all the time")
         if self._errors and not self._answers:
             raise self._errors[0]
 
     @property
     def in_one_answer(self) -> bool:
-        """There was room for all pods in one."""
+        """True if all pods fitted into one answer."""
         return self._answers == 1 and not self._left_out and not self._too_large
 
     def learnt(self) -> Known:
-        """For the next fetch."""
+        """Return the results that the next fetch uses."""
         density = self._read_bytes / self._read_rows if self._read_rows else self._known.density
         return Known(
             {pod: self._series[pod] for pod in self._models if pod in self._series},
@@ -127,7 +127,7 @@ class Round:
         return left_out(self._guessed(pods), self._models, most=room)
 
     def _plan(self, pods: Collection[PodKey], counts: Series) -> None:
-        """What is asked for, and in which order."""
+        """Choose the queries and their order."""
         self._series |= counts
         series, refused = self._guessed(pods), self._refused(pods)
         self._left_out |= refused.keys()
@@ -140,7 +140,7 @@ class Round:
         self._waiting.extend(by_turns([self._apart(name, asked) for name in sorted(apart)]))
 
     def _apart(self, namespace: str, asked: Series) -> list[Batch]:
-        """Of the pods that were too large only one is tried again."""
+        """Return the queries of one namespace; retry only one of its pods that were too large."""
         own = {pod: count for pod, count in asked.items() if pod.namespace == namespace}
         well = self._batches({pod: count for pod, count in own.items() if pod not in self._too_large})
         large = [pod for pod in self._too_large if pod in own]
@@ -183,7 +183,7 @@ class Round:
                 continue
             self.rows += self._series[pod]
             if self.rows > 2 * MOST_SERIES_TOGETHER:
-                self.found[pod] = Unreadable("more series than a moment before, and no room for them")
+                self.found[pod] = Unreadable("its number of series rose and exceeds the limit")
             else:
                 self.found[pod] = answer.pods[pod]
         self.skipped |= answer.skipped
@@ -193,7 +193,7 @@ class Round:
             self._read_rows += sum(answer.rows.values())
 
     async def _make_smaller(self, batch: Batch, error: AnswerTooLarge) -> None:
-        """Counted once, since a pod may have grown; then in halves, down to the pod that is in the way."""
+        """Count series once, because a pod may have grown; then split the batch down to a single pod."""
         self._answers += 1
         if len(batch) == 1:
             self._too_large[batch[0]] = str(error)
@@ -206,7 +206,7 @@ class Round:
             self._waiting.extendleft(reversed(halves(batch, self._models)))
 
     async def _count(self, pods: Iterable[PodKey]) -> Series:
-        """How many series each has now; nothing where that cannot be known."""
+        """Return the current number of series of each pod; empty if it cannot be counted."""
         self._counted = True
         counts: dict[PodKey, int] = {}
         alike = dict.fromkeys(pods, 1)

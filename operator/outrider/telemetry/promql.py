@@ -1,4 +1,4 @@
-"""What Prometheus is asked: one selector, for all engine pods or for some that it names. Pure."""
+"""PromQL queries with one selector, for all engine pods or for named ones. Pure."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _NO_NAMESPACE, _NO_POD = ',namespace=""', ',pod=""'
 
 
 def query(lookback_seconds: float, pods: Collection[PodKey] | None = None) -> str:
-    """PromQL for the raw samples of these engine pods; None: of every one."""
+    """Return PromQL for the raw samples of these engine pods; None: all pods."""
     return f"{selector(_named(pods))}[{round(lookback_seconds * 1000)}ms]"
 
 
 def counting(pods: Collection[PodKey] | None = None) -> str:
-    """PromQL for the number of series of each of these engine pods; None: of every one."""
+    """Return PromQL for the number of series of each of these engine pods; None: all pods."""
     return f"count by (namespace, pod) ({selector(_named(pods))})"
 
 
 def unlabelled() -> str:
-    """PromQL for the number of series that do not say which pod they belong to; nothing where all do."""
+    """Return PromQL for the number of series without the labels of a pod; its result may be empty."""
     return f"count({selector(_NO_NAMESPACE)} or {selector(_NO_POD)})"
 
 
 def selector(more: str = "") -> str:
-    """PromQL for everything that is read. `source` keeps one row of the prompt tokens.
+    """Return the selector of all used metrics. `source` keeps one row of the prompt tokens.
 
-    more: label matchers, each behind a comma.
+    more: label matchers, each after a comma.
     """
     stock = "|".join(sorted(name.removeprefix("vllm:") for name in names.STOCK))
     plugin = "|".join(sorted(name.removeprefix("outrider:") for name in names.PLUGIN))
@@ -41,9 +41,9 @@ def selector(more: str = "") -> str:
 
 
 def _named(pods: Collection[PodKey] | None) -> str:
-    """Matchers that take all of these, and of strangers those that share both names with different ones.
+    """Return matchers for all of these pods.
 
-    A range vector has no `or`.
+    They may also match the namespace of one pod with the name of another, because a range vector has no `or`.
     """
     if pods is None:
         return ""
@@ -52,6 +52,6 @@ def _named(pods: Collection[PodKey] | None) -> str:
 
 
 def _any_of(texts: Iterable[str]) -> str:
-    """A quoted expression that matches these and nothing else."""
-    # Outside of brackets a dash is itself, and names have many.
+    """Return a quoted regular expression that matches exactly these names."""
+    # Outside of brackets a dash needs no escape, and names have many.
     return json.dumps("|".join(re.escape(text).replace(r"\-", "-") for text in sorted(texts)))

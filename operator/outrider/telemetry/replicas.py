@@ -1,4 +1,4 @@
-"""Replicas of Prometheus without deduplication: each series comes once from every one. Pure."""
+"""Selection of one copy where several replicas of Prometheus report the same series. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 _OF_ENGINES = ("__name__", "engine", "model_name", "batch", "k", "position", "source")
-"""Labels that engines write. Two series of one pod that agree in them are one series, reported twice."""
+"""Labels that engines write. Two series of one pod with equal values of these are copies."""
 
 _LONGEST_PAUSE = 2.0
-"""In scrapes: a copy that is further behind comes from a replica that no longer scrapes."""
+"""Scrapes that a copy may lag behind. An older copy comes from a replica that no longer scrapes."""
 
 
 class Row(Protocol):
@@ -18,12 +18,12 @@ class Row(Protocol):
 
     @property
     def metric(self) -> Mapping[str, str]:
-        """Labels, the name among them."""
+        """Labels, including the name."""
         ...
 
     @property
     def values(self) -> Sequence[tuple[float, float]]:
-        """In rising order of time."""
+        """Time and value, in rising order of time."""
         ...
 
 
@@ -32,10 +32,10 @@ _Values = tuple[str, ...]
 
 
 def one_copy(rows: Sequence[_Row]) -> tuple[list[_Row], tuple[str, ...]]:
-    """The rows of one target as one replica has them, and the labels in which replicas differ.
+    """Return one replica's rows of a target, and the labels in which replicas differ.
 
-    Always of the same replica, as long as it scrapes: sums over two answers would mix its times otherwise.
-    A metric without such labels is kept whole.
+    The choice stays with one replica as long as it scrapes; otherwise sums over two answers would mix times.
+    A metric without such labels keeps all its rows.
     """
     labels = _differing(rows)
     if not labels:
@@ -50,7 +50,7 @@ def one_copy(rows: Sequence[_Row]) -> tuple[list[_Row], tuple[str, ...]]:
 
 
 def _differing(rows: Sequence[_Row]) -> tuple[str, ...]:
-    """Names of the labels that differ between rows which agree in all that engines write."""
+    """Return the names of labels that differ between copies of one series."""
     series: defaultdict[tuple[str | None, ...], list[_Row]] = defaultdict(list)
     for row in rows:
         series[tuple(map(row.metric.get, _OF_ENGINES))].append(row)
@@ -68,7 +68,7 @@ def _values(row: Row, labels: Collection[str]) -> _Values:
 
 
 def _steadiest(copies: Mapping[_Values, Sequence[Row]]) -> _Values:
-    """The first by its labels of those that are still scraped."""
+    """Return the copy with the first labels in order, of those that still get samples."""
     longest = {name: max((row.values for row in rows), key=len) for name, rows in copies.items()}
     ends = {name: values[-1][0] if values else 0.0 for name, values in longest.items()}
     newest = max(ends.values())

@@ -1,4 +1,4 @@
-"""Raw samples of one pod's metrics, as a source delivers them."""
+"""Raw samples of one pod's metrics, as a source returns them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from outrider.telemetry import names
 from outrider.tuning.limits import LARGEST_BATCH
 
 MOST_SERIES = 10_000
-"""Series of one pod that are read. An engine that was in all of 9 batch bins has about 630."""
+"""Limit of series of one pod. An engine that has used all 9 batch bins has about 630."""
 
 MOST_SAMPLES = 200_000
-"""Samples of one pod that are read at a time: 630 series over 50 s, scraped every second, are 31,500."""
+"""Limit of samples of one pod in one answer. 630 series over 50 s, scraped every second, have 31,500."""
 
 
 class PodKey(NamedTuple):
@@ -43,19 +43,19 @@ class CellSeries(NamedTuple):
 
     name: str
     low: int  # smallest batch of the bin
-    k: int | None  # None: steps that verified another K than they drafted
+    k: int | None  # None: steps that verified another K than they draft
     position: int | None = None  # of the draft, counted from 0; None where the counter has none
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A source has something about a pod, and it is of no use."""
+    """A pod whose metrics a source has, but cannot use."""
 
-    detail: str  # plain, for a sentence that begins with the pod
+    detail: str  # a clause for a sentence that begins with the pod
 
 
 class LabelError(ValueError):
-    """Labels that no engine writes: no numbers, or far beyond any K and batch."""
+    """Labels that no engine writes: not numbers, or far above any K and batch size."""
 
 
 SeriesKey = str | CellSeries
@@ -63,17 +63,17 @@ SeriesKey = str | CellSeries
 PodSeries = Mapping[SeriesKey, tuple[Sample, ...]]
 """Metric -> samples in rising order of time.
 
-vLLM's own go by their name, with a `position` label by ``name{position}``.
-Several engines in one pod are summed (gauges of a ratio: the largest).
+A metric of vLLM has its own name as key, and with a `position` label ``name{position}``. Values of several
+engines in one pod are added; for gauges of a ratio the maximum counts.
 """
 
 PodMetrics = PodSeries | Unreadable
 
 
 class PackedSeries(PodSeries):
-    """Samples side by side as plain numbers, since a fleet has some hundred thousand rows of them.
+    """Samples as arrays of numbers, because a fleet has hundreds of thousands of rows.
 
-    A row takes about 200 bytes in place of 1 KiB. Rows of the same scrapes share their times.
+    A row takes about 200 bytes instead of 1 KiB. Rows of the same scrapes share their times.
     """
 
     __slots__ = ("_rows",)
@@ -103,17 +103,17 @@ def _packed(numbers: Iterable[float]) -> bytes:
 
 
 Samples = dict[float, float]
-"""Value by time."""
+"""Time -> value."""
 
 _ENGINE_WIDE = frozenset({names.KV_USAGE, names.PLUGIN_EPOCH})
 _OF_CELLS = frozenset({*names.CELL_SUMS, *names.CELL_POSITIONS})
 
 
 def series_key(name: str, labels: Mapping[str, str]) -> SeriesKey | None:
-    """Where a series belongs; None for one that is not used.
+    """Return the key of a series; None for one that Outrider does not use.
 
     Raises:
-        LabelError: the labels of a series that is used are wrong.
+        LabelError: the labels of a used series are wrong.
     """
     if labels.get("source", names.LOCAL_COMPUTE) != names.LOCAL_COMPUTE:
         return None
@@ -125,9 +125,9 @@ def series_key(name: str, labels: Mapping[str, str]) -> SeriesKey | None:
 
 
 def pod_series(rows: Iterable[tuple[SeriesKey, Samples]]) -> PodSeries:
-    """One pod's rows by key; rows of several engines are added.
+    """Return one pod's rows by key, with rows of several engines added.
 
-    Cells that stood still are left out: most of a pod's are, and they say nothing.
+    It drops cells without a change, which most cells are.
     """
     parts: defaultdict[SeriesKey, list[Samples]] = defaultdict(list)
     for key, samples in rows:
@@ -147,7 +147,7 @@ def _stood_still(engines: Sequence[Samples], scrapes: int) -> bool:
 def _cell_series(name: str, labels: Mapping[str, str]) -> CellSeries:
     batch, k = labels.get("batch", ""), labels.get("k", "")
     if ("position" in labels) != (name in names.CELL_POSITIONS):
-        raise LabelError("a position where there is none, or none where there is one")
+        raise LabelError("a label position that is missing or must not exist")
     return _shared(
         name,
         _number("batch", batch.removesuffix("+").partition("-")[0], LARGEST_BATCH),
@@ -158,7 +158,7 @@ def _cell_series(name: str, labels: Mapping[str, str]) -> CellSeries:
 
 @lru_cache(maxsize=4096)
 def _shared(name: str, low: int, k: int | None, position: int | None) -> CellSeries:
-    """One key for all pods: engines of a fleet have the same few hundred."""
+    """Return one key object for all pods, whose engines have the same few hundred keys."""
     return CellSeries(name, low, k, position)
 
 
@@ -167,10 +167,10 @@ def _position(labels: Mapping[str, str]) -> int:
 
 
 def _number(label: str, text: str, largest: int) -> int:
-    # Only ASCII digits: others pass `isdigit`, and not all of them `int`.
+    # Other digits than ASCII pass `isdigit`, and some of them fail in `int`.
     if text.isascii() and text.isdigit() and len(text) <= len(str(largest)) and int(text) <= largest:
         return int(text)
-    raise LabelError(f"{label}={text[:20]!a} is no number up to {largest}")
+    raise LabelError(f"{label}={text[:20]!a} is not an integer up to {largest}")
 
 
 def _combined(key: SeriesKey, engines: Sequence[Samples]) -> tuple[Sample, ...]:
@@ -185,7 +185,7 @@ def _combined(key: SeriesKey, engines: Sequence[Samples]) -> tuple[Sample, ...]:
 
 
 def _times_since_the_first(engines: Sequence[Samples]) -> list[float]:
-    """A plugin's counter does not exist before its first step, which means 0."""
+    """Return the common times. Before its first step a plugin's counter is absent, which means 0."""
     begins = [min(samples, default=0.0) for samples in engines]
     return sorted(
         at

@@ -1,4 +1,4 @@
-"""What every source of metrics promises, and how it fails."""
+"""The interface of metrics sources and its errors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from outrider.telemetry.series import PodKey, PodMetrics
 
 
 class MetricsError(Exception):
-    """No measurements from the source. The only error that `MetricsSource.fetch` raises.
+    """The source returned no measurements. `MetricsSource.fetch` raises no other error.
 
     reason: for the condition MetricsAvailable.
-    action: what the user can do, one plain sentence with its full stop.
+    action: what the user can do, as one sentence with a full stop.
     """
 
     reason = MetricsReason.PROMETHEUS_ERROR
@@ -30,7 +30,7 @@ class SourceUnreachable(MetricsError):
 
 
 class EnginesUnreachable(MetricsError):
-    """The engines themselves are asked, and none answers."""
+    """No engine answers a scrape by the operator."""
 
     reason = MetricsReason.ENGINES_UNREACHABLE
 
@@ -40,17 +40,17 @@ class SourceRefused(MetricsError):
 
 
 class AnswerMalformed(MetricsError):
-    """An answer that is not a result: no JSON, other fields, not a range vector, too large."""
+    """An answer without a result: not JSON, other fields, not a range vector, or too large."""
 
 
 class AnswerTooLarge(AnswerMalformed):
-    """An answer beyond the limit; a part of it may fit."""
+    """An answer above the limit; an answer for fewer pods may fit."""
 
 
 class Measurements(dict[PodKey, PodMetrics]):
-    """What a source knows.
+    """The result of one fetch.
 
-    notes: of pods whose samples are of use, though something about them should be mended; full sentences.
+    notes: full sentences about pods whose samples are usable, but whose scraping has a defect.
     """
 
     def __init__(self, found: Mapping[PodKey, PodMetrics], notes: Mapping[PodKey, str]) -> None:
@@ -58,20 +58,20 @@ class Measurements(dict[PodKey, PodMetrics]):
         self.notes = notes
 
     def note(self, pods: Iterable[PodKey]) -> str:
-        """The first of these pods; empty where there is none."""
+        """Return the note about the first of these pods that has one; empty otherwise."""
         return next((self.notes[pod] for pod in pods if pod in self.notes), "")
 
 
 class MetricsSource(Protocol):
-    """Where measurements come from. One call serves all models."""
+    """A source of measurements. One call serves all models."""
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
-        """Raw samples of the last `lookback_seconds` of every engine pod.
+        """Return raw samples of the last `lookback_seconds` of every engine pod.
 
-        A pod that the source does not know is absent, and one whose metrics are of no use is
-        `Unreadable`; neither says anything about the others.
+        An unknown pod is absent from the result. A pod with unusable metrics is `Unreadable`. Neither affects
+        other pods.
 
         Raises:
-            MetricsError: nothing could be read; never any other error.
+            MetricsError: nothing could be read. It raises no other error.
         """
         ...

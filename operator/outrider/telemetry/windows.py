@@ -1,4 +1,4 @@
-"""From raw samples of one pod to a window: sums over the time between two scrapes."""
+"""Windows from raw samples of one pod: sums over the time between two scrapes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def build_window(
     until: float,
     max_age_seconds: float,
 ) -> Window | Gap:
-    """Sums of one pod's counters between the first sample >= `since` and the last one <= `until`.
+    """Add up one pod's counters between the first sample >= `since` and the last one <= `until`.
 
-    since, until: unix seconds on the source's clock. Take `since` from the end of the window
-        before, so that sums add up, and not earlier than the confirmation of the table in force.
-    max_age_seconds: how far the newest sample may lie before `until`.
+    since, until: unix seconds on the source's clock. `since` is the end of the previous window, so that
+        sums are complete, but not earlier than the confirmation of the current schedule.
+    max_age_seconds: maximum age of the newest sample at `until`.
     """
     if isinstance(series, Unreadable):
         return Gap(str(pod), GapReason.UNREADABLE, series.detail)
@@ -46,9 +46,9 @@ def _window(pod: PodKey, series: PodSeries, since: float, until: float, max_age_
     newest = max((s.at for s in series[names.GENERATED_TOKENS] if s.at <= until), default=None)
     if newest is None or until - newest > max_age_seconds:
         age = (
-            "all samples lie in the future" if newest is None else f"newest sample {until - newest:.0f} s old"
+            "all samples are in the future" if newest is None else f"newest sample {until - newest:.0f} s old"
         )
-        raise NoWindow(GapReason.STALE, f"{age}, allowed are {max_age_seconds:.0f} s")
+        raise NoWindow(GapReason.STALE, f"{age}, the limit is {max_age_seconds:.0f} s")
 
     counters = {name: _span(series[name], since, until) for name in _counters_of(series)}
     of_plugin = plugin_times(series)
@@ -97,14 +97,14 @@ def _span(samples: Sequence[Sample], since: float, until: float) -> dict[float, 
 
 
 def _common_times(counters: Mapping[str, Mapping[float, float]], of_plugin: set[float] | None) -> list[float]:
-    """Times of scrapes that hold every counter: sums of different counters must cover the same span."""
+    """Return the times of scrapes with every counter, because all sums must cover the same time."""
     spans = iter(counters.values())
     times = set(next(spans)).intersection(*spans)
     return sorted(times if of_plugin is None else times & of_plugin)
 
 
 def _check_consistency(delta: Mapping[str, float]) -> None:
-    """Laws that vLLM's counters obey: one latency per request and step, K accepted of K drafted at most."""
+    """Check relations of vLLM's counters: one latency per request and step, at most K of K accepted."""
     request_steps, first = delta[names.REQUEST_STEPS], delta[names.FIRST_TOKENS]
     drafts, accepted = delta.get(names.DRAFTS, 0.0), delta.get(names.ACCEPTED_TOKENS, 0.0)
     drafted = delta.get(names.DRAFT_TOKENS, 0.0)
@@ -116,14 +116,14 @@ def _check_consistency(delta: Mapping[str, float]) -> None:
         ("more tokens than steps and accepted drafts can give", generated, request_steps + first + accepted),
     )
     if request_steps > 0 and delta[names.DECODE_SECONDS] <= 0:
-        raise NoWindow(GapReason.CONTRADICTORY, "request-steps that took no time")
+        raise NoWindow(GapReason.CONTRADICTORY, "request-steps without any time")
     for complaint, small, large in laws:
         if small > large * (1 + _SLACK) + _SLACK_COUNT:
             raise NoWindow(GapReason.CONTRADICTORY, f"{complaint}: {small:.0f} > {large:.0f}")
 
 
 def _batches(counters: Mapping[str, Mapping[float, float]], times: Sequence[float]) -> list[float]:
-    """Mean batch size between neighbouring scrapes, where the engine worked."""
+    """Return mean batch sizes between neighbouring scrapes in which the engine worked."""
 
     def requests(at: float) -> float:
         return counters[names.REQUEST_STEPS][at] + counters[names.FIRST_TOKENS][at]
@@ -137,7 +137,7 @@ def _batches(counters: Mapping[str, Mapping[float, float]], times: Sequence[floa
 
 
 def _gauge(series: PodSeries, name: str, times: Sequence[float], *, most: float) -> float | None:
-    """The last value inside the window; None without one, or where it cannot be true."""
+    """Return the last value in the window; None if there is none or it is impossible."""
     inside = (s.value for s in reversed(series.get(name, ())) if times[0] <= s.at <= times[-1])
     last = next(inside, None)
     return last if last is not None and 0 <= last <= most else None

@@ -168,5 +168,5 @@ def test_rows_are_counted_before_any_is_read() -> None:
 
 
 def test_a_text_that_is_longer_than_any_table_is_not_taken_apart() -> None:
-    with pytest.raises(ValueError, match="250000 characters, at most 4096 are read"):
+    with pytest.raises(ValueError, match="250000 characters exceed the limit of 4096"):
         Schedule.parse(" " * 250_000)

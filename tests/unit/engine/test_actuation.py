@@ -47,7 +47,7 @@ async def test_a_pod_that_does_not_take_the_signature_is_named_with_what_to_do(e
         other = replace(b, address=replace(b.address, key=SigningKey.generate()))
         report = await push_to_all(engines, [a, other], PUSH)
     assert str(report).startswith(
-        "1/2 at epoch 17; b: Unauthorized: not signed for this pod; a pod takes a new"
+        "1/2 at epoch 17; b: Unauthorized: not signed for this pod; a pod reads a new"
     )
     assert not report.unreachable
 

@@ -55,7 +55,7 @@ def test_nobody_is_left_out_while_there_is_room() -> None:
 def test_a_pod_with_more_series_than_is_read_of_any_is_left_out() -> None:
     series = {A: MOST_SERIES + 1, B: MOST_SERIES, C: 1}
     assert left_out(series, {A: "m", B: "m", C: "m"}) == {
-        A: f"{MOST_SERIES + 1} series, at most {MOST_SERIES} are read"
+        A: f"{MOST_SERIES + 1} series exceed the limit of {MOST_SERIES}"
     }
 
 
@@ -65,8 +65,8 @@ def test_a_namespace_with_too_many_loses_its_own_largest_pods() -> None:
     found = left_out(series, dict.fromkeys(series, "m"), most=1000)
     assert set(found) == {PodKey("tenant", f"p{index}") for index in (9, 8, 7, 6)}
     assert found[PodKey("tenant", "p9")] == (
-        "109 series, 1045 with the other pods of its model, of which 660 are read:"
-        " the fleet has more than the 1000 that are read of all"
+        "109 series, and 1045 with the other pods of its model, which may have 660:"
+        " the fleet exceeds the limit of 1000"
     )
 
 
@@ -138,7 +138,7 @@ def test_a_batch_is_cut_between_namespaces_then_models_then_pods() -> None:
     assert halves((a, b, c, d), models) == ((a, b, c), (d,))
     assert halves((a, b, c), models) in (((a,), (b, c)), ((a, b), (c,)))
     assert halves((a, b, c, d), dict.fromkeys(models, "m")) == ((a, b), (c, d))
-    with pytest.raises(ValueError, match="1 pods cannot be halved"):
+    with pytest.raises(ValueError, match="1 pods cannot be split"):
         halves((a,), models)
 
 
@@ -149,4 +149,4 @@ def test_namespaces_take_turns() -> None:
 
 
 def test_the_words_for_too_many_series() -> None:
-    assert too_many_series(12_345) == f"12345 series, at most {MOST_SERIES} are read"
+    assert too_many_series(12_345) == f"12345 series exceed the limit of {MOST_SERIES}"

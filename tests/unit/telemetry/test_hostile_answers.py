@@ -54,7 +54,7 @@ def test_a_row_of_the_plugin_that_cannot_be_read_is_skipped_and_told(row: dict[s
     found = found_with(row, a_row())
     assert found.pods[A] == {names.GENERATED_TOKENS: (Sample(1.0, 1.0), Sample(2.0, 2.0))}
     told = str(found.skipped[A])
-    assert told.startswith(f"1 series cannot be read, the first: {names.CELL_STEPS}: ")
+    assert told.startswith(f"1 series cannot be parsed, the first: {names.CELL_STEPS}: ")
     assert len(told) < 300
 
 
@@ -72,7 +72,7 @@ def test_a_pod_whose_own_counters_cannot_be_read_is_a_gap_that_names_them(row: d
     gap = build_window(A, found, since=0, until=2, max_age_seconds=5)
     assert isinstance(gap, Gap)
     assert gap.reason is GapReason.UNREADABLE
-    assert "1 series cannot be read, the first: vllm:" in gap.detail
+    assert "1 series cannot be parsed, the first: vllm:" in gap.detail
 
 
 def test_an_error_while_a_row_is_read_costs_that_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_an_error_while_a_row_is_read_costs_that_row(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(answer, "_ROW", Failing())
     assert found_with(a_row()).pods[A] == Unreadable(
-        f"1 series cannot be read, the first: {names.GENERATED_TOKENS}: OverflowError while it was read"
+        f"1 series cannot be parsed, the first: {names.GENERATED_TOKENS}: cannot be parsed (OverflowError)"
     )
 
 
@@ -98,7 +98,7 @@ def test_an_error_while_samples_are_put_together_costs_that_pod(monkeypatch: pyt
         raise ArithmeticError
 
     monkeypatch.setattr(answer, "pod_series", first_fails)
-    assert found_with(a_row()).pods[A] == Unreadable("ArithmeticError while its samples were put together")
+    assert found_with(a_row()).pods[A] == Unreadable("its samples cannot be combined (ArithmeticError)")
 
 
 def test_a_row_without_labels_is_nobodys() -> None:
@@ -108,7 +108,7 @@ def test_a_row_without_labels_is_nobodys() -> None:
 def test_a_pod_with_too_many_series_is_a_gap_and_the_others_go_on() -> None:
     rows = [a_row(names.CELL_STEPS, batch=str(low), k="0") for low in range(1, MOST_SERIES + 2)]
     assert found_with(*rows).pods[A] == Unreadable(
-        f"{MOST_SERIES + 1} series, at most {MOST_SERIES} are read"
+        f"{MOST_SERIES + 1} series exceed the limit of {MOST_SERIES}"
     )
     assert not isinstance(found_with(*rows[:-1]).pods[A], Unreadable)
 
@@ -138,7 +138,7 @@ async def test_a_pod_that_makes_the_answer_too_large_is_shut_out_by_name_and_nam
         source = PrometheusSource(PrometheusSettings(url, max_response_bytes=LIMIT))
         usable, useless = await fetch(source)
         assert usable == {NAMESAKE, NEIGHBOUR, OTHER}
-        assert useless == {EVIL: Unreadable(f"1000000 series, at most {MOST_SERIES} are read")}
+        assert useless == {EVIL: Unreadable(f"1000000 series exceed the limit of {MOST_SERIES}")}
         assert (len(server.asked), server.counted) == (1 + 1 + 2, 1)
 
 
@@ -182,14 +182,14 @@ async def test_a_pod_is_complained_of_when_it_begins_and_not_at_every_tick(
         for _ in range(3):
             await source.fetch(60)
     assert [record.getMessage() for record in caplog.records] == [
-        f"metrics of evil/m-x: 1000000 series, at most {MOST_SERIES} are read"
+        f"metrics of evil/m-x: 1000000 series exceed the limit of {MOST_SERIES}"
     ]
 
 
 async def test_an_answer_in_layers_of_compression_is_refused() -> None:
     body = gzip.compress(gzip.compress(b"{}"))
     stacked = answering(body, headers={"Content-Encoding": "gzip, gzip"})
-    with a_server(stacked) as url, pytest.raises(AnswerMalformed, match="compressed"):
+    with a_server(stacked) as url, pytest.raises(AnswerMalformed, match="compression"):
         await PrometheusSource(PrometheusSettings(url)).fetch(60)
 
 

@@ -30,9 +30,9 @@ def cells(count: int) -> bytes:
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (page(cells(MOST_SERIES + 1)), f"{MOST_SERIES + 1} series, at most {MOST_SERIES} are read"),
+        (page(cells(MOST_SERIES + 1)), f"{MOST_SERIES + 1} series exceed the limit of {MOST_SERIES}"),
         (page(GOOD + b'vllm:generation_tokens_total{a="' + b"x" * 2000 + b'"} 1\n'), "more than 1024"),
-        (page(b"\n".join(LONG_LINES)), "more than 1048576 characters"),
+        (page(b"\n".join(LONG_LINES)), "exceeds 1048576 characters"),
         (page(GOOD + b"vllm:generation_tokens_total{" + b'a="",' * 100 + b"} 1\n"), "16 quotes"),
         (page(GOOD + b'vllm:generation_tokens_total{ ="0"} 1\n'), "not the text format"),
         (
@@ -120,7 +120,7 @@ async def test_a_cell_that_cannot_be_read_is_skipped_and_told_once(caplog: pytes
     assert len(metrics[names.ENGINE_STEPS]) == 2
     (told,) = (record.getMessage() for record in caplog.records)
     assert told.startswith(
-        "metrics of default/a: 1 series cannot be read, the first: outrider:steps_total: k="
+        "metrics of default/a: 1 series cannot be parsed, the first: outrider:steps_total: k="
     )
 
 

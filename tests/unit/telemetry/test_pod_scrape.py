@@ -137,7 +137,7 @@ async def test_a_pod_that_is_silent_is_unreadable_with_the_time_that_it_had() ->
     engines = Silent(a=text(), b=text())
     async with engines.source(timeout_seconds=0.05) as source:
         found = await source.fetch(60)
-    assert (found[A], usable(found)) == (Unreadable("no whole answer within 0.05 s"), {B})
+    assert (found[A], usable(found)) == (Unreadable("no complete answer within 0.05 s"), {B})
 
 
 async def test_silent_pods_of_one_namespace_keep_only_their_own_waiting() -> None:
@@ -159,7 +159,7 @@ async def test_silent_pods_of_one_namespace_keep_only_their_own_waiting() -> Non
         found = await source.fetch(60)
     assert usable(found) == {target.pod for target in well}
     told = [found[target.pod] for target in silent]
-    asked = told.count(Unreadable("no whole answer within 1 s"))
+    asked = told.count(Unreadable("no complete answer within 1 s"))
     assert 2 <= asked <= 4
     waited = "not asked within 1 s, since other pods of its namespace did not answer"
     assert told.count(Unreadable(waited)) == 30 - asked

@@ -145,7 +145,7 @@ async def test_pods_for_which_there_is_no_time_are_unreadable_and_the_others_are
     useless = [pod for pod, metrics in found.items() if isinstance(metrics, Unreadable)]
     assert (len(found), len(useless)) == (4, 2)
     assert {found[pod] for pod in useless} == {
-        Unreadable("not asked for, since other answers took all the time that there is")
+        Unreadable("not read, because other answers took all the time")
     }
 
 

@@ -130,7 +130,7 @@ async def test_replicas_are_reported_once_with_what_to_do(caplog: pytest.LogCapt
             found = await source.fetch(60)
         source.close()
     (told,) = (record.getMessage() for record in caplog.records)
-    assert "different labels prometheus_replica; one of them is read" in told
+    assert "different labels prometheus_replica; Outrider reads one copy" in told
     assert "--query.replica-label=prometheus_replica" in told
     assert isinstance(found, Measurements)
     assert found.notes == {POD: told}

@@ -71,7 +71,7 @@ async def at_most_threads(most: int) -> None:
 
 
 async def no_answer(source: PrometheusSource) -> str:
-    with pytest.raises(SourceUnreachable, match=r"^no whole answer within 0\.2 s: ") as caught:
+    with pytest.raises(SourceUnreachable, match=r"^no complete answer within 0\.2 s: ") as caught:
         await source.fetch(60)
     return str(caught.value)
 

@@ -90,7 +90,7 @@ def test_as_many_cells_as_the_law_remembers_are_read() -> None:
     "text", [" " * (LARGEST_BYTES + 1), "[" * (LARGEST_BYTES + 1)], ids=["blank", "deep"]
 )
 def test_a_text_beyond_the_limit_is_refused_by_its_size(read: object, text: str) -> None:
-    with pytest.raises(StateError, match=f"at most {LARGEST_BYTES} are read"):
+    with pytest.raises(StateError, match=f"exceed the limit of {LARGEST_BYTES}"):
         read(text)  # type: ignore[operator]
 
 
