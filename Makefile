@@ -1,15 +1,15 @@
-# Everything is built into OUTRIDER_CACHE, outside the tree. docs/reference/environment.md has the settings.
+# All builds go into OUTRIDER_CACHE, outside the tree. docs/reference/environment.md has the settings.
 export OUTRIDER_CACHE ?= $(HOME)/.cache/outrider
 export PATH := $(OUTRIDER_CACHE)/bin:$(PATH)
-# What was found about a module holds for its copy in another tree, too.
+# Results of a type check are also valid for a copy of the module in another tree.
 export MYPY_CACHE_DIR := $(OUTRIDER_CACHE)/mypy
-# Some images set it, and then every worker compiles every module of every package in every run.
+# Some images set it. Then every worker would compile every module of every package in every run.
 unexport PYTHONDONTWRITEBYTECODE
 
 HELM3 := $(OUTRIDER_CACHE)/bin/helm-v3.22.0
 OLDEST_KUBERNETES := 1.30.14
 OLDEST := $(OUTRIDER_CACHE)/bin/kube-apiserver-v$(OLDEST_KUBERNETES)
-# The controller of LeaderWorkerSet, and its chart beside it.
+# The controller of LeaderWorkerSet, with its chart in the same folder.
 GROUPS := $(OUTRIDER_CACHE)/build/leaderworkerset-0.9.0/manager
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
@@ -27,7 +27,7 @@ demo: cluster ## Set everything up and watch a model being retuned live. ARGS="-
 test: ## Set everything up and run every check and every test; ends with the minutes of each part
 	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-attack test-contract test-cluster
 
-test-attack: ## What one tenant stores, serves or asks, on an API server without nodes: the operator's process under the chart's memory limit goes on for the others. ARGS="-k labelled" and the like
+test-attack: ## The operator under the chart's memory limit, while one tenant sends the most expensive input. ARGS="-k labelled" and the like
 	$(RUN) pytest tests/attack $(ARGS)
 
 test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
@@ -38,11 +38,11 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
 
-test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) ## Helm 3 and 4, an older release, its definition, the oldest Kubernetes, a machine that is lost, groups of several nodes, the tutorial in a fresh container, a network that falls silent. ARGS="-k helm3" and the like
+test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) ## Upgrades with Helm 3 and 4, the oldest Kubernetes, lost machines, several nodes, a fresh machine; an hour. ARGS="-k helm3" and the like
 	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) OUTRIDER_LEADERWORKERSET=$(dir $(GROUPS)) \
 	  $(RUN) pytest tests/lifecycle $(ARGS)
 
-# By default it calls itself v0.0.0, and Helm then refuses the chart.
+# Without the stamp its version is v0.0.0, and Helm refuses the chart.
 STAMP := $(foreach field,gitVersion=v$(OLDEST_KUBERNETES) \
   $(join gitMajor= gitMinor=,$(wordlist 1,2,$(subst ., ,$(OLDEST_KUBERNETES)))),-X k8s.io/component-base/version.$(field))
 
@@ -56,22 +56,22 @@ $(GROUPS): tests/lifecycle/go/leaderworkerset/go.mod
 	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ sigs.k8s.io/lws/cmd && \
 	  rm -rf $(@D)/chart && cp -r "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/lws)/charts/lws" $(@D)/chart && chmod -R u+w $(@D)/chart
 
-# Nothing else needs it: the cluster is made with Helm 4.
+# Only the tests of releases use it; the cluster uses Helm 4.
 $(HELM3):
 	PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 GOBIN=$(OUTRIDER_CACHE)/build/helm3 \
 	  go install -trimpath -ldflags "-s -w" helm.sh/helm/v3/cmd/helm@$(@F:helm-%=%)
 	mv $(OUTRIDER_CACHE)/build/helm3/helm $@
 
-# Workers share the cores, and threads of their algebra would only wait for each other.
+# Workers share the cores, so threads of their linear algebra would only wait for each other.
 unit: ## The unit tests; needs no cluster. ARGS="-k replica" and the like
 	@$(UP) --until workspace
 	OPENBLAS_NUM_THREADS=1 $(RUN) pytest tests/unit --numprocesses 3 --dist worksteal $(ARGS)
 
-explore: ## The laws among the unit tests, on examples that no run has met before. ARGS="-k schedule" and the like
+explore: ## The properties among the unit tests, on new examples. ARGS="-k schedule" and the like
 	@$(UP) --until workspace
 	$(RUN) pytest tests/unit --numprocesses auto --hypothesis-profile=explore -m hypothesis $(ARGS)
 
-explore-admission: ## 10,000 random models before the cluster's API server, by dry run. ARGS="--objects 500 --seed 7"
+explore-admission: ## Dry runs of 10,000 random models at the cluster's API server. ARGS="--objects 500 --seed 7"
 	$(RUN) python -m tests.cluster.admission_fuzz $(ARGS)
 
 check: ## Style, types, import rules, prose and the chart; needs no cluster
@@ -99,7 +99,7 @@ docs: ## Write the site of docs/ to out/site, with every link checked; open out/
 	@$(UP) --until workspace
 	NO_MKDOCS_2_WARNING=1 $(RUN) --group docs mkdocs build --strict
 
-generate: ## Write the CRD and the reference pages again, from the code
+generate: ## Write the CRD and the reference pages from the code
 	@$(UP) --until workspace
 	$(RUN) python -m outrider.api.crd --write crds/
 	cp crds/*.yaml charts/outrider/files/
@@ -113,7 +113,7 @@ generate: ## Write the CRD and the reference pages again, from the code
 	$(RUN) python -m charts.dashboard --write charts/outrider/dashboards/
 	$(RUN) python -m charts.readme --write charts/outrider/
 
-golden: ## Write the golden manifests and traces again; read the diff
+golden: ## Write the golden manifests and traces; read the diff
 	@$(UP) --until workspace
 	$(RUN) python -m tests.unit.plan.golden --write
 	$(RUN) python -m tests.unit.tuning.golden --write
@@ -121,55 +121,55 @@ golden: ## Write the golden manifests and traces again; read the diff
 	$(RUN) python -m tests.unit.cli.render_golden --write
 	$(RUN) python -m tests.unit.docs.how_to --write
 
-mutants: ## Change the safety files in small ways; do tests notice? Result in out/mutants. ARGS="--only law"
+mutants: ## Change the safety files in small ways, and list changes that no test notices. Result in out/mutants. ARGS="--only law"
 	@$(UP) --until workspace
 	$(RUN) python -m tests.mutants $(ARGS)
 
 bench: bench-tuning ## Run the benchmarks; results in out/bench
 
-bench-tuning: ## The tuning law against published tables and moving traffic; no cluster needed
+bench-tuning: ## The tuner on published step times and moving traffic; no cluster needed
 	@$(UP) --until workspace
 	$(RUN) python -m tests.bench.tuning
 
-bench-engine: cluster ## Outrider against every rule on real vLLM; wants a quiet machine. ARGS="--engine twin:h100_8b" for a stand-in
+bench-engine: cluster ## Outrider against other policies on real vLLM; needs a quiet machine. ARGS="--engine twin:h100_8b" for a simulated engine
 	$(RUN) python -m tests.bench.engine $(ARGS)
 
-bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; wants a quiet machine
+bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; needs a quiet machine
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.engine.control
 
-bench-idle: ## What K=0 costs beside a drafter, against none; wants a quiet machine. ARGS="--method eagle3"
+bench-idle: ## Overhead of an idle drafter at K=0; needs a quiet machine. ARGS="--method eagle3"
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.k0 $(ARGS)
 
-bench-idle-parts: ## The same by part of a step: where it goes; wants a quiet machine. ARGS="--method eagle3"
+bench-idle-parts: ## Overhead of an idle drafter by part of a step; needs a quiet machine. ARGS="--method eagle3"
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.k0.parts $(ARGS)
 
-bench-map: ## How far the map that an engine makes of itself lies from live steps; wants a quiet machine. ARGS="--method eagle3"
+bench-map: ## Difference between the startup profile and live steps; needs a quiet machine. ARGS="--method eagle3"
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.live_map $(ARGS)
 
-bench-twin: ## Does the stand-in replay the engine that its table was measured on? Wants a quiet machine. ARGS="--seconds 10"
+bench-twin: ## Difference between a simulated engine and the engine of its step times; needs a quiet machine. ARGS="--seconds 10"
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.twin $(ARGS)
 
-bench-ends: cluster ## End pods under clients that keep their connections, and count lost requests. ARGS="--count 3"
+bench-ends: cluster ## End pods while clients keep connections open, and count lost requests. ARGS="--count 3"
 	$(RUN) python -m tests.bench.ends $(ARGS)
 
-gpu-check: ## What only a GPU can show: static, live, K=0 and V1 side by side. ARGS="--pairs 12"; exit code 2 without a GPU
+gpu-check: ## Checks that need a GPU: static, live, K=0 and V1 side by side. ARGS="--pairs 12"; exit code 2 without a GPU
 	@$(UP) --until workspace
 	@$(RUN) python -m tests.gpu $(ARGS)
 
-gpu-image: ## The GPU image on a stand-in for its base: built, started, removed. Needs `make cluster` once, and a Python 3.12
+gpu-image: ## Build, start and remove the GPU image on a replacement of its base. Needs `make cluster` once, and a Python 3.12
 	@$(RUN) python -m tests.gpu.image $(ARGS)
 
-contract: ## Check the source of every supported vLLM against what the plugin stands on
+contract: ## Check the source of every supported vLLM against the plugin's expectations
 	@$(UP) --until workspace
 	$(RUN) python -m engine_image.contract --write engine_image/contract/result.json
 	$(RUN) python -m engine_image.contract.reference --write docs/reference/
 
-contract-flags: ## Read the flags of every supported vLLM from its own parser again; read the diff
+contract-flags: ## Read the flags of every supported vLLM from its own parser; read the diff
 	@$(UP) --until models
 	$(RUN) python -m engine_image.contract.flags --write operator/outrider/plan/runtimes/vllm/known_flags.py
 
@@ -177,5 +177,5 @@ clean: ## Remove the cluster and stop the Docker Engine that the set-up started;
 	@python3 tests/environment/down.py
 	@rm -rf out dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 
-clean-cache: clean ## Also remove what was built into the cache
+clean-cache: clean ## Also remove all builds from the cache
 	@python3 tests/environment/down.py --cache
