@@ -57,14 +57,20 @@ REFUSED = (
         'unknown field "spec.speculation.numSpeculativeToken"',
         {"speculation": {"numSpeculativeToken": 3}},
     ),
-    Mistake("no-drafter", "drafter is required by this method", {"speculation": {"method": "eagle3"}}),
-    Mistake("drafter", "drafter is not used by this method", {"speculation": {"drafter": DRAFTER}}),
-    Mistake("ceiling", "candidates must not exceed", {"speculation": {"candidates": [0, 3, 5]}}),
-    Mistake("no-zero", "candidates must contain 0", {"speculation": {"candidates": [1, 3]}}),
+    Mistake("no-drafter", "method eagle3 needs a drafter", {"speculation": {"method": "eagle3"}}),
+    Mistake("drafter", "method ngram uses no drafter", {"speculation": {"drafter": DRAFTER}}),
     Mistake(
-        "scheme", "write hf://organisation/name", {"model": {"uri": "https://huggingface.co/Qwen/Qwen3-8B"}}
+        "ceiling",
+        "[0, 3, 5] exceeds numSpeculativeTokens, which is 3",
+        {"speculation": {"candidates": [0, 3, 5]}},
     ),
-    Mistake("bare", "write hf://organisation/name", {"model": {"uri": "Qwen/Qwen3-8B"}}),
+    Mistake("no-zero", "[1, 3] lacks 0", {"speculation": {"candidates": [1, 3]}}),
+    Mistake(
+        "scheme",
+        "'https://huggingface.co/Qwen/Qwen3-8B' has no scheme that Outrider knows",
+        {"model": {"uri": "https://huggingface.co/Qwen/Qwen3-8B"}},
+    ),
+    Mistake("bare", "'Qwen/Qwen3-8B' has no scheme that Outrider knows", {"model": {"uri": "Qwen/Qwen3-8B"}}),
     Mistake("organisation", "such as hf://Qwen/Qwen3-8B", {"model": {"uri": "hf://Qwen3-8B"}}),
     Mistake("surge", "spec.rollout.maxSurge", {"rollout": {"maxSurge": -1}}),
     Mistake(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -15,21 +15,28 @@ from pydantic import (
     JsonValue,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from outrider.api.text import shortened
+
 ModelT = TypeVar("ModelT", bound="ApiModel")
 _ATTRIBUTE = "__outrider_rule__"
+_MAX_SHOWN = 60
+"""Characters of a text in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One admission rule as the API server reads it.
 
-    ``cel`` is true for good objects; ``message`` names the field and says what to do;
+    ``cel`` is true for good objects; ``message`` names the field, its value, and what to write;
     ``field`` is the path below the object that carries the rule, "" for the object itself.
+
+    In the message ``{tuning.mode}`` stands for the value of that field, and ``{}`` for a text that has the
+    rule itself. The API server puts the values in; the message that is kept beside its rule has the names.
     """
 
     cel: str
@@ -38,20 +45,63 @@ class Rule:
 
     def to_wire(self) -> dict[str, str]:
         """One entry of ``x-kubernetes-validations``."""
-        wire = {"rule": self.cel, "message": self.message}
+        wire = {"rule": self.cel, "message": self.message.replace("{}", "{value}")}
+        if _PLACE.search(self.message):
+            wire["messageExpression"] = self._expression()
         return wire | {"fieldPath": self.field} if self.field else wire
+
+    def _expression(self) -> str:
+        """The message as CEL, which puts the values in.
+
+        By ``format``: the API server bounds the cost of that, and not of a sum of texts of unknown length.
+        """
+        parts = _PLACE.split(self.message)
+        text = "%s".join(part.replace("%", "%%").replace("'", "\\'") for part in parts[::2])
+        return f"'{text}'.format([{', '.join(f'self.{path}' if path else 'self' for path in parts[1::2])}])"
+
+    def message_for(self, subject: object) -> str:
+        """The message with the values that ``subject`` has."""
+        return _PLACE.sub(lambda found: _value_in_python(subject, found[1]), self.message)
+
+
+_PLACE = re.compile(r"\{([A-Za-z.]*)\}")
+
+
+def _value_in_python(subject: object, path: str) -> str:
+    for name in filter(None, path.split(".")):
+        subject = getattr(subject, to_snake(name))
+    return str(subject)
+
+
+def _cannot_say(_: str) -> str | None:
+    return None
+
+
+class RulesBroken(ValueError):
+    """Rules that do not hold; one message for each."""
+
+    def __init__(self, messages: Sequence[str]) -> None:
+        super().__init__("; ".join(messages))
+        self.messages = tuple(messages)
 
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
     """A rule on a text by regular expressions, which Python and the API server read alike.
 
-    A text that begins as ``when`` says must match ``pattern`` as a whole; else ``message`` says what to do.
+    A text that begins as ``when`` says must match all of ``pattern``. ``message`` says what to write, with
+    ``{}`` for the text. ``meant``: the text that was probably meant, where it can be told.
     """
 
     pattern: str
     message: str
     when: str = ""
+    meant: Callable[[str], str | None] = _cannot_say
+
+    def message_for(self, text: str) -> str:
+        """The message about this text."""
+        message, likely = self.message.replace("{}", shortened(text, _MAX_SHOWN)), self.meant(text)
+        return message if likely is None else f"{message.partition(';')[0]}; did you mean {likely}?"
 
     def holds(self, text: str) -> bool:
         """Whether the text is good."""
@@ -71,7 +121,7 @@ def text_rules(*rules: TextRule) -> tuple[AfterValidator, FieldInfo]:
     def check(text: str) -> str:
         broken = next((rule for rule in rules if not rule.holds(text)), None)
         if broken is not None:
-            raise ValueError(broken.message)
+            raise ValueError(broken.message_for(text))
         return text
 
     wire: list[JsonValue] = [dict(rule.to_wire()) for rule in rules]
@@ -125,7 +175,8 @@ class ApiModel(BaseModel):
 
     @model_validator(mode="after")
     def _rules_hold(self) -> Self:
-        for name, broken in type(self).rules().items():
-            if not getattr(self, name)():
-                raise ValueError(broken.message)
+        rules = type(self).rules().items()
+        broken = [rule.message_for(self) for name, rule in rules if not getattr(self, name)()]
+        if broken:
+            raise RulesBroken(broken)
         return self

@@ -33,7 +33,7 @@ class DrafterSource(ApiModel):
 
     @rule(
         "!has(self.revision) || self.uri.startsWith('hf://') || self.uri.startsWith('s3://')",
-        "spec.speculation.drafter.revision applies to hf:// and s3:// only; leave it out",
+        "spec.speculation.drafter.revision applies to hf:// and s3:// only, and uri is {uri}; leave it out",
         field=".revision",
     )
     def _revision_has_a_hub(self) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from outrider.api.base import Rule
+from outrider.api.base import Rule, RulesBroken
 from outrider.api.text import shortened
 
 Scalar = bool | int | float | str
@@ -152,28 +152,31 @@ def _text(name: object, value: object) -> str:
 
 def _check(args: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
     written = dict[str, str]()
+    broken = list[str]()
     for name in args:
         first = written.setdefault(_dashes(name), name)
         if first != name:
             shown, other = shortened(first, 60), shortened(name, 60)
-            raise ValueError(f"spec.engine.args: {shown} and {other} are one flag; leave one of them out")
-        _check_name(name)
-        owner = _owned_flag(name)
-        if owner is not None:
-            raise ValueError(_message(name, OWNED_FLAGS[owner]))
+            broken.append(f"spec.engine.args: {shown} and {other} are one flag; leave one of them out")
+        broken += _mistakes_in(name)
+    if broken:
+        raise RulesBroken(broken)
     return args
 
 
-def _check_name(name: str) -> None:
-    """The API server cannot look at names that are not declared, so this becomes a condition."""
-    if _NAME.fullmatch(name):
-        return
+def _mistakes_in(name: str) -> Iterator[str]:
+    """The API server sees declared names only, so for other names this becomes a condition."""
     shown, bare = shortened(name, 60), name.lstrip("-")
-    if _NAME.fullmatch(bare):
-        raise ValueError(f"spec.engine.args: write {shown} without leading dashes: {shortened(bare, 60)}")
-    raise ValueError(
-        f"spec.engine.args: {shown!r} is no flag: letters, digits, '-', '_' and '.', such as max-num-seqs"
-    )
+    owner = _owned_flag(name)
+    if owner is not None:
+        yield _message(name, OWNED_FLAGS[owner])
+    elif not _NAME.fullmatch(name) and _NAME.fullmatch(bare):
+        yield f"spec.engine.args: write {shown} without leading dashes: {shortened(bare, 60)}"
+    elif not _NAME.fullmatch(name):
+        yield (
+            f"spec.engine.args: {shown!r} is not a flag; write letters, digits, '-', '_' and '.', such as "
+            "max-num-seqs"
+        )
 
 
 def _dashes(name: str) -> str:

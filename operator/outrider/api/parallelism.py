@@ -27,8 +27,8 @@ class Parallelism(ApiModel):
 
     @rule(
         "(self.tensor * self.pipeline) % self.nodes == 0",
-        "spec.parallelism.nodes: every node takes as many ranks as the others; use a divisor of tensor x "
-        "pipeline",
+        "spec.parallelism.nodes: {nodes} nodes cannot share {tensor} x {pipeline} GPUs (tensor x pipeline) "
+        "equally; use a divisor of that product",
         field=".nodes",
     )
     def _nodes_share_alike(self) -> bool:
@@ -36,8 +36,7 @@ class Parallelism(ApiModel):
 
     @rule(
         "self.nodes == 1 || self.data == 1",
-        "spec.parallelism.data: data parallelism over several nodes is not available yet; use data: 1 or "
-        "nodes: 1",
+        "spec.parallelism: data: {data} with nodes: {nodes} is not available yet; use data: 1 or nodes: 1",
         field=".data",
     )
     def _data_parallel_stays_on_a_node(self) -> bool:

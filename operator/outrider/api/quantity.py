@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, WithJson
 from pydantic.fields import FieldInfo
 
 from outrider.api.base import Rule, TextRule, text_rules
+from outrider.api.text import shortened
 
 DURATION_PATTERN = "([0-9]+([.][0-9]+)?(ms|s|m|h))+"
 QUANTITY_PATTERN = "[0-9]+([.][0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
@@ -19,14 +20,24 @@ LONGEST_DURATION = "8760h"
 """A year: longer than anything here takes, and within what clocks and the API server can count."""
 
 
-_FORM = TextRule(DURATION_PATTERN, "write a duration such as 30s, 20m or 1h30m")
+def _in_hours(text: str) -> str | None:
+    """Days and weeks, which Kubernetes does not have."""
+    found = re.fullmatch(r"([0-9]{1,4})([dw])", text)
+    return None if found is None else f"{int(found[1]) * {'d': 24, 'w': 168}[found[2]]}h"
+
+
+_FORM = TextRule(
+    DURATION_PATTERN,
+    "'{}' is not a duration; write a duration such as 30s, 20m or 1h30m",
+    meant=_in_hours,
+)
 
 
 def _durations(*, least: str = "0s") -> tuple[FieldInfo, AfterValidator]:
     """What holds of a duration from ``least`` to `LONGEST_DURATION`, for both sides."""
     is_one = f"self.matches('^({DURATION_PATTERN})$')"
-    longest = f"a duration is at most {LONGEST_DURATION}"
-    shortest = f"this duration is at least {least}"
+    longest = f"'{{}}' is too long; write at most {LONGEST_DURATION}"
+    shortest = f"'{{}}' is too short; write at least {least}"
     rules = [_FORM.to_wire()]
     rules.append(Rule(f"!{is_one} || duration(self) <= duration('{LONGEST_DURATION}')", longest).to_wire())
     if duration_seconds(least) > 0:
@@ -34,11 +45,11 @@ def _durations(*, least: str = "0s") -> tuple[FieldInfo, AfterValidator]:
 
     def check(text: str) -> str:
         if not _FORM.holds(text):
-            raise ValueError(_FORM.message)
+            raise ValueError(_FORM.message_for(text))
         if duration_seconds(text) > duration_seconds(LONGEST_DURATION):
-            raise ValueError(longest)
+            raise ValueError(longest.format(text))
         if duration_seconds(text) < duration_seconds(least):
-            raise ValueError(shortest)
+            raise ValueError(shortest.format(text))
         return text
 
     wire: list[JsonValue] = [dict(rule) for rule in rules]
@@ -77,12 +88,32 @@ def _quantity(value: int | str) -> int | str:
     else:
         holds = re.fullmatch(QUANTITY_PATTERN, value, re.ASCII) is not None
     if not holds:
-        raise ValueError("write a quantity such as 1, 500m or 64Gi")
+        raise ValueError(_not_a_quantity(str(value)))
+    return value
+
+
+def _not_a_quantity(text: str) -> str:
+    said = f"'{shortened(text, 40)}' is not a quantity"
+    found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?([kmgtpe])(i?)b?", text, re.ASCII | re.IGNORECASE)
+    if found is None:
+        return f"{said}; write a quantity such as 1, 500m or 64Gi"
+    number, unit = found[1], found[2].upper()
+    if found[3]:
+        return f"{said}; did you mean {number}{unit}i?"
+    decimal = unit.replace("K", "k")
+    return f"{said}; write {number}{decimal} (powers of 1000) or {number}{unit}i (powers of 1024)"
+
+
+def _no_fraction(value: object) -> object:
+    """Kubernetes takes a fraction as a text only."""
+    if isinstance(value, float):
+        raise ValueError(f"{value:g} is a number with a fraction; write it in thousandths: {value * 1000:g}m")
     return value
 
 
 Quantity = Annotated[
     int | Annotated[str, Field(max_length=32)],
+    BeforeValidator(_no_fraction),
     AfterValidator(_quantity),
     WithJsonSchema(
         {
@@ -113,7 +144,10 @@ def _context(value: object) -> object:
     if not isinstance(value, str) or value == AUTO:
         return value
     if re.fullmatch(_CONTEXT_PATTERN, value, re.ASCII) is None:
-        raise ValueError("write a number of tokens, such as 8192, 160K (of 1024), 25.6k (of 1000), or auto")
+        raise ValueError(
+            f"'{shortened(value, 40)}' is not a number of tokens; write one such as 8192, 160K (of 1024) or "
+            "25.6k (of 1000), or auto"
+        )
     number, factor = (value[:-1], _THOUSANDS[value[-1]]) if value[-1].isalpha() else (value, 1)
     return int(float(number) * factor)
 
@@ -139,37 +173,49 @@ _HOST = "[a-z0-9][a-z0-9.-]*(:[0-9]+)?"
 _TAG = ":[A-Za-z0-9_][A-Za-z0-9._-]*"
 _DIGEST = "@sha256:[a-f0-9]{64}"
 _BUCKET = "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+
+
+def _on_the_hub(text: str) -> str | None:
+    """The URI of a repository that was written as on the web, or as vLLM takes it."""
+    bare = re.sub("^(https?://)?(huggingface[.]co|hf[.]co)/", "", text)
+    found = re.fullmatch(f"({_PART}/{_PART})(/(tree|blob|resolve)/.*)?/?", bare, re.ASCII)
+    return None if found is None else f"hf://{found[1]}"
+
+
 _PLACES = text_rules(
     TextRule(
         "(hf|s3|oci|pvc|file)://.*",
-        "write hf://organisation/name for a model of the Hugging Face hub, s3://bucket/folder for one in a "
-        "bucket, oci://registry/image:tag for one in an image of its own, pvc://claim/path for one in a "
-        "PersistentVolumeClaim, or file:///path for one in the engine's image",
+        "'{}' has no scheme that Outrider knows; write hf://organisation/name for a model of the Hugging "
+        "Face hub, or s3://bucket/folder, oci://registry/image:tag, pvc://claim/path, or file:///path in the "
+        "engine's image",
+        meant=_on_the_hub,
     ),
     TextRule(
         f"hf://{_PART}/{_PART}",
-        "hf:// takes an organisation and a name, such as hf://Qwen/Qwen3-8B; a commit belongs into revision",
+        "'{}': hf:// takes an organisation and a name, such as hf://Qwen/Qwen3-8B; a commit belongs into "
+        "revision",
         when="hf://",
     ),
     TextRule(
         f"s3://{_BUCKET}(/{_PART})*",
-        "s3:// takes a bucket and the folder in it, such as s3://models/qwen3-8b",
+        "'{}': s3:// takes a bucket and the folder in it, such as s3://models/qwen3-8b",
         when="s3://",
     ),
     TextRule(
         f"oci://{_HOST}(/[a-z0-9][a-z0-9._-]*)+({_TAG}({_DIGEST})?|{_DIGEST})(#{_PART}(/{_PART})*)?",
-        "oci:// takes an image with its registry and a tag or digest, and after # the folder in it, such as "
+        "'{}': oci:// takes an image with its registry and a tag or digest, and after # the folder in it, "
+        "such as "
         "oci://ghcr.io/organisation/qwen3-8b:1#models",
         when="oci://",
     ),
     TextRule(
         "pvc://[a-z0-9][a-z0-9.-]*(/[A-Za-z0-9._/-]*)?",
-        "pvc:// takes the name of a claim and a path in it, such as pvc://models/qwen3-8b",
+        "'{}': pvc:// takes the name of a claim and a path in it, such as pvc://models/qwen3-8b",
         when="pvc://",
     ),
     TextRule(
         "file:///[A-Za-z0-9._/-]+",
-        "file:// takes an absolute path in the image, such as file:///models/qwen3-8b",
+        "'{}': file:// takes an absolute path in the image, such as file:///models/qwen3-8b",
         when="file://",
     ),
 )
@@ -178,13 +224,30 @@ Uri = Annotated[str, Field(max_length=512), *_PLACES]
 """Where a model lies: ``hf://org/name``, ``s3://bucket/folder``, ``oci://registry/image:tag#folder``,
 ``pvc://claim/path`` or ``file:///path``."""
 
+
+def _three_numbers(text: str) -> str | None:
+    """The version in a tag of an image, and a release without its patch number."""
+    found = re.fullmatch(r"v?([0-9]+[.][0-9]+)([.][0-9]+)?", text, re.ASCII)
+    return None if found is None else f"{found[1]}{found[2] or '.0'}"
+
+
+def _in_quotes(value: object) -> object:
+    """YAML reads 0.33 as a number, and drops the end of 0.30."""
+    if isinstance(value, float):
+        raise ValueError(f'YAML reads {value} without quotes as a number; write version: "{value}.0"')
+    return value
+
+
 Version = Annotated[
     str,
     Field(max_length=32),
+    BeforeValidator(_in_quotes),
     *text_rules(
         TextRule(
             "[0-9]+[.][0-9]+[.][0-9]+[-+.a-z0-9]*",
-            "write three numbers, such as 0.33.0; the tag of an image belongs into spec.engine.image",
+            "'{}' is not a version; write three numbers, such as 0.33.0. The tag of an image belongs into "
+            "spec.engine.image",
+            meant=_three_numbers,
         )
     ),
 ]

@@ -90,8 +90,8 @@ class SpeculativeModel(ApiModel):
 
     @rule(
         f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('{_NAME_PATTERN}')",
-        f"metadata.name must be at most {MAX_NAME_LENGTH} characters: lower-case letters, digits and '-', "
-        "starting with a letter and ending with a letter or digit",
+        f"metadata.name: '{{metadata.name}}' does not fit; write at most {MAX_NAME_LENGTH} lower-case "
+        "letters, digits and '-', with a letter first and a letter or digit last",
     )
     def _name_fits_the_children(self) -> bool:
         name = self.metadata.name
@@ -99,7 +99,8 @@ class SpeculativeModel(ApiModel):
 
     @rule(
         f"self.spec.parallelism.nodes == 1 || size(self.metadata.name) <= {MAX_GROUP_NAME_LENGTH}",
-        f"metadata.name must be at most {MAX_GROUP_NAME_LENGTH} characters with several parallelism.nodes",
+        f"metadata.name: '{{metadata.name}}' is too long for several parallelism.nodes; write at most "
+        f"{MAX_GROUP_NAME_LENGTH} characters",
     )
     def _name_fits_the_groups(self) -> bool:
         return self.spec.parallelism.nodes == 1 or len(self.metadata.name) <= MAX_GROUP_NAME_LENGTH

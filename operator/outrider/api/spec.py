@@ -28,8 +28,8 @@ ServedName = Annotated[
     *text_rules(
         TextRule(
             "[^ ,-][^ ,]*",
-            "a name of the model has no blanks or commas, and does not begin with a dash; write one name "
-            "into servedName, and more of them into servedAliases",
+            "'{}' is not a name of a model: it has no blanks or commas, and does not begin with a dash; "
+            "write one name into servedName, and more of them into servedAliases",
         )
     ),
 ]
@@ -65,7 +65,7 @@ class Model(ApiModel):
 
     @rule(
         "!has(self.revision) || self.uri.startsWith('hf://') || self.uri.startsWith('s3://')",
-        "spec.model.revision applies to hf:// and s3:// only; leave it out",
+        "spec.model.revision applies to hf:// and s3:// only, and uri is {uri}; leave it out",
         field=".revision",
     )
     def _revision_has_a_hub(self) -> bool:
@@ -249,8 +249,8 @@ class Spec(ApiModel):
 
     @rule(
         f"!{_from('s3')} || has(self.cache)",
-        "spec.cache: weights of s3:// are downloaded onto a volume first; give it size, for a claim that is "
-        "made, or claim, for one that exists",
+        "spec.cache: weights of s3:// are downloaded onto a volume first; write size for a new claim, or "
+        "claim for one that exists",
         field=".cache",
     )
     def _buckets_have_a_cache(self) -> bool:
@@ -276,8 +276,9 @@ class Spec(ApiModel):
         "!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "
         "self.speculation.drafter.tensorParallelSize == self.parallelism.tensor || "
         "(self.speculation.drafter.tensorParallelSize == 1 && self.speculation.method == 'dspark')",
-        "spec.speculation.drafter.tensorParallelSize must be spec.parallelism.tensor, or 1 with method "
-        "dspark: vLLM spreads every other drafter over the same GPUs as its target; leave it out",
+        "spec.speculation.drafter.tensorParallelSize is {speculation.drafter.tensorParallelSize}, and "
+        "spec.parallelism.tensor is {parallelism.tensor}: vLLM spreads a drafter over the GPUs of its "
+        "target; leave it out. Only method dspark also takes 1",
         field=".speculation.drafter.tensorParallelSize",
     )
     def _drafter_spreads_as_the_engine_can(self) -> bool:
@@ -288,9 +289,9 @@ class Spec(ApiModel):
 
     @rule(
         f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC} || {_ROLLOUT}",
-        "spec.parallelism.data: the engine keeps one K under data parallelism, and takes no live table; use "
-        "data: 1 (with replicas instead of ranks for a dense model), or set "
-        "spec.speculation.tuning.actuation: Rollout, or mode: Off",
+        "spec.parallelism.data is {parallelism.data}: with data parallelism vLLM cannot change K while it "
+        "runs; write data: 1 (and more replicas for a dense model), or set "
+        'spec.speculation.tuning.actuation: Rollout, or mode: "Off"',
         field=".parallelism.data",
     )
     def _data_parallel_takes_no_live_table(self) -> bool:
@@ -301,8 +302,8 @@ class Spec(ApiModel):
         f"self.parallelism.data == 1 || !{_ROLLOUT} || "
         f"((!has(self.speculation.schedule) || size(self.speculation.schedule) == 1) && "
         f"{_TUNING}.structuralOff == 'Never')",
-        "spec.parallelism.data: engines are started with one K for all batch sizes, and with 0 without "
-        "drafter; use one row without maxBatchSize in schedule, and Never for structuralOff",
+        "spec.parallelism.data is {parallelism.data}: an engine then has one K for all batch sizes; write "
+        "one row without maxBatchSize in schedule, and structuralOff: Never",
         field=".parallelism.data",
     )
     def _data_parallel_starts_with_one_k(self) -> bool:
@@ -316,8 +317,9 @@ class Spec(ApiModel):
         f"self.parallelism.data == 1 || {_ROLLOUT} || !has({_N}) || ((!has(self.speculation.candidates) || "
         f"self.speculation.candidates.all(k, k == {_N})) && (!has(self.speculation.schedule) || "
         f"self.speculation.schedule.all(row, row.numSpeculativeTokens == {_N})))",
-        "spec.parallelism.data: the engine keeps one K under data parallelism; candidates and schedule may "
-        "name numSpeculativeTokens only, or leave them out, unless tuning.actuation is Rollout",
+        "spec.parallelism.data is {parallelism.data}: with data parallelism an engine keeps one K; "
+        "candidates and schedule may name {speculation.numSpeculativeTokens} only. Leave them out, or set "
+        "tuning.actuation: Rollout",
         field=".parallelism.data",
     )
     def _data_parallel_has_one_k(self) -> bool:
@@ -331,9 +333,9 @@ class Spec(ApiModel):
         "self.parallelism.pipeline == 1 || (self.speculation.method in "
         f"{[str(method) for method in (Method.NONE, *PIPELINED)]} && "
         "(self.speculation.method == 'none' || self.engine.modelRunner != 'V1'))",
-        "spec.parallelism.pipeline: with pipeline stages vLLM drafts on its V2 model runner only, and there "
-        "with methods mtp and eagle3 (dspark with some models): the V1 runner ends at the first step; use "
-        "one of these with spec.engine.modelRunner: Auto, or pipeline: 1 and a larger tensor",
+        "spec.parallelism.pipeline is {parallelism.pipeline}: with pipeline stages vLLM drafts on its V2 "
+        "model runner only, by methods mtp and eagle3 (dspark with some models); use one of these with "
+        "spec.engine.modelRunner: Auto, or write pipeline: 1 and a larger tensor",
         field=".parallelism.pipeline",
     )
     def _pipelines_draft_on_v2(self) -> bool:
@@ -345,7 +347,7 @@ class Spec(ApiModel):
     @rule(
         f"self.speculation.method == 'none' || !has(self.engine.args) || !({POOLS})",
         "spec.speculation.method: with these engine.args (runner, convert or task) the model gives "
-        "embeddings or scores and generates no tokens, so there is nothing to draft; set method: none",
+        "embeddings or scores and generates no tokens, so it needs no drafts; write method: none",
         field=".speculation.method",
     )
     def _pooling_models_draft_nothing(self) -> bool:
@@ -353,8 +355,8 @@ class Spec(ApiModel):
 
     @rule(
         "self.parallelism.nodes == 1 || self.rollout.onFailure == 'Hold'",
-        "spec.rollout.onFailure: replicas of several nodes do not return to the last good revision by "
-        "themselves; set Hold",
+        "spec.rollout.onFailure: Outrider cannot return replicas of several nodes to the last good revision; "
+        "write onFailure: Hold",
         field=".rollout.onFailure",
     )
     def _groups_are_held(self) -> bool:
@@ -364,8 +366,8 @@ class Spec(ApiModel):
         "self.parallelism.nodes == 1 || !has(self.speculation.tuning) || "
         f"({_TUNING}.actuation == 'Live' && {_TUNING}.structuralOff == 'Never' && "
         f"{_TUNING}.canary == 'Never')",
-        "spec.speculation.tuning: replicas of several nodes are tuned live only; use actuation Live, and "
-        "Never for structuralOff and canary",
+        "spec.speculation.tuning: Outrider tunes replicas of several nodes live only; write actuation: Live, "
+        "structuralOff: Never and canary: Never",
         field=".speculation.tuning",
     )
     def _groups_are_not_relaunched(self) -> bool:

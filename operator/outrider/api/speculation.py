@@ -131,7 +131,7 @@ class Tuning(ApiModel):
 
     @rule(
         "self.objective == 'Goodput'",
-        "spec.speculation.tuning.objective: Latency is not available yet; use Goodput",
+        "spec.speculation.tuning.objective: {objective} is not available yet; use Goodput",
         field=".objective",
     )
     def _objective_is_goodput(self) -> bool:
@@ -220,7 +220,7 @@ class Speculation(ApiModel):
 
     @rule(
         f"!(self.method in {_REFUSED})",
-        "spec.speculation.method: mlp_speculator and custom_class are not available yet; use another method",
+        "spec.speculation.method: {method} is not available yet; use another method",
         field=".method",
     )
     def _method_is_served(self) -> bool:
@@ -228,7 +228,7 @@ class Speculation(ApiModel):
 
     @rule(
         f"!(self.method in {_NEEDS_DRAFTER}) || has(self.drafter)",
-        "spec.speculation.drafter is required by this method; set drafter.uri",
+        "spec.speculation.drafter: method {method} needs a drafter; set drafter.uri",
         field=".drafter",
     )
     def _drafter_is_given(self) -> bool:
@@ -236,7 +236,7 @@ class Speculation(ApiModel):
 
     @rule(
         f"!(self.method in {_TAKES_NO_DRAFTER}) || !has(self.drafter)",
-        "spec.speculation.drafter is not used by this method; leave it out",
+        "spec.speculation.drafter: method {method} uses no drafter; leave it out",
         field=".drafter",
     )
     def _drafter_is_used(self) -> bool:
@@ -275,7 +275,7 @@ class Speculation(ApiModel):
         f"!{_ADAPTIVE} || !{_TUNED}",
         f"spec.speculation.config.{ADAPTIVE_VERIFICATION}: vLLM then leaves drafted tokens unverified, so "
         "its counters no longer say how many drafts are right, and the tuner would choose by wrong numbers; "
-        "set tuning.mode: Off, or leave the key out",
+        'set tuning.mode: "Off", or leave the key out',
         field=".config",
     )
     def _adaptive_verification_is_not_tuned(self) -> bool:
@@ -296,7 +296,7 @@ class Speculation(ApiModel):
 
     @rule(
         f"self.method in {_OF_ONE_BLOCK} || self.method in ['none', 'suffix'] || has({_N})",
-        "spec.speculation.numSpeculativeTokens is required by this method; 3 to 5 is a good start",
+        "spec.speculation.numSpeculativeTokens: method {method} needs it; 3 to 5 is a good start",
         field=".numSpeculativeTokens",
     )
     def _ceiling_is_given(self) -> bool:
@@ -316,7 +316,7 @@ class Speculation(ApiModel):
     @rule(
         "!has(self.candidates) || self.candidates.all(k, self.candidates.exists_one(other, other == k)) "
         "&& self.candidates.isSorted()",
-        "spec.speculation.candidates must rise without repeating a value",
+        "spec.speculation.candidates: {candidates} does not rise; write each value once, the smallest first",
         field=".candidates",
     )
     def _candidates_rise(self) -> bool:
@@ -324,7 +324,8 @@ class Speculation(ApiModel):
 
     @rule(
         f"!has(self.candidates) || !has({_N}) || self.candidates.all(k, k <= {_N})",
-        "spec.speculation.candidates must not exceed numSpeculativeTokens",
+        "spec.speculation.candidates: {candidates} exceeds numSpeculativeTokens, which is "
+        "{numSpeculativeTokens}; leave out larger values, or raise numSpeculativeTokens",
         field=".candidates",
     )
     def _candidates_stay_below_the_ceiling(self) -> bool:
@@ -333,7 +334,8 @@ class Speculation(ApiModel):
 
     @rule(
         f"!has(self.candidates) || !has({_N}) || {_N} in self.candidates",
-        "spec.speculation.candidates must contain numSpeculativeTokens, the largest K",
+        "spec.speculation.candidates: {candidates} lacks numSpeculativeTokens, the largest K, which is "
+        "{numSpeculativeTokens}; add it",
         field=".candidates",
     )
     def _candidates_contain_the_ceiling(self) -> bool:
@@ -342,8 +344,8 @@ class Speculation(ApiModel):
 
     @rule(
         f"!has(self.candidates) || !(self.method in {_LIVE}) || !{_TUNED} || 0 in self.candidates",
-        "spec.speculation.candidates must contain 0, so that drafting can stop when it does not pay; "
-        "add 0 or set tuning.mode: Off",
+        "spec.speculation.candidates: {candidates} lacks 0, with which drafting stops where it does not pay; "
+        'add 0, or set tuning.mode: "Off"',
         field=".candidates",
     )
     def _drafting_can_stop(self) -> bool:
@@ -354,7 +356,7 @@ class Speculation(ApiModel):
     @rule(
         "!has(self.schedule) || (self.schedule.filter(row, !has(row.maxBatchSize)).size() == 1 "
         "&& !has(self.schedule[size(self.schedule) - 1].maxBatchSize))",
-        "spec.speculation.schedule: the last row, and only the last, must leave out maxBatchSize",
+        "spec.speculation.schedule: the last row, and only the last, leaves out maxBatchSize; add such a row",
         field=".schedule",
     )
     def _last_row_is_open(self) -> bool:
@@ -365,7 +367,7 @@ class Speculation(ApiModel):
         "!has(self.schedule) || self.schedule.filter(row, has(row.maxBatchSize))"
         ".map(row, row.maxBatchSize).isSorted() && self.schedule.all(row, !has(row.maxBatchSize) || "
         "self.schedule.exists_one(o, has(o.maxBatchSize) && o.maxBatchSize == row.maxBatchSize))",
-        "spec.speculation.schedule: maxBatchSize must rise from row to row",
+        "spec.speculation.schedule: maxBatchSize does not rise from row to row; write the smallest first",
         field=".schedule",
     )
     def _rows_rise(self) -> bool:
@@ -376,8 +378,8 @@ class Speculation(ApiModel):
         f"!has(self.schedule) || !has({_N}) || !(self.method in {_LIVE}) || self.schedule.all(row, "
         f"row.numSpeculativeTokens <= {_N} && "
         f"row.numSpeculativeTokens in (has(self.candidates) ? self.candidates : {_DEFAULT_CANDIDATES}))",
-        "spec.speculation.schedule: every numSpeculativeTokens must be one of candidates "
-        "(default: 0, 1, 2, half the ceiling rounded up, the ceiling); add it to candidates",
+        "spec.speculation.schedule: numSpeculativeTokens of a row is not one of candidates (default: 0, 1, "
+        "2, half of {numSpeculativeTokens} rounded up, and {numSpeculativeTokens}); add it to candidates",
         field=".schedule",
     )
     def _schedule_uses_candidates(self) -> bool:
@@ -387,7 +389,8 @@ class Speculation(ApiModel):
 
     @rule(
         f"!(self.method in {_ONE_K}) || (has(self.tuning) && self.tuning.mode == 'Off')",
-        "spec.speculation.tuning.mode: the engine cannot change K of this method while it runs; set Off",
+        "spec.speculation.tuning.mode: vLLM cannot change K of method {method} while it runs; "
+        'write mode: "Off"',
         field=".tuning",
     )
     def _static_methods_are_not_tuned(self) -> bool:
@@ -398,7 +401,7 @@ class Speculation(ApiModel):
         f"((!has(self.candidates) || (has({_N}) && self.candidates.all(k, k == {_N}))) && "
         f"(!has(self.schedule) || "
         f"(has({_N}) && self.schedule.all(row, row.numSpeculativeTokens == {_N}))))",
-        "spec.speculation: the engine keeps one K with this method; candidates and schedule may name "
+        "spec.speculation: with method {method} an engine keeps one K; candidates and schedule may name "
         "numSpeculativeTokens only, or leave them out",
         field=".method",
     )
@@ -409,8 +412,8 @@ class Speculation(ApiModel):
 
     @rule(
         "!has(self.tuning) || self.tuning.k0 != 'Skip' || self.method == 'draft_model'",
-        "spec.speculation.tuning.k0: only a drafter of method draft_model can read later what it missed; "
-        "use Auto or Sync",
+        "spec.speculation.tuning.k0: Skip works with method draft_model only, and method is {method}; use "
+        "Auto or Sync",
         field=".tuning",
     )
     def _skipped_drafters_can_catch_up(self) -> bool:

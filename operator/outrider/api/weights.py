@@ -39,7 +39,7 @@ class ObjectStore(ApiModel):
             *text_rules(
                 TextRule(
                     "https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._/-]*)?",
-                    "write a URL without keys, such as https://minio.storage.svc:9000",
+                    "this is not the URL of a store; write one without keys, such as https://minio.storage.svc:9000",
                 )
             ),
         ]
@@ -72,15 +72,14 @@ class Cache(ApiModel):
 
     @rule(
         "has(self.claim) != has(self.size)",
-        "spec.cache: give claim, for a PersistentVolumeClaim that exists, or size, for one that is made; one "
-        "of the two",
+        "spec.cache: write either claim, for a PersistentVolumeClaim that exists, or size, for a new one",
     )
     def _one_claim(self) -> bool:
         return (self.claim is None) != (self.size is None)
 
     @rule(
         "!has(self.claim) || !(has(self.storageClass) || has(self.accessMode))",
-        "spec.cache: storageClass and accessMode are of a claim that is made; leave them out beside claim",
+        "spec.cache: storageClass and accessMode are for a new claim; leave them out beside claim: {claim}",
     )
     def _an_existing_claim_is_as_it_is(self) -> bool:
         return self.claim is None or (self.storage_class is None and self.access_mode is None)

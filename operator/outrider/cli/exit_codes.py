@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import typer
@@ -22,6 +23,13 @@ class ExitCode(IntEnum):
 def cannot(command: str, why: Exception | str) -> typer.Exit:
     """Ends a command that cannot do what it was asked for. why: says what to do, in one plain line."""
     say(command, str(why))
+    return typer.Exit(ExitCode.CANNOT)
+
+
+def refused(command: str, lines: Sequence[str]) -> typer.Exit:
+    """End a command whose input has mistakes, each on a line of its own."""
+    for line in lines:
+        say(command, line)
     return typer.Exit(ExitCode.CANNOT)
 
 

@@ -2,39 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import yaml
 from pydantic import JsonValue, ValidationError
 
-from outrider.api.complaint import complaint
+from outrider.api.mistakes import mistakes, nearest
 from outrider.api.resource import KIND, SpeculativeModel
+from outrider.api.text import shortened
 
 
 class ManifestRefused(ValueError):
-    """A file that cannot be taken; the message names it and says what is wrong."""
+    """A file that cannot be used. Each line names the file and one mistake."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, as the API server does; plain YAML keeps the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
+        seen = set[str]()
+        for key, _ in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else ""
+            if name != "<<" and name in seen:
+                place = key.start_mark
+                raise yaml.YAMLError(f"line {place.line + 1} has the key {name} again; keep one of them")
+            seen.add(name)
+        return super().construct_mapping(node, deep)
 
 
 def raw_models(text: str, source: str) -> list[Mapping[str, JsonValue]]:
-    """Every SpeculativeModel of a text, unchecked; other objects are left out.
+    """Every SpeculativeModel of a text, unchecked, and at least one; other objects are left out.
 
     Raises:
-        ManifestRefused: it is not YAML.
+        ManifestRefused: the text is not YAML, or holds no SpeculativeModel.
     """
     try:
-        documents = list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ManifestRefused(f"{source} is not YAML: {' '.join(str(error).split())}") from error
-    return [one for one in documents if isinstance(one, dict) and one.get("kind") == KIND]
+        documents = list(yaml.load_all(text, _Loader))
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
+        raise ManifestRefused([_not_yaml(text, source, error)]) from error
+    objects: list[Mapping[str, JsonValue]] = [one for one in documents if isinstance(one, dict)]
+    found = [one for one in objects if one.get("kind") == KIND]
+    if not found:
+        raise ManifestRefused([_no_model(objects, source)])
+    return found
+
+
+def _not_yaml(text: str, source: str, error: Exception) -> str:
+    if "{{" in text:
+        return f"{source} is a template and not YAML; render it first, such as by `helm template`"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"{source} is not YAML: line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return f"{source} is not YAML: {' '.join(str(error).split())}"
+
+
+def _no_model(objects: Sequence[Mapping[str, JsonValue]], source: str) -> str:
+    kinds = list(dict.fromkeys(shortened(str(one.get("kind")), 60) for one in objects if one.get("kind")))
+    if not kinds:
+        return f"{source} holds no {KIND}: it has no object with kind: {KIND}; name a file that does"
+    near = next((kind for kind in kinds if nearest(kind, [KIND]) is not None), None)
+    if near is not None:
+        return f"{source} holds no {KIND}: kind is '{near}'; write kind: {KIND}"
+    return f"{source} holds no {KIND}, only {', '.join(kinds)}; name a file that does"
 
 
 def checked(raw: Mapping[str, JsonValue], source: str) -> SpeculativeModel:
-    """As at admission.
+    """The model, checked as at admission.
 
     Raises:
-        ManifestRefused: admission would refuse it.
+        ManifestRefused: admission would refuse it; with every mistake that is found.
     """
     try:
         return SpeculativeModel.model_validate(raw)
     except ValidationError as error:
-        raise ManifestRefused(f"{source}: {complaint(error, raw)}") from error
+        raise ManifestRefused([f"{source}: {line}" for line in mistakes(error, raw)]) from error
+
+
+def all_checked(raws: Sequence[Mapping[str, JsonValue]], source: str) -> list[SpeculativeModel]:
+    """The models, checked as at admission.
+
+    Raises:
+        ManifestRefused: admission would refuse one of them; with every mistake of all of them.
+    """
+    found, refused = list[SpeculativeModel](), list[str]()
+    for raw in raws:
+        try:
+            found.append(checked(raw, source if len(raws) == 1 else f"{source}, {_name(raw)}"))
+        except ManifestRefused as error:
+            refused += error.lines
+    if refused:
+        raise ManifestRefused(refused)
+    return found
+
+
+def _name(raw: Mapping[str, JsonValue]) -> str:
+    metadata = raw.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return shortened(str(name), 60) if name is not None else "a model without a name"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from outrider.api.complaint import complaint
+from outrider.api.mistakes import complaint
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.cluster_access import CannotRead, access, told
 from outrider.cli.shared_options import ClusterChoice

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+
+from outrider.api.mistakes import mistakes
+from outrider.cli.exit_codes import refused
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -39,7 +42,7 @@ def with_options(model: type[ModelT]) -> Callable[[Callable[[ModelT], None]], Ca
     def decorate(command: Callable[[ModelT], None]) -> Callable[..., None]:
         def run(**options: object) -> None:
             given = {name: value for name, value in options.items() if value not in (None, [])}
-            command(_validated(model, given))
+            command(_validated(command.__name__, model, given))
 
         parameters = [_parameter(name, field) for name, field in model.model_fields.items()]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -50,11 +53,18 @@ def with_options(model: type[ModelT]) -> Callable[[Callable[[ModelT], None]], Ca
     return decorate
 
 
-def _validated(model: type[ModelT], given: dict[str, object]) -> ModelT:
+def _validated(command: str, model: type[ModelT], given: dict[str, object]) -> ModelT:
     try:
         return model.model_validate(given)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+    except ValidationError as error:
+        raise refused(command, [_named_as_flag(line) for line in mistakes(error, given)]) from error
+
+
+def _named_as_flag(line: str) -> str:
+    """A mistake by the flag and the variable of the setting."""
+    name, colon, what = line.partition(": ")
+    field = name.partition(".")[0]
+    return f"{flag(field)} ({variable(field)}): {what}" if colon and field.isidentifier() else line
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:

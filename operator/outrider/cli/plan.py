@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -10,7 +11,9 @@ from typing import Annotated, TypeVar
 import typer
 
 from outrider.api.methods import Method
-from outrider.cli.exit_codes import ExitCode, cannot, say
+from outrider.api.mistakes import did_you_mean
+from outrider.cli.exit_codes import ExitCode, cannot, refused, say
+from outrider.cli.manifest_file import ManifestRefused
 from outrider.cli.plan_parts import CannotPlan, Options
 from outrider.cli.plan_question import asked
 from outrider.cli.plan_text import json_of, text_of_forecast, verdict_of
@@ -45,7 +48,9 @@ def plan(
     ] = None,
     gpu: Annotated[str | None, typer.Option(help="Such as H100, B200, MI300X, or a node's label.")] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs of one replica. Default: 1, or the file's.")] = None,
-    gpu_memory: Annotated[float | None, typer.Option(help="GB (1e9 bytes) of one GPU.")] = None,
+    gpu_memory: Annotated[
+        str | None, typer.Option(help="Memory of one GPU, such as 80, 80GB (1e9 bytes) or 80GiB.")
+    ] = None,
     gpu_bandwidth: Annotated[float | None, typer.Option(help="TB/s of its memory.")] = None,
     gpu_tflops: Annotated[float | None, typer.Option(help="TFLOPS, dense, 16 bits.")] = None,
     memory_share: Annotated[
@@ -78,6 +83,7 @@ def plan(
 
     Exit code 1: it does not fit. 2: bad input, or whether it fits is not known.
     """
+    memory = None if gpu_memory is None else _gigabytes(gpu_memory)
     for option, number, most in (
         ("--gpus", gpus, _MOST_GPUS),
         ("--streams", streams, _MOST_STREAMS),
@@ -87,7 +93,7 @@ def plan(
         if number is not None and not 1 <= number <= most:
             raise _refused(f"{option} is {number}, must be from 1 to {most}")
     for name, value in (
-        ("--gpu-memory", gpu_memory),
+        ("--gpu-memory", memory),
         ("--gpu-bandwidth", gpu_bandwidth),
         ("--gpu-tflops", gpu_tflops),
         ("--price-per-hour", price_per_hour),
@@ -95,9 +101,11 @@ def plan(
         if value is not None and not (0.0 < value < math.inf):
             raise _refused(f"{name} is {value:g}, must be above 0")
     if memory_share is not None and not 0.0 < memory_share <= 1.0:
-        raise _refused(f"--memory-share is {memory_share:g}, must be above 0 and at most 1")
+        ratio = f"; write {memory_share / 100:g} for {memory_share:g} %" if 1 < memory_share <= 100 else ""
+        raise _refused(f"--memory-share is {memory_share:g}, must be above 0 and at most 1{ratio}")
     if acceptance is not None and not 0.0 <= acceptance < 1.0:
-        raise _refused(f"--acceptance is {acceptance:g}, must be from 0 to below 1")
+        ratio = f"; write {acceptance / 100:g} for {acceptance:g} %" if 1 < acceptance < 100 else ""
+        raise _refused(f"--acceptance is {acceptance:g}, must be from 0 to below 1{ratio}")
     options = Options(
         file=file,
         model=model,
@@ -107,7 +115,7 @@ def plan(
         weights=_one_of(Precision, "--weights", weights),
         gpu=gpu,
         gpus=gpus,
-        gpu_memory=gpu_memory,
+        gpu_memory=memory,
         gpu_bandwidth=gpu_bandwidth,
         gpu_tflops=gpu_tflops,
         memory_share=memory_share,
@@ -124,6 +132,8 @@ def plan(
         wanted = asked(options)
         answer = forecast(wanted.question)
         made = wanted.manifest(answer)
+    except ManifestRefused as error:
+        raise refused("plan", error.lines) from error
     except (CannotPlan, ValueError) as error:
         raise _refused(str(error)) from error
     text = None if made is None else text_of(made, answer.proposal)
@@ -152,13 +162,22 @@ def _no_manifest(answer: Forecast) -> str:
     return "--manifest: the file is judged as it is; add --task to have one proposed"
 
 
+def _gigabytes(text: str) -> float:
+    """Of 1e9 bytes; 2**30 bytes where the unit says so."""
+    found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?|inf|nan) ?(G|GB|Gi|GiB)?", text, re.IGNORECASE)
+    if found is None:
+        raise _refused(f"--gpu-memory is {text}; write GB (1e9 bytes), such as 80 or 80GB, or 80GiB")
+    return float(found[1]) * (2**30 / 1e9 if "i" in (found[2] or "").lower() else 1.0)
+
+
 def _one_of(choices: type[ChoiceT], option: str, text: str | None) -> ChoiceT | None:
     if text is None:
         return None
     try:
         return choices(text.lower())
     except ValueError as error:
-        raise _refused(f"{option} is {text!r}, must be one of {_names(choices)}") from error
+        near = did_you_mean(text, choices)
+        raise _refused(f"{option} is {text}; {near}use one of {_names(choices)}") from error
 
 
 def _refused(complaint: str) -> typer.Exit:

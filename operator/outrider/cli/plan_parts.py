@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outrider.api.methods import TRAITS, Drafter, Method, Tunability
+from outrider.api.mistakes import did_you_mean
 from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
+from outrider.cli.text_files import read_text
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
@@ -31,7 +33,6 @@ from outrider.sizing.tasks import Task
 _NEED_A_DRAFTER = (Method.DRAFT_MODEL, Method.PARD)
 _SERVED = tuple(m for m in Method if TRAITS[m].tunability is not Tunability.REFUSED)
 _PLACEHOLDER = "hf://ORGANISATION/"
-_LARGEST_FILE = 10_000_000
 
 
 class CannotPlan(Exception):
@@ -119,9 +120,11 @@ def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, s
             raise CannotPlan(str(error)) from error
     known = known_model(name)
     if known is None:
-        names = ", ".join(one.architecture.name for one in KNOWN_MODELS)
-        told = f"the dimensions of {what} {name} are not known; give its config.json with {option}"
-        raise CannotPlan(f"{told}, or one of: {names}")
+        names = [one.architecture.name for one in KNOWN_MODELS]
+        near = did_you_mean(name, names) or f"known are {', '.join(names)}. "
+        raise CannotPlan(
+            f"{what} {name} is not known; {near}For another {what}, give its config.json with {option}"
+        )
     return known.architecture, known.source
 
 
@@ -224,11 +227,10 @@ def _gpu_by_name(options: Options, spec: Spec | None) -> Gpu | None:
     if options.gpu is not None:
         found = gpu_named(options.gpu)
         if found is None and None in (options.gpu_memory, options.gpu_bandwidth, options.gpu_tflops):
-            names = ", ".join(gpu.name for gpu in GPUS)
-            raise CannotPlan(
-                f"GPU {options.gpu} is not known; use one of {names}, "
-                "or give --gpu-memory, --gpu-bandwidth and --gpu-tflops"
-            )
+            names = [gpu.name for gpu in GPUS]
+            near = did_you_mean(options.gpu, names) or f"known are {', '.join(names)}. "
+            others = "For another GPU, give --gpu-memory, --gpu-bandwidth and --gpu-tflops"
+            raise CannotPlan(f"GPU {options.gpu} is not known; {near}{others}")
         return found
     if spec is None or selected_slice(spec) is not None:  # A slice has a share of a GPU's speed, too.
         return None
@@ -251,16 +253,6 @@ def measured_table(options: Options) -> ThroughputTable | None:
     if 0 not in chosen[0].candidates:
         raise CannotPlan(f"table {chosen[0].name} has no column for K=0; measure it")
     return chosen[0]
-
-
-def read_text(path: Path) -> str:
-    """Of a manifest or a config.json."""
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise CannotPlan(f"{path} is too large for a manifest or a config.json; name another file")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CannotPlan(f"{path} cannot be read: {error}; name another file") from error
 
 
 def _is_file(name: str) -> bool:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.api.complaint import complaint
 from outrider.api.methods import Method
+from outrider.api.mistakes import complaint
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.spec import Engine, Spec
-from outrider.cli.manifest_file import ManifestRefused, checked, raw_models
+from outrider.cli.manifest_file import checked, raw_models
 from outrider.cli.plan_flags import with_flags
 from outrider.cli.plan_parts import (
     CannotPlan,
@@ -21,10 +21,10 @@ from outrider.cli.plan_parts import (
     gpu_of,
     measured_table,
     method_of,
-    read_text,
     target_of,
     uri_of_model,
 )
+from outrider.cli.text_files import read_text
 from outrider.plan.runtimes import RUNTIMES
 from outrider.sizing.forecast import Forecast, Question
 from outrider.sizing.gpus import Gpu
@@ -84,7 +84,9 @@ def asked(options: Options) -> Asked:
     """Everything that was given or can be known.
 
     Raises:
-        CannotPlan: see there.
+        CannotPlan: something that was given cannot be used.
+        FileRefused: a file cannot be read.
+        ManifestRefused: admission would refuse the manifest.
     """
     raw, spec = (None, None) if options.file is None else _read_manifest(options.file)
     _check(options, spec)
@@ -142,15 +144,10 @@ def _load(options: Options, spec: Spec | None) -> Load:
 
 
 def _read_manifest(path: Path) -> tuple[Mapping[str, JsonValue], Spec]:
-    try:
-        found = raw_models(read_text(path), str(path))
-        if not found:
-            raise CannotPlan(f"{path} holds no {KIND}; name a file that does, or use --model")
-        if len(found) > 1:
-            raise CannotPlan(f"{path} holds {len(found)} objects of kind {KIND}; name a file with one")
-        return found[0], checked(found[0], str(path)).spec
-    except ManifestRefused as error:
-        raise CannotPlan(str(error)) from error
+    found = raw_models(read_text(path), str(path))
+    if len(found) > 1:
+        raise CannotPlan(f"{path} holds {len(found)} objects of kind {KIND}; name a file with one")
+    return found[0], checked(found[0], str(path)).spec
 
 
 def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from outrider.bench.prompts import BUILT_IN
-
-_LARGEST_FILE = 10_000_000
+from outrider.cli.text_files import FileRefused, read_text
 
 
 class PromptsRefused(ValueError):
@@ -23,11 +22,9 @@ def prompts_of(path: Path | None) -> tuple[str, ...]:
     if path is None:
         return BUILT_IN
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise PromptsRefused(f"{path} is larger than {_LARGEST_FILE // 1_000_000} MB")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PromptsRefused(f"{path}: {error}") from error
+        text = read_text(path)
+    except FileRefused as error:
+        raise PromptsRefused(f"--prompts: {error}") from error
     found = tuple(
         _prompt(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +10,10 @@ import typer
 import yaml
 from pydantic import JsonValue
 
-from outrider.api.resource import KIND, SpeculativeModel
-from outrider.cli.exit_codes import cannot
-from outrider.cli.manifest_file import ManifestRefused, checked, raw_models
+from outrider.api.resource import SpeculativeModel
+from outrider.cli.exit_codes import cannot, refused
+from outrider.cli.manifest_file import ManifestRefused, all_checked, raw_models
+from outrider.cli.text_files import FileRefused, read_text
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, plan
 from outrider.plan.additions import additions
 from outrider.plan.overlay import Json
@@ -44,8 +44,11 @@ def render(
     key pair of the control API. Exit code 2: the manifest would be refused, or could not be carried out.
     """
     try:
-        texts = [text_of(model) for model in _models(_read(file), str(file), namespace)]
-    except (CannotRender, ManifestRefused) as error:
+        raws = [_with_namespace(raw, namespace) for raw in raw_models(read_text(file), str(file))]
+        texts = [text_of(model) for model in all_checked(raws, str(file))]
+    except ManifestRefused as error:
+        raise refused("render", error.lines) from error
+    except (CannotRender, FileRefused) as error:
         raise cannot("render", error) from error
     typer.echo("---\n".join(texts), nl=False)
 
@@ -122,22 +125,6 @@ def _ownerless(child: Manifest) -> Manifest:
     metadata = child["metadata"]
     assert isinstance(metadata, dict)
     return {**child, "metadata": {key: part for key, part in metadata.items() if key != "ownerReferences"}}
-
-
-def _read(file: Path) -> str:
-    try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CannotRender(f"{file} cannot be read: {error}; name another file") from error
-
-
-def _models(text: str, source: str, namespace: str) -> Iterator[SpeculativeModel]:
-    """Every model of a text. A model is checked as at admission."""
-    found = raw_models(text, source)
-    if not found:
-        raise CannotRender(f"{source} holds no {KIND}; name a file that does")
-    for raw in found:
-        yield checked(_with_namespace(raw, namespace), source)
 
 
 def _with_namespace(raw: Mapping[str, JsonValue], namespace: str) -> Mapping[str, JsonValue]:

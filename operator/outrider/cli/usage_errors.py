@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from outrider.api.mistakes import did_you_mean
 from outrider.cli.exit_codes import ExitCode, say
 
 _PROGRAM = "outrider"
@@ -20,7 +20,7 @@ _WORDS = (
     (r"Input should be greater than or equal to (.+)", r"write at least \1"),
     (r"Input should be less than or equal to (.+)", r"write at most \1"),
     (r"Input should be greater than (.+)", r"write more than \1"),
-    (r"Value error, .* is not one of (.+?)\.?", r"write one of \1"),
+    (r"Value error, .* is not one of (.+)", r"write one of \1"),
 )
 """What pydantic says of a value -> what to write."""
 
@@ -48,7 +48,7 @@ class OneLineGroup(TyperGroup):
             sys.exit(ExitCode.NOT_WELL)
         except typer.TyperException as error:
             command = words[0] if words and words[0] in self.commands else ""
-            say(command, f"{self._complaint(error, command, words)}.")
+            say(command, self._complaint(error, command, words))
             sys.exit(error.exit_code)
         sys.exit(code if isinstance(code, int) else ExitCode.FINE)
 
@@ -58,9 +58,11 @@ class OneLineGroup(TyperGroup):
         unknown = getattr(error, "option_name", None)
         parameter = getattr(error, "param", None)
         if unknown is not None and "No such option" in error.message:
-            return f"there is no option {unknown}; {_nearest(unknown, options)}{help_text} lists all options"
+            return (
+                f"there is no option {unknown}; {did_you_mean(unknown, options)}{help_text} lists all options"
+            )
         if not command and words and not words[0].startswith("-"):
-            near = _nearest(words[0], self.commands)
+            near = did_you_mean(words[0], self.commands)
             return f"there is no command {words[0]}; {near}{help_text} lists all commands"
         if parameter is not None:
             return _about(parameter, error, words, help_text)
@@ -72,11 +74,6 @@ class OneLineGroup(TyperGroup):
         return (option for parameter in found.params for option in parameter.opts if option.startswith("-"))
 
 
-def _nearest(typed: str, known: Iterable[str]) -> str:
-    near = get_close_matches(typed, list(known), n=1)
-    return f"did you mean {near[0]}? " if near else ""
-
-
 def _about(parameter: Any, error: typer.TyperException, words: Sequence[str], help_text: str) -> str:
     is_option = parameter.opts[0].startswith("-")
     name = parameter.opts[0] if is_option else (parameter.metavar or parameter.name.upper())
@@ -86,7 +83,7 @@ def _about(parameter: Any, error: typer.TyperException, words: Sequence[str], he
     remedy = error.message
     for pattern, plain in _WORDS:
         remedy = re.sub(pattern, plain, remedy, count=1, flags=re.DOTALL)
-    return f"{name}{'' if given is None else f' is {given}'}: {remedy.rstrip('.')}"
+    return f"{name}{'' if given is None else f' is {given}'}: {remedy.rstrip('.').replace(chr(39), '')}"
 
 
 def _given(names: Sequence[str], words: Sequence[str]) -> str | None:

@@ -11,8 +11,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from outrider.api.complaint import complaint
 from outrider.api.launch import CANARY_KEY, LAUNCH_KEY
+from outrider.api.mistakes import complaint
 from outrider.api.resource import SpeculativeModel
 from outrider.api.status import Status
 from outrider.api.text import shortened

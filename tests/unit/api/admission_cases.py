@@ -83,9 +83,9 @@ def _row(k: int, limit: int | None = None) -> Json:
 
 NAMES = (
     _named("the longest name", None, metadata_name="a" * 52),
-    _named("a name that is too long", "metadata.name must be at most 52", metadata_name="a" * 53),
-    _named("a name that starts with a digit", "metadata.name must be", metadata_name="8b"),
-    _named("a name with a dot", "metadata.name must be", metadata_name="qwen3.5"),
+    _named("a name that is too long", "write at most 52 lower-case", metadata_name="a" * 53),
+    _named("a name that starts with a digit", "write at most 52 lower-case", metadata_name="8b"),
+    _named("a name with a dot", "write at most 52 lower-case", metadata_name="qwen3.5"),
 )
 
 MODELS = (
@@ -116,10 +116,10 @@ MODELS = (
     ),
     _spec(
         "the address of a web page",
-        "write hf://organisation/name for a model of the Hugging Face hub",
+        "has no scheme that Outrider knows",
         model={"uri": "https://huggingface.co/Qwen/Qwen3-8B"},
     ),
-    _spec("a bare name", "write hf://organisation/name", model={"uri": "Qwen/Qwen3-8B"}),
+    _spec("a bare name", "has no scheme that Outrider knows", model={"uri": "Qwen/Qwen3-8B"}),
     _spec("a name without organisation", "such as hf://Qwen/Qwen3-8B", model={"uri": "hf://Qwen3-8B"}),
     _spec("a file of a model", "such as hf://Qwen/Qwen3-8B", model={"uri": "hf://Qwen/Qwen3-8B/x.bin"}),
     _spec("a claim in capitals", "such as pvc://models/qwen3-8b", model={"uri": "pvc://Models/x"}),
@@ -169,7 +169,7 @@ METHODS = (
     *(
         _speculation(
             f"method {name} with tuning",
-            "spec.speculation.tuning.mode: the engine cannot change K of this method while it runs",
+            "spec.speculation.tuning.mode: vLLM cannot change K of method",
             method=name,
         )
         for name in ("p_eagle", "pard")
@@ -180,22 +180,24 @@ METHODS = (
     _speculation("method ngram", method="ngram", drafter=None),
     _speculation(
         "method mlp_speculator",
-        "spec.speculation.method: mlp_speculator and custom_class are not available yet",
+        "is not available yet; use another method",
         method="mlp_speculator",
     ),
     _speculation(
         "method custom_class",
-        "spec.speculation.method: mlp_speculator and custom_class are not available yet",
+        "is not available yet; use another method",
         method="custom_class",
         drafter=None,
     ),
-    _speculation("a missing drafter", "spec.speculation.drafter is required by this method", drafter=None),
     _speculation(
-        "a drafter for ngram", "spec.speculation.drafter is not used by this method", method="ngram"
+        "a missing drafter", "spec.speculation.drafter: method eagle3 needs a drafter", drafter=None
+    ),
+    _speculation(
+        "a drafter for ngram", "spec.speculation.drafter: method ngram uses no drafter", method="ngram"
     ),
     _speculation("a drafter in a bucket", "spec.cache: weights of s3://", drafter={"uri": "s3://models/d"}),
     _speculation(
-        "a bare name of a drafter", "write hf://organisation/name", drafter={"uri": "yuhuili/EAGLE"}
+        "a bare name of a drafter", "has no scheme that Outrider knows", drafter={"uri": "yuhuili/EAGLE"}
     ),
     _speculation("a pinned drafter", drafter={"revision": "0a1b2c3"}),
     _speculation(
@@ -225,13 +227,13 @@ METHODS = (
     _speculation("suffix with tuning off", method="suffix", drafter=None, tuning={"mode": "Off"}),
     _speculation(
         "suffix that is tuned",
-        "spec.speculation.tuning.mode: the engine cannot change K of this method",
+        "spec.speculation.tuning.mode: vLLM cannot change K of method suffix",
         method="suffix",
         drafter=None,
     ),
     _speculation(
         "suffix with candidates",
-        "the engine keeps one K with this method",
+        "with method suffix an engine keeps one K",
         method="suffix",
         drafter=None,
         candidates=[3, 5],
@@ -239,7 +241,7 @@ METHODS = (
     ),
     _speculation(
         "suffix with a table",
-        "the engine keeps one K with this method",
+        "with method suffix an engine keeps one K",
         method="suffix",
         drafter=None,
         schedule=[_row(5, 8), _row(0)],
@@ -270,7 +272,7 @@ METHODS = (
     ),
     _speculation(
         "suffix without K and with candidates",
-        "the engine keeps one K with this method",
+        "with method suffix an engine keeps one K",
         method="suffix",
         drafter=None,
         numSpeculativeTokens=None,
@@ -285,7 +287,9 @@ METHODS = (
 
 DRAFT_LENGTHS = (
     _speculation(
-        "no ceiling", "spec.speculation.numSpeculativeTokens is required", numSpeculativeTokens=None
+        "no ceiling",
+        "spec.speculation.numSpeculativeTokens: method eagle3 needs it",
+        numSpeculativeTokens=None,
     ),
     _speculation("a ceiling of zero", "spec.speculation.numSpeculativeTokens", numSpeculativeTokens=0),
     _speculation(
@@ -295,17 +299,25 @@ DRAFT_LENGTHS = (
     _speculation("candidates", candidates=[0, 1, 3, 5]),
     _speculation("no candidates at all", "spec.speculation.candidates", candidates=[]),
     _speculation("too many candidates", "spec.speculation.candidates", candidates=list(range(9))),
-    _speculation("falling candidates", "spec.speculation.candidates must rise", candidates=[0, 5, 3]),
-    _speculation("repeated candidates", "spec.speculation.candidates must rise", candidates=[0, 3, 3, 5]),
+    _speculation(
+        "falling candidates", "does not rise; write each value once, the smallest first", candidates=[0, 5, 3]
+    ),
+    _speculation(
+        "repeated candidates",
+        "does not rise; write each value once, the smallest first",
+        candidates=[0, 3, 3, 5],
+    ),
     _speculation(
         "a candidate above the ceiling",
-        "candidates must not exceed numSpeculativeTokens",
+        "spec.speculation.candidates: [0, 5, 7] exceeds numSpeculativeTokens, which is 5",
         candidates=[0, 5, 7],
     ),
     _speculation(
-        "candidates without the ceiling", "candidates must contain numSpeculativeTokens", candidates=[0, 3]
+        "candidates without the ceiling",
+        "[0, 3] lacks numSpeculativeTokens, the largest K, which is 5; add it",
+        candidates=[0, 3],
     ),
-    _speculation("candidates without zero", "candidates must contain 0", candidates=[1, 5]),
+    _speculation("candidates without zero", "spec.speculation.candidates: [1, 5] lacks 0", candidates=[1, 5]),
     _speculation("candidates without zero, tuning off", candidates=[1, 5], tuning={"mode": "Off"}),
     _speculation("one row", schedule=[_row(3)]),
     _speculation("three rows", schedule=[_row(3, 8), _row(1, 32), _row(0)]),
@@ -327,22 +339,22 @@ DRAFT_LENGTHS = (
     ),
     _speculation(
         "falling rows",
-        "spec.speculation.schedule: maxBatchSize must rise",
+        "spec.speculation.schedule: maxBatchSize does not rise",
         schedule=[_row(3, 32), _row(1, 8), _row(0)],
     ),
     _speculation(
         "a repeated batch size",
-        "spec.speculation.schedule: maxBatchSize must rise",
+        "spec.speculation.schedule: maxBatchSize does not rise",
         schedule=[_row(3, 8), _row(1, 8), _row(0)],
     ),
     _speculation("a batch size of zero", "spec.speculation.schedule", schedule=[_row(3, 0), _row(0)]),
-    _speculation("a K outside the default candidates", "must be one of candidates", schedule=[_row(4)]),
+    _speculation("a K outside the default candidates", "is not one of candidates", schedule=[_row(4)]),
     _speculation(
-        "a K outside the candidates", "must be one of candidates", candidates=[0, 5], schedule=[_row(3)]
+        "a K outside the candidates", "is not one of candidates", candidates=[0, 5], schedule=[_row(3)]
     ),
     _speculation("a K inside the candidates", candidates=[0, 4, 5], schedule=[_row(4)]),
     _speculation(
-        "a K above the ceiling", "must be one of candidates", numSpeculativeTokens=1, schedule=[_row(2)]
+        "a K above the ceiling", "is not one of candidates", numSpeculativeTokens=1, schedule=[_row(2)]
     ),
     _speculation("a small ceiling", numSpeculativeTokens=1, schedule=[_row(1, 4), _row(0)]),
     _speculation("half of an even ceiling", numSpeculativeTokens=8, schedule=[_row(4, 4), _row(0)]),
@@ -362,8 +374,8 @@ LAUNCHES = (
     _tuning("rollouts that are only watched", actuation="Rollout", mode="Observe"),
     _tuning("rollouts at most every ten minutes", actuation="Rollout", relaunchInterval="10m"),
     _tuning("rollouts at most every minute", actuation="Rollout", relaunchInterval="60s"),
-    _tuning("rollouts without a pause", "this duration is at least 1m", relaunchInterval="0s"),
-    _tuning("rollouts every few seconds", "this duration is at least 1m", relaunchInterval="59s999ms"),
+    _tuning("rollouts without a pause", "is too short; write at least 1m", relaunchInterval="0s"),
+    _tuning("rollouts every few seconds", "is too short; write at least 1m", relaunchInterval="59s999ms"),
     _tuning("an unknown actuation", "spec.speculation.tuning.actuation", actuation="Restart"),
     _tuning("an interval without unit", "write a duration such as 30s", relaunchInterval="60"),
     _tuning("a stock engine that keeps its table", actuation="Rollout", mode="Off"),
@@ -382,7 +394,7 @@ LAUNCHES = (
     ),
     _speculation(
         "rollouts with a method whose K is fixed",
-        "spec.speculation.tuning.mode: the engine cannot change K of this method",
+        "spec.speculation.tuning.mode: vLLM cannot change K of method suffix",
         method="suffix",
         drafter=None,
         tuning={"actuation": "Rollout"},
@@ -435,7 +447,7 @@ LAUNCHES = (
     *(_speculation(f"EAGLE with K=0 {k0}", method="eagle3", tuning={"k0": k0}) for k0 in ("Auto", "Sync")),
     _speculation(
         "a drafter that is left out and cannot catch up",
-        "spec.speculation.tuning.k0: only a drafter of method draft_model",
+        "works with method draft_model only, and method is eagle3",
         method="eagle3",
         tuning={"k0": "Skip"},
     ),
@@ -446,7 +458,7 @@ ENGINES = (
     _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
     _spec("a version", engine={"runtime": "vLLM", "version": "0.32.0", "image": "vllm:x", "port": 9000}),
     _spec("a tag as version", "write three numbers, such as 0.33.0", engine={"version": "latest"}),
-    _spec("two numbers as version", "write three numbers, such as 0.33.0", engine={"version": "0.33"}),
+    _spec("two numbers as version", "'0.33' is not a version", engine={"version": "0.33"}),
     _spec("a version of a build", engine={"version": "0.33.0.post1+cu129"}),
     _spec("a privileged port", "spec.engine.port", engine={"port": 80}),
     _args(
@@ -575,7 +587,7 @@ ENGINES = (
     _args("a flag that hides metrics", "spec.engine.args.disable-log-stats", disable__log__stats="true"),
 )
 
-V2_ALONE = "spec.parallelism.pipeline: with pipeline stages vLLM drafts on its V2 model runner only"
+V2_ALONE = "spec.parallelism.pipeline is 2: with pipeline stages vLLM drafts on its V2 model runner only"
 SHAPES = (
     _spec("a pipeline with a head", parallelism={"pipeline": 2}),
     _spec(
@@ -610,26 +622,26 @@ SHAPES = (
     _spec("two nodes", parallelism={"tensor": 4, "nodes": 2}, rollout={"onFailure": "Hold"}),
     _spec(
         "nodes that share unevenly",
-        "spec.parallelism.nodes: every node takes as many ranks",
+        "3 nodes cannot share 4 x 1 GPUs",
         parallelism={"tensor": 4, "nodes": 3},
         rollout={"onFailure": "Hold"},
     ),
     _spec(
         "data parallelism over nodes",
-        "spec.parallelism.data: data parallelism over several nodes",
+        "spec.parallelism: data: 2 with nodes: 2 is not available yet",
         parallelism={"tensor": 2, "data": 2, "nodes": 2},
         speculation={"tuning": {"mode": "Off"}},
         rollout={"onFailure": "Hold"},
     ),
     _spec(
         "nodes that would roll back",
-        "spec.rollout.onFailure: replicas of several nodes",
+        "spec.rollout.onFailure: Outrider cannot return replicas of several nodes",
         parallelism={"tensor": 4, "nodes": 2},
     ),
     *(
         _spec(
             f"nodes with {field}",
-            "spec.speculation.tuning: replicas of several nodes are tuned live only",
+            "spec.speculation.tuning: Outrider tunes replicas of several nodes live only",
             parallelism={"tensor": 4, "nodes": 2},
             rollout={"onFailure": "Hold"},
             speculation={"tuning": {field: value}},
@@ -642,11 +654,11 @@ SHAPES = (
             "metadata": {"name": "q" * 41},
             "spec": {"parallelism": {"tensor": 4, "nodes": 2}, "rollout": {"onFailure": "Hold"}},
         },
-        "metadata.name must be at most 40 characters",
+        "write at most 40 characters",
     ),
     _spec(
         "data parallelism with live tables",
-        "spec.parallelism.data: the engine keeps one K under data parallelism, and takes no live table",
+        "spec.parallelism.data is 2: with data parallelism vLLM cannot change K",
         parallelism={"data": 2},
     ),
     *(
@@ -668,7 +680,7 @@ SHAPES = (
     *(
         _spec(
             f"data parallelism that is relaunched with {name}",
-            "spec.parallelism.data: engines are started with one K for all batch sizes",
+            "spec.parallelism.data is 2: an engine then has one K for all batch sizes",
             parallelism={"data": 2},
             speculation={"tuning": {"actuation": "Rollout"}, **more},
         )
@@ -683,7 +695,7 @@ SHAPES = (
     _spec("static data parallelism", parallelism={"data": 2}, speculation={"tuning": {"mode": "Off"}}),
     _spec(
         "data parallelism with candidates",
-        "candidates and schedule may name numSpeculativeTokens only",
+        "candidates and schedule may name 5 only",
         parallelism={"data": 2},
         speculation={"tuning": {"mode": "Off"}, "candidates": [0, 5]},
     ),
@@ -694,13 +706,13 @@ SHAPES = (
     ),
     _spec(
         "a draft model on one of two GPUs",
-        "spec.speculation.drafter.tensorParallelSize must be",
+        "spec.speculation.drafter.tensorParallelSize is",
         parallelism={"tensor": 2},
         speculation={"method": "draft_model", "drafter": {"tensorParallelSize": 1}},
     ),
     _spec(
         "an EAGLE head on one of two GPUs, which vLLM does not read",
-        "spec.speculation.drafter.tensorParallelSize must be",
+        "spec.speculation.drafter.tensorParallelSize is",
         parallelism={"tensor": 2},
         speculation={"drafter": {"tensorParallelSize": 1}},
     ),
@@ -715,7 +727,7 @@ SHAPES = (
     ),
     _spec(
         "a drafter on two of four GPUs",
-        "spec.speculation.drafter.tensorParallelSize must be",
+        "spec.speculation.drafter.tensorParallelSize is",
         parallelism={"tensor": 4},
         speculation={"drafter": {"tensorParallelSize": 2}},
     ),
@@ -760,10 +772,12 @@ SHAPES = (
     _spec("negative unavailability", "write a number of pods from 0", rollout={"maxUnavailable": -1}),
     _spec("a deadline without unit", "write a duration such as 30s", rollout={"progressDeadline": "20"}),
     _spec("a deadline of ten seconds", rollout={"progressDeadline": "10s", "surgeTimeout": "0h10s"}),
-    _spec("no deadline", "this duration is at least 10s", rollout={"progressDeadline": "0s"}),
-    _spec("no wait", "this duration is at least 10s", rollout={"surgeTimeout": "0.0m"}),
+    _spec("no deadline", "is too short; write at least 10s", rollout={"progressDeadline": "0s"}),
+    _spec("no wait", "is too short; write at least 10s", rollout={"surgeTimeout": "0.0m"}),
     _spec("a deadline of a year", rollout={"progressDeadline": "8760h"}),
-    _spec("a deadline of two years", "a duration is at most 8760h", rollout={"progressDeadline": "17520h"}),
+    _spec(
+        "a deadline of two years", "is too long; write at most 8760h", rollout={"progressDeadline": "17520h"}
+    ),
     _spec("a cache", cache={"claim": "weights"}),
     _spec("a cache to be made", cache={"size": "200Gi", "storageClass": "ssd"}),
     _spec("a cache for many nodes", cache={"size": "200Gi", "accessMode": "ReadWriteMany"}),
@@ -772,8 +786,8 @@ SHAPES = (
         "spec.cache.accessMode",
         cache={"size": 1, "accessMode": "ReadOnlyMany"},
     ),
-    _spec("a cache without claim and size", "spec.cache: give claim", cache={}),
-    _spec("a cache with claim and size", "one of the two", cache={"claim": "weights", "size": "1Gi"}),
+    _spec("a cache without claim and size", "spec.cache: write either claim", cache={}),
+    _spec("a cache with claim and size", "or size, for a new one", cache={"claim": "weights", "size": "1Gi"}),
     _spec("a cache of no size", "spec.cache.size", cache={"size": "large"}),
     _spec(
         "a storage class of a claim that exists",
@@ -787,7 +801,7 @@ SHAPES = (
     ),
     _spec(
         "a store with its keys in the URL",
-        "write a URL without keys",
+        "write one without keys",
         model={"uri": "s3://models/qwen3-8b"},
         cache={"size": "1Gi", "s3": {"endpoint": "https://key:secret@minio"}},
     ),

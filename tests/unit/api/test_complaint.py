@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from outrider.api.complaint import complaint, first_complaint
+from outrider.api.complaint import first_complaint
+from outrider.api.mistakes import complaint
 from outrider.api.resource import SpeculativeModel
 from tests.unit.api.admission_cases import CASES, AdmissionCase, base_manifest
 
@@ -116,17 +117,25 @@ def test_a_refused_object_is_told_with_its_field_and_without_names_of_python(cas
 
 
 SAID = {
-    "a whole number that is none": (("spec", "replicas"), "two", "spec.replicas: must be a whole number"),
-    "a number below its bound": (("spec", "replicas"), -1, "spec.replicas: must be at least 0"),
+    "a whole number that is none": (
+        ("spec", "replicas"),
+        "two",
+        "spec.replicas: 'two' is not a whole number; write digits only",
+    ),
+    "a number below its bound": (
+        ("spec", "replicas"),
+        -1,
+        "spec.replicas: -1 is too small; write at least 0",
+    ),
     "a value that is none of the words": (
         ("spec", "speculation", "tuning", "mode"),
         "On",
-        "spec.speculation.tuning.mode: must be 'Off', 'Observe' or 'Auto'",
+        "spec.speculation.tuning.mode: 'On' is not one of Off, Observe, Auto",
     ),
     "a quantity that is none": (
         ("spec", "resources"),
         {"limits": {"memory": "much"}},
-        "spec.resources.limits.memory: write a quantity such as 1, 500m or 64Gi",
+        "spec.resources.limits.memory: 'much' is not a quantity; write a quantity such as 1, 500m or 64Gi",
     ),
     "a number of one of two forms": (
         ("spec", "rollout", "maxSurge"),
@@ -136,12 +145,12 @@ SAID = {
     "a value of neither form": (
         ("spec", "rollout", "maxSurge"),
         [],
-        "spec.rollout.maxSurge: must be a whole number, or a text",
+        "spec.rollout.maxSurge: a list is neither a whole number nor a text",
     ),
     "an entry of a list": (
         ("spec", "speculation", "candidates"),
         [0, "x"],
-        "spec.speculation.candidates.1: must be a whole number",
+        "spec.speculation.candidates.1: 'x' is not a whole number; write digits only",
     ),
     "a field that is missing": (("spec", "model"), {}, "spec.model.uri: is required"),
     "a flag with its dashes": (
@@ -152,13 +161,13 @@ SAID = {
     "a flag with a blank": (
         ("spec", "engine", "args"),
         {"a b": 8},
-        "spec.engine.args: 'a b' is no flag: letters, digits, '-', '_' and '.', such as max-num-seqs",
+        "spec.engine.args: 'a b' is not a flag; write letters, digits, '-', '_' and '.', such as "
+        "max-num-seqs",
     ),
     "a rule of a part": (
         ("spec", "cache"),
         {},
-        "spec.cache: give claim, for a PersistentVolumeClaim that exists, or size, for one that is made; one "
-        "of the two",
+        "spec.cache: write either claim, for a PersistentVolumeClaim that exists, or size, for a new one",
     ),
 }
 

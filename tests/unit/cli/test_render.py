@@ -97,17 +97,17 @@ def test_what_admission_refuses_is_refused_in_one_line(case: AdmissionCase, tmp_
         ("kind: SpeculativeModel\nmetadata: many", "metadata"),
     ],
 )
-def test_what_is_no_model_is_refused_in_one_line(text: str, told: str) -> None:
+def test_what_is_no_model_is_refused_with_a_line_for_each_mistake(text: str, told: str) -> None:
     result = render("-", text=text)
     assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert told in line
+    assert told in result.stderr
+    assert all(line.startswith("outrider render: -") for line in result.stderr.splitlines())
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     result = render(str(tmp_path / "none.yaml"))
     assert result.exit_code == 2
-    assert "cannot be read" in result.stderr
+    assert "there is no file" in result.stderr
 
 
 def test_what_the_planner_cannot_carry_out_is_told_with_its_reason() -> None:

@@ -47,8 +47,10 @@ def read_tables(path: Path) -> dict[str, ThroughputTable]:
     """
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise TableError(f"there is no file {path}; name another file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise TableError(f"{path}: {error}") from error
+        raise TableError(f"{path} cannot be read: {error}") from error
     return parse_tables(text, str(path))
 
 

@@ -1,0 +1,46 @@
+"""Text out of files that a user names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+STANDARD_INPUT = Path("-")
+_MAX_BYTES = 10_000_000
+
+
+class FileRefused(ValueError):
+    """A file that cannot be read; the message says why and what to do."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of at most 10 MB; ``-`` for standard input.
+
+    Raises:
+        FileRefused: there is no such file, or it cannot be read as text.
+    """
+    try:
+        if path == STANDARD_INPUT:
+            return sys.stdin.read()
+        if path.stat().st_size > _MAX_BYTES:
+            raise FileRefused(f"{path} has more than {_MAX_BYTES // 1_000_000} MB; name another file")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise FileRefused(f"there is no file {path}{_beside(path)}") from error
+    except IsADirectoryError as error:
+        raise FileRefused(f"{path} is a folder; name a file in it") from error
+    except PermissionError as error:
+        raise FileRefused(f"you may not read {path}; change its mode, or name another file") from error
+    except UnicodeDecodeError as error:
+        raise FileRefused(f"{path} is not text in UTF-8; name another file") from error
+    except OSError as error:
+        raise FileRefused(f"{path} cannot be read: {error.strerror}; name another file") from error
+
+
+def _beside(path: Path) -> str:
+    """The file that was probably meant: of the same name with another ending."""
+    folder = path.parent
+    found = (
+        sorted(each.name for each in folder.glob(f"{path.stem}.*")) if path.stem and folder.is_dir() else []
+    )
+    return f"; did you mean {folder / found[0]}?" if found else "; name another file"
