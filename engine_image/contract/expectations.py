@@ -82,7 +82,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(COMPILATION, "CompilationConfig", ("cudagraph_mode",)),
         Holds(SPECULATIVE, "SpeculativeConfig", ("method", "num_speculative_tokens", "parallel_drafting")),
         Holds(SCHEDULER_CONFIG, "SchedulerConfig", ("max_num_seqs",)),
-        Holds(PARALLEL, "ParallelConfig", ("data_parallel_size",)),
+        Holds(PARALLEL, "ParallelConfig", ("data_parallel_size", "pipeline_parallel_size")),
         Says(
             VLLM_CONFIG,
             "VllmConfig._maybe_disable_dynamic_sd_for_data_parallel",
@@ -114,6 +114,11 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(ENGINE, "EngineCoreOutput", ("new_token_ids",)),
         Holds(STATS, "SchedulerStats", ("spec_decoding_stats",)),
         Holds(SPEC_METRICS, "SpecDecodingStats", ("num_draft_tokens_per_pos", "num_accepted_tokens_per_pos")),
+    ),
+    *of(
+        "choosing.py",
+        Holds(SCHEDULER, "Scheduler", ("running",)),
+        Holds("vllm/v1/request.py", "Request", ("num_computed_tokens",)),
     ),
     Expectation(Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)), "attach.py", (0, 27)),
     *of(

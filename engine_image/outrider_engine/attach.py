@@ -15,6 +15,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,7 +23,13 @@ from typing import Any
 from outrider_engine.attach_workers import attach_to_workers
 from outrider_engine.control import parse_push
 from outrider_engine.core import EngineCoreControl
-from outrider_engine.counting import count_schedule, count_update, given_by
+from outrider_engine.counting import (
+    choice_scheduled,
+    choice_verified,
+    count_schedule,
+    count_update,
+    given_by,
+)
 from outrider_engine.drafter import ORDER
 from outrider_engine.following import Following
 from outrider_engine.late_table import CANDIDATES_VARIABLE, lookup_after_launch
@@ -114,9 +121,16 @@ def outrider_longest_step_seconds(engine_core: Any) -> float:
     return 0.0 if control is None else control.longest_step_seconds
 
 
-def outrider_put_schedule(engine_core: Any, body: dict[str, object]) -> dict[str, object]:
-    """Install a pushed table."""
-    return _answer(engine_core, lambda control: control.put(parse_push(body)))
+def outrider_put_schedule(
+    engine_core: Any, body: dict[str, object], cost_model_fault: str | None = None
+) -> dict[str, object]:
+    """Install a pushed table. cost_model_fault: see `Push.cost_model_fault`."""
+
+    def put(control: EngineCoreControl) -> State:
+        push = parse_push(body)
+        return control.put(replace(push, cost_model_fault=cost_model_fault) if cost_model_fault else push)
+
+    return _answer(engine_core, put)
 
 
 def outrider_post_probe(engine_core: Any, body: dict[str, object]) -> dict[str, object]:
@@ -200,6 +214,7 @@ def facts_of(scheduler: Any) -> EngineFacts:
         max_num_seqs=config.scheduler_config.max_num_seqs,
         num_speculative_tokens=0 if speculation is None else speculation.num_speculative_tokens,
         data_parallel_size=config.parallel_config.data_parallel_size,
+        pipeline_parallel_size=config.parallel_config.pipeline_parallel_size,
         parallel_drafting=bool(speculation and speculation.parallel_drafting),
         several_modules=_drafts_with_several_modules(speculation),
         simulated=extra.get(SIMULATED) if isinstance(extra, dict) else None,
@@ -292,10 +307,12 @@ def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         began = perf_counter()
         control.before_schedule()
-        hooked = perf_counter() - began
+        hooked, choosing = perf_counter() - began, control.choosing
+        chosen = choosing.hook_seconds
         output = original(self, *args, **kwargs)
-        returned = perf_counter()
+        hooked, returned = hooked + choosing.hook_seconds - chosen, perf_counter()
         step = SchedulerStep(self, output)
+        choice_scheduled(control, output)
         if control.following is not None:
             try:
                 _order_drafter(step, output, control.following)
@@ -321,7 +338,8 @@ def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
                 control.measuring_failed(error)
             else:
-                control.backlog.put(count_update, control, meter, scheduler_output, given)
+                choice = choice_verified(control, scheduler_output, given.drafts)
+                control.backlog.put(count_update, control, meter, scheduler_output, given, choice)
                 if control.backlog.is_full or not control.at_rest:
                     control.backlog.work_off()
             meter.hook_seconds += perf_counter() - ended

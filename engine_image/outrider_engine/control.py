@@ -18,6 +18,7 @@ from outrider_engine.table import (
     require_keys,
     whole_number,
 )
+from outrider_protocol.cost_model import CostModel, CostModelError, parse_cost_model
 
 LONGEST_LEASE_SECONDS = 3600.0
 
@@ -43,19 +44,27 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A table that a controller wants in force for ``lease_seconds``."""
+    """A table that a controller wants in force for ``lease_seconds``, and a cost model for the fast loop.
+
+    cost_model: None without one, or with one that cannot be read.
+    cost_model_fault: why it cannot be read. The table is in force all the same.
+    """
 
     fence: Fence
     table: Table
     lease_seconds: float
+    cost_model: CostModel | None = None
+    cost_model_fault: str | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """The inverse of `parse_push`."""
+        """The inverse of `parse_push`, without a cost model that cannot be read."""
+        model = {} if self.cost_model is None else {"costModel": self.cost_model.to_wire()}
         return {
             "term": self.fence.term,
             "epoch": self.fence.epoch,
             "schedule": self.table.to_wire(),
             "leaseSeconds": self.lease_seconds,
+            **model,
         }
 
 
@@ -114,6 +123,8 @@ def accept(control: Control, push: Push, *, limits: Limits, now: float) -> Contr
             raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} is older than {_name(last.fence)}")
         if push.fence == last.fence and not _same_table(push, last, limits):
             raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another table")
+        if push.fence == last.fence and not _same_cost_model(push, last):
+            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another cost model")
     require_captured(push.table.values(), limits.captured, failed=limits.failed)
     return Control(last_push=push, lease_ends_at=now + push.lease_seconds)
 
@@ -142,16 +153,24 @@ def lapse(control: Control, now: float) -> Control:
 def parse_push(value: object) -> Push:
     """Read the body of ``PUT /outrider/v1/schedule``.
 
+    A cost model that cannot be read never costs the table: the push says why in its place.
+
     Raises:
         Refusal: `Reason.MALFORMED`; the message names the field.
     """
     keys = frozenset({"term", "epoch", "schedule", "leaseSeconds"})
-    body = require_keys(value, "the body", needed=keys, optional=frozenset())
-    return Push(
+    body = require_keys(value, "the body", needed=keys, optional=frozenset({"costModel"}))
+    push = Push(
         fence=parse_fence(body),
         table=parse_table(body["schedule"]),
         lease_seconds=number_up_to(body["leaseSeconds"], "leaseSeconds", LONGEST_LEASE_SECONDS),
     )
+    if body.get("costModel") is None:
+        return push
+    try:
+        return replace(push, cost_model=parse_cost_model(body["costModel"]))
+    except CostModelError as error:
+        return replace(push, cost_model_fault=f"the cost model cannot be read: {error}")
 
 
 def parse_fence(body: Mapping[str, object]) -> Fence:
@@ -168,6 +187,10 @@ def parse_fence(body: Mapping[str, object]) -> Fence:
 
 def _same_table(push: Push, other: Push, limits: Limits) -> bool:
     return push.table.dense(limits.max_num_seqs) == other.table.dense(limits.max_num_seqs)
+
+
+def _same_cost_model(push: Push, other: Push) -> bool:
+    return (push.cost_model, push.cost_model_fault) == (other.cost_model, other.cost_model_fault)
 
 
 def _name(fence: Fence) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from outrider_engine import __version__
 from outrider_engine.backlog import Backlog
+from outrider_engine.choosing import Choice, Choosing, Inactive
 from outrider_engine.control import Control, Push, accept, lapse, require_in_force
 from outrider_engine.following import BlockIds, Following
 from outrider_engine.lookup import LookupTable, Scheduler
@@ -20,9 +21,10 @@ from outrider_engine.probe import Probe, ProbeReason, ProbeRequest, start
 from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.selftest import SelfTest, SelfTestState, Trial
 from outrider_engine.state import LiveTuning, Measurement, State
-from outrider_engine.support import EngineFacts, Room, obstacle, refused_k
+from outrider_engine.support import EngineFacts, Room, fast_loop_obstacle, obstacle, refused_k
 from outrider_engine.sweep import StepTime, Sweep, Visit
 from outrider_engine.table import Table, require_captured
+from outrider_protocol.cost_model import launch_revision
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -66,6 +68,12 @@ class EngineCoreControl:
         """Steps that are not counted yet."""
         self._measuring = measuring and meter is not None
         self.following = following
+        self.choosing = Choosing(
+            scheduler,
+            obstacle=self._obstacle or fast_loop_obstacle(facts, counted=meter is not None),
+            revision=launch_revision(facts.method or "", facts.max_num_seqs, facts.num_speculative_tokens),
+            failed=self.choosing_failed,
+        )
         self._control = Control()
         self._probe: Probe | None = None
         # Under the fence in force. A request that was overheard must not run its probe again.
@@ -96,8 +104,15 @@ class EngineCoreControl:
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
             self._disable_tuning(error)
 
-    def after_step(self, step: Step) -> None:
-        """A step was counted: probes go on to their next slice, and end."""
+    def after_step(self, step: Step, choice: Choice | None = None) -> None:
+        """A step was counted: probes go on to their next slice, and end.
+
+        choice: what the fast loop chose for it.
+        """
+        try:
+            self._measured(step, choice)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.choosing_failed(error)
         if self.at_rest:
             return
         try:
@@ -112,6 +127,7 @@ class EngineCoreControl:
     def measuring_failed(self, error: Exception) -> None:
         """Steps cannot be counted any more. Tables and leases are not touched."""
         self._meter, self._sweep_meter, self._measuring = None, None, False
+        self.choosing.disable("steps cannot be counted any more")
         self._hook_failures += 1
         self._problems["measure"] = f"the measuring hook failed: {type(error).__name__}: {error}"
         logger.error("outrider: %s; steps are no longer counted, serving goes on", self._problems["measure"])
@@ -122,6 +138,13 @@ class EngineCoreControl:
         self._hook_failures += 1
         self._problems["drafter"] = f"the drafter's hook failed: {type(error).__name__}: {error}"
         logger.error("outrider: %s; the drafter follows every step", self._problems["drafter"])
+
+    def choosing_failed(self, error: Exception) -> None:
+        """The fast loop chooses no more. The table is in force."""
+        self._hook_failures += 1
+        why = self._problems["fastLoop"] = f"the fast loop failed: {type(error).__name__}: {error}"
+        self.choosing.disable(why)
+        logger.error("outrider: %s; the schedule decides, serving goes on", why)
 
     def unread(self, blocks: BlockIds) -> set[int]:
         """Of the blocks that a request gives back, those that its drafter never read and never will."""
@@ -147,6 +170,9 @@ class EngineCoreControl:
         if before.last_push is None or before.last_push.fence != push.fence:
             self._end_probe(ProbeReason.SUPERSEDED)
             self._probes_run.clear()
+        self.choosing.take(push, self._table.limits)
+        if not self._measuring:
+            self.choosing.stop(Inactive.NOT_COUNTED)
         self._install()
         return self.state()
 
@@ -185,6 +211,8 @@ class EngineCoreControl:
         if enabled != self._measuring:
             self._meter.forget()
             self._measuring = enabled
+            self.choosing.stop(Inactive.NOT_COUNTED)
+            self._install()
         return self.state()
 
     def state(self) -> State:
@@ -212,6 +240,7 @@ class EngineCoreControl:
             leaseRemainingSeconds=control.lease_remaining_seconds(self._clock()),
             measuring=self._measuring,
             probe=self._probe.to_wire() if self._probe else None,
+            fastLoop=self.choosing.to_wire(),
             selfTest=self._self_test.to_wire(),
             sweep=self._sweep.to_wire(),
             engines=1,
@@ -327,6 +356,7 @@ class EngineCoreControl:
             self._heed_self_test()
         if self._control is not control:
             self._end_probe(ProbeReason.LEASE_LAPSED)
+            self.choosing.stop(Inactive.LEASE_LAPSED)
             self._table.reload_static(keep=True)
             logger.warning("outrider: the lease of the pushed table ran out; the static table is back")
         self._probe = self._probe.at(now) if self._probe else None
@@ -340,6 +370,8 @@ class EngineCoreControl:
 
     def _heed_self_test(self) -> None:
         self._obstacle = self._obstacle or self._self_test.obstacle
+        if self._obstacle is not None:
+            self.choosing.disable(self._obstacle)
         self._table.limits = replace(self._table.limits, failed=self._self_test.failed)
         if self._self_test.failed and self._obstacle is None:
             self._table.reload_static(keep=False)
@@ -362,7 +394,14 @@ class EngineCoreControl:
         self._probe = self._probe.ended(reason) if self._probe else None
 
     def _install(self) -> None:
-        self._table.install(self._control.pushed_table, *self._overlays())
+        choose = self.choosing.choose if self.choosing.active else None
+        self._table.install(self._control.pushed_table, self._overlays(), choose)
+
+    def _measured(self, step: Step, choice: Choice | None) -> None:
+        active = self.choosing.active
+        self.choosing.measured(step, choice)
+        if active and not self.choosing.active:
+            self._install()
 
     def _require_live_tuning(self) -> None:
         if self._obstacle is not None:
@@ -374,6 +413,7 @@ class EngineCoreControl:
         self._obstacle = self._problems["hook"] = f"the step hook failed: {type(error).__name__}: {error}"
         logger.error("outrider: %s; live tuning is off, serving goes on", self._obstacle)
         self._control = replace(self._control, lease_ends_at=None)
+        self.choosing.disable(self._obstacle)
         self._end_probe(ProbeReason.LEASE_LAPSED)
         self._self_test = replace(self._self_test, trial=None)
         self._sweep = self._sweep.left()

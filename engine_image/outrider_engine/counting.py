@@ -1,4 +1,4 @@
-"""What the meter is told of a step, read from what vLLM's scheduler gave and took.
+"""What the meter counts of a step, read from what vLLM's scheduler gave and took.
 
 Source: vLLM 0.32.0, `vllm.v1.core.sched.scheduler.Scheduler`. Its output of a step does not change once the
 step was scheduled, so it may be read later.
@@ -6,11 +6,52 @@ step was scheduled, so it may be read later.
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any, NamedTuple
 
+from outrider_engine.choosing import Choice
 from outrider_engine.core import EngineCoreControl
 from outrider_engine.measure import Meter
 from outrider_engine.steps import SchedulerStep
+
+
+def choice_scheduled(control: EngineCoreControl, output: Any) -> None:
+    """A step was scheduled. See `Choosing.scheduled`. Never raises."""
+    choosing = control.choosing
+    if not choosing.active:
+        return
+    began = perf_counter()
+    try:
+        if output.num_scheduled_tokens:
+            # A request without output is in its prompt, and has no drafts to verify.
+            outputs: list[int] = output.scheduled_cached_reqs.num_output_tokens
+            choosing.scheduled(
+                output,
+                k=output.num_spec_tokens_to_schedule,
+                decoding=len(outputs) - outputs.count(0),
+                new_requests=len(output.scheduled_new_reqs),
+            )
+    except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+        control.choosing_failed(error)
+    choosing.hook_seconds += perf_counter() - began
+
+
+def choice_verified(control: EngineCoreControl, output: Any, drafts: Any) -> Choice | None:
+    """A step has its result. See `Choosing.verified`. Never raises."""
+    choosing = control.choosing
+    if not choosing.active:
+        return None
+    began, choice = perf_counter(), None
+    try:
+        choice = choosing.verified(
+            output,
+            drafted=drafts.num_draft_tokens_per_pos if drafts else (),
+            accepted=drafts.num_accepted_tokens_per_pos if drafts else (),
+        )
+    except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+        control.choosing_failed(error)
+    choosing.hook_seconds += perf_counter() - began
+    return choice
 
 
 class Given(NamedTuple):
@@ -46,8 +87,10 @@ def given_by(result: Any, *, work_left: bool, ended: float) -> Given:
     return Given(emitted, drafts, work_left, ended)
 
 
-def count_update(control: EngineCoreControl, meter: Meter, output: Any, given: Given) -> None:
-    """A step has its result. See `Meter.finished`."""
+def count_update(
+    control: EngineCoreControl, meter: Meter, output: Any, given: Given, choice: Choice | None
+) -> None:
+    """A step has its result. See `Meter.finished` and `EngineCoreControl.after_step`."""
     drafts: Any = given.drafts
     step = meter.finished(
         output,
@@ -58,4 +101,4 @@ def count_update(control: EngineCoreControl, meter: Meter, output: Any, given: G
         ended=given.ended,
     )
     if step is not None:
-        control.after_step(step)
+        control.after_step(step, choice)

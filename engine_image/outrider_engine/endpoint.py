@@ -157,7 +157,8 @@ class ControlApi:
         return {"engines": await self._scrape.measurements()}
 
     async def _put_schedule(self, body: bytes) -> object:
-        return await self._engines.put(parse_push(parse_json(body)).to_wire())
+        push = parse_push(parse_json(body))
+        return await self._engines.put(push.to_wire(), push.cost_model_fault)
 
     async def _post_probe(self, body: bytes) -> object:
         return await self._engines.probe(parse_probe(parse_json(body)).to_wire())

@@ -82,13 +82,15 @@ class EngineCores:
         """The value of the label ``model_name`` in vLLM's own metrics."""
         return str(self._engine_client.vllm_config.model_config.served_model_name)
 
-    async def put(self, body: dict[str, object]) -> State:
+    async def put(self, body: dict[str, object], cost_model_fault: str | None = None) -> State:
         """Install a table in the one engine core.
+
+        cost_model_fault: see `Push.cost_model_fault`.
 
         Raises:
             Refusal: nothing was changed.
         """
-        return await self._change("outrider_put_schedule", body)
+        return await self._change("outrider_put_schedule", body, cost_model_fault)
 
     async def probe(self, body: dict[str, object]) -> State:
         """Start a probe in the one engine core.
@@ -173,10 +175,10 @@ class EngineCores:
                 found = {int(token): float(entry.logprob) for token, entry in told[0].items()}
         return found
 
-    async def _change(self, method: str, body: dict[str, object]) -> State:
+    async def _change(self, method: str, *arguments: object) -> State:
         try:
             size = self._data_parallel_size()
-            answer = None if size > 1 else cast(dict[str, Any], await self._call(method, body))
+            answer = None if size > 1 else cast(dict[str, Any], await self._call(method, *arguments))
         except Exception as error:
             logger.exception("outrider: the engine core did not take the request")
             message = f"the engine core did not take the request: {_first_line(error)}"

@@ -86,6 +86,7 @@ def _families(measurements: Sequence[Measurement], model_name: str) -> Iterable[
                     counter.add_metric([*labels, str(position)], tokens)
         yield counter
     yield from _engine_families(engines)
+    yield from _fast_loop_families(engines)
 
 
 def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[Metric]:
@@ -134,6 +135,41 @@ def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[M
         for batch in batch_bins(len(lookup) - 1) if lookup else ():
             table.add_metric([*labels, batch.label], (lookup or [])[batch.low])
     yield from (hooks, failures, skipped, caught_up, table, *gauges.values())
+
+
+def _fast_loop_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[Metric]:
+    active = GaugeMetricFamily("outrider:fast_loop_active", "1 while the fast loop chooses K.", labels=ENGINE)
+    looks = CounterMetricFamily(
+        "outrider:fast_loop_looks", "Steps that drafted only to see the acceptance.", labels=ENGINE
+    )
+    look_seconds = CounterMetricFamily(
+        "outrider:fast_loop_look_seconds", "Engine time of these steps.", labels=ENGINE
+    )
+    hooks = CounterMetricFamily(
+        "outrider:fast_loop_hook_seconds", "Time that the fast loop took inside of steps.", labels=ENGINE
+    )
+    changes = CounterMetricFamily(
+        "outrider:fast_loop_changes", "Changes of K by the fast loop.", labels=[*ENGINE, "reason"]
+    )
+    steps = CounterMetricFamily(
+        "outrider:fast_loop_steps", "Engine steps in which the fast loop chose K.", labels=[*ENGINE, "k"]
+    )
+    seconds = CounterMetricFamily(
+        "outrider:fast_loop_step_seconds", "Engine time of these steps.", labels=[*ENGINE, "k"]
+    )
+    for labels, found in engines:
+        loop = found["state"]["fastLoop"]
+        active.add_metric(labels, float(loop["active"]))
+        looks.add_metric(labels, loop["looks"])
+        look_seconds.add_metric(labels, loop["lookSeconds"])
+        hooks.add_metric(labels, loop["hookSeconds"])
+        for reason, count in loop["changes"].items():
+            changes.add_metric([*labels, reason], count)
+        for sums in loop["steps"]:
+            of_k = [*labels, str(sums["numSpeculativeTokens"])]
+            steps.add_metric(of_k, sums["steps"])
+            seconds.add_metric(of_k, sums["seconds"])
+    yield from (active, looks, look_seconds, hooks, changes, steps, seconds)
 
 
 def _label(cell: CellSums) -> str:

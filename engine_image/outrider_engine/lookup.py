@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeAlias
 
+from outrider_engine.choosing import Requests
 from outrider_engine.control import Limits
 from outrider_engine.probe import Probe
 from outrider_engine.refusal import Refusal
@@ -14,10 +15,36 @@ from outrider_engine.table import Lookup, Table, captured_values, read_back, req
 logger = logging.getLogger("vllm.outrider")
 
 
-class Scheduler(Protocol):
+Choose: TypeAlias = Callable[[int, int], int]
+"""K of a step by its number of requests and by the K of the table."""
+
+
+class Scheduler(Requests, Protocol):
     """The part of vLLM's scheduler that is read and written."""
 
     dynamic_sd_lookup: list[int] | None
+
+
+class ChoosingLookup(list[int]):
+    """A lookup whose single entries are chosen as vLLM reads them, once per step.
+
+    As a list it is the table with its overlays.
+
+    choose: must not raise.
+    held: batch sizes whose K an overlay holds.
+    """
+
+    def __init__(self, lookup: Lookup, choose: Choose, held: frozenset[int]) -> None:
+        super().__init__(lookup)
+        self._choose = choose
+        self._held = held
+
+    def __getitem__(self, place: Any) -> Any:
+        """K of the next step, by its number of requests."""
+        entry = super().__getitem__(place)
+        if not isinstance(place, int) or place in self._held:
+            return entry
+        return self._choose(place, entry)
 
 
 class LookupTable:
@@ -51,18 +78,27 @@ class LookupTable:
         """Whether the engine was launched with a table."""
         return self._static is not None
 
-    def install(self, pushed: Table | None, *overlays: Probe | None) -> None:
+    def install(
+        self, pushed: Table | None, overlays: Iterable[Probe | None] = (), choose: Choose | None = None
+    ) -> None:
         """Write the pushed table, or the static one for None, with the overlays on top.
 
         As a new list each time: a step may hold the old one.
+
+        choose: takes the place of the table, and not of the overlays. None for the table itself.
         """
         table = pushed or self._static
         if table is None:
             return
         lookup = table.dense(self.limits.max_num_seqs)
+        held: set[int] = set()
         for overlay in overlays:
-            lookup = lookup if overlay is None else overlay.over(lookup)
-        self._scheduler.dynamic_sd_lookup = list(lookup)
+            if overlay is not None and overlay.running:
+                lookup = overlay.over(lookup)
+                held |= {size for size in range(1, len(lookup)) if overlay.request.contains(size)}
+        self._scheduler.dynamic_sd_lookup = (
+            list(lookup) if choose is None else ChoosingLookup(lookup, choose, frozenset(held))
+        )
         self._below, self._written = table, lookup
 
     def reload_static(self, *, keep: bool) -> None:

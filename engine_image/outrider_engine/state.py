@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NotRequired, TypedDict, cast
 
 from outrider_engine import __version__
+from outrider_engine.choosing import FastLoopWire, no_fast_loop
 from outrider_engine.control import Source
 from outrider_engine.measure import CellSums
 from outrider_engine.probe import ProbeState
@@ -42,6 +43,7 @@ class State(TypedDict):
     leaseRemainingSeconds: float | None
     measuring: bool
     probe: ProbeState | None
+    fastLoop: FastLoopWire
     selfTest: SelfTestWire
     sweep: SweepWire
     stepTimes: NotRequired[list[StepTime]]  # where the state is asked for, not where it is an answer
@@ -64,7 +66,9 @@ class Measurement(TypedDict):
     longestStepSeconds: float
 
 
-PER_ENGINE_FIELDS = frozenset({"bootId", "leaseRemainingSeconds", "selfTest", "sweep", "stepTimes"})
+PER_ENGINE_FIELDS = frozenset(
+    {"bootId", "leaseRemainingSeconds", "fastLoop", "selfTest", "sweep", "stepTimes"}
+)
 """Fields that differ between engines of one pod that agree."""
 
 
@@ -89,6 +93,7 @@ def unavailable(reason: str) -> State:
         leaseRemainingSeconds=None,
         measuring=False,
         probe=None,
+        fastLoop=no_fast_loop(reason),
         selfTest=SelfTest().to_wire(),
         sweep=Sweep().to_wire(),
         engines=1,
@@ -121,6 +126,7 @@ def merge(states: Sequence[State], *, data_parallel_size: int) -> State:
     if max(len(states), data_parallel_size) > 1:
         reason = data_parallel_obstacle(max(len(states), data_parallel_size))
         merged["liveTuning"] = LiveTuning(possible=False, reason=reason)
+        merged["fastLoop"] = no_fast_loop(reason)
     return merged
 
 

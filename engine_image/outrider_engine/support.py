@@ -122,6 +122,7 @@ class EngineFacts:
     multimodal: bool = False
     shares_cache: bool = False
     recurrent: bool = False
+    pipeline_parallel_size: int = 1
 
 
 class K0(StrEnum):
@@ -218,6 +219,18 @@ def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
         return _OBSTACLES[answer].format(method=name, runner=facts.runner, version=facts.engine_version)
     if not has_table:
         return "the engine was launched without num_speculative_tokens_per_batch_size"
+    return None
+
+
+def fast_loop_obstacle(facts: EngineFacts, *, counted: bool) -> str | None:
+    """Why an engine whose table can change takes no cost model; None where it does.
+
+    counted: vLLM sums up its drafts.
+    """
+    if not counted:
+        return "steps are not counted, as under --disable-log-stats"
+    if facts.pipeline_parallel_size > 1:
+        return "with pipeline parallelism the fast loop is not tested"
     return None
 
 

@@ -18,6 +18,7 @@ SHARED_ENGINES = {"engine", "following", "ngram_engine", "plain"}
 SHARING = {
     "test_chat",
     "test_equality",
+    "test_fast_loop",
     "test_k0",
     "test_load",
     "test_long_steps",

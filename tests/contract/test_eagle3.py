@@ -23,6 +23,7 @@ from tests.contract.gaps import (
 )
 from tests.contract.measuring import Samples, run_streams, scrape, settled
 from tests.contract.test_equality import check, drafted
+from tests.contract.test_fast_loop import assert_no_token_changes
 
 pytestmark = pytest.mark.contract
 
@@ -134,3 +135,7 @@ def of_the_answer(engine: Engine, term: int, k: int) -> float:
 def test_an_eagle3_head_changes_no_token(eagle3: Engine, term: int, plain: list[Answer]) -> None:
     accepted = drafted(eagle3, lambda: check(eagle3, term, plain, CANDIDATES, "eagle3"))
     assert accepted > TOKENS, "nothing was speculated, so nothing was compared"
+
+
+def test_with_a_head_the_fast_loop_changes_no_token(eagle3: Engine, term: int, plain: list[Answer]) -> None:
+    assert_no_token_changes(eagle3, term, plain, CANDIDATES, "eagle3")

@@ -16,6 +16,7 @@ from tests.contract.engine import Engine, Launch, running_engine
 from tests.contract.gaps import assert_accepted_as_without_a_gap, assert_left_out
 from tests.contract.test_eagle3 import CHANCE, accepted, counted_at
 from tests.contract.test_equality import check, drafted
+from tests.contract.test_fast_loop import assert_no_token_changes
 
 pytestmark = pytest.mark.contract
 
@@ -86,3 +87,7 @@ def test_after_a_gap_its_drafts_are_accepted_as_if_there_had_been_none(
 def test_a_layer_that_drafts_changes_no_token(mtp: Engine, term: int, plain: list[Answer]) -> None:
     accepted = drafted(mtp, lambda: check(mtp, term, plain, CANDIDATES, "mtp"))
     assert accepted > TOKENS, "nothing was speculated, so nothing was compared"
+
+
+def test_with_a_layer_the_fast_loop_changes_no_token(mtp: Engine, term: int, plain: list[Answer]) -> None:
+    assert_no_token_changes(mtp, term, plain, CANDIDATES, "mtp")

@@ -1,4 +1,4 @@
-"""Instructions to the tuner in annotations of the SpeculativeModel."""
+"""What a person tells the tuner by annotations of the SpeculativeModel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_REQUEST = 64
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A schedule that replaces the tuned schedule until a stated time."""
+    """A table that holds instead of the tuner's until a moment."""
 
     schedule: Schedule
     until: datetime  # aware
@@ -31,20 +31,20 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """The parsed annotations. A refused annotation changes nothing."""
+    """What the annotations say. A refused one changes nothing."""
 
     paused: bool = False
     override: Override | None = None
     forget: str | None = None
-    """Name of a request to reset the tuner; another name is another request."""
+    """Names a request to forget what was learnt; another name is another request."""
     refused: str | None = None
-    """What is wrong with an annotation, and what to do."""
+    """What is wrong with one of them, and what to do."""
 
 
 def read_instructions(
     annotations: Mapping[str, str], *, candidates: Collection[int], actuation: Actuation
 ) -> Instructions:
-    """Parse the annotations of a model. candidates: the values of K that its engines were launched with."""
+    """Read the annotations of a model. candidates: the K that its engines were launched with."""
     complaints = []
     paused, override, forget = False, None, None
     try:
@@ -101,7 +101,7 @@ def _forget(annotations: Mapping[str, str]) -> str | None:
     value = annotations.get(FORGET)
     if value is not None and len(value) > LONGEST_REQUEST:
         raise ValueError(
-            f"{FORGET} has {len(value)} characters: write at most {LONGEST_REQUEST}, such as a time."
+            f"{FORGET} has {len(value)} characters: write at most {LONGEST_REQUEST}, such as the time of now."
         )
     return value
 
@@ -110,7 +110,7 @@ def _moment(text: str) -> datetime:
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:
-            # The first and last hours of the calendar do not exist in every time zone.
+            # The first and last hours of the calendar have no counterpart in every zone.
             return moment.astimezone(UTC)
     raise ValueError(
         f"{OVERRIDE_UNTIL} is {_short(text)}: write a time with its zone, such as 2026-01-31T18:00:00Z."

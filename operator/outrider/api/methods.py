@@ -1,4 +1,5 @@
-"""The speculation methods, with their traits for admission. plan/runtimes/ has each engine's part."""
+"""The speculation methods, and what admission must know of each. The part of each engine: its folder in
+plan/runtimes/."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from enum import StrEnum
 
 
 class Method(StrEnum):
-    """Method that proposes draft tokens."""
+    """How draft tokens are made."""
 
     NONE = "none"
     DRAFT_MODEL = "draft_model"
@@ -27,7 +28,7 @@ class Method(StrEnum):
 
 
 class Drafter(StrEnum):
-    """Whether a method needs weights of a drafter."""
+    """Whether a method takes weights of its own."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
@@ -35,10 +36,10 @@ class Drafter(StrEnum):
 
 
 class Tunability(StrEnum):
-    """Control of K in a running engine."""
+    """What Outrider can do with K of a running engine."""
 
     LIVE = "live"
-    """K follows a schedule that can change between two steps."""
+    """K follows a table that can change between two steps."""
     STATIC = "static"
     """The engine keeps the K of its launch."""
     REFUSED = "refused"
@@ -46,11 +47,11 @@ class Tunability(StrEnum):
 
 
 class Drafting(StrEnum):
-    """Whether each step of a request has draft tokens when K > 0."""
+    """Whether each step of a request has a draft when K > 0."""
 
     EVERY_STEP = "every step"
     WHEN_FOUND = "when found"
-    """A step without a match in the text has no draft tokens."""
+    """A step without a match in the text has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ TRAITS: dict[Method, Traits] = {
 }
 
 OF_ONE_BLOCK = (Method.DFLASH, Method.DSPARK)
-"""Methods whose head drafts a block of one fixed length at once."""
+"""Methods whose head drafts a block of one length, for which it was trained, at once."""
 
 PIPELINED = (Method.MTP, Method.EAGLE3, Method.DSPARK)
 """Methods that some release of vLLM runs with pipeline stages, on its V2 model runner. Source: 0.30 to 0.33,
@@ -91,7 +92,7 @@ PIPELINED = (Method.MTP, Method.EAGLE3, Method.DSPARK)
 def methods_with(
     *, drafter: Drafter | None = None, tunability: Tunability | None = None
 ) -> tuple[Method, ...]:
-    """Return the methods with these traits, in the order of the registry."""
+    """The methods with these traits, in the order of the registry."""
     return tuple(
         method
         for method, traits in TRAITS.items()

@@ -11,6 +11,7 @@ from outrider_engine.measure import Meter, Step
 from outrider_engine.probe import ProbeRequest, Slice
 from outrider_engine.support import EngineFacts, Runner
 from outrider_engine.table import Row, Table
+from outrider_protocol.cost_model import CostModel, Limit
 
 CANDIDATES = (0, 1, 2, 3, 5)
 MAX_NUM_SEQS = 16
@@ -23,8 +24,39 @@ def a_table(*rows: tuple[int, int], above: int = 0) -> Table:
     return Table((*(Row(size, k) for size, k in rows), Row(None, above)))
 
 
-def a_push(*, term: int = 1, epoch: int = 1, table: Table | None = None, lease_seconds: float = 60) -> Push:
-    return Push(Fence(term, epoch), Table.constant(3) if table is None else table, lease_seconds)
+def a_push(
+    *,
+    term: int = 1,
+    epoch: int = 1,
+    table: Table | None = None,
+    lease_seconds: float = 60,
+    cost_model: CostModel | None = None,
+) -> Push:
+    return Push(Fence(term, epoch), Table.constant(3) if table is None else table, lease_seconds, cost_model)
+
+
+REVISION = f"draft_model/{MAX_NUM_SEQS}/5"
+"""Of `some_facts`."""
+
+
+def a_cost_model(
+    *,
+    candidates: Sequence[int] = CANDIDATES,
+    revision: str = REVISION,
+    max_k: int = 5,
+    per_draft: float = 0.001,
+) -> CostModel:
+    """Steps of 20 ms, and so much more for each draft token."""
+    return CostModel(
+        revision=revision,
+        candidates=tuple(candidates),
+        batch_sizes=(1, MAX_NUM_SEQS),
+        step_seconds=(tuple(0.02 + per_draft * k for k in candidates),) * 2,
+        errors=((0.02,) * len(candidates),) * 2,
+        context_tokens=100.0,
+        context_slopes=(0.0,) * len(candidates),
+        limits=(Limit(None, max_k),),
+    )
 
 
 def a_probe(
@@ -74,10 +106,18 @@ def some_facts(
 
 
 @dataclass
+class FakeRequest:
+    """The part of vLLM's request that the fast loop reads."""
+
+    num_computed_tokens: int
+
+
+@dataclass
 class FakeScheduler:
     """The part of vLLM's scheduler that the control touches."""
 
     dynamic_sd_lookup: list[int] | None = field(default_factory=lambda: list(LAUNCHED))
+    running: Sequence[FakeRequest] = ()
 
 
 @dataclass

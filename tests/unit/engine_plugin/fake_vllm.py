@@ -40,7 +40,7 @@ def some_config(**overrides: object) -> SimpleNamespace:
         "speculative_config": speculation,
         "scheduler_config": scheduling,
         "model_config": SimpleNamespace(is_multimodal_model=False, max_model_len=512),
-        "parallel_config": SimpleNamespace(data_parallel_size=1),
+        "parallel_config": SimpleNamespace(data_parallel_size=1, pipeline_parallel_size=1),
         "cache_config": SimpleNamespace(num_gpu_blocks=1000, block_size=16),
         "use_v2_model_runner": False,
         "additional_config": {},
@@ -104,6 +104,7 @@ class Engine:
                 self.dynamic_sd_lookup = None if launched is None else list(launched)
                 self.log_stats = log_stats
                 self.work_left = True
+                self.running: list[Any] = []
                 group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=16))
                 self.kv_cache_config = SimpleNamespace(kv_cache_groups=[group])
                 self.kv_cache_manager = SimpleNamespace(get_block_ids=lambda _: ([],))
@@ -112,6 +113,10 @@ class Engine:
                 )
 
             def schedule(self, plan: Plan, throttle_prefills: bool = False) -> Any:
+                self.running = [
+                    SimpleNamespace(num_computed_tokens={**plan.new, **plan.computed}.get(name, 0))
+                    for name in plan.tokens
+                ]
                 return scheduler_output(plan, self.dynamic_sd_lookup, throttle_prefills)
 
             def update_from_output(self, _: Any, plan: Plan) -> dict[int, Any]:

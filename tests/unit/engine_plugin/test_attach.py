@@ -22,7 +22,14 @@ from outrider_engine.probe import Slice
 from outrider_engine.support import K0_VARIABLE
 from outrider_engine.table import Table
 from tests.unit.engine_plugin import fake_vllm
-from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS, STATIC, a_probe, a_push
+from tests.unit.engine_plugin.factories import (
+    LAUNCHED,
+    MAX_NUM_SEQS,
+    STATIC,
+    a_cost_model,
+    a_probe,
+    a_push,
+)
 from tests.unit.engine_plugin.fake_vllm import CUDAGraphMode, Engine, Plan, decoding, prompts, some_config
 
 
@@ -262,6 +269,65 @@ def test_a_probe_is_driven_by_the_steps() -> None:
     assert ks == [5, 5, 3, 3]
     probe = engine.core.outrider_get_state()["probe"]
     assert (probe["reason"], probe["results"][0]["steps"]) == ("Completed", 1)
+
+
+def test_the_fast_loop_follows_the_drafts_step_by_step() -> None:
+    """A draft costs little, and then all of them are refused."""
+    engine = Engine(some_config())
+    answer = put(engine, a_push(table=Table.constant(5), cost_model=a_cost_model()))
+    assert answer["state"]["fastLoop"]["active"]
+    first = engine.step(prompts("a", "b")).num_spec_tokens_to_schedule
+    assert first > 0
+    ks = [first]
+    for _ in range(200):
+        drafts = ks[-1]
+        ks.append(engine.step(decoding("a", "b", drafts=drafts)).num_spec_tokens_to_schedule)
+    wire = engine.core.outrider_get_state()["fastLoop"]
+    assert wire["numSpeculativeTokens"] == 0
+    assert ks.count(0) > 100
+    assert sum(row["steps"] for row in wire["steps"]) == len(ks)
+    assert engine.core.outrider_get_state()["schedule"] == [{"numSpeculativeTokens": 5}]
+
+
+def test_a_probe_is_exact_while_the_fast_loop_chooses() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Table.constant(3), cost_model=a_cost_model(max_k=1)))
+    engine.core.outrider_post_probe(a_probe(Slice(5, steps=4), low=1, high=1).to_wire())
+    ks = [engine.step(decoding("a", drafts=5)).num_spec_tokens_to_schedule for _ in range(6)]
+    assert ks[:4] == [5] * 4
+    assert max(ks[4:]) <= 1
+    probe = engine.core.outrider_get_state()["probe"]
+    assert (probe["reason"], probe["results"][0]["steps"]) == ("Completed", 4)
+
+
+def test_the_time_of_the_fast_loop_is_part_of_that_of_the_hooks() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(cost_model=a_cost_model()))
+    for _ in range(10):
+        engine.step(decoding("a", drafts=3))
+    found = engine.core.outrider_get_measurement()
+    assert 0 < found["state"]["fastLoop"]["hookSeconds"] < found["hookSeconds"]
+
+
+def test_a_cost_model_that_the_server_could_not_read_is_told_by_the_core() -> None:
+    engine = Engine(some_config())
+    answer = engine.core.outrider_put_schedule(a_push().to_wire(), "stepSeconds must be finite")
+    wire = answer["state"]["fastLoop"]
+    assert (wire["active"], wire["inactiveReason"]) == (False, "Refused")
+    assert wire["inactiveDetail"] == "stepSeconds must be finite"
+    assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
+
+
+def test_an_output_of_another_shape_ends_the_fast_loop_and_not_the_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(cost_model=a_cost_model()))
+    monkeypatch.setattr(fake_vllm, "scheduler_output", lambda *_: "another shape")
+    assert engine.core.scheduler.schedule(decoding("a")) == "another shape"
+    told = engine.core.outrider_get_state()
+    assert not told["fastLoop"]["possible"]
+    assert told["liveTuning"]["possible"]
 
 
 def test_the_measurement_crosses_a_process_border() -> None:

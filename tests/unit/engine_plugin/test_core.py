@@ -18,6 +18,7 @@ from outrider_engine.refusal import Reason, Refusal
 from outrider_engine.selftest import SELF_TEST_SECONDS
 from outrider_engine.support import EngineFacts, Runner
 from outrider_engine.table import Table, parse_table
+from outrider_protocol.cost_model import CostModel
 from tests.unit.engine_plugin.factories import (
     LAUNCHED,
     MAX_NUM_SEQS,
@@ -25,6 +26,7 @@ from tests.unit.engine_plugin.factories import (
     FakeClock,
     FakeScheduler,
     a_control,
+    a_cost_model,
     a_probe,
     a_push,
     a_step,
@@ -38,9 +40,15 @@ def lookup_of(scheduler: FakeScheduler) -> tuple[int, ...]:
     return tuple(scheduler.dynamic_sd_lookup)
 
 
+CHEAP, DEAR = (a_cost_model(candidates=(1, 3), max_k=1, per_draft=cost) for cost in (0.001, 0.002))
+"""They leave the fast loop no choice but 1, which no table here has."""
+OF_ANOTHER_LAUNCH = a_cost_model(revision="eagle3/16/5")
+
+
 class Model(RuleBasedStateMachine):
     """Any mix of pushes, probes, steps and time: the scheduler holds the newest leased table, or the
-    static one, and on top of it a probe until its slices or its deadline end it."""
+    static one, and on top of it a probe until its slices or its deadline end it. With a cost model the fast
+    loop chooses in place of the table, and not of the probe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,6 +56,7 @@ class Model(RuleBasedStateMachine):
         self.control = a_control(self.scheduler, clock=self.clock)
         self.newest = Fence(-1, -1)
         self.newest_table = STATIC
+        self.newest_model: CostModel | None = None
         self.ends_at = 0.0
         self.probe_ends_at = 0.0
         self.probes = 0
@@ -57,13 +66,16 @@ class Model(RuleBasedStateMachine):
         epoch=st.integers(0, 2),
         k=st.sampled_from([0, 3, 4, 5]),
         lease_seconds=st.sampled_from([1.0, 10.0]),
+        model=st.sampled_from([None, CHEAP, DEAR, OF_ANOTHER_LAUNCH]),
     )
-    def push(self, term: int, epoch: int, k: int, lease_seconds: float) -> None:
+    def push(self, term: int, epoch: int, k: int, lease_seconds: float, model: CostModel | None) -> None:
         fence, table = Fence(term, epoch), Table.constant(k)
         before = self.control.state()
-        fits = fence > self.newest or (fence == self.newest and table == self.newest_table)
+        same = (table, model) == (self.newest_table, self.newest_model)
+        fits = fence > self.newest or (fence == self.newest and same)
+        push = a_push(term=term, epoch=epoch, table=table, lease_seconds=lease_seconds, cost_model=model)
         try:
-            self.control.put(a_push(term=term, epoch=epoch, table=table, lease_seconds=lease_seconds))
+            self.control.put(push)
         except Refusal:
             assert k == 4 or not fits
             assert self.control.state() == before
@@ -72,7 +84,7 @@ class Model(RuleBasedStateMachine):
             assert fits
             if fence != self.newest:
                 self.probe_ends_at = 0.0
-            self.newest, self.newest_table = fence, table
+            self.newest, self.newest_table, self.newest_model = fence, table, model
             self.ends_at = self.clock.now + lease_seconds
 
     @rule(k=st.sampled_from([1, 2, 4]), old=st.booleans(), deadline_seconds=st.sampled_from([0.5, 15.0]))
@@ -120,6 +132,20 @@ class Model(RuleBasedStateMachine):
         else:
             k = probe["results"][-1]["numSpeculativeTokens"]
             assert found == (*wanted[:7], *(k,) * 6, *wanted[13:])
+
+    @invariant()
+    def the_fast_loop_has_every_batch_that_no_probe_holds(self) -> None:
+        self.control.before_schedule()
+        state, lookup = self.control.state(), self.scheduler.dynamic_sd_lookup
+        assert lookup is not None
+        leased = self.clock.now < self.ends_at
+        active = leased and self.newest_model in (CHEAP, DEAR)
+        assert state["fastLoop"]["active"] == active
+        probe = state["probe"]
+        held = range(7, 13) if probe is not None and probe["running"] else range(0)
+        for batch in range(1, MAX_NUM_SEQS + 1):
+            entry = tuple(lookup)[batch]
+            assert lookup[batch] == (1 if active and batch not in held else entry)
 
     @invariant()
     def no_probe_outlives_its_deadline_its_table_or_its_lease(self) -> None:

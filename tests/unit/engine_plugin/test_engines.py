@@ -108,7 +108,7 @@ async def test_every_engine_is_asked_for_its_longest_step() -> None:
 async def test_a_push_reaches_the_engine_as_plain_types() -> None:
     engine_core = FakeEngineCore({"state": a_state()})
     await cores(engine_core).put(a_push().to_wire())
-    assert engine_core.calls == [("outrider_put_schedule", (a_push().to_wire(),))]
+    assert engine_core.calls == [("outrider_put_schedule", (a_push().to_wire(), None))]
 
 
 async def test_a_refusal_of_the_engine_keeps_its_reason() -> None:

@@ -15,7 +15,14 @@ from outrider_engine.refusal import Refusal
 from outrider_engine.scrape import Scrape
 from outrider_engine.state import Measurement
 from outrider_engine.table import Table
-from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_probe, a_push, a_table
+from tests.unit.engine_plugin.factories import (
+    FakeScheduler,
+    a_control,
+    a_cost_model,
+    a_probe,
+    a_push,
+    a_table,
+)
 
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -96,6 +103,27 @@ def test_a_running_probe_shows_and_the_table_beneath_it_stays() -> None:
     values = values_of(render([control.measurement()], model_name="tiny"))
     assert value(values, "outrider:probe_running") == 1
     assert value(values, "outrider:num_speculative_tokens", batch="1") == 3
+
+
+def test_the_fast_loop_tells_what_it_chose_and_how_often_it_changed() -> None:
+    control = a_control(FakeScheduler())
+    control.put(a_push(cost_model=a_cost_model()))
+    wire = control.measurement()
+    wire["state"]["fastLoop"] |= {
+        "steps": [{"numSpeculativeTokens": 2, "steps": 4, "seconds": 0.5}],
+        "changes": {"Acceptance": 3},
+        "looks": 7,
+        "lookSeconds": 0.25,
+        "hookSeconds": 0.125,
+    }
+    values = values_of(render([wire], model_name="tiny"))
+    assert value(values, "outrider:fast_loop_active") == 1
+    assert value(values, "outrider:fast_loop_steps_total", k="2") == 4
+    assert value(values, "outrider:fast_loop_step_seconds_total", k="2") == 0.5
+    assert value(values, "outrider:fast_loop_changes_total", reason="Acceptance") == 3
+    assert value(values, "outrider:fast_loop_looks_total") == 7
+    assert value(values, "outrider:fast_loop_look_seconds_total") == 0.25
+    assert value(values, "outrider:fast_loop_hook_seconds_total") == 0.125
 
 
 def test_an_engine_without_steps_or_table_tells_its_gauges() -> None:

@@ -18,7 +18,6 @@ class Piece:
     seconds: float
     k: int
     off_table: bool
-    probed: bool = False  # a probe holds K
 
 
 def cut(
@@ -44,6 +43,6 @@ def cut(
                 break
             k, left = slice_
             seconds = min(left, end - at, running.deadline - at)
-            yield Piece(index, at, seconds, k, off_table=k != table_k, probed=True)
+            yield Piece(index, at, seconds, k, off_table=k != table_k)
             running.spend(seconds)
             at += seconds
