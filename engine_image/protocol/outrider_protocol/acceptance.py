@@ -47,7 +47,7 @@ class _Memory:
         for counts in (self.tried, self.kept, self.chances, self.tokens):
             counts.extend([0.0] * more)
 
-    def add(self, k: int, requests: int, accepted: Sequence[int], first: float) -> float:
+    def add(self, k: int, requests: int, accepted: Sequence[float], first: float) -> float:
         """Log-likelihood of the drafts by the chances of before; then count them. See `Acceptance.add`.
 
         One draft's worth of each chance comes from elsewhere: of the first position from ``first``, of the
@@ -56,7 +56,7 @@ class _Memory:
         tried, kept, chances, tokens = self.tried, self.kept, self.chances, self.tokens
         span = self.drafts / requests if requests else 1.0
         left = 0.5 ** (1.0 / (span if span > self.steps else self.steps)) if requests else 1.0
-        fit, reached, chance, survival, expected = 0.0, requests, first, 1.0, 1.0
+        fit, reached, chance, survival, expected = 0.0, float(requests), first, 1.0, 1.0
         for place, before in enumerate(chances):
             attempts, hits = tried[place] * left, kept[place] * left
             if place < k:
@@ -107,7 +107,7 @@ class Acceptance:
         tokens = self.tokens
         return [tokens[k + 1] - tokens[k] for k in range(self.positions)]
 
-    def add(self, k: int, requests: int, accepted: Sequence[int], steps: int = 1) -> None:
+    def add(self, k: int, requests: int, accepted: Sequence[float], steps: int = 1) -> None:
         """Count one verified step and weigh the memories anew.
 
         k: of the drafts, at least 1.
@@ -123,7 +123,7 @@ class Acceptance:
         self._weight = odds / (1.0 + odds)
         self._mix()
 
-    def _count(self, k: int, requests: int, accepted: Sequence[int]) -> float:
+    def _count(self, k: int, requests: int, accepted: Sequence[float]) -> float:
         """By how much the short memory foretold the drafts better, as a log-likelihood ratio."""
         of_long = self._long.add(k, requests, accepted, PRIOR)
         first = self._long.chances[0] if self.positions else PRIOR

@@ -32,6 +32,8 @@ SMALLEST_LOOK_COST = 0.002
 """A look counts as at least so much of a step, even where it is believed to pay."""
 STEPS_BETWEEN_LOOKS = 3
 """The drafts of a look are counted a step or two after it."""
+EXCURSION_SECONDS = 1.0
+"""A return to K=0 within this time is no end of its spell: the drafts misled, and the text stayed."""
 SPELL_WEIGHT = 0.3
 """Of the last spell of K=0 in the mean of their lengths."""
 SURVIVAL_SECONDS = 30.0
@@ -83,7 +85,8 @@ class FastLoop:
         self._since_look = 0  # steps
         self._credit = 0.0  # steps' worth of tokens that looks may cost now
         self._new = 0.0  # requests that came or went since the last look, in batches
-        self._held = 0.0  # seconds since `k` changed
+        self._off = 0.0  # seconds of this spell of K=0, or of the last one
+        self._away = 0.0  # seconds since K was 0
         self._spell = 0.0  # mean seconds of a spell of K=0
         self._batch, self._context = 1, 0
         self._survival: list[float] = []
@@ -139,7 +142,10 @@ class FastLoop:
             current, deeper = best_seconds, None
         self._new += (new_requests + abs(batch - self._batch)) / batch
         self._batch, self._context, self._taught = batch, context_tokens, False
-        self._held += current
+        if self.k == 0:
+            self._off += current
+        else:
+            self._away += current
         self._unseen += current
         self._uncounted += 1
         self._since_look += 1
@@ -149,7 +155,7 @@ class FastLoop:
             return deeper[0]
         return self.k
 
-    def count(self, k: int, requests: int, accepted: Sequence[int]) -> None:
+    def count(self, k: int, requests: int, accepted: Sequence[float]) -> None:
         """What one step drafted and verified.
 
         k: that `choose` gave for these drafts.
@@ -184,9 +190,9 @@ class FastLoop:
         """
         if self.k > 0:
             return DEEPER_LOOK_COST
-        if self._held > QUIET_SECONDS:
+        if self._off > QUIET_SECONDS:
             return QUIET_LOOK_COST
-        steps = max(self._held, self._spell) / seconds
+        steps = max(self._off, self._spell) / seconds
         return min(max(sqrt(cost * GAIN / (2.0 * max(steps, 1.0))), QUIET_LOOK_COST), MAX_LOOK_COST)
 
     def _at(self, batch: int) -> tuple[_Option, ...]:
@@ -210,11 +216,14 @@ class FastLoop:
             self.reason = Reason.BATCH
         else:
             self.reason = Reason.ACCEPTANCE
-        if self.k == 0:
-            self._spell += SPELL_WEIGHT * (self._held - self._spell)
+        if k == 0 and self._away > EXCURSION_SECONDS:
+            self._spell += SPELL_WEIGHT * (self._off - self._spell)
+            self._off = 0.0
+        if k == 0:
+            self._away = 0.0
         self.k = k
         self.changes += 1
-        self._held = self._credit = 0.0
+        self._credit = 0.0
 
     def _best_before(self) -> int:
         """The best K at the batch size and context of the step before, with the acceptance of now."""

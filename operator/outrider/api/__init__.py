@@ -1,1 +1,1 @@
-"""The resource that users touch: spec, status, conditions, and the table they share."""
+"""The SpeculativeModel resource: spec, status, conditions, and the schedule that they share."""

@@ -1,4 +1,4 @@
-"""What a person tells the tuner by annotations of the SpeculativeModel."""
+"""Instructions to the tuner in annotations of the SpeculativeModel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_REQUEST = 64
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A table that holds instead of the tuner's until a moment."""
+    """A schedule that replaces the tuned schedule until a stated time."""
 
     schedule: Schedule
     until: datetime  # aware
@@ -31,20 +31,20 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What the annotations say. A refused one changes nothing."""
+    """The parsed annotations. A refused annotation changes nothing."""
 
     paused: bool = False
     override: Override | None = None
     forget: str | None = None
-    """Names a request to forget what was learnt; another name is another request."""
+    """Name of a request to reset the tuner; another name is another request."""
     refused: str | None = None
-    """What is wrong with one of them, and what to do."""
+    """What is wrong with an annotation, and what to do."""
 
 
 def read_instructions(
     annotations: Mapping[str, str], *, candidates: Collection[int], actuation: Actuation
 ) -> Instructions:
-    """Read the annotations of a model. candidates: the K that its engines were launched with."""
+    """Parse the annotations of a model. candidates: the values of K that its engines were launched with."""
     complaints = []
     paused, override, forget = False, None, None
     try:
@@ -101,7 +101,7 @@ def _forget(annotations: Mapping[str, str]) -> str | None:
     value = annotations.get(FORGET)
     if value is not None and len(value) > LONGEST_REQUEST:
         raise ValueError(
-            f"{FORGET} has {len(value)} characters: write at most {LONGEST_REQUEST}, such as the time of now."
+            f"{FORGET} has {len(value)} characters: write at most {LONGEST_REQUEST}, such as a time."
         )
     return value
 
@@ -110,7 +110,7 @@ def _moment(text: str) -> datetime:
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:
-            # The first and last hours of the calendar have no counterpart in every zone.
+            # The first and last hours of the calendar do not exist in every time zone.
             return moment.astimezone(UTC)
     raise ValueError(
         f"{OVERRIDE_UNTIL} is {_short(text)}: write a time with its zone, such as 2026-01-31T18:00:00Z."

@@ -1,4 +1,4 @@
-"""Conditions after the Kubernetes conventions, and the one rule about their transition time."""
+"""Conditions by the Kubernetes conventions, and the rule for their transition time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.api.text import in_one_line, shortened
 
 
 class StatusModel(BaseModel):
-    """A part of the status. Unknown fields are ignored: a newer operator may have written them."""
+    """A part of the status. It ignores unknown fields, which a newer operator may have written."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -28,13 +28,14 @@ class StatusModel(BaseModel):
 
 
 def rfc3339(moment: datetime) -> str:
-    """The spelling of a time in Kubernetes objects, in UTC with whole seconds."""
+    """Format a time as in Kubernetes objects, in UTC with whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def room_for(longest: int) -> BeforeValidator:
-    """Shortens a text that may come from anywhere, so that no length of it can keep a status from being
-    written, and leaves in it what a terminal only shows. longest: characters.
+    """Return a validator that shortens foreign text, because the API server refuses a long status.
+
+    It also removes control characters. longest: characters.
     """
     return BeforeValidator(
         lambda text: in_one_line(shortened(text, longest)) if isinstance(text, str) else text
@@ -45,11 +46,11 @@ Timestamp = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str)]
 
 
 LONGEST_MESSAGE = 4096
-"""Characters of a condition's message that the API server keeps."""
+"""Limit of a condition's message in characters."""
 
 
 class ConditionStatus(StrEnum):
-    """Whether a condition holds."""
+    """Status of a condition."""
 
     TRUE = "True"
     FALSE = "False"
@@ -62,7 +63,7 @@ class Condition(StatusModel):
     type: Annotated[str, Field(min_length=1, max_length=64)]
     """Name of the condition."""
     status: ConditionStatus
-    """Whether it holds."""
+    """True, False or Unknown."""
     reason: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
     """Stable word for the cause, one of those in the reference."""
     message: Annotated[str, room_for(LONGEST_MESSAGE), Field(max_length=LONGEST_MESSAGE)] = ""
@@ -74,9 +75,9 @@ class Condition(StatusModel):
 
 
 def apply_transition(existing: Condition | None, new: Condition, now: datetime) -> Condition:
-    """``new`` as it belongs into the status: the transition time moves only when `status` changes.
+    """Return ``new`` with its transition time, which changes only when `status` changes.
 
-    ``existing``: the stored condition of the same type, None when there is none.
+    ``existing``: the stored condition of the same type, or None.
     ``now``: wall-clock time, aware.
     """
     unchanged = existing is not None and existing.status is new.status
@@ -86,26 +87,26 @@ def apply_transition(existing: Condition | None, new: Condition, now: datetime) 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One condition without its times. Its reason tells which condition it is."""
+    """One condition without its times. Its reason determines its type."""
 
     status: ConditionStatus
     reason: ConditionReason
     message: str
-    """One line, whatever a pod put into it: it goes to the status, to Events and to terminals."""
+    """Message in one line, also if a pod wrote it, because status, events and terminals show it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", in_one_line(shortened(self.message, LONGEST_MESSAGE)))
 
     @property
     def type(self) -> ConditionType:
-        """The condition."""
+        """Type of the condition."""
         return condition_of(self.reason)
 
 
 def conditions_of(
     statements: Iterable[Statement], *, before: Iterable[Condition], generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """Statements as conditions of the status, in their order.
+    """Return statements as conditions of the status, in their order.
 
     before: the stored conditions. generation: of the spec that the statements are about.
     now: wall-clock time, aware.

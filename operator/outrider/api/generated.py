@@ -11,7 +11,7 @@ from pathlib import Path
 def write_or_print(
     module: str, file_name: str, render: Callable[[], str], arguments: Sequence[str] | None = None
 ) -> None:
-    """``python -m module [--write FOLDER]``: the text into a folder, or to standard output."""
+    """Run ``python -m module [--write FOLDER]``: write the text to a folder or to standard output."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Generate {file_name}.")
     parser.add_argument("--write", metavar="FOLDER", type=Path, help="folder to write to")
     folder: Path | None = parser.parse_args(arguments).write

@@ -1,4 +1,4 @@
-"""How engines are started, as far as tuning may decide it."""
+"""Launch configurations of engines, as far as the tuner may choose them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMod
 from outrider.api.text import shortened
 
 ANNOTATION = f"{GROUP}/launch"
-"""On a pod that was started otherwise than the spec alone says: the text of its launch."""
+"""Annotation of a pod whose launch differs from the spec's own: the text of its launch."""
 
 NO_DRAFTER = "no-drafter"
 
@@ -22,25 +22,25 @@ CANARY_KEY = "canary"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One way to start the engines of a model."""
+    """One launch configuration of a model's engines."""
 
     drafter: bool = True
-    """False: without speculation, whatever the spec says."""
+    """False: without speculation, even if the spec has a drafter."""
     schedule: Schedule | None = None
-    """The table that engines are started with where none can be pushed; None: the spec's own."""
+    """Schedule at launch for engines that accept no pushed schedule; None: the static schedule."""
 
     def __str__(self) -> str:
-        """``no-drafter``, a table such as ``8:3,*:0``, or nothing for the spec's own launch."""
+        """Return ``no-drafter``, a schedule such as ``8:3,*:0``, or nothing for the spec's own launch."""
         if not self.drafter:
             return NO_DRAFTER
         return "" if self.schedule is None else str(self.schedule)
 
     @classmethod
     def parse(cls, text: str) -> Launch:
-        """The inverse of ``str``.
+        """Parse the output of ``str``.
 
         Raises:
-            ValueError: neither a table nor `NO_DRAFTER`.
+            ValueError: neither a schedule nor `NO_DRAFTER`.
         """
         if text == NO_DRAFTER:
             return cls(drafter=False)
@@ -48,33 +48,33 @@ class Launch:
 
     @classmethod
     def of_pod(cls, annotations: Mapping[str, str]) -> Launch:
-        """How a pod was started.
+        """Return the launch of a pod from its annotations.
 
         Raises:
-            ValueError: the annotation is unreadable.
+            ValueError: the annotation cannot be parsed.
         """
         return cls.parse(annotations.get(ANNOTATION, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOrder:
-    """What the tuner wants of the engines' launch."""
+    """Launch configurations that the tuner orders."""
 
     launch: Launch = Launch()
-    """For the replicas."""
+    """Launch of the replicas."""
     canary: bool = False
-    """One of the replicas is started without speculation, to be measured against."""
+    """True: one replica runs without speculation, as the reference of measurements."""
 
     def to_data(self) -> dict[str, str]:
-        """The form in which an order is stored: `LAUNCH_KEY` and `CANARY_KEY`."""
+        """Return the stored form of an order: `LAUNCH_KEY` and `CANARY_KEY`."""
         return {LAUNCH_KEY: str(self.launch), CANARY_KEY: "true" if self.canary else "false"}
 
     @classmethod
     def from_data(cls, data: Mapping[str, str]) -> LaunchOrder:
-        """The inverse of `to_data`; a missing key is the spec's own launch.
+        """Parse the output of `to_data`; a missing key means the spec's own launch.
 
         Raises:
-            ValueError: unreadable; the message names the key.
+            ValueError: a value cannot be parsed; the message names the key.
         """
         canary = data.get(CANARY_KEY, "false")
         if canary not in ("true", "false"):
@@ -88,21 +88,21 @@ class LaunchOrder:
 
 @dataclass(frozen=True, slots=True)
 class LaunchLimits:
-    """What a spec leaves to the tuner's orders."""
+    """Launch choices that a spec leaves to the tuner."""
 
     mode: TuningMode
     actuation: Actuation
     structural_off: StructuralOff
     canary: Canary
     candidates: Collection[int]
-    """Every K that an engine may be launched with."""
+    """All values of K that an engine may be launched with."""
     replicas: int
     one_k: bool = False
-    """A table has one K for all batch sizes."""
+    """True: a schedule has one K for all batch sizes."""
 
     @classmethod
     def of(cls, spec: Spec) -> LaunchLimits:
-        """Of a spec as it stands."""
+        """Return the limits of a spec."""
         tuning = spec.speculation.tuning
         return cls(
             mode=spec.tuning_mode,
@@ -115,9 +115,9 @@ class LaunchLimits:
         )
 
     def effective(self, order: LaunchOrder) -> LaunchOrder:
-        """The part of ``order`` that holds; the rest was allowed once and is ignored.
+        """Return the part of ``order`` that the spec allows now.
 
-        Nothing holds unless the mode is Auto. Applied twice it changes nothing more.
+        Only mode Auto allows any part. A second application changes nothing.
         """
         if self.mode is not TuningMode.AUTO:
             return LaunchOrder()

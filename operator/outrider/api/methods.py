@@ -1,5 +1,4 @@
-"""The speculation methods, and what admission must know of each. The part of each engine: its folder in
-plan/runtimes/."""
+"""The speculation methods, with their traits for admission. plan/runtimes/ has each engine's part."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from enum import StrEnum
 
 
 class Method(StrEnum):
-    """How draft tokens are made."""
+    """Method that proposes draft tokens."""
 
     NONE = "none"
     DRAFT_MODEL = "draft_model"
@@ -28,7 +27,7 @@ class Method(StrEnum):
 
 
 class Drafter(StrEnum):
-    """Whether a method takes weights of its own."""
+    """Whether a method needs weights of a drafter."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
@@ -36,10 +35,10 @@ class Drafter(StrEnum):
 
 
 class Tunability(StrEnum):
-    """What Outrider can do with K of a running engine."""
+    """Control of K in a running engine."""
 
     LIVE = "live"
-    """K follows a table that can change between two steps."""
+    """K follows a schedule that can change between two steps."""
     STATIC = "static"
     """The engine keeps the K of its launch."""
     REFUSED = "refused"
@@ -47,11 +46,11 @@ class Tunability(StrEnum):
 
 
 class Drafting(StrEnum):
-    """Whether each step of a request has a draft when K > 0."""
+    """Whether each step of a request has draft tokens when K > 0."""
 
     EVERY_STEP = "every step"
     WHEN_FOUND = "when found"
-    """A step without a match in the text has none."""
+    """A step without a match in the text has no draft tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ TRAITS: dict[Method, Traits] = {
 }
 
 OF_ONE_BLOCK = (Method.DFLASH, Method.DSPARK)
-"""Methods whose head drafts a block of one length, for which it was trained, at once."""
+"""Methods whose head drafts a block of one fixed length at once."""
 
 PIPELINED = (Method.MTP, Method.EAGLE3, Method.DSPARK)
 """Methods that some release of vLLM runs with pipeline stages, on its V2 model runner. Source: 0.30 to 0.33,
@@ -92,7 +91,7 @@ PIPELINED = (Method.MTP, Method.EAGLE3, Method.DSPARK)
 def methods_with(
     *, drafter: Drafter | None = None, tunability: Tunability | None = None
 ) -> tuple[Method, ...]:
-    """The methods with these traits, in the order of the registry."""
+    """Return the methods with these traits, in the order of the registry."""
     return tuple(
         method
         for method, traits in TRAITS.items()

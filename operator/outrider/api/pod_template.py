@@ -1,4 +1,4 @@
-"""``spec.podTemplate``: what users lay over the pods that Outrider makes."""
+"""``spec.podTemplate``: changes of users to the pods that Outrider creates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CONTAINER_SCHEMA: JsonDict = {
     },
     "x-kubernetes-preserve-unknown-fields": True,
 }
-# Rules see declared fields only; everything else of a pod is the API server's to check.
+# CEL rules see only declared fields; the API server checks all other fields of a pod.
 _OVERLAY_SCHEMA: JsonDict = {
     "type": "object",
     "properties": {
@@ -72,8 +72,8 @@ class PodTemplate(ApiModel):
     ] = Field(default_factory=dict)
     """A partial PodSpec. Lists merge by name (volumeMounts by mountPath, ports by containerPort).
     `$patch: delete` in an entry deletes it from its list, and `runAsUser: {$patch: delete}` deletes a field.
-    null deletes a field, too, where it arrives: `kubectl create` and `kubectl apply --server-side` keep it;
-    `kubectl apply` without that, and Argo CD without ServerSideApply, drop it before they send anything."""
+    null also deletes a field, but some clients drop it before they send the object: `kubectl apply` without
+    `--server-side`, and Argo CD without ServerSideApply."""
 
     @rule(
         "!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(container, "

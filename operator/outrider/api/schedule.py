@@ -1,4 +1,4 @@
-"""The speculation table: which draft length K each batch size gets."""
+"""The schedule: the draft length K for each batch size."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from outrider.foreign import require_size
 from outrider.foreign.readers import TABLE
 
 MAX_ROWS = 64
-"""Rows of the longest table; the status has room for as many."""
+"""Limit of rows in a schedule and in the status."""
 
 _LARGEST = 999_999_999
-"""Number in a table; no engine runs a billion requests at once."""
+"""Limit of a number in a schedule; no engine runs a billion requests at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table. ``max_batch_size`` is inclusive; None means "and above"."""
+    """One row of a schedule. ``max_batch_size`` is inclusive; None means "and above"."""
 
     max_batch_size: int | None
     num_speculative_tokens: int
@@ -31,13 +31,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A table from the number of scheduled requests to ``num_speculative_tokens``.
+    """A schedule: number of scheduled requests -> ``num_speculative_tokens``.
 
-    Rows are sorted by ``max_batch_size``, strictly rising; the last one, and only the
-    last, is open (None), so every batch size has exactly one K.
+    ``max_batch_size`` rises strictly from row to row. Only the last row is open (None), so every batch size
+    has exactly one K.
 
     Raises:
-        ValueError: the rows break that rule; the message names the row.
+        ValueError: the rows violate this; the message names the row.
     """
 
     rows: Annotated[tuple[Row, ...], Field(alias="tiers")]  # the alias is their name in stored states
@@ -62,15 +62,15 @@ class Schedule:
 
     @classmethod
     def constant(cls, num_speculative_tokens: int) -> Schedule:
-        """The same K for every batch size."""
+        """Return a schedule with the same K for every batch size."""
         return cls((Row(None, num_speculative_tokens),))
 
     @classmethod
     def from_wire(cls, rows: object) -> Schedule:
-        """Read the form that ``spec``, ``status`` and the engine's control API share.
+        """Parse the form that ``spec``, ``status`` and the engine's control API share.
 
         Raises:
-            ValueError: not a list of rows, or not a table; the message names the row.
+            ValueError: not a list of rows, or not a schedule; the message names the row.
         """
         if not isinstance(rows, list | tuple):
             raise ValueError("a schedule is a list of rows")
@@ -80,10 +80,10 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """The inverse of ``str()``: ``8:3,32:1,*:0``. Blanks around a row do not matter.
+        """Parse the output of ``str()``, such as ``8:3,32:1,*:0``. Blanks around a row do not matter.
 
         Raises:
-            ValueError: not of that form; the message names the row and what it should look like.
+            ValueError: the text has another form; the message names the row and the expected form.
         """
         require_size(TABLE, text)
         if (rows := text.count(",") + 1) > MAX_ROWS:
@@ -91,7 +91,7 @@ class Schedule:
         return cls(tuple(_parsed(part.strip(), index) for index, part in enumerate(text.split(","))))
 
     def to_wire(self) -> list[dict[str, int]]:
-        """The inverse of `from_wire`."""
+        """Return the form that `from_wire` parses."""
         return [
             {"numSpeculativeTokens": row.num_speculative_tokens}
             if row.max_batch_size is None
@@ -100,22 +100,22 @@ class Schedule:
         ]
 
     def k_at(self, batch_size: float) -> int:
-        """The K that a batch of this many scheduled requests gets."""
+        """Return K for this number of scheduled requests."""
         for row in self.rows:
             if row.max_batch_size is None or batch_size <= row.max_batch_size:
                 return row.num_speculative_tokens
         raise AssertionError("the last row is open")
 
     def k_at_mean(self, batch_size: float) -> int:
-        """The K at a mean batch size, which is rounded, as in `bin_of`: engines count requests."""
+        """Return K at a mean batch size, rounded as in `bin_of`, because engines count requests."""
         return self.k_at(round(batch_size))
 
     def values(self) -> frozenset[int]:
-        """Every K that the table can yield."""
+        """Return all values of K in the schedule."""
         return frozenset(row.num_speculative_tokens for row in self.rows)
 
     def merged(self) -> Schedule:
-        """The same function of batch size with as few rows as possible."""
+        """Return the same schedule with as few rows as possible."""
         kept: list[Row] = []
         for row in self.rows:
             if kept and kept[-1].num_speculative_tokens == row.num_speculative_tokens:
@@ -124,7 +124,7 @@ class Schedule:
         return Schedule(tuple(kept))
 
     def __str__(self) -> str:
-        """A compact form for one table cell: ``8:3,32:1,*:0``."""
+        """Return the form in one line: ``8:3,32:1,*:0``."""
         return ",".join(
             f"{'*' if row.max_batch_size is None else row.max_batch_size}:{row.num_speculative_tokens}"
             for row in self.rows
@@ -132,23 +132,23 @@ class Schedule:
 
 
 def bin_of(batch_size: float, edges: Sequence[int]) -> int:
-    """Index of the bin that a batch belongs to; means are rounded, since engines count requests.
+    """Return the index of a batch size's bin. A mean is rounded, because engines count requests.
 
-    edges: inclusive upper ones; the last bin is open.
+    edges: inclusive upper edges; the last bin is open.
     """
     return min(bisect_left(edges, round(batch_size)), len(edges) - 1)
 
 
 def bin_low(index: int, edges: Sequence[int]) -> int:
-    """Smallest batch of a bin."""
+    """Return the smallest batch size of a bin."""
     return 1 if index == 0 else edges[index - 1] + 1
 
 
 def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
-    """Upper edges (inclusive) of the bins 1, 2-3, 4-6, 7-12, 13-24, … up to the first edge >= the maximum.
+    """Return inclusive upper edges of the bins 1, 2-3, 4-6, 7-12, …, up to the first edge >= the maximum.
 
-    Each bin is twice as wide as the one before. Powers of two, the usual numbers of
-    streams, lie inside a bin and not on its edge, so small changes of load stay in one bin.
+    Each bin is twice as wide as the one before. Powers of two, which are usual numbers of streams, are
+    inside a bin and not on its edge. So small changes of load stay in one bin.
     """
     edges = [1]
     while edges[-1] < max_batch_size:

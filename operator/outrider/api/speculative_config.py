@@ -1,5 +1,7 @@
-"""``spec.speculation.config``: keys of vLLM's own speculative configuration, without those that other fields
-set and those that change what the model says."""
+"""``spec.speculation.config``: keys of vLLM's own speculative configuration.
+
+It refuses keys that other fields set, and keys that change the model's answers.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ OWNED_KEYS: dict[str, str] = {
 
 SAMPLER = "rejection_sample_method"
 LOSSLESS = ("standard", "block")
-"""Values of `SAMPLER` with which the model says what it would say without drafts."""
+"""Values of `SAMPLER` with which the model's answers are the same as without drafts."""
 
 OWN_VOCABULARY = "use_heterogeneous_vocab"
-"""vLLM maps tokens between a draft model's vocabulary and the target's; only those of both are drafted."""
+"""Key with which vLLM maps tokens between two vocabularies; it drafts only tokens that are in both."""
 
 ADAPTIVE_VERIFICATION = "enable_adaptive_verification"
-"""vLLM verifies only as many of the drafted tokens as seem likely to be right."""
+"""Key with which vLLM verifies only draft tokens that are likely to be accepted."""
 
 MAX_KEYS = 64
 
@@ -54,7 +56,7 @@ def _check(config: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[
         if not _NAME.fullmatch(name):
             shown = shortened(name, 60)
             raise ValueError(
-                f"spec.speculation.config: {shown!r} is no key of vLLM: small letters, digits and '_', "
+                f"spec.speculation.config: {shown!r} is not a key of vLLM: small letters, digits and '_', "
                 "such as prompt_lookup_max"
             )
     for switch in (OWN_VOCABULARY, ADAPTIVE_VERIFICATION):
@@ -69,7 +71,7 @@ def _message(key: str) -> str:
     return f"spec.speculation.config.{key} is set by Outrider: {OWNED_KEYS[key]}"
 
 
-# CEL sees declared properties with a type only, so each owned key is declared in order to be refused by name.
+# CEL sees only declared properties with a type, so each owned key is declared to be refused by name.
 _SCALAR = {"x-kubernetes-int-or-string": True}
 _TYPES = {"parallel_drafting": {"type": "boolean"}}
 _SCHEMA = {

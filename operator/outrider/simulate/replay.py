@@ -44,7 +44,7 @@ def replay(fleet: Fleet, tuner: Tuner, *, horizon: float, interval: float, first
     for now in times:
         if now <= 0:
             continue
-        tick = fleet.advance(now, action.schedule, action.probe)
+        tick = fleet.advance(now, action.schedule, action.probe, action.cost_model)
         spans += tick.spans
         action = tuner.tick(tick.observations, now)
         steps.append(Step(now, action.schedule, action.on_trial, action.speedup, tick.batch_size))

@@ -60,7 +60,7 @@ def test_a_request_to_forget_is_any_short_text(value: str) -> None:
 
 def test_a_request_to_forget_that_is_too_long_to_keep_is_refused() -> None:
     assert refusal(forget="x" * 65) == (
-        "outrider.dev/reset-tuner has 65 characters: write at most 64, such as the time of now."
+        "outrider.dev/reset-tuner has 65 characters: write at most 64, such as a time."
     )
 
 

@@ -49,7 +49,7 @@ def test_what_another_field_sets_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["Method", "prompt-lookup-max", "", "a" * 65, "a.b"])
 def test_what_can_be_no_key_is_refused(key: str) -> None:
-    with pytest.raises(ValidationError, match="is no key of vLLM"):
+    with pytest.raises(ValidationError, match="is not a key of vLLM"):
         a_model(speculation={"config": {key: 1}})
 
 

@@ -18,6 +18,7 @@ from operator import mul
 import numpy as np
 
 from outrider.simulate.engines.counters import Block, Counters, count
+from outrider.simulate.engines.fast_loops import InEngine
 from outrider.simulate.engines.fleet import ProbeRun
 from outrider.simulate.engines.step_time import Timing
 from outrider.simulate.latency import gap_bin
@@ -75,7 +76,9 @@ class EnginePod:
         self.preemptions = 0
         self.kv_tokens = 0.0
         self.waiting: deque[Request] = deque()
+        self.fast = InEngine()
         self._k = 0  # of the last step
+        self._admitted = 0  # requests since the last step
         self._step, self._limits, self._acceptances, self._source = step, limits, acceptances, source
         self._edges, self._rng, self._slowness = edges, rng, slowness
         self._prefilling: list[Request] = []
@@ -136,11 +139,14 @@ class EnginePod:
             if not fits and self.running > 0:
                 return
             self._prefilling.append(self.waiting.popleft())
+            self._admitted += 1
             self.kv_tokens += request.cached
 
     def _block(self, until: float, k_of: Callable[[int], int]) -> None:
         scheduled = self.running
-        table_k = k = k_of(scheduled)
+        chosen = self.fast.choose(scheduled, self.kv_tokens, self._admitted)
+        self._admitted = 0
+        table_k = k = k_of(scheduled) if chosen is None else chosen
         left = float("inf")
         slice_ = None if self.probe is None else self.probe.k_for(scheduled, self.now)
         if slice_ is not None:
@@ -152,11 +158,14 @@ class EnginePod:
         if not self._prefilling and not done:
             limit = min(until, self._source.next_at(), (int(self.now / DRIFT_SECONDS) + 1) * DRIFT_SECONDS)
             steps = self._alike(k, seconds, min(limit - self.now, left))
+            if slice_ is None:
+                steps = self.fast.alike(k, scheduled, self.kv_tokens, steps)
         steps = self._fitting(steps, k)
         growth = self._step.growth(k) * self._slowness
         before = self.kv_tokens
         decoding = self._decoding
         emitted, accepted = self._decode(steps, k)
+        self.fast.gave(k, steps * decoding, accepted)
         self._compare(steps, k, prompt, before + (self.kv_tokens - before) * (steps - 1) / (2 * steps))
         total = steps * seconds + growth * (self.kv_tokens - before) * (steps - 1) / 2
         self.now += total

@@ -22,6 +22,7 @@ from outrider.telemetry.series import PodKey, PodSeries, Sample
 from outrider.telemetry.windows import build_window
 from outrider.tuning.decision import Probe
 from outrider.tuning.observe.window import Cell, Observation, Window
+from outrider_protocol.cost_model import CostModel
 
 KEPT_SECONDS = 120.0
 """Scrapes older than this are forgotten."""
@@ -111,12 +112,15 @@ class EventFleet:
         """The pods' engines."""
         return [pod.engine for pod in self._pods]
 
-    def advance(self, until: float, schedule: Schedule, probe: Probe | None) -> Tick:
+    def advance(
+        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
+    ) -> Tick:
         """See `Fleet`."""
         replaced = schedule != self._schedule
         lookup = [schedule.k_at(size) for size in range(self._plant.limits.max_num_seqs + 1)]
         spans: list[Span] = []
         for pod in self._pods:
+            pod.engine.fast.taught(None if self._plant.stock else cost_model, schedule)
             pod.engine.probe = follow(
                 pod.engine.probe,
                 None if self._plant.stock else probe,
@@ -170,6 +174,7 @@ class EventFleet:
             observation,
             decode_seconds=observation.decode_seconds * factor,
             cells=() if self._plant.stock else tuple(noisy),
+            survival=pod.engine.fast.survival,
             latencies=histogram(before.gaps, after.gaps, self._plant.edges),
         )
 

@@ -10,6 +10,7 @@ from outrider.api.schedule import Schedule
 from outrider.simulate.latency import Gaps
 from outrider.tuning.decision import Probe
 from outrider.tuning.observe.window import Observation
+from outrider_protocol.cost_model import CostModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,13 @@ class Tick:
 class Fleet(Protocol):
     """Pods of one model under simulated load."""
 
-    def advance(self, until: float, schedule: Schedule, probe: Probe | None) -> Tick:
-        """Work until `until` with this table; a probe runs at once on its pod, on top of the table."""
+    def advance(
+        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
+    ) -> Tick:
+        """Work until `until` with this schedule; a probe runs at once on its pod, on top of the schedule.
+
+        cost_model: for the fast loop of every engine, which then chooses K in place of the schedule.
+        """
         ...
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.api.schedule import Schedule
+from outrider.simulate.engines.fast_loops import InEngine
 from outrider.simulate.engines.fleet import Span, Tick, follow, pod_names
 from outrider.simulate.engines.noise import noise_factor
 from outrider.simulate.engines.pieces import Piece, cut
@@ -20,6 +21,7 @@ from outrider.simulate.engines.step_time import StepTime
 from outrider.simulate.engines.table_engine import PROBE_DEADLINE_SECONDS
 from outrider.simulate.engines.windows import Stretch, window_of
 from outrider.tuning.decision import Probe
+from outrider_protocol.cost_model import CostModel
 
 TRACE_DRAFTS = 4096
 """Drafts after which a trace begins again."""
@@ -81,10 +83,14 @@ class FormulaFleet:
             for index, phase in enumerate(phases)
         }
         self._places = dict.fromkeys(self._traces, 0)
+        self._counts: dict[tuple[str, int], list[list[int]]] = {}
+        self._loops = {pod: InEngine() for pod in self._speeds}
         self._schedule: Schedule | None = None
         self._now = 0.0
 
-    def advance(self, until: float, schedule: Schedule, probe: Probe | None) -> Tick:
+    def advance(
+        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
+    ) -> Tick:
         """See `Fleet`."""
         loads = [phase.load for phase in self._phases]
         spans: list[Span] = []
@@ -99,23 +105,57 @@ class FormulaFleet:
                 deadline=PROBE_DEADLINE_SECONDS,
             )
             pieces = list(cut(self._starts, loads, self._now, until, schedule, running))
-            truth = [self._steps(pod, piece) for piece in pieces]
-            for piece, done in zip(pieces, truth, strict=True):
+            loop = self._loops[pod].taught(cost_model, schedule)
+            truth: list[Stretch] = []
+            for piece in pieces:
+                held = loop is None or piece.probed
+                done = [self._steps(pod, piece)] if held else self._free(pod, piece)
+                truth += done
+                seconds, tokens = sum(s.seconds for s in done), sum(s.emitted for s in done)
                 batch = float(self._phases[piece.phase].load)
                 spans.append(
-                    Span(
-                        pod,
-                        piece.started_at,
-                        piece.seconds,
-                        done.seconds,
-                        done.emitted,
-                        batch,
-                        piece.off_table,
-                    )
+                    Span(pod, piece.started_at, piece.seconds, seconds, tokens, batch, piece.off_table)
                 )
-            observations.append(window_of(pod, self._now, until, self._noisy(truth), self._edges))
+            window = window_of(pod, self._now, until, self._noisy(truth), self._edges)
+            observations.append(replace(window, survival=self._loops[pod].survival))
         self._now, self._schedule = until, schedule
         return Tick(tuple(observations), tuple(spans), spans[-1].batch_size)
+
+    def _free(self, pod: str, piece: Piece) -> list[Stretch]:
+        """Steps that fill a piece, each with the K that the fast loop chooses; one stretch for each K."""
+        phase, key = self._phases[piece.phase], (pod, piece.phase)
+        counts, place = self._counted(key), self._places[key]
+        load, context = phase.load, int(phase.load * phase.context)
+
+        def seconds_of(k: int) -> float:
+            return self._step.seconds(load, k, context) / self._speeds[pod]
+
+        def verified(k: int, steps: int) -> Sequence[float]:
+            nonlocal place
+            place += steps
+            return counts[(place - 1) % TRACE_DRAFTS][:k]
+
+        ran = self._loops[pod].fill(piece.seconds, load, context, seconds_of, verified, block=1)
+        self._places[key] = place
+        return [
+            Stretch(
+                float(load),
+                k,
+                steps * seconds_of(k),
+                steps,
+                steps * load + sum(accepted),
+                tuple(accepted),
+                context=float(steps * context),
+            )
+            for k, (steps, accepted) in sorted(ran.items())
+        ]
+
+    def _counted(self, key: tuple[str, int]) -> list[list[int]]:
+        """By draft and position, the requests of which that token and all before it are accepted."""
+        if key not in self._counts:
+            runs, longest = self._traces[key], len(self._phases[key[1]].acceptance)
+            self._counts[key] = np.stack([(runs > at).sum(axis=0) for at in range(longest)], axis=1).tolist()
+        return self._counts[key]
 
     def _steps(self, pod: str, piece: Piece) -> Stretch:
         """Whole steps that fill a piece; the traces go on where they were left."""

@@ -18,6 +18,7 @@ class Piece:
     seconds: float
     k: int
     off_table: bool
+    probed: bool = False  # a probe holds K
 
 
 def cut(
@@ -43,6 +44,6 @@ def cut(
                 break
             k, left = slice_
             seconds = min(left, end - at, running.deadline - at)
-            yield Piece(index, at, seconds, k, off_table=k != table_k)
+            yield Piece(index, at, seconds, k, off_table=k != table_k, probed=True)
             running.spend(seconds)
             at += seconds

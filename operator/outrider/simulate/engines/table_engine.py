@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from outrider.api.schedule import Schedule
+from outrider.simulate.engines.fast_loops import InEngine
 from outrider.simulate.engines.fleet import ProbeRun, Span, Tick, follow, pod_names
 from outrider.simulate.engines.noise import noise_factor
 from outrider.simulate.engines.pieces import Piece, cut
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.windows import Stretch, low_of, window_of
 from outrider.tuning.decision import Probe
+from outrider_protocol.cost_model import CostModel
 
+LOOP_BLOCK_STEPS = 8
+"""Steps whose drafts the fast loop counts together, so that a run takes seconds."""
 PROBE_DEADLINE_SECONDS = 20.0
 """Wall time after which an engine ends a probe by itself."""
 
@@ -53,10 +57,13 @@ class TableFleet:
         self._edges, self._rng, self._noise = edges, rng, noise
         self._speeds = dict(zip(pod_names(len(speeds)), speeds, strict=True))
         self._probes: dict[str, ProbeRun | None] = dict.fromkeys(self._speeds)
+        self._loops = {pod: InEngine() for pod in self._speeds}
         self._schedule: Schedule | None = None
         self._now = 0.0
 
-    def advance(self, until: float, schedule: Schedule, probe: Probe | None) -> Tick:
+    def advance(
+        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
+    ) -> Tick:
         """See `Fleet`."""
         replaced = schedule != self._schedule
         loads = [phase.load for phase in self._phases]
@@ -73,11 +80,42 @@ class TableFleet:
             )
             self._probes[pod] = running
             pieces = list(cut(self._starts, loads, self._now, until, schedule, running))
+            if (loop := self._loops[pod].taught(cost_model, schedule)) is not None:
+                pieces = [one for piece in pieces for one in self._chosen(piece, speed, loop)]
             spans += [self._span(pod, speed, piece) for piece in pieces]
             stretches = self._measured(pieces, speed)
-            observations.append(window_of(pod, self._now, until, stretches, self._edges))
+            window = window_of(pod, self._now, until, stretches, self._edges)
+            observations.append(replace(window, survival=self._loops[pod].survival))
         self._now, self._schedule = until, schedule
         return Tick(tuple(observations), tuple(spans), float(spans[-1].batch_size))
+
+    def _chosen(self, piece: Piece, speed: float, loop: InEngine) -> list[Piece]:
+        """The piece by the K that the fast loop chooses, which counts drafts by chance."""
+        if piece.probed:
+            return [piece]
+        phase = self._phases[piece.phase]
+        load, table = phase.load, phase.table
+
+        def seconds_of(k: int) -> float:
+            return load * (1.0 + sum(table.survival(load, k))) / (speed * table.goodput(load, k))
+
+        def verified(k: int, steps: int) -> Sequence[float]:
+            counts, reached, above = [], steps * load, 1.0
+            for alive in table.survival(load, k):
+                reached = int(self._rng.binomial(reached, min(1.0, alive / above))) if above > 0 else 0
+                counts.append(float(reached))
+                above = alive
+            return counts
+
+        context = int(load * table.context_length)
+        ran = loop.fill(piece.seconds, load, context, seconds_of, verified, block=LOOP_BLOCK_STEPS)
+        total = sum(steps * seconds_of(k) for k, (steps, _) in ran.items())
+        pieces, at = [], piece.started_at
+        for k, (steps, _) in sorted(ran.items()):
+            seconds = piece.seconds * steps * seconds_of(k) / total
+            pieces.append(Piece(piece.phase, at, seconds, k, off_table=False))
+            at += seconds
+        return pieces
 
     def _span(self, pod: str, speed: float, piece: Piece) -> Span:
         phase = self._phases[piece.phase]

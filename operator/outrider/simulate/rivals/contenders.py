@@ -18,6 +18,7 @@ from outrider.simulate.rivals.baselines import (
 from outrider.simulate.rivals.latency_steps import LatencySteps
 from outrider.simulate.rivals.model_only import ModelOnly
 from outrider.simulate.rivals.profiled import Goodput, OfflineProfile, profiled_table
+from outrider.simulate.rivals.taught import Taught
 from outrider.simulate.rivals.tuners import Fixed, Law, Oracle, Tuner, hand_table
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.policy import Policy
@@ -59,6 +60,7 @@ _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
     "sglang": lambda brief: AdaptiveSteps(brief.law),
     "vllm-profile": lambda brief: Fixed(profiled_table(brief.profiled(), brief.law)),
     "turbospec": lambda brief: Goodput(brief.law, brief.profiled()),
+    "fast-loop": lambda brief: Taught(brief.law, brief.profiled()),
     "latency-steps": lambda brief: LatencySteps(brief.law),
     "model": lambda brief: ModelOnly(brief.law),
     "bandit": lambda brief: Bandit(brief.law, stock=brief.stock),

@@ -13,6 +13,7 @@ from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider_protocol.cost_model import CostModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Action:
     probe: Probe | None = None
     on_trial: bool = False  # the table holds a K for a short look
     speedup: Speedup | None = None
+    cost_model: CostModel | None = None  # for the fast loop of the engines; None: the schedule runs
 
 
 class Tuner(Protocol):

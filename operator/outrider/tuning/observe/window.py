@@ -84,6 +84,9 @@ class Window:
     batch_high: float | None  # largest; far from `batch_low` when the load changed inside the window
     cells: tuple[Cell, ...] = ()  # empty where the engine counts no steps of its own; else they rule
     latencies: Latencies | None = None  # of the request-steps; None where nobody asked for the histogram
+    survival: tuple[float, ...] | None = None
+    """Probability by position that a draft token and all before it are accepted, as a fast loop estimates it
+    over all steps, those without drafts included; None where none runs."""
 
     @property
     def seconds(self) -> float:
