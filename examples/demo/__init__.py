@@ -1,1 +1,1 @@
-"""The main job on real input: a model under changing load, tuned live, against static tables."""
+"""The demo: a model under changing load, tuned live, in comparison with fixed K."""

@@ -44,24 +44,24 @@ def main(
     kubectl: Kubectl = KUBECTL,
     client_image: ClientImage = CLIENT_IMAGE,
     learning_seconds: Annotated[
-        float, typer.Option(help="What Outrider has of each load before arms are compared.")
+        float, typer.Option(help="Seconds that Outrider runs each load before the comparison.")
     ] = USUAL.learning,
-    slice_seconds: Annotated[float, typer.Option(help="Length of the static slices.")] = USUAL.static,
-    own_seconds: Annotated[float, typer.Option(help="Length of Outrider's slices.")] = USUAL.own,
-    rounds: Annotated[int, typer.Option(min=1, help="Mirrored rounds of slices in each phase.")] = (
+    slice_seconds: Annotated[float, typer.Option(help="Seconds of an interval of fixed K.")] = USUAL.static,
+    own_seconds: Annotated[float, typer.Option(help="Seconds of Outrider's intervals.")] = USUAL.own,
+    rounds: Annotated[int, typer.Option(min=1, help="Mirrored rounds of intervals in each phase.")] = (
         USUAL.rounds
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Short phases, to see that it works.")] = False,
     twin: Annotated[
-        bool, typer.Option(help="One more lap at the end, on engines that simulate an H100.")
+        bool, typer.Option(help="Add a run on simulated engines with an H100's step times.")
     ] = True,
     max_tokens: Annotated[int, typer.Option(help="Tokens of each answer.")] = ANSWER_TOKENS,
     temperature: Annotated[float, typer.Option(help="0: greedy.")] = 0.0,
     ready_timeout: Annotated[float, typer.Option(help="Seconds until the model must serve.")] = 300.0,
 ) -> None:
-    """Drive a model tuned live and held static, on the same pods; exit 0 only if the tuner did its work.
+    """Compare a tuned model with fixed K on the same pods; exit 0 only if the tuner worked as expected.
 
-    At the end the tuner has one more lap, on engines that sleep an H100's step times and compute nothing.
+    At the end the tuner also runs simulated engines, which sleep an H100's step times and compute nothing.
     """
     durations = QUICK if quick else Durations(learning_seconds, slice_seconds, own_seconds, rounds)
     place = Place(kubeconfig, context, kubectl)
@@ -119,8 +119,8 @@ async def _demo(
                         cluster, example, stand_in, traffic, durations.simulated, screen
                     )
                 except (RunFailed, ClusterError) as error:
-                    # What the real engines did is worth telling without it.
-                    notes.append(f"There was no lap on simulated engines: {error}")
+                    # Report the results of the real engines without it.
+                    notes.append(f"There was no simulated run: {error}")
                     screen.say(notes[-1])
         notes += filter(None, [control.interruption(before, await control.look(cluster))])
     finally:

@@ -1,4 +1,4 @@
-"""Give the model to an arm: tuner or static table, without restarting a pod."""
+"""Switch a model between the tuner and a fixed K, without restarting a pod."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Example:
         return given is None or any("gpu" in name for name in (*given.limits, *given.requests))
 
     def overruled(self, table: Schedule, until: datetime) -> dict[str, Any]:
-        """The manifest under which a table rules. The tuner keeps what it knows, and learns nothing."""
+        """Return the manifest with an override. The tuner keeps its estimates and learns nothing new."""
         manifest = copy.deepcopy(self.manifest)
         annotations = manifest["metadata"].setdefault("annotations", {})
         annotations[OVERRIDE] = str(table.merged())
@@ -69,7 +69,7 @@ class Example:
 
 
 async def hand_over(cluster: Cluster, example: Example, arm: Arm) -> None:
-    """Overrule the tuner or let it rule again, and wait until every pod confirmed the table."""
+    """Set or end an override, and wait until every pod confirmed the schedule."""
     table = static_table(arm, example.largest_k)
     if table is None:
         manifest, what = example.manifest, "the tuner's table again"

@@ -26,7 +26,7 @@ def draw_bars(axis: Axes, result: Result) -> None:
     axis.set_ylim(0, axis.get_ylim()[1] * 1.25)
     axis.legend(handles=_legend(result), loc="upper left", ncols=4, frameon=False)
     axis.set_ylabel("tokens/s over K = 0")
-    axis.set_title("Arms compared on the same pods; figures in tokens/s, whiskers: lowest and highest slice")
+    axis.set_title("Comparison on the same pods; figures in tokens/s, whiskers: lowest and highest interval")
 
 
 def _phase(axis: Axes, position: float, phase: PhaseResult, zero: float) -> None:

@@ -31,7 +31,7 @@ class Control:
 
 
 async def look(cluster: Cluster) -> Control | None:
-    """The operator as it is now; None where the API server does not tell."""
+    """Return the present state of the operator; None if the API server does not return it."""
     try:
         pods, _ = await cluster.client.list_all(PODS, None, labels=OPERATOR_LABELS)
         leases, _ = await cluster.client.list_all(LEASES, None, fields=f"metadata.name={LEASE_NAME}")

@@ -32,7 +32,7 @@ def rate(counts: Iterable[Count]) -> float | None:
 
 
 def own_parts(stretches: Iterable[ArmStretch]) -> dict[str, list[ArmStretch]]:
-    """What Outrider drove of each load: its learning and its slices, in their order."""
+    """Outrider's stretches of each load: its learning and its intervals, in their order."""
     found: dict[str, list[ArmStretch]] = {}
     for stretch in stretches:
         if stretch.arm is Arm.OUTRIDER:

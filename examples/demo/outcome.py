@@ -35,7 +35,7 @@ def result(
     lap: SimulatedLap | None = None,
     notes: Sequence[str] = (),
 ) -> Result:
-    """Everything that one run found. lap: the one on stand-ins, where there was one."""
+    """All raw results of one run. `lap` holds those of the simulated engines, if there were any."""
     outrider = [stretch for stretch in log.stretches if stretch.arm is Arm.OUTRIDER]
     moved = moves(outrider, log.decisions, log.statuses, conditions.static_schedule)
     requests = Requests.of(log.stretches)
@@ -62,7 +62,7 @@ def result(
 
 
 def simulated(lap: SimulatedLap) -> Simulated:
-    """Everything that the lap on stand-ins found."""
+    """All raw results of the simulated engines."""
     log, spec = lap.log, lap.example.model.spec
     return Simulated(
         engine=lap.engine,
@@ -96,7 +96,7 @@ def judge(moved: Sequence[Move], *, restarts: int, failed: int, errors: Sequence
 
 
 def judge_simulated(found: Simulated) -> list[str]:
-    """Why the lap on stand-ins fails the run. Which K it chose is not judged: its text is drawn by chance."""
+    """Return why the simulated engines fail the run. Their K is not judged, because their text is random."""
     failures = []
     if found.pod_restarts:
         failures.append(f"Simulated engine pods were restarted or replaced {found.pod_restarts} times.")
@@ -107,13 +107,13 @@ def judge_simulated(found: Simulated) -> list[str]:
 
 
 def late_notes(found: Simulated) -> list[str]:
-    """That the machine could not keep up with the stand-in's clock, or that nobody knows."""
+    """Return a note if the machine was too slow for the simulated engine, or if this is unknown."""
     if found.late is None:
         return ["Simulated: how late the steps were is not known."]
     if is_void(found.late):
         return [
-            f"Simulated: the steps took {found.late:.1%} longer than the table says; above {MOST_LATE:.0%} "
-            "the figures tell more about this machine than about the table."
+            f"Simulated: the steps took {found.late:.1%} longer than scheduled; above {MOST_LATE:.0%} "
+            "the figures describe this machine and not the simulated engine."
         ]
     return []
 

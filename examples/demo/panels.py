@@ -45,7 +45,7 @@ class OwnTime:
 
     @property
     def streams(self) -> list[int]:
-        """Of each count."""
+        """Streams at each count."""
         return [stretch.streams for stretch in self.stretches for _ in stretch.counts]
 
     @property
@@ -68,7 +68,7 @@ class OwnTime:
         return list(accumulate(lengths, initial=0.0))[:-1]
 
     def depths(self, statuses: Iterable[StatusSample]) -> list[tuple[float, int]]:
-        """(seconds, K in force at the load of that moment), as the status told it."""
+        """(seconds, K in force at the load of that moment), from the status."""
         points = []
         for status in statuses:
             place = placed(self.stretches, status.time)
@@ -118,7 +118,7 @@ def draw_concurrency(axis: Axes, own: OwnTime) -> None:
 def draw_draft_length(
     axis: Axes, own: OwnTime, statuses: Iterable[StatusSample], candidates: Sequence[int]
 ) -> None:
-    """K in force at the load of each moment, as the status told it."""
+    """Draw K in force at the load of each moment, from the status."""
     points = own.depths(statuses)
     times, lengths = [time for time, _ in points], [k for _, k in points]
     axis.step(times, lengths, where="post", color=OUTRIDER, linewidth=1.6)

@@ -16,21 +16,21 @@ class Arm(StrEnum):
     """Who chooses K."""
 
     OUTRIDER = "outrider"
-    """The tuner, from the example's static table on."""
+    """The tuner, which starts from the example's static schedule."""
     NO_DRAFTS = "static-zero"
-    """K = 0 for every batch size, the tuner overruled."""
+    """K = 0 for every batch size, set by an override."""
     LONGEST_DRAFTS = "static-largest"
-    """The largest K for every batch size, the tuner overruled."""
+    """The largest K for every batch size, set by an override."""
 
 
 PROMPTS = (Prompts.CODE, Prompts.PROSE)
 TRACE = tuple(Load(streams, prompts) for prompts in PROMPTS for streams in STREAMS)
 """The load of each phase."""
 ANSWER_TOKENS, FEWEST_PROMPTS = 64, 4
-"""Short answers to few prompts: a slice of some seconds meets all of them, and so the texts of a phase that
-is many times as long. With other texts the same K is worth something else."""
+"""Short answers to few prompts, so that an interval of some seconds has the same texts as a whole phase. With
+other texts the same K has another gain."""
 SIMULATED_TRACE = tuple(Load(streams, Prompts.MIXED) for streams in STREAMS)
-"""The load of each phase on stand-ins: they say texts of their own, whether asked for code or for prose."""
+"""The load of each simulated phase; simulated engines answer with their own texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Of the parts of a phase, in seconds, and how often its round of slices comes.
+    """Durations of the parts of a phase in seconds, and the number of its rounds.
 
-    learning: what Outrider has of a new load before anything is compared. By default twice the half minute
-    of slices in which the tuner tries other K: they do not fill all of its time.
-    static, own: each slice of a held K, and Outrider's in the middle of a round.
-    simulated: a phase of the lap on stand-ins. It has no slices, and its first half is the learning.
+    learning: Outrider's time with a new load before the comparison. By default twice the half minute in which
+    the tuner probes other K, because probes do not fill all of its time.
+    static, own: each interval with fixed K, and Outrider's in the middle of a round.
+    simulated: a phase on simulated engines. It has no intervals, and its first half is the learning.
     """
 
     learning: float = 60.0
@@ -71,12 +71,12 @@ class Durations:
 
 
 def visits(durations: Durations) -> tuple[Visit, ...]:
-    """Every phase: Outrider learns its load, then the rounds of slices."""
+    """Return every phase: Outrider learns its load, then the rounds of intervals follow."""
     return tuple(visit for load in TRACE for visit in (_learning(load, durations), *_slices(load, durations)))
 
 
 def simulated_visits(seconds: float) -> tuple[Visit, ...]:
-    """The lap on stand-ins, which no other arm drives."""
+    """Return the phases on simulated engines, which only Outrider drives."""
     return tuple(Visit(Arm.OUTRIDER, load, seconds, uncounted=seconds / 2) for load in SIMULATED_TRACE)
 
 
@@ -85,7 +85,7 @@ def _learning(load: Load, durations: Durations) -> Visit:
 
 
 def _slices(load: Load, durations: Durations) -> list[Visit]:
-    """Each round is mirrored around Outrider's slice, so that a steady drift meets all arms alike."""
+    """Return the intervals of a phase; rounds are mirrored around Outrider's, so drift affects all alike."""
     before = (Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS)
     order = (*before, Arm.OUTRIDER, *reversed(before))
     seconds = dict.fromkeys(before, durations.static) | {Arm.OUTRIDER: durations.own}

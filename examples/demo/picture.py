@@ -56,7 +56,7 @@ def _draw_computed(part: Any, result: Result) -> None:
     draw_draft_length(axes[3], own, result.statuses, result.conditions.candidates)
     axes[3].set_title("K in force at that load (num_speculative_tokens), trials included")
     share_time(axes, own)
-    axes[-1].set_xlabel("seconds of Outrider's own, without the slices of the other arms between")
+    axes[-1].set_xlabel("seconds of Outrider's own, without the intervals of fixed K between")
 
 
 def _own_time(result: Result) -> OwnTime:
@@ -65,8 +65,8 @@ def _own_time(result: Result) -> OwnTime:
 
 def _throughput(axis: Axes, own: OwnTime, result: Result) -> None:
     draw_rates(axis, own, result.phases)
-    largest = f"K = {result.conditions.largest_k} held, mean of its slices"
-    zero = "K = 0 held, mean of its slices"
+    largest = f"K = {result.conditions.largest_k} fixed, mean of its intervals"
+    zero = "K = 0 fixed, mean of its intervals"
     _levels(axis, own, [phase.static_zero.mean for phase in result.phases], ZERO, zero)
     _levels(axis, own, [phase.static_largest.mean for phase in result.phases], LARGEST, largest)
     shade_uncounted(axis, own)

@@ -140,7 +140,7 @@ def _over_time(
         ),
         Panel(f"K in force at that load{among}", [Line("Outrider", own.depths(statuses), steps=True)]),
         Panel(
-            f"share of drafted tokens that were accepted{among}",
+            f"ratio of accepted to drafted tokens{among}",
             [Line("Outrider", own.placed(acceptance))],
         ),
     ]

@@ -10,7 +10,7 @@ from examples.kit.records import Count, DecisionSample, Record, Requests, Status
 
 
 class Throughput(Record):
-    """Tokens per second of a static arm: of each of its slices in a phase, and their mean."""
+    """Tokens per second with fixed K: of each interval in a phase, and their mean."""
 
     mean: float | None
     slices: list[float | None]
@@ -79,7 +79,7 @@ class ArmStretch(Stretch):
 
     arm: Arm
     uncounted: float
-    """Seconds at its beginning that no comparison has: the ramp of a slice, all of the learning."""
+    """Seconds at its beginning that no comparison has: the ramp of an interval, or all of the learning."""
 
     @property
     def counted(self) -> tuple[Count, ...]:
@@ -97,15 +97,15 @@ class AcceptanceSample(Record):
 
 
 class Simulated(Record):
-    """Outrider's lap on stand-ins for a GPU. Nothing was computed: a table gave the times of the steps."""
+    """Outrider's run on simulated engines, which sleep the step times of a GPU and compute nothing."""
 
     engine: str
-    """The table's name, as the engines tell it."""
+    """The GPU's name, as the engines report it."""
     served_name: str
     image: str
     candidates: list[int]
     late: float | None
-    """By so much longer the steps took than the table says, relative; None where nobody counted."""
+    """Relative excess of the real over the scheduled step times; None if it was not counted."""
     phases: list[OwnPhase]
     moves: list[Move]
     decisions: list[DecisionSample]
@@ -139,7 +139,7 @@ class Result(Record):
     statuses: list[StatusSample]
     acceptance: list[AcceptanceSample]
     simulated: Simulated | None
-    """None where the lap on stand-ins was left out."""
+    """None without a run on simulated engines."""
 
     def write(self, folder: Path) -> Path:
         """Write ``result.json`` and return its path."""

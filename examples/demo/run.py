@@ -1,4 +1,4 @@
-"""One run of the demo: set up, drive every arm under every load, tell what happened."""
+"""One run of the demo: set up, drive every arm under every load, report the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from examples.kit.watch import Watch, watching
 PATIENCE = Patience(rounds=6, seconds=5.0, tokens=8)
 WATCH_SECONDS = 2.0
 SHOWN_COUNTS = 3
-"""The live table's tokens/s is a mean over this many counts."""
+"""Counts in the mean of tokens/s on the screen."""
 
 
 @dataclass

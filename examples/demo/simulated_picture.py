@@ -1,4 +1,4 @@
-"""The part of the picture that shows the lap on stand-ins for a GPU. Every title in it says simulated."""
+"""The part of the picture about simulated engines. Every title in it says simulated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from examples.demo.panels import OwnTime, draw_concurrency, draw_draft_length, d
 from examples.demo.result import Simulated
 
 BACKGROUND = "#FFF3D6"
-"""Of this part alone, so that it cannot be cut out and taken for something measured."""
+"""Background of this part alone, so that a cut-out is not mistaken for a measurement."""
 
 
 def draw_simulated(part: Any, found: Simulated) -> None:
@@ -22,8 +22,8 @@ def draw_simulated(part: Any, found: Simulated) -> None:
     draw_rates(axes[0], own, found.phases)
     axes[0].set_title("Simulated throughput of all streams (prompts, concurrent streams)", pad=20)
     draw_concurrency(axes[1], own)
-    axes[1].set_title("Concurrency of the simulated lap")
+    axes[1].set_title("Concurrency of the simulated run")
     draw_draft_length(axes[2], own, found.statuses, found.candidates)
     axes[2].set_title("K in force at that load, simulated engines")
     share_time(axes, own)
-    axes[-1].set_xlabel("seconds since the start of the simulated lap")
+    axes[-1].set_xlabel("seconds since the start of the simulated run")

@@ -1,4 +1,4 @@
-"""How sure a phase's figures are: rates by short blocks, gains by neighbouring slices. Pure."""
+"""Intervals of a phase's figures: rates by short blocks, gains by neighbouring intervals. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from examples.kit.records import Count
 from outrider.bench.verdict import FEWEST_ROUNDS, Interval, mean, ratio
 
 BLOCK_SECONDS = 2.0
-"""Long enough that the end of one answer does not make a block."""
+"""Length of a block, so that the end of one answer does not dominate it."""
 BLOCK_SLACK_SECONDS = 0.2
-"""By so much a block may be shorter: the last count of a slice is, by what those before it came late."""
+"""Tolerance of a block's length: the last count of an interval is shorter if earlier ones were late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One phase, in tokens per second of each arm that was driven.
 
-    halves: of every half of a mirrored round: a slice of a held K, and the half of Outrider's slice on its
-    side. Those of one half of a round stand at the same place.
+    halves: rates of each half of a mirrored round: an interval of fixed K, and the half of Outrider's
+    interval on its side. Both have the same index.
     """
 
     phase: str
@@ -36,9 +36,9 @@ class Compared:
         return _mean(self.blocks.get(arm, ()))
 
     def gain(self, over: Arm) -> Interval | None:
-        """Outrider's: the geometric mean of its ratios to the slices beside it. None where one is missing.
+        """Return the geometric mean of Outrider's ratios to neighbouring intervals; None if one is missing.
 
-        A drift lifts the ratios of one half of a round, lowers those of the other, and so leaves the mean.
+        A drift raises the ratios of one half of a round and lowers those of the other, so the mean stays.
         """
         above, below = (self.halves.get(arm, ()) for arm in (Arm.OUTRIDER, over))
         if len(above) != len(below) or len(above) < FEWEST_ROUNDS or min(*above, *below) <= 0:
@@ -82,10 +82,10 @@ def blocks(counts: Sequence[Count]) -> tuple[float, ...]:
 
 
 def overall(phases: Sequence[Compared], over: Arm) -> Interval | None:
-    """Geometric mean of the phases' gains; None where one is not known.
+    """Return the geometric mean of the phases' gains; None if one is unknown.
 
-    Of these phases, which are what was asked, and not of loads that they might stand for. Their margins are
-    added as those of independent figures: no slice is in two phases.
+    It describes these phases, and not other loads. Their margins are added as independent, because no
+    interval is in two phases.
     """
     gains = [phase.gain(over) for phase in phases]
     known = [gain for gain in gains if gain is not None]
@@ -97,7 +97,7 @@ def overall(phases: Sequence[Compared], over: Arm) -> Interval | None:
 
 
 def unknown(phases: Iterable[Compared], over: Arm) -> list[str]:
-    """Phases in which one of both arms has too few slices with tokens for an interval."""
+    """Return phases in which one of both arms has too few intervals with tokens."""
     return [phase.phase for phase in phases if phase.gain(over) is None]
 
 
@@ -116,7 +116,7 @@ class OwnSpread:
 def own_spreads(
     stretches: Iterable[ArmStretch], acceptance: Sequence[AcceptanceSample]
 ) -> dict[str, OwnSpread]:
-    """Of every phase that Outrider drove, by its name."""
+    """Return the spreads of every phase that Outrider drove, by name."""
     return {
         load: OwnSpread(
             _mean([block for stretch in part for block in blocks(stretch.counted)]),

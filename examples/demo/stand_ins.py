@@ -1,4 +1,4 @@
-"""One more lap, on a stand-in for a GPU: real vLLM that sleeps an H100's step times and computes nothing."""
+"""The demo's second run, on a simulated engine: real vLLM that sleeps an H100's step times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READY_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SimulatedLap:
-    """What the lap gathered, raw. engine: the table's name, as the engines tell it. late: see `late`."""
+    """Raw results of the run. engine: the GPU's name, as the engines report it. late: see `late`."""
 
     example: Example
     engine: str
@@ -36,12 +36,12 @@ class SimulatedLap:
 async def lap(
     cluster: Cluster, real: Example, stand_in: Example, traffic: Traffic, phase_seconds: float, screen: Screen
 ) -> SimulatedLap:
-    """Drive the lap in place of the real model, which is applied again afterwards, whatever happened.
+    """Drive the simulated engine in place of the real model, and apply the real model again in any case.
 
     Raises:
-        RunFailed: no stand-in came up, or it could not be driven.
+        RunFailed: no simulated engine started, or it could not be driven.
     """
-    screen.say(f"one more lap on engines that compute nothing: SpeculativeModel {stand_in.name}")
+    screen.say(f"one more run on simulated engines: SpeculativeModel {stand_in.name}")
     own = replace(traffic, url=address(stand_in.name, cluster.namespace), model=stand_in.served_name)
     screen.engine = SIMULATED
     try:
@@ -49,7 +49,7 @@ async def lap(
         await cluster.delete_model(real.name)
         return await _drive(cluster, stand_in, own, phase_seconds, screen)
     finally:
-        # No simulated engine stays behind where somebody could take it for a real one.
+        # A simulated engine that stays could be mistaken for a real one.
         await cluster.delete_model(stand_in.name)
         await own.stop()
         await cluster.apply(real.manifest)
@@ -63,7 +63,7 @@ async def _drive(
     await cluster.apply(stand_in.manifest)
     await traffic.start()
     engine = await _simulating(cluster, stand_in, screen)
-    screen.say(f"the stand-in serves: {engine}")
+    screen.say(f"the simulated engine serves: {engine}")
     log.ready_seconds = time.monotonic() - began
     pods, started, since = await cluster.engine_pods(stand_in.name), time.monotonic(), time.time()
     async with watching(cluster, stand_in.name, period_seconds=WATCH_SECONDS) as watch:

@@ -1,4 +1,4 @@
-"""The live table: one row per phase under way or done, and what the tuner said about it."""
+"""The table on the screen: one row per phase, and the tuner's last decision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN_PERIOD_SECONDS = 5.0
 DECISIONS_SHOWN = 4
 
 COMPUTED, SIMULATED = "computed", "simulated"
-"""Where a row's figures come from: engines that compute, or stand-ins for a GPU."""
+"""Source of a row's figures: engines that compute, or simulated engines."""
 TITLES = {
     Arm.OUTRIDER: "Outrider",
     Arm.NO_DRAFTS: "K = 0 held",
@@ -58,12 +58,12 @@ class Row:
         )
 
 
-HEADINGS = ("time", "arm", "engine", "prompts", "streams", "tokens/s", "acceptance", "table in force")
+HEADINGS = ("time", "arm", "engine", "prompts", "streams", "tokens/s", "acceptance", "schedule in force")
 
 
 @dataclass
 class Screen:
-    """Shows progress: a live table on a terminal, plain lines elsewhere.
+    """Progress on the screen: a table on a terminal, plain lines elsewhere.
 
     engine: what a row's figures come from, computed or simulated.
     """

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.2
 
 
 class RunFailed(Exception):
-    """A run cannot go on; the message is one sentence for the user."""
+    """A run cannot continue; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PodCount:
 
     @classmethod
     def of(cls, pods: Iterable[JsonObject]) -> PodCount:
-        """Of pods as the API server tells them."""
+        """Return the state of pods from the API server's answer."""
         return cls({pod["metadata"]["uid"]: _restarts(pod) for pod in pods})
 
     def restarts_since(self, earlier: PodCount) -> int:
@@ -99,7 +99,7 @@ class Cluster:
         return await self.client.get(MODELS, self.namespace, name)
 
     async def status(self, name: str) -> Status:
-        """The model's status; raises RunFailed when somebody deleted the model."""
+        """Return the model's status; raise RunFailed if the model was deleted."""
         return Status.model_validate((await self._model(name)).get("status") or {})
 
     async def wait(

@@ -1,4 +1,4 @@
-"""Whether a measurement on stand-ins for a GPU counts, by their own counters of how late they were. Pure."""
+"""Validity of a measurement on simulated engines, from their counters of lateness. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 
 MOST_LATE = 0.01
-"""Share of the scheduled time. Who was later than that measured the machine, not the table."""
+"""Maximum ratio of lost to scheduled time. A later engine measures the machine, not the GPU's step times."""
 
 _Engine = TypeVar("_Engine", bound=Hashable)
 
@@ -18,7 +18,7 @@ SCHEDULED, LOST = "outrider_twin:scheduled_seconds_total", "outrider_twin:lost_s
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """What one stand-in has counted since it started, in seconds.
+    """Counters of one simulated engine since its start, in seconds.
 
     scheduled: time of all its steps by the table. lost: by so much longer they took.
     """
@@ -38,9 +38,9 @@ def lateness_of(metrics: str) -> Lateness | None:
 
 
 def late(before: Lateness, after: Lateness) -> float:
-    """Lost over scheduled time between two moments; 1 where the counters cannot tell.
+    """Return lost over scheduled time between two moments; 1 if the counters do not show it.
 
-    That is where they fell, since the engine began anew, and where time was lost and no step scheduled.
+    That happens if they fell because the engine restarted, or if time was lost without a scheduled step.
     """
     scheduled, lost = after.scheduled - before.scheduled, after.lost - before.lost
     if scheduled < 0 or lost < 0 or (lost > 0 and scheduled == 0):

@@ -1,7 +1,7 @@
 """A closed-loop client: N streams, each sends its next request when the last one ends.
 
-First answers have 1/N, 2/N, … of the length. Without drafts every request has as many steps, so streams that
-begin together would end together for as long as they run, and the engine would wait for all of them at once.
+First answers have 1/N, 2/N, … of the length. Without drafts every request has the same number of steps. So
+streams that begin together would always end together, and the engine would wait for all of them at once.
 
 Runs in a pod on its own (the standard library and httpx), and prints one JSON object per
 second:

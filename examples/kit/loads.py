@@ -28,7 +28,7 @@ class Prompts(StrEnum):
 class Load:
     """A steady load, the same whenever it comes.
 
-    text: class of text that a stand-in for a GPU answers with; empty where nobody asks for one.
+    text: class of text that a simulated engine answers with; empty for the engine's default.
     context: characters to which prompts are lengthened; 0 leaves them as they are.
     """
 

@@ -15,7 +15,7 @@ SEED = 7
 
 
 class Kind(StrEnum):
-    """Of which text. The drafter knows code only."""
+    """Class of the text. The drafter was trained on code only."""
 
     CODE = "code"
     PROSE = "prose"

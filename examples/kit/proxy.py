@@ -20,7 +20,7 @@ async def api_proxy(place: Place) -> AsyncIterator[str]:
     Raises:
         RunFailed: it did not start.
     """
-    # Nobody reads its complaints for hours: a pipe would fill up and stop it.
+    # kubectl's errors are not read during the run; a pipe would fill up and block it.
     process = await asyncio.create_subprocess_exec(
         *place.kubectl_command, "proxy", "--port=0", stdout=asyncio.subprocess.PIPE
     )

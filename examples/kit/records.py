@@ -52,7 +52,7 @@ class Stretch(Record):
 
 
 class Requests(Record):
-    """Of a whole run. ``errors``: each one once."""
+    """Requests of a whole run. ``errors``: each one once."""
 
     finished: int
     failed: int

@@ -1,4 +1,4 @@
-"""What a model's status says: whether engines serve and confirm, and the table in force."""
+"""Contents of a model's status: whether engines serve and confirm, and the schedule in force."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def converged(status: Status, generation: int = 0) -> bool:
 
 
 def in_force(status: Status) -> str | None:
-    """The table in force in one line, as few rows as possible."""
+    """Return the schedule in force in one line, with as few rows as possible."""
     speculation = status.speculation
     if speculation is None or speculation.schedule is None:
         return speculation.schedule_summary if speculation else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# Okabe and Ito's colours are told apart by colour-blind readers and in grey.
+# Colour-blind readers can distinguish Okabe and Ito's colours, also in grey.
 OUTRIDER = "#0072B2"
 ZERO = "#E69F00"
 LARGEST = "#CC79A7"

@@ -20,7 +20,7 @@ NAME = "outrider-demo-client"
 FOLDER = "/client"
 READY_SECONDS = 120.0
 TEXT = "twin_text"
-"""Extra argument of a request that names the class of text of a stand-in's answer."""
+"""Extra argument of a request that names the class of text of a simulated engine's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Traffic:
     """Sends OpenAI requests from inside the cluster, through the model's Service.
 
     numbered: each prompt ends with the number of its request, so that no answer comes twice.
-    few: a load goes through so many of the prompts, or one for each stream where that is more, so that a
-    short time of it meets the same texts as a long one; None: through all.
+    few: number of prompts that a load uses, at least one for each stream. So a short load has the same texts
+    as a long one. None: all prompts.
     """
 
     cluster: Cluster
@@ -40,7 +40,7 @@ class Traffic:
     temperature: float
     seed: int = 0
     name: str = NAME
-    """Of the client's pod and of its ConfigMap."""
+    """Name of the client's pod and of its ConfigMap."""
     numbered: bool = False
     few: int | None = None
 

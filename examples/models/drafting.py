@@ -1,7 +1,7 @@
 """What heads that continue a target's own hidden states have in common: how they read, draft and learn.
 
-Source: Li et al., "EAGLE-3" (arXiv 2503.01840): a head is trained on what it will meet, its own output in
-the place of the target's features.
+Source: Li et al., "EAGLE-3" (arXiv 2503.01840). A head is trained on its own output in the place of the
+target's features, because inference has the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DECAY = 0.8
 """Weight of the loss of each drafted token, by that of the one before."""
 
 KeysAndValues = list[tuple[torch.Tensor, torch.Tensor]]
-"""Of each pass so far; in each of them a position drafts one token more."""
+"""Keys and values of each pass so far; each pass drafts one more token at a position."""
 
 
 class DraftingAttention(nn.ModuleDict):
@@ -87,7 +87,7 @@ class DraftHead(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, features: torch.Tensor) -> torch.Tensor:
-        """Of the token that is drafted from these features."""
+        """Return logits of the token that is drafted from these features."""
 
     def drafts(self, text: torch.Tensor, drafted: int = DRAFTED) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Logits of each token drafted in a row, and those of the target [batch, tokens, vocabulary].

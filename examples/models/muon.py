@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import torch
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic Newton-Schulz iteration; five rounds bring singular values near one."""
+"""Coefficients of the quintic Newton-Schulz iteration; five rounds bring singular values near one."""
 MOMENTUM = 0.95
 
 

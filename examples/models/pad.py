@@ -3,7 +3,7 @@
     python -m examples.models.pad --output DIR
 
 A 3 M parameter model fits in a processor's cache, where speculation has nothing to save.
-Padding adds layers that write zero to the residual stream and MLP columns that are zero, so
+Padding adds layers that write zero to the residual stream, and MLP columns that are zero. So
 every step reads about 85 MB while the logits stay the same. The drafters are copied.
 
 Tensors move as 16-bit words: numpy has no bfloat16, and padding does no arithmetic.
@@ -78,7 +78,7 @@ def _pad_in_place(target: Path, shape: Shape) -> None:
 def pad_tensors(tensors: Mapping[str, Words], layers: int, shape: Shape) -> dict[str, Words]:
     """The same function of the input, with more layers and a wider MLP.
 
-    A zero row of ``gate_proj`` and ``up_proj`` meets a zero column of ``down_proj``; an added
+    A zero row of ``gate_proj`` and ``up_proj`` meets a zero column of ``down_proj``. An added
     layer has a zero ``o_proj`` and ``down_proj``, so the residual stream passes it unchanged.
     """
     padded = {name: _widen(name, tensor, shape.intermediate) for name, tensor in tensors.items()}

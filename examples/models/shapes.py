@@ -12,7 +12,7 @@ CONTEXT_TOKENS = 512
 """Length of a training sequence; beyond it the models have seen nothing."""
 MAX_POSITIONS = 1024
 CHAT_TEMPLATE = r"{{ messages | map(attribute='content') | join('\n') }}"
-"""Of a chat only what was said: the models continue text, and roles would take room in 512 bytes."""
+"""Chat template with the contents only: the models continue text, and roles would need room in 512 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

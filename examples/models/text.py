@@ -17,9 +17,9 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 HELD_OUT_SHARE = 0.1
-"""Share of the documents that training never sees; the demo's prompts come from it."""
+"""Ratio of documents that training never sees; the demo's prompts come from it."""
 MINIMUM_CHARACTERS = 400
-"""Of a document."""
+"""Shortest document that is used."""
 PARAGRAPH_CHARACTERS = 80
 ENGLISH_SHARE = 0.92
 """Letters and spaces in a paragraph of running text; tables, signatures and doctests have fewer."""

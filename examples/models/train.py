@@ -45,7 +45,7 @@ BATCH_SEQUENCES = 5
 HEAD_SEQUENCES = 2
 """A head starts from hidden states that know the text, so it learns from less of it."""
 CODE_SHARE = 0.6
-"""Share of code in each batch of the target; the drafters see nothing else."""
+"""Ratio of code in each batch of the target; the drafters see nothing else."""
 
 
 Trained = LlamaForCausalLM | DraftHead
