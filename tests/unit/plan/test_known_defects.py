@@ -52,7 +52,7 @@ def advised(model: SpeculativeModel) -> str:
     return " | ".join(runtime_of(model.spec).advice(model.spec, model.status.weights))
 
 
-STALE = "reads a stale one"
+STALE = "reads a stale state"
 RECURRENT = pytest.mark.parametrize(
     "target",
     [
@@ -180,7 +180,7 @@ SHORT = {"drafter": {"longest_context": 4096}, "target": {"longest_context": 327
 
 
 def test_a_context_that_0_33_cuts_to_the_drafters_is_told_on_v2_only() -> None:
-    cut = "the engine's own context shrinks to the drafter's on V2"
+    cut = "on V2 the engine's context shrinks to the drafter's"
     assert cut in advised(a_launch("eagle3", **SHORT))
     assert cut not in advised(a_launch("eagle3", version="0.32.0", **SHORT))
     assert cut not in advised(a_launch("draft_model", **SHORT))

@@ -32,7 +32,7 @@ def test_a_head_is_tuned_live_over_stages_where_v2_follows_k(method: str, versio
 def test_where_only_v1_follows_k_no_pod_is_made_that_would_end_at_its_first_step(method: str) -> None:
     told = refusal(method, "0.31.0")
     assert told is not None
-    assert "changes on the V1 runner, and the engine ends at the first step" in told
+    assert "changes on the V1 runner, and the engine ends at its first step" in told
     assert "tuning.mode: Off" in told
 
 

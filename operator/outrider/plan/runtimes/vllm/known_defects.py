@@ -1,7 +1,7 @@
-"""What releases of vLLM are known to do wrong with speculation, as data.
+"""Known defects of vLLM's releases with speculation, as data.
 
-Launches that end the engine or falsify answers are refused. Status, ``outrider plan`` and ``outrider doctor``
-name the others where a launch meets them; the runbooks and the page of versions list them all.
+Outrider refuses launches that end the engine or falsify answers. Status, ``outrider plan`` and
+``outrider doctor`` name the others; the runbook and the page of versions list all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Severity(StrEnum):
     ADVISED = "advised"
     """It is launched, and its status says so."""
     LISTED = "listed"
-    """It is launched. Only its symptom tells whether it meets the defect, so the runbook has it."""
+    """It is launched. Only a symptom shows whether it meets the defect, so the runbook has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,25 +172,25 @@ _RELAYS = (Method.EAGLE3, Method.DSPARK)
 KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     KnownDefect(
         "recurrent-state",
-        "answers are wrong without a word: the model's layers carry a state from token to token, and a step "
-        "without drafts after accepted ones reads a stale one; K=0 makes such steps, and so do n-gram and "
-        "suffix where they find nothing",
-        "set spec.engine.version: 0.32.0 or newer, or leave 0 out of candidates and schedule with "
-        "tuning.mode: Off, and take a method that drafts in every step",
+        "answers are silently wrong: after accepted drafts, a step without drafts reads a stale state of the "
+        "recurrent layers. K=0 makes such steps, and so do n-gram and suffix without a match. Recurrent are "
+        "Qwen3-Next, Qwen3.5 to 3.8, Nemotron-H, Kimi-Linear, Jamba, Mamba, LFM2, Granite 4 H, Falcon-H1, "
+        "MiniMax-Text-01",
+        "set spec.engine.version: 0.32.0 or newer. Or set tuning.mode: Off, remove 0 from candidates and "
+        "schedule, and use a method that drafts in every step",
         (39273, 40875, 52942, 56531),
         Severity.REFUSED,
-        "the target has recurrent layers (Qwen3-Next, Qwen3.5 to 3.8, Nemotron-H, Kimi-Linear, Jamba, Mamba, "
-        "LFM2, Granite 4 H, Falcon-H1, MiniMax-Text-01) and some steps have no drafts",
+        "the target has recurrent layers and some steps have no drafts",
         _stateful_steps_without_drafts,
         since=(0, 26),
         until=(0, 32),
     ),
     KnownDefect(
         "stages-on-v1",
-        "K of this method changes on the V1 runner, and the engine ends at the first step: V1 reads the "
-        "drafter on pipeline stages that have none",
-        "on GPUs vLLM 0.32.0 and newer change K of mtp and eagle3 on V2: set spec.engine.version, name one "
-        "value in spec.speculation.candidates with tuning.mode: Off, or set spec.parallelism.pipeline: 1",
+        "K of this method changes on the V1 runner, and the engine ends at its first step. V1 reads the "
+        "drafter on pipeline stages without one",
+        "set spec.parallelism.pipeline: 1, or one value in spec.speculation.candidates with "
+        "tuning.mode: Off. For mtp and eagle3 on GPUs, set spec.engine.version: 0.32.0 or newer: it uses V2",
         (30436, 44697, 49355),
         Severity.REFUSED,
         "parallelism.pipeline is above 1 and K is changed on the V1 runner",
@@ -201,7 +201,7 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
         "head-of-v2",
         "V1 refuses DFlash2 and LiLiCorr heads, and heads that mix sliding and full attention, or drafts "
         "wrongly with them",
-        "set spec.engine.modelRunner: Auto, with which vLLM takes V2 and keeps one K",
+        "set spec.engine.modelRunner: Auto, with which vLLM uses V2 and keeps one K",
         (),
         Severity.REFUSED,
         "modelRunner is V1 and the head is of such a kind",
@@ -211,9 +211,9 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "relayed-states",
-        "the engine ends at its start where the target does not hand hidden states from stage to stage; "
-        "Llama, Qwen2 and dense Qwen3, MiniMax-M3, DeepSeek-V4 and Kimi-K3 do",
-        "where it ends so, use method mtp or spec.parallelism.pipeline: 1",
+        "the engine ends at its start if the target does not pass hidden states from stage to stage. Llama, "
+        "Qwen2, dense Qwen3, MiniMax-M3, DeepSeek-V4 and Kimi-K3 pass them",
+        "if it ends so, set method mtp or spec.parallelism.pipeline: 1",
         (50098, 55623),
         Severity.ADVISED,
         "parallelism.pipeline is above 1 with eagle3 or dspark",
@@ -223,8 +223,8 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "grammar-after-reasoning",
-        "structured answers and tool calls break where reasoning ends within a draft: invalid JSON, requests "
-        "that end with 500, or an engine that ends",
+        "structured answers and tool calls break if reasoning ends within a draft: invalid JSON, requests "
+        "with status 500, or an engine that ends",
         "set spec.engine.version: 0.27.0 or newer, or method none for such traffic",
         (44993, 46118, 46249),
         Severity.ADVISED,
@@ -235,8 +235,8 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "grammar-with-drafts",
-        "requests with structured output or tools were reported to end with 500, or to end the engine, where "
-        "drafts go on after the grammar has ended",
+        "drafts that continue after the end of the grammar: users report requests with status 500, or an "
+        "engine that ends",
         "if you see it, stop drafting with the annotation outrider.dev/schedule-override: '*:0', and set "
         "method none for such traffic",
         (46118, 51660, 52767),
@@ -248,8 +248,8 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "short-lookups",
-        "tool calls come out garbled: with prompt_lookup_min: 2, which is the default here, n-gram copies "
-        "fragments of the tools' own description",
+        "tool calls are garbled: with prompt_lookup_min: 2, Outrider's default, n-gram copies fragments of "
+        "the tools' description",
         "set prompt_lookup_min: 8 and prompt_lookup_max: 8 or more in spec.speculation.config",
         (40875, 56077),
         Severity.ADVISED,
@@ -260,9 +260,9 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "adapters",
-        "with LoRA adapters answers were reported to differ from those without drafts, and n-gram to end the "
-        "engine",
-        "compare by `outrider verify` before you rely on it, or set method none",
+        "with LoRA adapters, users report answers that differ from those without drafts, and an engine that "
+        "ends with n-gram",
+        "compare with `outrider verify` before you rely on it, or set method none",
         (20284, 26679),
         Severity.ADVISED,
         "engine.args has enable-lora",
@@ -271,9 +271,9 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "memory-of-graphs",
-        "out of memory while CUDA graphs are captured: vLLM reserves too little for them, and every "
-        "candidate adds graphs",
-        "lower engine.args gpu-memory-utilization by 0.02 to 0.05, or name fewer candidates",
+        "the engine runs out of memory during the capture of CUDA graphs: vLLM reserves too little, and "
+        "every candidate adds graphs",
+        "lower engine.args gpu-memory-utilization by 0.02 to 0.05, or set fewer candidates",
         (44740, 57475),
         Severity.LISTED,
         "the engine runs on GPUs and captures graphs",
@@ -282,20 +282,20 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "piecewise-zero",
-        "batches for which the table has K=0 were reported to give a tenth to two thirds of the throughput "
-        "of a fixed K, on V1 with piecewise graphs, and here nothing changes that table",
-        "set tuning.mode: Auto, which measures it, or leave 0 out of schedule",
+        "on V1 with piecewise graphs, users report a tenth to two thirds of a fixed K's throughput for batch "
+        "sizes with K=0. The tuner does not change this schedule",
+        "set tuning.mode: Auto, which measures it, or remove 0 from schedule",
         (49548,),
         Severity.ADVISED,
-        "the table stays as it is on V1 and has K=0",
+        "the schedule on V1 is fixed and has K=0",
         _piecewise_zero,
         since=(0, 26),
     ),
     KnownDefect(
         "transferred-cache",
-        "engines that take their KV cache from prefill engines were reported to accept fewer drafts, or to "
-        "end, where the two sides draft otherwise",
-        "give both sides the same speculation, and compare by `outrider verify`",
+        "users report engines that accept fewer drafts, or end, if their KV cache comes from prefill engines "
+        "with other speculation",
+        "set the same speculation on both sides, and compare with `outrider verify`",
         (49230, 54926),
         Severity.ADVISED,
         "engine.args has kv-transfer-config",
@@ -304,8 +304,8 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "cut-context",
-        "the engine's own context shrinks to the drafter's on V2, so longer requests are refused",
-        "take a drafter of the same context, set spec.engine.modelRunner: V1, or vLLM 0.32.0",
+        "on V2 the engine's context shrinks to the drafter's, so it refuses longer requests",
+        "use a drafter of the same context, set spec.engine.modelRunner: V1, or use vLLM 0.32.0",
         (),
         Severity.ADVISED,
         "the drafter was made for a shorter context than the model's",
@@ -325,7 +325,7 @@ def refusal(spec: Spec, weights: WeightsStatus | None) -> str | None:
 def advice(spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
     """What is known of this launch and does not keep it from being made, one sentence each.
 
-    A defect that would be refused is told with its condition, where nothing says whether it is met.
+    A defect that would be refused has its condition in the sentence, if it is unknown whether it is met.
     """
     refused = ((defect, sure) for defect, sure in met_by(spec, weights, Severity.REFUSED) if not sure)
     advised = ((defect, sure) for defect, sure in met_by(spec, weights, Severity.ADVISED) if sure)
