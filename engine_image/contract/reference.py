@@ -6,12 +6,9 @@ is stale.
 
 from __future__ import annotations
 
-from engine_image.contract.expectation import Expectation
-from engine_image.contract.expectations import EXPECTATIONS
 from engine_image.contract.result import NOT_NEEDED, Outcome, Result
 from outrider.api.generated import write_or_print
 from outrider.plan.runtimes.vllm.defects_reference import table as table_of_defects
-from outrider_engine.support import Version
 
 FILE_NAME = "versions.md"
 
@@ -136,13 +133,13 @@ def render(result: Result | None = None) -> str:
     shown = Result.read() if result is None else result
     rows = "\n".join(_row(name, outcome) for name, outcome in shown.versions.items())
     broken = "".join(_broken(name, outcome) for name, outcome in shown.versions.items() if outcome.broken)
-    lines = "\n".join(f"| `{e.form.text()}` | {e.used_by} | {_releases(e)} |" for e in EXPECTATIONS)
     return (
         f"{_HEAD}Checked on {shown.date}.\n\n"
         "| release | expectations that hold | differences in the table of methods | run |\n"
         f"|---|---|---|---|\n{rows}\n\n{broken}{_DEFECTS}{table_of_defects()}\n{_MENDED}{_UNANSWERED}{_V2}"
-        "## What is expected\n\n"
-        f"| expectation | used by | from |\n|---|---|---|\n{lines}\n"
+        "## The expectations\n\n"
+        "[expectations.py](../../engine_image/contract/expectations.py) lists every name and signature of "
+        "vLLM, with the module that uses it and the releases that need it.\n"
     )
 
 
@@ -154,15 +151,6 @@ def _row(name: str, outcome: Outcome) -> str:
 
 def _broken(name: str, outcome: Outcome) -> str:
     return f"{name} does not keep:\n\n" + "".join(f"- {line}\n" for line in outcome.broken) + "\n"
-
-
-def _releases(expectation: Expectation) -> str:
-    since = "the oldest" if expectation.since is None else _spell(expectation.since)
-    return since if expectation.until is None else f"{since}, before {_spell(expectation.until)}"
-
-
-def _spell(version: Version) -> str:
-    return ".".join(map(str, version))
 
 
 if __name__ == "__main__":
