@@ -13,6 +13,7 @@ from outrider.api.crd import render
 from outrider.cli.bench.command import bench, sweep
 from outrider.cli.doctor.command import doctor
 from outrider.cli.explain import explain
+from outrider.cli.import_manifest import import_manifest
 from outrider.cli.options import with_options
 from outrider.cli.plan import plan
 from outrider.cli.render import render as render_manifest
@@ -53,6 +54,7 @@ def outrider(
 
 app.command()(plan)
 app.command("render")(render_manifest)
+app.command("import")(import_manifest)
 app.command()(simulate)
 app.command()(explain)
 app.command()(status)

@@ -17,6 +17,7 @@ from outrider.controller.store import StoredModel
 from outrider.controller.tune import memory
 from outrider.engine import client
 from outrider.foreign import read_as, readers
+from outrider.importing import Options, import_text
 from outrider.plan import rollout
 from outrider.plan.gpu_labels import PRODUCT, selected_slice
 from outrider.plan.names import SCHEDULE_FILE
@@ -53,6 +54,16 @@ def _state(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], bytes]:
 def _answer(status: int) -> Callable[[bytes], object]:
     read = client._parse_state if status == 200 else client._refusal  # type: ignore[attr-defined]
     return lambda text: read(client._Answer(client.STATE_PATH, status, text))
+
+
+def _imported(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], str]:
+    def put(value: Any) -> str:
+        container = {"name": "vllm", "image": "vllm/vllm-openai:v0.33.0", **part(value)}
+        spec = {"template": {"spec": {"containers": [container]}}}
+        whole = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+        return _json(whole).decode("utf-8", "replace")
+
+    return put
 
 
 def _spec(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
@@ -309,6 +320,23 @@ CASES: tuple[Case, ...] = (
             "comments": "# x\n" * (readers.METRICS_PAGE.most_bytes // 4),
             "line feeds": "\n" * readers.METRICS_PAGE.most_bytes,
             "one line": names.PLUGIN_EPOCH + "1" * readers.METRICS_PAGE.most_bytes,
+        },
+    ),
+    Case(
+        readers.IMPORTED,
+        {
+            "flags": _imported(lambda value: {"args": value}),
+            "a script": _imported(lambda value: {"command": ["sh", "-c", f"vllm serve a/b {_text(value)}"]}),
+            "variables": _imported(lambda value: {"args": ["a/b"], "env": value}),
+            "an unknown field": _imported(lambda value: {"args": ["a/b"], "x": value}),
+            "the whole": lambda value: _json(value).decode("utf-8", "replace"),
+        },
+        lambda text: list(import_text(text, Options())),
+        more=lambda: {
+            "block lists": "- x\n" * (readers.IMPORTED.most_values - 1),
+            "deep block lists": "".join(f"{' ' * level}-\n" for level in range(500)),
+            "aliases": "a: &a [1, 1, 1, 1]\nb: &b [*a, *a, *a, *a]\n" + "c: [*b, *b]\n" * 1_000,
+            "anchors": "".join(f"- &a{number} x\n" for number in range(readers.IMPORTED.most_values - 1)),
         },
     ),
 )

@@ -1,0 +1,109 @@
+"""Flags of vLLM as fields of the spec: parallelism, port, and ``spec.engine.args`` for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue, ValidationError
+
+from outrider.api.engine_args import MAX_FLAGS, OWNED_FLAGS
+from outrider.api.mistakes import complaint
+from outrider.api.spec import Engine
+from outrider.importing.findings import Findings
+from outrider.importing.flags import Flags
+from outrider.importing.secrets import is_secret
+from outrider.importing.workload import whole
+from outrider.plan.overlay import Json
+from outrider.plan.runtimes.vllm.arguments import words_of
+from outrider.plan.runtimes.vllm.flags import full_name, known, nearest
+from outrider.plan.runtimes.vllm.limits import gpu_memory_share, max_num_batched_tokens, max_num_seqs
+
+_SIZES: Mapping[str, str] = {
+    "tensor-parallel-size": "tensor",
+    "pipeline-parallel-size": "pipeline",
+    "data-parallel-size": "data",
+}
+_LARGEST_SIZE = 64
+_GROUPS = frozenset({"nnodes", "node-rank", "master-addr", "master-port", "headless"})
+_PORTS = range(1024, 65536)
+_DEFAULT_PORT = int(Engine.model_fields["port"].default)
+_RAY = "distributed-executor-backend"
+
+
+def parallelism(flags: Flags, nodes: int, findings: Findings) -> dict[str, int]:
+    """``spec.parallelism`` without its defaults; its flags are taken out of ``flags``. nodes: per replica."""
+    sizes = dict[str, int]()
+    for flag, name in _SIZES.items():
+        if flag not in flags:
+            continue
+        size = whole(flags.pop(flag))
+        if size is None or not 1 <= size <= _LARGEST_SIZE:
+            findings.dropped(
+                f"--{flag}", f"Outrider takes a number from 1 to {_LARGEST_SIZE}; set spec.parallelism.{name}"
+            )
+        elif size > 1:
+            sizes[name] = size
+    if flags.get("enable-expert-parallel") is True:
+        sizes["expert"] = True
+    flags.pop("enable-expert-parallel", None)
+    if nodes > 1:
+        sizes["nodes"] = nodes
+        if flags.pop(_RAY, None) is not None:
+            findings.dropped(f"--{_RAY}", "vLLM's own processes join the nodes of a replica, and not Ray")
+    return sizes
+
+
+def port(flags: Flags, findings: Findings) -> int | None:
+    """``spec.engine.port``; None for its default."""
+    if "port" not in flags:
+        return None
+    number = whole(flags.pop("port"))
+    if number in _PORTS:
+        return None if number == _DEFAULT_PORT else number
+    findings.dropped(
+        "--port", "engines run without privileges, on ports from 1024; clients use the Service, on port 80"
+    )
+    return None
+
+
+def engine_args(flags: Flags, version: str, findings: Findings) -> Json:
+    """``spec.engine.args``: every flag that admission, and the parser of this release, take."""
+    args: Json = {}
+    for name, value in flags.items():
+        why = _refusal(name, value, version)
+        if why is not None:
+            findings.dropped(f"--{name}", why)
+        elif len(args) == MAX_FLAGS:
+            findings.dropped(f"--{name}", f"Outrider takes {MAX_FLAGS} flags")
+        else:
+            args[name] = value
+    return args
+
+
+def _refusal(name: str, value: JsonValue, version: str) -> str | None:
+    owner = full_name(name)
+    if owner in OWNED_FLAGS:
+        return f"spec.engine.args does not take it; {OWNED_FLAGS[owner]}"
+    if _is_secret(name, value):
+        return "its value looks secret; pass it as a variable from a Secret in spec.podTemplate"
+    if not known(name, version):
+        alike = nearest(name, version)
+        meant = "" if alike is None else f" (did you mean {alike}?)"
+        return f"vLLM {version} has no such flag{meant}, and ends where it gets one; leave it out"
+    try:
+        args = Engine.model_validate({"args": {name: value}}).args
+        words_of(args)
+        max_num_seqs(args), max_num_batched_tokens(args), gpu_memory_share(args)
+    except ValidationError as error:
+        return complaint(error, {"args": {name: value}})
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _is_secret(name: str, value: JsonValue) -> bool:
+    if isinstance(value, dict):
+        return any(_is_secret(key, part) for key, part in value.items())
+    if isinstance(value, list):
+        return any(_is_secret(name, part) for part in value)
+    return is_secret(name, value)

@@ -1,0 +1,299 @@
+"""From a workload to a SpeculativeModel, with what it could not carry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue, ValidationError
+
+from outrider.api.engine_args import pools
+from outrider.api.mistakes import complaint
+from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, MAX_NAME_LENGTH, SpeculativeModel
+from outrider.api.spec import RuntimeKind
+from outrider.importing.arguments import engine_args, parallelism, port
+from outrider.importing.command import EngineCommand, engine_command
+from outrider.importing.containers import engine_container, words_of
+from outrider.importing.environment import Environment, environment, names_of, values_of
+from outrider.importing.findings import Findings, ImportRefused
+from outrider.importing.flags import Flags, parse
+from outrider.importing.images import Image, image_of
+from outrider.importing.model import model_fields, own_cache, without_lost_folders
+from outrider.importing.pod import Taken, pod_template
+from outrider.importing.resources import resources
+from outrider.importing.secrets import holds_secret
+from outrider.importing.speculation import Target, for_batches, speculation, take_config
+from outrider.importing.weights import Mount, Place, mounts, place_of
+from outrider.importing.workload import Workload, text, whole
+from outrider.plan import ControlKeys, PlanSettings, plan
+from outrider.plan.overlay import Json
+from outrider.plan.runtimes import RUNTIMES
+
+_RUNTIME = RUNTIMES[RuntimeKind.VLLM]
+_SUFFIX = "-tuned"
+"""Outrider's Deployment and Service must not have the names of those of the source."""
+_KEYS = ControlKeys(private="made by the operator", public="made by the operator")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user says beside the source."""
+
+    name: str | None = None
+    """The new name. Default: the source's name, with ``-tuned`` for an object of a cluster."""
+    namespace: str | None = None
+    container: str | None = None
+    """The engine's container."""
+    keep_image: bool = False
+    """Start the source's own image; K then changes by rolling restarts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One SpeculativeModel, and how it came about."""
+
+    source: str
+    manifest: Json
+    comments: Mapping[str, Sequence[str]]
+    """Field of the spec -> the comments above it."""
+    findings: Findings
+
+    @property
+    def name(self) -> str:
+        """The SpeculativeModel's."""
+        return str(_part(self.manifest, "metadata")["name"])
+
+
+def convert(workload: Workload, options: Options) -> Imported:
+    """The SpeculativeModel of a workload.
+
+    Raises:
+        ImportRefused: none can be made; the message says why and what to do.
+    """
+    container = engine_container(workload, options.container)
+    command = _command(workload, container)
+    parsed = parse(command.words, workload.findings)
+    flags = parsed.flags
+    model = _model(workload, flags, parsed.positional)
+    found = mounts(workload.pod, container)
+    place = place_of(workload.uri or model, found)
+    spec, comments = _spec(workload, container, command, flags, _Weights(model, place, tuple(found)), options)
+    manifest: Json = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": _metadata(workload, options, place.uri),
+        "spec": spec,
+    }
+    _require_admitted(manifest, workload.findings)
+    return Imported(f"{workload.kind} {workload.name}".strip(), manifest, comments, workload.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """The model as vLLM's flags name it, where it lies, and the mounts of the container."""
+
+    named: str
+    place: Place
+    mounts: tuple[Mount, ...]
+
+
+def _command(workload: Workload, container: Json) -> EngineCommand:
+    declared = names_of(container)
+    return engine_command(
+        words_of(container, "command"),
+        words_of(container, "args"),
+        values=values_of(container),
+        declared=declared,
+        findings=workload.findings,
+    )
+
+
+def _model(workload: Workload, flags: Flags, positional: Sequence[str]) -> str:
+    """What ``--model`` or the first word of ``vllm serve`` says; the source's own place where it has one."""
+    given = flags.pop("model", None)
+    words = list(positional)
+    if given is None and words:
+        given = words.pop(0)
+    for word in words:
+        workload.findings.dropped(
+            f"word {word}" if not holds_secret(word) else "a word",
+            "it belongs to no flag; vLLM would not take it",
+        )
+    named = text(given) or workload.uri
+    if named is None:
+        raise ImportRefused("the source names no model; add --model, or pass vllm serve MODEL after --")
+    return named
+
+
+def _spec(
+    workload: Workload,
+    container: Json,
+    command: EngineCommand,
+    flags: Flags,
+    weights: _Weights,
+    options: Options,
+) -> tuple[Json, dict[str, Sequence[str]]]:
+    findings = workload.findings
+    place, found = weights.place, list(weights.mounts)
+    spreads = parallelism(flags, workload.nodes, findings)
+    target = Target(place.uri, spreads.get("pipeline", 1), spreads.get("data", 1), pools(_scalars(flags)))
+    speculating = speculation(take_config(flags, findings), target, found, findings)
+    model = model_fields(place, flags, asked_for=weights.named, workload=workload)
+    variables = values_of(container)
+    cache, replaced = own_cache(place, workload, found, flags, variables)
+    from_hub = "hf://" in f"{place.uri} {speculating.wanted.get('drafter')}"
+    env = environment(container, command.environment, from_hub=from_hub, runtime=_RUNTIME, findings=findings)
+    if env.token is not None:
+        model["secretRef"] = env.token
+    image = image_of(text(container.get("image")), keep=options.keep_image, findings=findings)
+    engine = _engine(image, env, flags, workload)
+    asked, has_claims = resources(container, workload.pod, findings)
+    own = [mount for mount in (place.mount, speculating.mount) if mount is not None]
+    carried = without_lost_folders(env.carried, found, replaced, findings)
+    taken = Taken((*own, *replaced), carried, has_claims, _texts(flags, carried))
+    template = _without_secret_texts(pod_template(workload, container, taken), "spec.podTemplate", findings)
+    wanted = for_batches(speculating.wanted, whole(_part(engine, "args").get("max-num-seqs")))
+    if wanted != speculating.wanted:
+        findings.check(
+            "spec.speculation.candidates", "each needs a batch size of its own, and max-num-seqs leaves few"
+        )
+    parts: Json = {
+        "model": model,
+        "speculation": _actuated(wanted, image),
+        "engine": engine,
+        "parallelism": dict(spreads),
+        "resources": asked,
+        "replicas": workload.replicas,
+        "rollout": _rollout(workload),
+        "cache": cache,
+        "podTemplate": template,
+    }
+    _note_gpus(workload, asked)
+    return {name: part for name, part in parts.items() if part not in ({}, None)}, {
+        "speculation": speculating.comments
+    }
+
+
+def _engine(image: Image, env: Environment, flags: Flags, workload: Workload) -> Json:
+    engine: Json = {"version": image.version}
+    if image.kept is not None:
+        engine["image"] = image.kept
+    if env.runner is not None:
+        engine["modelRunner"] = env.runner
+    own_port = port(flags, workload.findings)
+    if own_port is not None:
+        engine["port"] = own_port
+    args = engine_args(flags, image.version, workload.findings)
+    if args:
+        engine["args"] = args
+    return engine
+
+
+def _actuated(wanted: Json, image: Image) -> Json:
+    """With a way to change K that the image has."""
+    if image.kept is None or wanted["method"] == "none":
+        return wanted
+    tuning = {**_part(wanted, "tuning"), "actuation": "Rollout"}
+    return {**wanted, "tuning": tuning}
+
+
+def _rollout(workload: Workload) -> Json:
+    rollout = dict(workload.rollout)
+    if workload.nodes > 1:
+        rollout["onFailure"] = "Hold"
+    return rollout
+
+
+def _note_gpus(workload: Workload, asked: Json) -> None:
+    if not asked and workload.in_cluster:
+        workload.findings.check(
+            "spec.resources",
+            "the source has none, and Outrider asks for one GPU per rank; set it to ask for others",
+        )
+
+
+def _metadata(workload: Workload, options: Options, uri: str) -> Json:
+    longest = MAX_GROUP_NAME_LENGTH if workload.nodes > 1 else MAX_NAME_LENGTH
+    suffix = _SUFFIX if workload.in_cluster else ""
+    name = (
+        options.name or _object_name(workload.name or uri.rsplit("/", 1)[-1], longest - len(suffix)) + suffix
+    )
+    namespace = options.namespace or workload.namespace
+    return {"name": name, **({} if namespace is None else {"namespace": namespace})}
+
+
+def _object_name(words: str, longest: int) -> str:
+    letters = re.sub(r"[^a-z0-9]+", "-", words.lower()).lstrip("-0123456789")
+    return letters[:longest].strip("-") or "model"
+
+
+def _require_admitted(manifest: Json, findings: Findings) -> None:
+    """Refuse what admission refuses, and note what the operator would not carry out.
+
+    Raises:
+        ImportRefused: the spec breaks a rule that no part of it can be left out for.
+    """
+    try:
+        model = SpeculativeModel.model_validate(manifest)
+    except ValidationError as error:
+        raise ImportRefused(f"its SpeculativeModel would be refused: {complaint(error, manifest)}") from error
+    for _, message in plan(model, settings=PlanSettings(), keys=_KEYS).problems:
+        findings.check("outrider render", f"it refuses this SpeculativeModel as it stands: {message}")
+
+
+def _texts(flags: Flags, carried: Sequence[JsonValue]) -> list[str]:
+    """Every text in which a path may stand."""
+    found = list[str]()
+
+    def look(value: JsonValue) -> None:
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict):
+            for part in value.values():
+                look(part)
+        elif isinstance(value, list):
+            for part in value:
+                look(part)
+
+    look({**flags, "env": list(carried)})
+    return found
+
+
+def _without_secret_texts(value: Json, place: str, findings: Findings) -> Json:
+    """Without any text that looks like a token, wherever it stands."""
+
+    def clean(part: JsonValue, where: str) -> JsonValue:
+        if isinstance(part, dict):
+            return {
+                key: clean(each, f"{where}.{key}")
+                for key, each in part.items()
+                if kept(each, f"{where}.{key}")
+            }
+        if isinstance(part, list):
+            return [
+                clean(each, f"{where}[{index}]")
+                for index, each in enumerate(part)
+                if kept(each, f"{where}[{index}]")
+            ]
+        return part
+
+    def kept(part: JsonValue, where: str) -> bool:
+        if isinstance(part, str) and holds_secret(part):
+            findings.dropped(
+                where, "it looks secret and stands in the source in plain text; put it into a Secret"
+            )
+            return False
+        return True
+
+    cleaned = clean(value, place)
+    return cleaned if isinstance(cleaned, dict) else {}
+
+
+def _scalars(flags: Flags) -> dict[str, bool | int | float | str]:
+    return {name: value for name, value in flags.items() if isinstance(value, bool | int | float | str)}
+
+
+def _part(holder: Json, name: str) -> Json:
+    part = holder.get(name)
+    return part if isinstance(part, dict) else {}

@@ -1,0 +1,156 @@
+"""The words of a vLLM command line as flags with values, read as vLLM's own parser reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from outrider.importing.findings import Findings
+from outrider.plan.runtimes.vllm.flags import FLAGS, SHORT, Form, form_of, full_name, positive
+
+Flags = dict[str, JsonValue]
+"""Flag without dashes, in full -> True, False, or its value; a list for several values."""
+
+_SEVERAL = frozenset(
+    {
+        "api-key",
+        "cudagraph-capture-sizes",
+        "custom-histogram-buckets",
+        "device-ids",
+        "disable-access-log-for-endpoints",
+        "ignore-patterns",
+        "kv-cache-dtype-skip-layers",
+        "logits-processors",
+        "lora-modules",
+        "lora-target-modules",
+        "middleware",
+        "numa-bind-cpus",
+        "numa-bind-nodes",
+        "served-model-name",
+    }
+)
+"""Flags that take several words. Source: ``nargs`` in vLLM's ``arg_utils.py`` and ``cli_args.py``."""
+
+_LEVEL = re.compile(r"-O([0-9])")
+_NEGATIVE_NUMBER = re.compile(r"-[0-9]+(\.[0-9]+)?")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,9})\.[0-9]{1,9}")
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What a command line says."""
+
+    flags: Flags
+    positional: tuple[str, ...]
+    """Words that belong to no flag."""
+
+
+def parse(words: Sequence[str], findings: Findings) -> CommandLine:
+    """Read words as vLLM's parser does: ``--flag=value``, ``--flag value``, ``--no-flag``, ``-tp 2``."""
+    flags, positional = Flags(), list[str]()
+    rest = _split(words, findings)
+    index = 0
+    while index < len(rest):
+        word = rest[index]
+        index += 1
+        name, inline = _name_of(word)
+        if name is None:
+            positional.append(word)
+            continue
+        end = index
+        while end < len(rest) and _name_of(rest[end])[0] is None:
+            end += 1
+        following = rest[index:end]
+        value, taken = _value(name, inline, following)
+        index += taken
+        _put(flags, name, value, findings)
+    return CommandLine(flags, tuple(positional))
+
+
+def _split(words: Sequence[str], findings: Findings) -> list[str]:
+    """``--flag value`` in one word is two words; vLLM's parser would refuse it."""
+    found = list[str]()
+    for word in words:
+        head, blank, tail = word.strip().partition(" ")
+        if blank and head.startswith("--") and "=" not in head:
+            findings.check(head, "flag and value are one word in the source; Outrider reads them as two")
+            found += [head, tail.strip()]
+        else:
+            found.append(word)
+    return found
+
+
+def _name_of(word: str) -> tuple[str | None, str | None]:
+    """Name of a flag in full, and its value where the word has one; no name for other words."""
+    if level := _LEVEL.fullmatch(word):
+        return "optimization-level", level[1]
+    if word.startswith("--") and len(word) > 2:
+        name, equals, value = word[2:].partition("=")
+    elif word.startswith("-") and word[1:].partition("=")[0].partition(".")[0] in SHORT:
+        name, equals, value = word[1:].partition("=")
+    else:
+        return None, None
+    return _full(name), value if equals else None
+
+
+def _full(name: str) -> str:
+    """In full and with dashes; what follows the first dot is a place in JSON and stays as it is."""
+    head, dot, path = name.partition(".")
+    full = full_name(head)
+    if full not in FLAGS and positive(full) is None:
+        matches = [flag for flag in FLAGS if flag.startswith(full)]
+        full = matches[0] if len(matches) == 1 else full
+    return f"{full}{dot}{path}"
+
+
+def _value(name: str, inline: str | None, following: Sequence[str]) -> tuple[JsonValue, int]:
+    """The value of a flag, and how many of the words behind it belong to it."""
+    form = form_of(name)
+    switch = "." not in name and (form in (Form.PAIR, Form.SWITCH) or positive(name) is not None)
+    if inline is not None:
+        truth = _TRUTH.get(inline.lower()) if switch else None
+        return (truth if truth is not None else _typed(inline)), 0
+    if switch:
+        truth = _TRUTH.get(following[0].lower()) if following else None
+        return (True, 0) if truth is None else (truth, 1)
+    if not following:
+        return True, 0
+    if name in _SEVERAL:
+        values: list[JsonValue] = [_typed(word) for word in following]
+        return (values[0] if len(values) == 1 else values), len(values)
+    return _typed(following[0]), 1
+
+
+def _put(flags: Flags, name: str, value: JsonValue, findings: Findings) -> None:
+    if name.startswith("no-") and value is True and positive(name) is not None:
+        name, value = str(positive(name)), False
+    if name in flags and flags[name] != value:
+        findings.check(
+            f"--{name}", "the source gives it more than once; vLLM takes the last one, and so does Outrider"
+        )
+    flags[name] = value
+
+
+def _typed(word: str) -> JsonValue:
+    """A number or an object where the text is exactly one, so that YAML reads well."""
+    if _WHOLE.fullmatch(word):
+        return int(word)
+    if _DECIMAL.fullmatch(word) and str(float(word)) == word:
+        return float(word)
+    if word.startswith("{"):
+        return _object_in(word)
+    return word
+
+
+def _object_in(word: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(word)
+    except (ValueError, RecursionError):
+        return word
+    return value if isinstance(value, Mapping) and "NaN" not in word and "Infinity" not in word else word

@@ -1,0 +1,266 @@
+"""``spec.podTemplate``: what of a source's pod no field of the spec says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from posixpath import normpath
+
+from pydantic import JsonValue
+
+from outrider.importing.environment import without_secrets
+from outrider.importing.findings import Findings
+from outrider.importing.secrets import holds_secret
+from outrider.importing.weights import Mount
+from outrider.importing.workload import Workload, an_object, objects, text
+from outrider.plan.names import CONTAINER, HOME, OWNED_FOLDERS
+from outrider.plan.overlay import Json
+
+_MADE: Mapping[str, str] = {
+    "livenessProbe": "Outrider makes the probes; their times can be set in spec.podTemplate",
+    "readinessProbe": "Outrider makes the probes; their times can be set in spec.podTemplate",
+    "startupProbe": "Outrider makes the probes; their times can be set in spec.podTemplate",
+    "ports": "Outrider opens spec.engine.port, and makes a Service with port 80 for it",
+    "workingDir": "Outrider starts the engine in the image's own folder; use absolute paths in flags",
+    "terminationMessagePath": "Outrider reads the last log lines of an engine that ended",
+    "terminationMessagePolicy": "Outrider reads the last log lines of an engine that ended",
+}
+"""Fields of the engine's container that Outrider sets itself."""
+_ELSEWHERE = frozenset(
+    {"name", "image", "command", "args", "env", "resources", "volumeMounts", "lifecycle", "securityContext"}
+)
+_QUIET = frozenset({"stdin", "tty", "restartPolicy"})
+_POD_MADE: Mapping[str, str] = {
+    "terminationGracePeriodSeconds": "it follows from shutdown-timeout; set that in spec.engine.args",
+    "restartPolicy": "engines always restart",
+    "subdomain": "Outrider's Service finds the pods",
+    "hostname": "Outrider's Service finds the pods",
+    "nodeName": "it binds pods past the scheduler; use nodeSelector in spec.podTemplate",
+}
+_PLANNED_VOLUMES = frozenset({"schedule", "shm", "tmp", "home"})
+_PLANNED_PREFIXES = ("models-", "images-")
+_SHARED_MEMORY = "/dev/shm"
+_METRICS = "prometheus.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What other fields of the spec already say."""
+
+    mounts: Sequence[Mount] = ()
+    """Mounts in whose place Outrider makes its own."""
+    environment: Sequence[JsonValue] = ()
+    claims: bool = False
+    """``spec.resources.claims`` has the pod's resource claims."""
+    texts: Sequence[str] = field(default_factory=list)
+    """Flags and variables, in which paths of mounts may stand."""
+
+
+def pod_template(workload: Workload, container: Json, taken: Taken) -> Json:
+    """The overlay; empty where nothing is left to say."""
+    findings = workload.findings
+    engine = _engine(container, taken, findings)
+    mounted, volumes = _volumes(workload, container, taken)
+    if mounted:
+        engine["volumeMounts"] = mounted
+    spec = _pod(workload.pod, findings, claims=taken.claims)
+    beside = _beside(workload, container, findings)
+    containers: list[JsonValue] = [
+        *([{"name": CONTAINER, **engine}] if engine else []),
+        *beside.pop("containers", []),
+    ]
+    if containers:
+        spec["containers"] = containers
+    if beside.get("initContainers"):
+        spec["initContainers"] = list(beside["initContainers"])
+    if volumes:
+        spec["volumes"] = volumes
+    template: Json = {}
+    metadata = _metadata(workload)
+    if metadata:
+        template["metadata"] = metadata
+    if spec:
+        template["spec"] = spec
+    return template
+
+
+def _engine(container: Json, taken: Taken, findings: Findings) -> Json:
+    engine: Json = {}
+    for name, value in container.items():
+        if name in _ELSEWHERE or name in _QUIET:
+            continue
+        if name in _MADE:
+            findings.dropped(name, _MADE[name])
+        else:
+            engine[name] = value
+    if taken.environment:
+        engine["env"] = list(taken.environment)
+    security = _security(
+        an_object(container.get("securityContext")), "the container's securityContext", findings
+    )
+    if security:
+        engine["securityContext"] = security
+    lifecycle = dict(an_object(container.get("lifecycle")))
+    if lifecycle.pop("preStop", None) is not None:
+        findings.dropped("lifecycle.preStop", "Outrider drains an engine before it ends")
+    if lifecycle:
+        engine["lifecycle"] = lifecycle
+    return engine
+
+
+def _security(context: Json, where: str, findings: Findings) -> Json:
+    """A security context without what makes the engine the node's root."""
+    kept = dict(context)
+    refused = {
+        "privileged": kept.get("privileged") is True,
+        "runAsUser": kept.get("runAsUser") == 0,
+        "runAsGroup": kept.get("runAsGroup") == 0,
+        "runAsNonRoot": kept.get("runAsNonRoot") is False,
+    }
+    for name, is_root in refused.items():
+        if is_root:
+            findings.dropped(f"{name} in {where}", "Outrider runs engines as user 1000, without privileges")
+        if is_root or (name == "privileged" and name in kept):
+            del kept[name]
+    return kept
+
+
+def _volumes(workload: Workload, container: Json, taken: Taken) -> tuple[list[JsonValue], list[JsonValue]]:
+    """Mounts of the engine, and the volumes of the pod."""
+    findings, pod = workload.findings, workload.pod
+    replaced = {mount.path for mount in taken.mounts if not _mentioned(mount.path, taken.texts)}
+    shared: list[JsonValue] = []
+    mounted: list[JsonValue] = []
+    used = set[str]()
+    sources = {str(each.get("name")): each for each in objects(pod.get("volumes"))}
+    for each in objects(container.get("volumeMounts")):
+        path, name = text(each.get("mountPath")), text(each.get("name"))
+        if path is None or name is None or path in replaced:
+            continue
+        source = sources.get(name, {})
+        if normpath(path) == _SHARED_MEMORY:
+            if "emptyDir" in source:
+                shared.append({"name": "shm", "emptyDir": source["emptyDir"]})
+            else:
+                findings.dropped(f"volume {name}", "Outrider makes /dev/shm")
+        elif any(_overlaps(path, folder) for folder in OWNED_FOLDERS):
+            findings.dropped(
+                f"volume {name} at {path}", "the folder belongs to Outrider; mount it somewhere else"
+            )
+        elif name in workload.claims:
+            findings.dropped(
+                f"volume {name} at {path}",
+                "the source makes a claim for each pod; make one claim, and mount it in spec.podTemplate",
+            )
+        else:
+            if path == "/root" or path.startswith("/root/"):
+                findings.check(
+                    f"volume {name} at {path}",
+                    f"user 1000, as which engines run, cannot read /root; mount it below {HOME}",
+                )
+            mounted.append({**each, "name": _volume_name(name)})
+            used.add(name)
+    for other in [*objects(pod.get("containers")), *objects(pod.get("initContainers"))]:
+        if other is not container:
+            used |= {str(each.get("name")) for each in objects(other.get("volumeMounts"))}
+    volumes = [{**source, "name": _volume_name(name)} for name, source in sources.items() if name in used]
+    own: list[JsonValue] = [*shared[:1], *volumes]
+    return mounted, own
+
+
+def _volume_name(name: str) -> str:
+    """The source's own, unless Outrider has a volume of that name."""
+    return f"own-{name}" if name in _PLANNED_VOLUMES or name.startswith(_PLANNED_PREFIXES) else name
+
+
+def _mentioned(path: str, texts: Sequence[str]) -> bool:
+    return any(path.rstrip("/") + "/" in each or each == path for each in texts)
+
+
+def _overlaps(path: str, folder: str) -> bool:
+    one, other = ([part for part in normpath(f"/{each}").split("/") if part] for each in (path, folder))
+    return all(mine == theirs for mine, theirs in zip(one, other, strict=False))
+
+
+def _pod(pod: Json, findings: Findings, *, claims: bool) -> Json:
+    spec: Json = {}
+    for name, value in pod.items():
+        if name in ("containers", "initContainers", "volumes") or value in (None, [], {}):
+            continue
+        if name == "securityContext":
+            security = _security(an_object(value), "the pod's securityContext", findings)
+            if security:
+                spec[name] = security
+        elif (name == "resourceClaims" and claims) or (name == "restartPolicy" and value == "Always"):
+            continue
+        elif name in _POD_MADE:
+            findings.dropped(name, _POD_MADE[name])
+        elif name == "serviceAccount" and "serviceAccountName" in pod:
+            continue
+        else:
+            spec[name] = value
+    if "topologySpreadConstraints" in spec or "podAntiAffinity" in an_object(spec.get("affinity")):
+        findings.check(
+            "affinity and topologySpreadConstraints",
+            "their label selectors name labels of the old pods; Outrider's pods have outrider.dev/model",
+        )
+    return spec
+
+
+def _beside(workload: Workload, container: Json, findings: Findings) -> dict[str, list[JsonValue]]:
+    """The other containers, with their volumes under the names that Outrider leaves free."""
+    found = dict[str, list[JsonValue]]()
+    for kind in ("containers", "initContainers"):
+        for other in objects(workload.pod.get(kind)):
+            if other is container:
+                continue
+            name = text(other.get("name")) or "?"
+            if kind == "containers" and (name == CONTAINER or text(other.get("image")) is None):
+                findings.dropped(
+                    f"container {name}", "it has the engine's name or no image; add it to spec.podTemplate"
+                )
+                continue
+            findings.check(
+                f"container {name}",
+                "it runs as user 1000, as the engine does; see that its image allows that",
+            )
+            clean = without_secrets(other, findings)
+            mounts: list[JsonValue] = [
+                {**each, "name": _volume_name(str(each.get("name")))}
+                for each in objects(clean.get("volumeMounts"))
+                if str(each.get("name")) not in workload.claims
+            ]
+            found.setdefault(kind, []).append({**clean, "volumeMounts": mounts} if mounts else clean)
+    return found
+
+
+def _metadata(workload: Workload) -> Json:
+    metadata: Json = {}
+    labels: Json = {}
+    for key, value in workload.labels.items():
+        if key in workload.selected_by:
+            findings_key = f"label {key}"
+            workload.findings.dropped(
+                findings_key, "the old Service and Deployment select pods by it; new pods must not have it"
+            )
+        elif key.startswith(("app.kubernetes.io/", "outrider.dev/", "helm.sh/")) or not isinstance(
+            value, str
+        ):
+            workload.findings.dropped(f"label {key}", "Outrider or Helm sets this label itself")
+        else:
+            labels[key] = value
+    annotations: Json = {}
+    for key, value in workload.annotations.items():
+        if key.startswith(_METRICS):
+            workload.findings.dropped(f"annotation {key}", "Outrider sets it for the engine's port")
+        elif key.startswith("kubectl.kubernetes.io/") or not isinstance(value, str) or holds_secret(value):
+            workload.findings.dropped(
+                f"annotation {key}", "it is of the old pods; add it to spec.podTemplate if you need it"
+            )
+        else:
+            annotations[key] = value
+    if labels:
+        metadata["labels"] = labels
+    if annotations:
+        metadata["annotations"] = annotations
+    return metadata

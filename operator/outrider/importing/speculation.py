@@ -1,0 +1,322 @@
+"""``spec.speculation``: what the speculative configuration of the source says, or a first choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from outrider.api.drafting import MAX_K
+from outrider.api.engine_args import Scalar
+from outrider.api.methods import OF_ONE_BLOCK, TRAITS, Drafter, Method, Tunability
+from outrider.api.mistakes import complaint
+from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWNED_KEYS, SpeculativeConfig
+from outrider.importing.findings import Findings, ImportRefused
+from outrider.importing.flags import Flags
+from outrider.importing.weights import Mount, place_of
+from outrider.importing.workload import whole
+from outrider.plan.overlay import Json
+from outrider.sizing.models import KNOWN_MODELS
+
+_CONFIG: TypeAdapter[dict[str, Scalar | list[Scalar]]] = TypeAdapter(SpeculativeConfig)
+FIRST_K = 3
+"""Draft length where the source names none. vLLM's rule of thumb is 3 to 5."""
+_CANDIDATES = 8
+
+SPECULATIVE_FLAG = "speculative-config"
+_ONE_BY_ONE: Mapping[str, str] = {
+    "spec-method": "method",
+    "spec-model": "model",
+    "spec-tokens": "num_speculative_tokens",
+    # Of older releases, which had no --speculative-config.
+    "speculative-model": "model",
+    "num-speculative-tokens": "num_speculative_tokens",
+    "speculative-draft-tensor-parallel-size": "draft_tensor_parallel_size",
+    "speculative-model-quantization": "quantization",
+    "speculative-max-model-len": "max_model_len",
+    "ngram-prompt-lookup-max": "prompt_lookup_max",
+    "ngram-prompt-lookup-min": "prompt_lookup_min",
+}
+"""Flag -> key of vLLM's speculative configuration."""
+
+_SYNONYMS: Mapping[str, Method] = {
+    "[ngram]": Method.NGRAM,
+    "ngram-gpu": Method.NGRAM_GPU,
+    "eagle-3": Method.EAGLE3,
+    "draft-model": Method.DRAFT_MODEL,
+    "suffix_decoding": Method.SUFFIX,
+    "d_flash": Method.DFLASH,
+}
+_BY_NAME: tuple[tuple[str, Method], ...] = (
+    ("eagle3", Method.EAGLE3),
+    ("eagle-3", Method.EAGLE3),
+    ("eagle", Method.EAGLE),
+    ("medusa", Method.MEDUSA),
+    ("dflash", Method.DFLASH),
+    ("dspark", Method.DSPARK),
+    ("mtp", Method.MTP),
+    ("assistant", Method.MTP),
+)
+"""Part of a drafter's name -> its method, where the source names none. vLLM reads config.json for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What decides which methods the engine can run."""
+
+    uri: str
+    pipeline: int
+    data: int
+    pools: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Speculating:
+    """``spec.speculation``, and the comments that stand above it."""
+
+    wanted: Json
+    comments: tuple[str, ...] = ()
+    mount: Mount | None = None
+    """The mount of a drafter that lies on a claim."""
+
+
+def take_config(flags: Flags, findings: Findings) -> Json | None:
+    """Take every flag of speculation out of ``flags``: vLLM's speculative configuration, None without one."""
+    config: Json = {}
+    for flag in [name for name in flags if name.partition(".")[0] == SPECULATIVE_FLAG]:
+        value, path = flags.pop(flag), flag.partition(".")[2]
+        if path:
+            config[path] = value
+        elif isinstance(value, dict):
+            config |= value
+        else:
+            raise ImportRefused(
+                "--speculative-config is not a JSON object; write one, such as "
+                '{"method": "ngram", "num_speculative_tokens": 3}'
+            )
+    for flag, key in _ONE_BY_ONE.items():
+        if flag in flags:
+            config[key] = flags.pop(flag)
+    if config and config.get("model") is None and config.get("method") is None:
+        findings.dropped(
+            "--speculative-config", "it names neither a method nor a drafter; set spec.speculation.method"
+        )
+        return None
+    return config or None
+
+
+def speculation(config: Json | None, target: Target, mounts: list[Mount], findings: Findings) -> Speculating:
+    """``spec.speculation`` of a source."""
+    if target.pools:
+        return Speculating(
+            {"method": str(Method.NONE)},
+            ("The model generates no tokens, so there is nothing to draft.",),
+        )
+    if config is None:
+        return _first_choice(target)
+    try:
+        return _of_config(config, target, mounts, findings)
+    except ImportRefused as refused:
+        findings.dropped("--speculative-config", str(refused))
+        return _first_choice(target)
+
+
+def for_batches(wanted: Json, largest: int | None) -> Json:
+    """With no more candidates than an engine has batch sizes. largest: its largest batch, if known."""
+    length = whole(wanted.get("numSpeculativeTokens"))
+    if largest is None or largest > _CANDIDATES or length is None or wanted["method"] == str(Method.SUFFIX):
+        return wanted
+    if TRAITS[Method(str(wanted["method"]))].tunability is not Tunability.LIVE:
+        return wanted
+    if largest == 1:
+        fixed: Json = {
+            "candidates": [length],
+            "schedule": [{"numSpeculativeTokens": length}],
+            "tuning": {"mode": "Off"},
+        }
+        return {**wanted, **fixed}
+    given = wanted.get("candidates")
+    ks = given if isinstance(given, list) else sorted({0, 1, 2, (length + 1) // 2, length})
+    if len(ks) <= largest:
+        return wanted
+    open_row: list[JsonValue] = [{"numSpeculativeTokens": length}]
+    return {**wanted, "candidates": [0, length], "schedule": open_row}
+
+
+def _first_choice(target: Target) -> Speculating:
+    known = next((each for each in KNOWN_MODELS if each.uri == target.uri), None)
+    head = None if known is None else known.drafter_uri
+    why = "The source drafts nothing."
+    if target.data > 1 or (target.pipeline > 1 and head is None):
+        several = "data-parallel ranks" if target.data > 1 else "pipeline stages"
+        return Speculating(
+            {"method": str(Method.NONE)},
+            (f"{why} With {several} Outrider chooses no drafter: set method and drafter to draft.",),
+        )
+    if head is not None:
+        return Speculating(
+            {"method": str(Method.EAGLE3), "drafter": {"uri": head}, "numSpeculativeTokens": FIRST_K},
+            (
+                f"{why} Outrider chose the EAGLE-3 head that is published for this model.",
+                "Without weights for a drafter: method: ngram, and no drafter.",
+            ),
+        )
+    return Speculating(
+        {"method": str(Method.NGRAM), "numSpeculativeTokens": FIRST_K},
+        (
+            f"{why} Outrider chose n-gram, without a drafter. It suits answers that repeat their prompt.",
+            "With a drafter that was trained for this model:",
+            "  method: eagle3",
+            "  drafter: {uri: hf://ORGANISATION/NAME}",
+        ),
+    )
+
+
+def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Findings) -> Speculating:
+    method = _method(config)
+    traits = TRAITS[method]
+    if traits.tunability is Tunability.REFUSED:
+        raise ImportRefused(f"method {method} is not available; choose another method")
+    wanted: Json = {"method": str(method)}
+    mount = None
+    model = config.get("model")
+    if isinstance(model, str) and traits.drafter is not Drafter.FORBIDDEN:
+        place = place_of(model, mounts)
+        mount = place.mount
+        wanted["drafter"] = _drafter(config, place.uri, place.revision, findings)
+    elif traits.drafter is Drafter.REQUIRED:
+        raise ImportRefused(f"method {method} needs a drafter, and the source names none")
+    length = _length(config, method, findings)
+    if length is not None:
+        wanted["numSpeculativeTokens"] = length
+    own_config = _further_keys(config, findings)
+    wanted |= _ks(config, method, length, findings)
+    if own_config:
+        wanted["config"] = own_config
+    static = traits.tunability is Tunability.STATIC or own_config.get(ADAPTIVE_VERIFICATION) is True
+    comments = ["This is the speculative configuration of the source."]
+    if static or target.data > 1:
+        wanted["tuning"] = {"mode": "Off"}
+        if static:
+            comments.append("The engine cannot change K with this method, so the tuner is off.")
+        else:
+            comments.append(
+                "With data-parallel ranks K changes by a rolling restart only: tuning.actuation: Rollout."
+            )
+    else:
+        comments.append("mode: Observe reports what the tuner would do, and changes nothing.")
+        wanted["tuning"] = {"mode": "Auto"}
+    return Speculating(wanted, tuple(comments), mount)
+
+
+def _method(config: Json) -> Method:
+    named, model = config.get("method"), config.get("model")
+    parallel = config.get("parallel_drafting") is True
+    if isinstance(named, str) and named != "auto":
+        method = _named(named)
+    elif model in ("ngram", "[ngram]"):
+        method = Method.NGRAM
+    else:
+        name = str(model).lower().rsplit("/", 1)[-1]
+        method = next((method for part, method in _BY_NAME if part in name), Method.DRAFT_MODEL)
+    if parallel:
+        return Method.PARD if method is Method.DRAFT_MODEL else Method.P_EAGLE
+    return method
+
+
+def _named(name: str) -> Method:
+    if name in _SYNONYMS:
+        return _SYNONYMS[name]
+    if name.endswith(("_mtp", "nextn", "assistant")):
+        return Method.MTP
+    try:
+        return Method(name)
+    except ValueError:
+        raise ImportRefused(
+            f"Outrider does not know the method {name}; choose one of docs/reference/methods.md"
+        ) from None
+
+
+def _drafter(config: Json, uri: str, revision: str | None, findings: Findings) -> Json:
+    drafter: Json = {"uri": uri}
+    named = config.get("revision", revision)
+    if isinstance(named, str):
+        if uri.startswith(("hf://", "s3://")):
+            drafter["revision"] = named
+        else:
+            findings.dropped("--speculative-config revision", "only hf:// and s3:// drafters have revisions")
+    if config.get("draft_tensor_parallel_size") is not None:
+        findings.check(
+            "--speculative-config draft_tensor_parallel_size",
+            "the drafter spreads over the GPUs of its target; drafter.tensorParallelSize sets another size",
+        )
+    return drafter
+
+
+def _length(config: Json, method: Method, findings: Findings) -> int | None:
+    length = whole(config.get("num_speculative_tokens"))
+    if length is None:
+        if method is Method.SUFFIX or (method is Method.DSPARK and config.get("model") is not None):
+            return None
+        if method in OF_ONE_BLOCK:
+            raise ImportRefused(f"method {method} needs num_speculative_tokens, the block length of its head")
+        findings.check(
+            "numSpeculativeTokens",
+            f"the source does not set it, and vLLM reads it from the drafter; Outrider wrote {FIRST_K}",
+        )
+        return FIRST_K
+    if not 1 <= length <= MAX_K:
+        findings.check("numSpeculativeTokens", f"the source has {length}, and Outrider takes 1 to {MAX_K}")
+        return min(max(length, 1), MAX_K)
+    return length
+
+
+def _ks(config: Json, method: Method, length: int | None, findings: Findings) -> Json:
+    """The static schedule: the one of the source, else its one K, with which its engines run today."""
+    if length is None or TRAITS[method].tunability is not Tunability.LIVE:
+        return {}
+    rows = list(_rows(config.get("num_speculative_tokens_per_batch_size")))
+    if rows and max(k for _, k in rows) <= length:
+        ks = sorted({0, length, *(k for _, k in rows)})
+        schedule: list[JsonValue] = [
+            {"maxBatchSize": edge, "numSpeculativeTokens": k} for edge, k in rows[:-1]
+        ]
+        schedule.append({"numSpeculativeTokens": rows[-1][1]})
+        if len(ks) <= _CANDIDATES and len(schedule) <= 16:
+            return {"candidates": list(ks), "schedule": schedule}
+    if config.get("num_speculative_tokens_per_batch_size") is not None:
+        findings.dropped(
+            "--speculative-config num_speculative_tokens_per_batch_size",
+            "spec.speculation.schedule has no row for some of it; write the rows there",
+        )
+    return {"schedule": [{"numSpeculativeTokens": length}]}
+
+
+def _rows(table: JsonValue) -> Iterator[tuple[int, int]]:
+    """Largest batch size and K of each row, of vLLM's list of (first, last, K)."""
+    if isinstance(table, str):
+        try:
+            table = json.loads(table)
+        except (ValueError, RecursionError):
+            return
+    for row in table if isinstance(table, list) else []:
+        numbers = [whole(each) for each in row] if isinstance(row, list) and len(row) == 3 else [None]
+        if any(number is None for number in numbers):
+            return
+        yield int(numbers[1] or 0), int(numbers[2] or 0)
+
+
+def _further_keys(config: Json, findings: Findings) -> Json:
+    kept: Json = {}
+    for key, value in config.items():
+        if key in OWNED_KEYS or value is None:
+            continue
+        try:
+            _CONFIG.validate_python({key: value})
+        except ValidationError as error:
+            findings.dropped(f"--speculative-config {key}", complaint(error, {key: value}))
+        else:
+            kept[key] = value
+    return kept

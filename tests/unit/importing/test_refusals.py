@@ -1,0 +1,198 @@
+"""Bad input: one clear line for each, and never a secret in it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from outrider.cli.main import app
+from outrider.foreign.readers import IMPORTED
+
+
+def run(*words: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["import", *words], input=text)
+
+
+def of(document: object) -> Result:
+    return run("-f", "-", text=document if isinstance(document, str) else yaml.safe_dump(document))
+
+
+def a_deployment(*containers: dict[str, Any]) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": list(containers)}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template},
+    }
+
+
+def vllm(*args: str, **more: object) -> dict[str, Any]:
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    return {
+        "name": "vllm",
+        "image": "vllm/vllm-openai:v0.33.0",
+        "args": list(args),
+        "resources": resources,
+    } | more
+
+
+def shell(script: str, **more: object) -> dict[str, Any]:
+    return vllm(script, command=["sh", "-c"], **more)
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}, "does not import this kind"),
+        ("replicas: {{ .Values.replicas }}\n", "template expressions"),
+        ("{{- if .Values.on }}\nkind: Deployment\n{{- end }}\n", "helm template"),
+        ("kind: [", "is not YAML"),
+        ("", "holds no object"),
+        ("just words", "holds no object"),
+        ("x: " + "y" * IMPORTED.most_bytes, "too large"),
+        (a_deployment(vllm()), "names no model"),
+        (a_deployment(vllm("--model", "gpt2")), "write organisation/name"),
+        (a_deployment(vllm("--model", "gs://bucket/model")), "Outrider reads hf://"),
+        (a_deployment(vllm("--model", "$(MODEL)")), "whose value the source does not have"),
+        (a_deployment(vllm("a/b", name="one"), vllm("a/b", name="two")), "name one with --container"),
+        (a_deployment(shell("vllm serve $MODEL")), "the variable MODEL"),
+        (a_deployment(shell("vllm serve a/b | tee log")), "uses '|'"),
+        (a_deployment(shell("vllm serve `cat name`")), "runs a command inside another one"),
+        (a_deployment(shell("vllm serve $(cat name)")), "runs a command inside another one"),
+        (a_deployment(shell("if true; then vllm serve a/b; fi")), "uses 'if'"),
+        (a_deployment(shell("vllm serve 'a/b")), "a quote that does not end"),
+        (a_deployment(shell("sleep 1")), "runs no vLLM server"),
+        (a_deployment(shell("vllm serve a/b & vllm serve c/d")), "uses '&'"),
+        (a_deployment(vllm(command=["bash", "/start.sh"])), "runs a script file"),
+        (
+            a_deployment(vllm(command=["python3", "-m", "vllm.entrypoints.api_server"])),
+            "demonstration server",
+        ),
+        (a_deployment(vllm(command=["python3", "-m", "sglang.launch_server"])), "SGLang"),
+        (a_deployment(vllm("a/b", "--speculative-config", "many")), "is not a JSON object"),
+        (
+            {
+                "apiVersion": "kubeai.org/v1",
+                "kind": "Model",
+                "spec": {"engine": "OLlama", "url": "ollama://x"},
+            },
+            "its engine is OLlama",
+        ),
+        (
+            {
+                "apiVersion": "serving.kserve.io/v1beta1",
+                "kind": "InferenceService",
+                "spec": {"predictor": {"model": {"modelFormat": {"name": "sklearn"}}}},
+            },
+            "its model format is sklearn",
+        ),
+        ({"servingEngineSpec": {"modelSpec": []}}, "has no engine"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line_and_exit_code_2(document: object, says: str) -> None:
+    result = of(document)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("outrider import: ")
+    assert says in line
+
+
+def test_an_alias_bomb_is_refused_by_its_counts() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    for before, after in zip("abcdefgh", "bcdefghi", strict=True):
+        lines.append(f"{after}: &{after} [{','.join([f'*{before}'] * 10)}]")
+    result = of("\n".join(lines))
+    assert result.exit_code == 2
+    assert "too large" in result.stderr
+
+
+def test_aliases_of_a_manifest_are_followed() -> None:
+    result = of(
+        "x-labels: &labels {app: a}\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n"
+        "  selector: {matchLabels: *labels}\n  template:\n    metadata: {labels: *labels}\n    spec:\n"
+        "      containers: [{name: vllm, image: 'vllm/vllm-openai:v0.33.0', args: [a/b]}]\n"
+    )
+    assert result.exit_code == 0
+    assert "hf://a/b" in result.stdout
+
+
+def test_what_runs_no_engine_is_named_and_does_not_fail() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    user_interface = a_deployment({"name": "ui", "image": "example.org/ui:1"})
+    text = yaml.safe_dump_all([service, user_interface, a_deployment(vllm("a/b"))])
+    result = of(text)
+    assert result.exit_code == 0
+    assert "Service s: it runs no engine" in result.stderr
+    assert "no container runs vLLM" in result.stderr
+
+
+def test_a_file_without_an_engine_fails() -> None:
+    result = of({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}})
+    assert result.exit_code == 2
+    assert "the source runs no engine" in result.stderr
+
+
+def test_one_engine_of_two_that_cannot_be_imported_fails_and_the_other_is_printed() -> None:
+    result = of(yaml.safe_dump_all([a_deployment(vllm("a/b")), a_deployment(vllm())]))
+    assert result.exit_code == 2
+    assert "hf://a/b" in result.stdout
+
+
+def test_a_container_can_be_chosen() -> None:
+    document = yaml.safe_dump(a_deployment(vllm("a/b", name="one"), vllm("c/d", name="two")))
+    assert "hf://c/d" in run("-f", "-", "--container", "two", text=document).stdout
+    refused = run("-f", "-", "--container", "three", text=document)
+    assert "there is no container three; its containers: one, two" in refused.stderr
+
+
+def test_a_file_or_a_command_line_is_needed_and_not_both(tmp_path: Path) -> None:
+    for words in ((), ("-f", "-", "--", "vllm", "serve", "a/b")):
+        result = run(*words, text="")
+        assert result.exit_code == 2
+        assert "give a file with -f, or a command line after --" in result.stderr
+    assert "it cannot be read: No such file" in run("-f", str(tmp_path / "none")).stderr
+
+
+def test_one_name_is_not_for_two_engines() -> None:
+    text = yaml.safe_dump_all([a_deployment(vllm("a/b")), a_deployment(vllm("c/d"))])
+    result = run("-f", "-", "--name", "x", text=text)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the source has 2 engines" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vllm serve a/b --api-key s3cr3tvalue0",
+        "vllm serve a/b --api-key=s3cr3tvalue0",
+        "vllm serve a/b --hf-token s3cr3tvalue0",
+        "env HF_TOKEN=s3cr3tvalue0 vllm serve a/b",
+        "sh -c 'export HF_TOKEN=s3cr3tvalue0; vllm serve a/b'",
+        "vllm serve a/b --otlp-traces-endpoint http://me:s3cr3tvalue0@collector",
+        'vllm serve a/b --kv-transfer-config \'{"password": "s3cr3tvalue0"}\'',
+        "vllm serve a/b token=s3cr3tvalue0",
+    ],
+)
+def test_a_secret_in_a_command_line_is_named_and_never_printed(line: str) -> None:
+    result = run("--", *shlex.split(line))
+    assert "s3cr3tvalue0" not in result.output
+    assert "not carried:" in result.stderr
+
+
+def test_a_secret_beside_the_engine_is_never_printed() -> None:
+    beside = {
+        "name": "proxy",
+        "image": "example.org/proxy:1",
+        "args": ["--password=s3cr3tvalue0"],
+        "env": [{"name": "ACCESS_KEY", "value": "s3cr3tvalue0"}],
+    }
+    result = of(a_deployment(vllm("a/b"), beside))
+    assert result.exit_code == 0
+    assert "s3cr3tvalue0" not in result.output
+    assert "env ACCESS_KEY of container proxy" in result.stderr
