@@ -58,8 +58,8 @@ def render() -> str:
         f"## A complete manifest\n\n```yaml\n{EXAMPLE.read_text(encoding='utf-8')}```\n",
         f"## Columns\n\n`kubectl get` prints: {columns}; `-o wide` adds the method, and what simulated "
         "engines imitate. Reason is that of Degraded; without Degraded it is that of Ready.\n",
-        *(_section(path, schema) for path, schema in _objects("spec", structural_schema(Spec))),
-        *(_section(path, schema) for path, schema in _objects("status", structural_schema(Status))),
+        *_sections("spec", structural_schema(Spec)),
+        *_sections("status", structural_schema(Status)),
     ]
     return "\n".join(sections)
 
@@ -79,7 +79,7 @@ def render_rules() -> str:
     head = (
         f"# Admission rules\n\n{_GENERATED}\n\n"
         f"The API server refuses a [{KIND}]({FILE_NAME}) that violates one of these rules. "
-        "It answers with this text.\n"
+        "It answers with this text, with the given value in place of `{…}`.\n"
     )
     groups = groupby(sorted(_messages(), key=_subject), key=_subject)
     return "\n".join([head, *(_rules_about(subject, list(messages)) for subject, messages in groups)])
@@ -101,7 +101,13 @@ def _subject(message: str) -> str:
 
 
 def _rules_about(subject: str, messages: Sequence[str]) -> str:
-    return f"## {subject}\n\n" + "\n".join(f"- {message}" for message in messages) + "\n"
+    fields: dict[str, list[str]] = {}
+    for message in messages:
+        field, _, text = message.partition(": ")
+        known = re.fullmatch(r"(spec|metadata)(\.\w+)+", field)
+        fields.setdefault(text if known else message, []).extend([field] if known else [])
+    lines = (f"- {', '.join(names)}: {text}" if names else f"- {text}" for text, names in fields.items())
+    return f"## {subject}\n\n" + "\n".join(lines) + "\n"
 
 
 def _objects(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
@@ -118,18 +124,36 @@ def _objects(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
             yield from _objects(f"{path}.{name}", child)
 
 
+def _sections(root: str, schema: Schema) -> Iterator[str]:
+    """Yield a section for each object; one with the fields of an earlier one names that."""
+    earlier: list[tuple[str, object]] = []
+    for path, each in _objects(root, schema):
+        same = next((name for name, fields in earlier if fields == each["properties"]), None)
+        yield _section(path, each) if same is None else f"## {path}\n\nThe fields of `{same}`.\n"
+        earlier.append((path, each["properties"]))
+
+
 def _section(path: str, schema: Schema) -> str:
+    """Return the fields of an object; the row of its parent has its description."""
     properties = schema["properties"]
     required = schema.get("required", ())
     assert isinstance(properties, Mapping)
     assert isinstance(required, Sequence)
+    refused = [name for name, child in properties.items() if _refused(child)]
     rows = [
         f"| `{name}` | {_type(child)} | {_default(child, required=name in required)} "
         f"| {_cell(child.get('description', ''))} |"
         for name, child in properties.items()
+        if name not in refused
     ]
     table = ["| field | type | default | meaning |", "|---|---|---|---|", *rows]
-    return f"## {path}\n\n{schema.get('description', '')}\n\n" + "\n".join(table) + "\n"
+    names = ", ".join(f"`{name}`" for name in refused)
+    after = f"\n[Refused](admission-rules.md), because other fields set them: {names}.\n" if refused else ""
+    return f"## {path}\n\n" + "\n".join(table) + "\n" + after
+
+
+def _refused(schema: Schema) -> bool:
+    return str(schema.get("description", "")).startswith("Refused:")
 
 
 def _type(schema: Schema) -> str:
