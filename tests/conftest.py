@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no defect: laws are checked without a stopwatch. Whether enough examples reach an
+# A busy machine is not a defect: properties are checked without a stopwatch. Whether enough examples reach an
 # assertion stays checked.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

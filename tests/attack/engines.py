@@ -40,7 +40,7 @@ class OpenEngine(FakeEngine):
 
 
 class Engines:
-    """Each pod is told apart by the address at which it is asked.
+    """Engines that differ only in their address.
 
     port: of all of them.
     """

@@ -39,7 +39,7 @@ DRAFTS, OTHER, CANARY = "default/a", "default/b", "default/canary"
 
 @dataclass(frozen=True)
 class Found:
-    """One canary. tax: relative, None where it told nothing.
+    """One canary. tax: relative, None without a result.
 
     seconds: that it stayed. looked: of these, at K=0 in slices.
     """

@@ -1,7 +1,7 @@
 """How far the map that an engine makes of itself lies from live steps: ``python -m tests.bench.live_map``.
 
 One engine of the tiny models, on a quiet machine. It measures its step times before it serves; then rounds
-of loads hold every K at every batch size, in an order that is drawn anew, and the plugin's counters tell the
+of loads hold every K at every batch size, in a random order, and the plugin's counters give the
 time of live steps at the same places. The result, with the command that made it, goes to
 out/bench/live_map.json.
 """
@@ -43,7 +43,7 @@ METHODS: Mapping[str, Mapping[str, object]] = {
 }
 MAX_NUM_SEQS = 32
 LONG_SWEEP = {"OUTRIDER_SWEEP": "1", "OUTRIDER_SWEEP_SHARE": "10", "OUTRIDER_SWEEP_SECONDS": "60"}
-"""A tenth of the start of such an engine is four seconds, which is no map to judge."""
+"""Seconds for the profile. A tenth of such an engine's start, four seconds, would be too short to judge."""
 RESAMPLES = 2000
 
 Place = tuple[int, int]

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.relaunch``: relaunches that the tuner orders by itself, and what they bring.
+"""``python -m tests.bench.relaunch``: relaunches that the tuner orders, and their gain.
 
 Wants the local cluster. Two scenes on stand-ins, nothing learnt before, and a relaunch each minute at most:
 
@@ -69,7 +69,7 @@ class Stretch:
     at: float  # seconds since the load began
     streams: int
     launches: list[str]
-    table: str | None  # that the status tells
+    table: str | None  # from the status
     tokens_per_second: float
     failed: int
 
@@ -113,7 +113,7 @@ def main(
     scene: Annotated[list[Scene] | None, typer.Option(help="All where none is named.")] = None,
     output: Annotated[Path, typer.Option(help="The result.")] = OUTPUT,
 ) -> None:
-    """Do relaunches come by themselves, and do they pay?"""
+    """Whether the tuner orders relaunches, and whether they pay."""
     began, found = datetime.now(UTC), dict[str, Any]()
     for each in scene or list(Scene):
         found[each] = asyncio.run(_run(each))

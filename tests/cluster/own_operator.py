@@ -1,7 +1,7 @@
-"""An operator with namespaces of its own: a test that restarts it is in nobody's way.
+"""An operator with its own namespaces: a test that restarts it affects no other test.
 
 The operator of the cluster watches all namespaces. Of two that watch the same models the one that sees no
-others comes first, so the cluster's stands by. A Lease that is never given back claims the namespace as
+others comes first, so the cluster's own yields. A Lease that is never given back claims the namespace as
 well: without it, the cluster's operator would step in while the other one is away.
 """
 

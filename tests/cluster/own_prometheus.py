@@ -1,4 +1,4 @@
-"""A Prometheus for the models of one operator alone: it can be taken away, and nobody else misses it."""
+"""A Prometheus for the models of one operator, so that a test can stop it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Sender:
         """Hold a load until something is so, at most about `within` seconds, and count.
 
         text: class of text that a stand-in answers with.
-        In stretches, since a client that is broken off goes on in its pod.
+        In stretches, because an aborted client continues in its pod.
         """
         counts: list[Count] = []
         while sum(count.seconds for count in counts) < within:

@@ -23,7 +23,7 @@ TICKS = 30.0
 
 @pytest.fixture(scope="module", autouse=True)
 def tuned() -> Iterator[None]:
-    """One model for the whole module, under an operator that is nobody else's."""
+    """One model for the whole module, under its own operator."""
     with own_operator(NAME), deploying() as deploy:
         manifest = read_twin()
         manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": STATIC}

@@ -75,7 +75,7 @@ def autoscaler() -> Iterator[None]:
 async def until(
     what: str, look: Callable[[], Object | None], wanted: Callable[[Object | None], bool], *, seconds: float
 ) -> Object | None:
-    """As `wait_for`, while the load goes on."""
+    """As `wait_for`, while the load continues."""
     return await asyncio.to_thread(wait_for, what, look, wanted, seconds=seconds)
 
 

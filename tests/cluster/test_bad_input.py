@@ -1,4 +1,4 @@
-"""What a user gets who makes a mistake: a stable reason, a sentence that helps, and serving goes on."""
+"""A user's mistake gives a stable reason and a helpful sentence, and engines keep serving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine image holds the plugin of this tree, says so, and runs as nobody special."""
+"""The engine image holds the plugin of this tree, says so, and runs without privileges."""
 
 from __future__ import annotations
 

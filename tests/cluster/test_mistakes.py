@@ -124,7 +124,7 @@ DEGRADED = (
         DegradedReason.PODS_NOT_CREATED,
     ),
     Mistake(
-        "image",  # a port on which nobody listens refuses sooner than a name that nobody knows
+        "image",  # a closed port refuses sooner than an unknown name
         "localhost:1/no-such-image:1",
         {"engine": {"image": "localhost:1/no-such-image:1"}},
         DegradedReason.IMAGE_PULL_FAILED,

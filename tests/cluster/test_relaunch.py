@@ -40,7 +40,7 @@ TICKS = 60.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stock() -> AsyncIterator[Sender]:
-    """One engine without Outrider's plugin, and a client, under an operator that is nobody else's."""
+    """One engine without Outrider's plugin, and a client, under its own operator."""
     tuning = {"mode": "Auto", "actuation": "Rollout", "structuralOff": "Allow", "relaunchInterval": "1h"}
     with own_operator(NAME), deploying() as deploy:
         manifest = read_twin()
@@ -126,7 +126,7 @@ def ready_with(launch: object) -> Object:
 
 
 def order(wanted: LaunchOrder) -> None:
-    """What the tuner would order, stored while it cannot object: a new process goes on with what it finds."""
+    """A launch order, stored while the operator is stopped: a new process continues with it."""
     found = look()
     assert found is not None
     metadata = {

@@ -1,4 +1,4 @@
-"""A rollout that fails returns while requests go on, and ends with the next spec; drains have a budget."""
+"""A failed rollout is rolled back while requests continue, until the next spec; drains have a budget."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ async def sender() -> AsyncIterator[Sender]:
 
 
 async def told(sender: Sender) -> dict[str, float]:
-    """What the engine tells of its own lateness."""
+    """The engine's counters of its lateness."""
     (pod,) = list_objects("pods", selector=f"outrider.dev/model={NAME}")
     port = "8000"
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}:{port}/proxy/outrider/twin/v1"

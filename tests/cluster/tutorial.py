@@ -1,4 +1,4 @@
-"""The tutorial's page as what is typed, and somebody who types it."""
+"""The commands of the tutorial's page, and their execution."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.contract.engine import Engine, completion_body
 
 TOKENS = 64
 RANKED = 5
-"""Most probable tokens that are told with each one: more than ever lie within the noise."""
+"""Number of probable tokens returned with each token: more than ever lie within the noise."""
 PROMPTS = (
     "def main(argv):\n    ",
     "class Table:\n    def __init__(self, rows):\n        self.rows = rows\n\n    def ",

@@ -94,14 +94,14 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def twin(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that holds the installed stand-in. The plugin tells first whether there is a vLLM."""
+    """The folder with the installed simulated engine. The plugin first checks that there is a vLLM."""
     del plugin
     return install_twin(tmp_path_factory.mktemp("twin"))
 
 
 @pytest.fixture(scope="session")
 def engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A running engine with the tiny models, as it is launched when nobody says anything. Every pass of its
+    """A running engine with the tiny models and default settings. Every pass of its
     drafter is written down."""
     if not (MODELS / "target").is_dir():
         pytest.fail(f"no tiny models at {MODELS}: run `make test` once, it makes them", pytrace=False)

@@ -1,4 +1,4 @@
-"""A plugin for vLLM, for tests: writes down every forward pass of the drafter, whoever asked for it.
+"""A plugin for vLLM, for tests: writes down every forward pass of the drafter, for any request.
 
 Independent of what Outrider's plugin counts. See `helper_plugins`.
 """

@@ -78,7 +78,7 @@ _WORKER = "VLLM_ENABLE_V1_MULTIPROCESSING"
 OWN_WORKER: Mapping[str, str] = {_WORKER: "1"}
 """A worker in a process of its own, as on several GPUs, for tests of what passes between both."""
 IN_THE_CORE: Mapping[str, str] = {_WORKER: "0"}
-"""The core computes by itself, as on one GPU: with this variable alone vLLM does so on a CPU, too. Core and
+"""The core computes in its own process, as on one GPU: this variable makes vLLM do so on a CPU. Core and
 worker would look for each other's messages without a rest for a second after each one, which is two fifths of
 the processor time of such an engine. Source: vLLM 0.32.0,
 `vllm.platforms.cpu.CpuPlatform.check_and_update_config`,
@@ -282,7 +282,7 @@ def _tail(log_file: Path, lines: int = 40) -> str:
 
 
 def free_port() -> int:
-    """One that nobody listens at."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

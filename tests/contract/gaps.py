@@ -35,7 +35,7 @@ def assert_left_out(counted: Samples) -> None:
 
 
 def assert_accepted_as_without_a_gap(engine: Engine, following: Engine, term: int, *, k: int = 3) -> None:
-    """Against the same gap with a drafter that follows. To catch up can only lose, so more is no fault."""
+    """Against the same gap with a drafter that follows. Catching up can only lose, so more is fine."""
     counted, followed = alike(after_gaps(engine, term, k=k), after_gaps(following, term, k=k))
     expected, found = accepted_per_step(followed), accepted_per_step(counted)
     skipped, read = counted.total(SKIPPED), counted.total(CAUGHT_UP)

@@ -167,7 +167,7 @@ def test_every_api_server_sends_its_clients_away_while_the_engine_drains(crash: 
 
 
 def test_a_killed_api_server_ends_the_container(crash: Crash) -> None:
-    """vLLM ends as a whole, so no pod goes on with half of its servers. Last, since it ends the engine."""
+    """vLLM ends as a whole, so no pod continues with half of its servers. Last, as it ends the engine."""
     engine = crash.restarted
     servers = pids(engine, SERVER)
     assert len(servers) == SERVERS

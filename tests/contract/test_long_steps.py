@@ -1,4 +1,4 @@
-"""Pushes and scrapes wait for the step that runs. The engine tells how long that can be."""
+"""Pushes and scrapes wait for the running step. The engine reports how long that can be."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where the drafter is left out, requests may give way to each other, join late and end early.
 
-What the scheduler tells the drafter crosses to another process here.
+The scheduler's messages to the drafter cross to another process here.
 """
 
 from __future__ import annotations

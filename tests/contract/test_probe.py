@@ -1,4 +1,4 @@
-"""A probe of a real engine: its slices are drafted, and the table returns with nobody calling."""
+"""A probe of a real engine: its parts draft, and the table returns without a call."""
 
 from __future__ import annotations
 

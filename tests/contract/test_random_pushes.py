@@ -50,7 +50,7 @@ def engine(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request of a random sequence, told relative to what was accepted before it."""
+    """One request of a random sequence, relative to what was accepted before it."""
 
     kind: str
     table: Rows
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass
 class Model:
-    """The contract, told once more: what was accepted, and what a request must answer."""
+    """A second form of the contract: what was accepted, and what a request must answer."""
 
     term: int
     epoch: int = 0

@@ -21,7 +21,7 @@ SAMPLES = 1000
 runs or more at either position, by the target's own distribution after this prompt."""
 PER_REQUEST = 100
 CHANCE = 1e-7
-"""Of a right engine to fail, at each position; there are six. The test's tail is no lighter than the truth:
+"""Failure rate of a right engine, at each of six positions. The test's tail is not lighter than the true one:
 which of two samples has the more of a token is thrown like a coin, and sums of coins stray less far than the
 bell curve says."""
 

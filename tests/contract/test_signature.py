@@ -1,4 +1,4 @@
-"""Who may read and set the table: whoever signed the request, for this very pod."""
+"""Only signed requests for this pod may read and set the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine tells of itself."""
+"""The state that the engine reports."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_step_takes_the_time_of_the_table(engine: Engine, term: int) -> None:
 
 
 def test_the_plugin_s_step_time_is_the_scheduled_one_and_what_was_lost(engine: Engine, term: int) -> None:
-    """So the counter of what was lost tells the truth, however busy the machine is."""
+    """So the counter of lost time is right, even on a busy machine."""
     engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
 
     def sums() -> Iterator[tuple[float, Pace]]:
@@ -328,7 +328,7 @@ def test_a_core_that_hangs_answers_nobody_and_fails_its_health(small_engine: Eng
 
 
 def failing_health(client: httpx.Client) -> httpx.Response:
-    """The first answer that is no success."""
+    """The first answer without success."""
     deadline = time.monotonic() + END_SECONDS
     while (health := client.get("/health")).is_success:
         assert time.monotonic() < deadline, "it passes for healthy"

@@ -1,4 +1,4 @@
-"""The stand-in for a GPU as an engine under test: how it is installed and started, and what it tells."""
+"""The simulated engine as an engine under test: its installation, its start and its reports."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ class Pace:
 
 
 def pace(engine: Engine) -> Pace:
-    """What the engine tells of its own lateness."""
+    """The engine's counters of its lateness."""
     return _asked(engine, "GET")
 
 
 def behave(engine: Engine, **changes: object) -> Pace:
-    """Tell the engine to be faster or slower, or what is to go wrong."""
+    """Make the engine faster or slower, or inject a fault."""
     return _asked(engine, "PATCH", changes)
 
 

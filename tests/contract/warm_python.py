@@ -40,7 +40,7 @@ PACKAGES = (
 
 MESSAGE_BYTES = 1 << 20
 FILES = 2
-"""Where to tell the process's id and then its exit code, a line each; the program's log."""
+"""File for the process's id and its exit code, a line each; the program's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def serve(requests: socket.socket) -> Program | None:
 
 
 def tell_ends(running: dict[int, socket.socket]) -> None:
-    """Tell whoever asked for a program, and still listens, how it ended; less than 0 is a signal."""
+    """Report to the requester, if it still listens, how a program ended; less than 0 is a signal."""
     for pid in list(running):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:

@@ -52,7 +52,7 @@ def cluster(setup: Setup) -> Stage:
         work.run("kind", "delete", "cluster", *named)
         work.feed(configuration(), "kind", "create", "cluster", *named, "--image", NODE_IMAGE,
                   "--config", "-", "--wait", "120s")  # fmt: skip
-        # It asks for nothing by itself, and engines on two cores would leave it nothing: Services go stale.
+        # By default it requests nothing, and engines on two cores would leave it nothing: Services go stale.
         work.run("kubectl", "-n", "kube-system", "set", "resources", "daemonset/kube-proxy",
                  "--requests", "cpu=100m")  # fmt: skip
         work.progress(f"Kubernetes {KUBERNETES}, one node")
@@ -124,7 +124,7 @@ def adapter(setup: Setup) -> Stage:
 
     def apply(work: Work) -> None:
         if existing:
-            # An APIService is one for the whole cluster, and may be somebody's KEDA.
+            # The whole cluster has one APIService, which may belong to a KEDA.
             work.progress("left to the cluster's owner")
             return
         work.progress("starting")

@@ -21,7 +21,7 @@ from tests.environment.records import Records
 
 
 class StageError(Exception):
-    """A stage cannot go on. The message is one sentence for the person at the terminal."""
+    """A stage cannot continue. The message is one sentence for the person at the terminal."""
 
 
 @dataclass(frozen=True)

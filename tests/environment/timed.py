@@ -1,4 +1,4 @@
-"""Runs the parts of a long target one after the other, and tells the minutes of each beside its budget.
+"""Run the parts of a long target one after the other, and print the minutes of each beside its budget.
 
     python3 tests/environment/timed.py cluster check unit
 
@@ -72,7 +72,7 @@ def read_budget(pyproject: str) -> Mapping[str, float]:
 
 
 def _make(target: str) -> int:
-    """Its exit status; as a shell tells it where a signal ended it."""
+    """The exit status of a part, in a shell's form if a signal ended it."""
     command = [os.environ.get("MAKE", "make"), "--no-print-directory", target]
     process = subprocess.Popen(command, cwd=ROOT)
     while True:

@@ -108,7 +108,7 @@ def an_api_server(folder: Path, program: str = "kube-apiserver") -> Iterator[Api
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
         "--service-cluster-ip-range=10.96.0.0/16",
-        # Nobody makes the account "default" that pods would need.
+        # No controller creates the account "default" that pods would need.
         "--disable-admission-plugins=ServiceAccount",
     ]
     with running("etcd", etcd, folder / "etcd.log"), running(program, server, folder / "server.log"):
@@ -139,7 +139,7 @@ def running(
 
 
 def free_port() -> int:
-    """One that nobody listens on at this moment."""
+    """A port that is free at this moment."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -1,7 +1,7 @@
-"""A cluster of several machines, nobody else's: one for the control plane and two that work.
+"""An own cluster of several machines: one for the control plane and two workers.
 
-Machines are containers. Killing one is the loss of a machine: nothing on it ends in order, nothing is told
-to anybody, and its addresses stop answering. It keeps its disk, so it can be started again. One can be cut
+Machines are containers. Killing one is the loss of a machine: nothing on it ends in order or reports its end,
+and its addresses stop answering. It keeps its disk, so it can be started again. One can be cut
 off from the network as well, by its own packet filter.
 """
 

@@ -45,5 +45,5 @@ def eventually(what: str, look: Callable[[], bool], *, seconds: float = SECONDS)
 
 
 async def eventually_so(what: str, look: Callable[[], bool]) -> None:
-    """The same, while other things go on in this process."""
+    """The same, while other work continues in this process."""
     await asyncio.to_thread(eventually, what, look)

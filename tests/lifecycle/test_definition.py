@@ -139,7 +139,7 @@ def test_an_uninstall_keeps_definition_and_objects_and_the_next_install_takes_th
 
 
 def without_rules(definition: Any) -> Any:
-    """The same definition, as if nobody had thought of its rules yet."""
+    """The same definition without its rules."""
     if isinstance(definition, list):
         return [without_rules(each) for each in definition]
     if isinstance(definition, dict):

@@ -77,7 +77,7 @@ def a_pod(server: ApiServer) -> str:
 
 @asynccontextmanager
 async def serving(engine: Engine) -> AsyncIterator[None]:
-    """At the address that the pod tells."""
+    """At the address in the pod's status."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", engine.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

@@ -1,6 +1,6 @@
 """A model that serves in the cluster while Helm changes the release that rules it.
 
-The cluster's own operator stands by: of two that watch the same models the one that sees no others comes
+The cluster's own operator yields: of two that watch the same models the one that sees no others comes
 first. The definition is the cluster's; `test_definition.py` upgrades one.
 """
 
@@ -31,7 +31,7 @@ WAIT = ("--wait", "--timeout", "180s")
 
 @dataclass(frozen=True)
 class Release:
-    """One Helm, its release, and the model that it rules."""
+    """One Helm, its release, and the model that it manages."""
 
     helm: Helm
     model: Serving

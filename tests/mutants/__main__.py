@@ -1,6 +1,6 @@
 """``python -m tests.mutants``: change the safety files a little, many times; do their tests fail?
 
-Works on copies of the tree. Each mutant that no test notices is told with its difference.
+Works on copies of the tree. It prints each mutant that no test notices, with its difference.
 """
 
 from __future__ import annotations

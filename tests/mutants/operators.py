@@ -37,7 +37,7 @@ class NeverHolds(Operator):
 
 
 class NotCalled(Operator):
-    """A call whose answer nobody takes is left out."""
+    """A call without use of its answer is left out."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Span]:
         """The statement."""
@@ -63,12 +63,12 @@ OWN: Mapping[str, Operator] = {"NeverHolds": NeverHolds(), "NotCalled": NotCalle
 
 _ORDER = "(Eq|NotEq|Lt|LtE|Gt|GtE)"
 _IDLE = re.compile(f"_BitOr_|_(Is|IsNot)_{_ORDER}$|_{_ORDER}_(Is|IsNot)$")
-"""A `|` nearly always stands in an annotation, which nobody evaluates. Between identity and order: None and
+"""A `|` nearly always stands in an annotation, which is never evaluated. Between identity and order: None and
 enums are what they equal, and have no order."""
 
 
 def operators() -> dict[str, Operator]:
-    """By name, without those that need names of variables and those that tell nothing of the tests."""
+    """By name, without those that need names of variables and those that show nothing about the tests."""
     every = OperatorProvider()
     known = {name: every[name] for name in every if not _IDLE.search(name)}
     return {**{name: operator() for name, operator in known.items() if not operator.arguments()}, **OWN}

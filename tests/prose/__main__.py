@@ -64,8 +64,9 @@ def check(root: Path, paths: Iterable[Path]) -> list[Finding]:
     """Findings in files below `root`, in the order of their places."""
     with tempfile.TemporaryDirectory() as folder:
         for path in paths:
-            extracted = texts(path, path.read_text(encoding="utf-8"))
-            name = f"{path.relative_to(root)}.md"
+            inside = path.relative_to(root)
+            extracted = texts(inside, path.read_text(encoding="utf-8"))
+            name = f"{inside}.md"
             _write(Path(folder, "prose", name), extracted.prose)
             _write(Path(folder, "comments", name), extracted.comments)
         answer: Mapping[str, list[Mapping[str, object]]] = json.loads(_vale(folder))

@@ -43,12 +43,16 @@ class Texts:
 
 
 def texts(path: PurePath, source: str) -> Texts:
-    """Texts of a file. The suffix of `path` decides how the file is read."""
+    """Texts of a file. The suffix of `path` decides how the file is read.
+
+    Strings of tests do not count as messages, because most of them repeat the product's.
+    """
     match path.suffix:
         case ".md":
             return Texts([Line(number, text, False) for number, text in _numbered(source)], [])
         case ".py":
-            return Texts(sorted(_of_python(source), key=lambda line: line.number), list(_comments(source)))
+            lines = _of_python(source, messages="tests" not in path.parts)
+            return Texts(sorted(lines, key=lambda line: line.number), list(_comments(source)))
         case ".txt":
             return Texts(list(_of_template(source)), [])
         case _:
@@ -70,18 +74,18 @@ def _numbered(source: str) -> Iterator[tuple[int, str]]:
     return enumerate(source.split("\n"), start=1)
 
 
-def _of_python(source: str) -> Iterator[Line]:
+def _of_python(source: str, *, messages: bool) -> Iterator[Line]:
     tree = list(ast.walk(ast.parse(source)))
     # A string that is a statement documents a module, a class, a function or an attribute.
     docstrings = {id(node.value) for node in tree if isinstance(node, ast.Expr)}
     parts = {id(part) for node in tree if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in tree:
-        if isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) and messages:
             yield from _message(node.lineno, "".join(map(_spoken, node.values)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
             if id(node) in docstrings:
                 yield from _docstring(node.lineno, node.value)
-            else:
+            elif messages:
                 yield from _message(node.lineno, _FORMAT.sub(_PLACEHOLDER, node.value))
 
 

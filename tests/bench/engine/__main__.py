@@ -112,9 +112,9 @@ def main(
     client_image: ClientImage = CLIENT_IMAGE,
     ready_timeout: Annotated[float, typer.Option(help="Seconds until an engine must serve.")] = 300.0,
 ) -> None:
-    """Compare Outrider with static tables, the rules of the guides and a clairvoyant, on the same trace.
+    """Compare Outrider with other policies, among them an oracle policy, on the same trace.
 
-    A run that was interrupted goes on after its last finished unit.
+    An interrupted run continues after its last finished unit.
     """
     console = Console()
     if not console.is_terminal:
@@ -233,7 +233,7 @@ async def _bench(
     base, settings = run.base, run.settings
     task = asyncio.current_task()
     assert task is not None
-    # An ended run puts the pace back, also when it is told to end by `kill`.
+    # An ended run restores the pace, also after `kill`.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     done, units = journal.read(), plan.units(settings)
     missing = [unit for unit in units if unit.key not in done]

@@ -21,7 +21,7 @@ SINGLE_NOISE = 0.05
 class Clairvoyant:
     """The best static K of a load, chosen with one half of the slices and valued with the other.
 
-    The best of several noisy means is too high by itself; this one is not.
+    The best of several noisy means is biased upwards; this one is not.
     """
 
     choices: tuple[str, str]

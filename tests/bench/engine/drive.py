@@ -176,7 +176,7 @@ class Bench:
             await warm_up(traffic, asked, PATIENCE, self.tell, context=context)
 
     async def _static(self, unit: StaticBlock, engine: Engine) -> Driven:
-        """Live pushes under a load that goes on."""
+        """Live pushes under a continuous load."""
         slices: list[Slice] = []
         pushes = [await engine.put(self._table(unit.order[0]))]
         began = asyncio.Event()

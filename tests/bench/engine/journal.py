@@ -1,4 +1,4 @@
-"""Finished units, one line each, so that an interrupted run goes on."""
+"""Finished units, one line each, so that an interrupted run can continue."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from tests.bench.engine.result import Result
 from tests.bench.engine.trace import Trace
 
 if TYPE_CHECKING:
-    # Whoever only collects the tests, or only wants a table, need not wait for it.
+    # Collecting the tests or printing a table need not wait for this import.
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RIVAL_COLOURS = ("#D55E00", "#CC79A7", "#009E73")
-"""Of the best rules; more lines cannot be told apart."""
+"""Limit of policies in the picture, because more lines cannot be distinguished."""
 TITLES = {
     NONE: "no speculation",
     HAND: "hand table",

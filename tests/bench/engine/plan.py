@@ -68,7 +68,7 @@ class Settings:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """What drives the table by itself over whole traces."""
+        """What drives the table without the bench, over whole traces."""
         return tuple(arm for arm in (*RULES, OUTRIDER) if arm in self.arms)
 
 

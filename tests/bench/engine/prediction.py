@@ -41,7 +41,7 @@ SEEDS = 3
 MOST_APART = 0.01
 """Measured and predicted figures that are further apart are marked."""
 NUMBER_BYTES = 10
-"""Of a prompt's end, which tells it from all others."""
+"""Characters of a prompt's end, which identify it."""
 CACHE_BLOCK = 16
 AWAY_SECONDS, AWAY_STEPS = 0.010, 1.0
 """Until a client's next request arrives, measured on stand-ins by seats that were empty at steps of 7.5 to

@@ -48,7 +48,7 @@ class Conditions(Surroundings):
 
 
 class Goal(Record):
-    """One figure to reach. reached: None where the run cannot tell."""
+    """One figure to reach. reached: None if the run does not show it."""
 
     words: str
     limit: float

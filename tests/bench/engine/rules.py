@@ -91,6 +91,6 @@ class RuleLoop:
         self._wanted = table
         self.pushes.append(push)
         for pod, has_cells in self._has_cells.items():
-            # Cells tell K apart; without them a window must not span two tables.
+            # Cells separate values of K; without them a window must not span two tables.
             if not has_cells:
                 self._measured_until[pod] = push.in_force

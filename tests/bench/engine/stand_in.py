@@ -40,7 +40,7 @@ ten seconds, gets as long."""
 
 @dataclass(frozen=True)
 class StandIn:
-    """The manifest of one, and what its engines are told."""
+    """Manifest and settings of one simulated engine."""
 
     name: str
     manifest: JsonObject
@@ -61,7 +61,7 @@ def stand_in(example: JsonObject, name: str) -> StandIn:
     """One of the shipped engines in the example of a stand-in; noise and the like stay the example's.
 
     Raises:
-        ValueError: no such engine, or the example's container is told nothing.
+        ValueError: no such engine, or the example's container has no settings.
     """
     engine = load_shipped(name)
     manifest: dict[str, Any] = copy.deepcopy(dict(example))
@@ -70,7 +70,7 @@ def stand_in(example: JsonObject, name: str) -> StandIn:
     variable = next(one for one in environment if one["name"] == VARIABLE)
     told = json.loads(variable["value"]) | {"engine": name}
     if engine.throughput is not None:
-        # Its throughputs tell the tax themselves, and nothing about a K that was not measured.
+        # Its throughputs contain the overhead, and nothing about a K that was not measured.
         told.pop("idle_tax", None)
         _allow_only(manifest, engine.throughput.num_speculative_tokens)
     variable["value"] = json.dumps(told)
@@ -81,7 +81,7 @@ def stand_in(example: JsonObject, name: str) -> StandIn:
 
 
 def _environment(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of the container that is told which engine it stands in for."""
+    """Environment of the container that names the simulated engine."""
     containers = manifest["spec"].get("podTemplate", {}).get("spec", {}).get("containers", ())
     for container in containers:
         found: list[dict[str, Any]] = container.get("env", [])

@@ -63,7 +63,7 @@ class Coverage(Record):
 
 
 def reactions(analysis: Analysis) -> list[Reaction]:
-    """Of every policy at every step but the first, which is no change of load."""
+    """Reaction of every policy at every step except the first, which changes no load."""
     return [
         found
         for policy, runs in runs_of(analysis.units).items()

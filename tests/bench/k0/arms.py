@@ -14,7 +14,7 @@ LONGEST_LEASE = 3600
 _HEAVY = partial(Launch, target=HEAVY_TARGET, flags=("--max-num-seqs", str(MAX_NUM_SEQS)))
 STOCK, AGAIN, SYNC, SKIP = "no drafter", "no drafter, again", "K=0, Sync", "K=0, Skip"
 BOTH = "no drafter, mean of both"
-"""Two processes that do the same differ for as long as they live, so one of them alone is no measure."""
+"""Two equal processes differ for their whole life, so one alone does not suffice."""
 UNRULED = (STOCK, AGAIN)
 _STOCK = _HEAVY(
     speculation=None,

@@ -4,7 +4,7 @@ The engines of `tests.bench.k0` with timers in their cores (`tests.bench.k0.time
 a drafter, and K=0 with a drafter that is left out. For each part of a step its milliseconds, without the
 parts that it calls, and the difference to the mean of both stock engines in percent of their step: so the
 parts add up. The second stock engine against the first shows what is chance. Steps with prompts are a row of
-their own, spread over the others. What the timers themselves take is in the parts, and told beside them.
+their own, spread over the others. The parts include the cost of the timers, which is also shown separately.
 
 Also the memory of each core: what is resident, and the blocks of its KV cache. The result, with the command
 that made it, goes to out/bench/k0/METHOD-parts.json.

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.tuning``: run, judge, draw. An interrupted run goes on where it was."""
+"""``python -m tests.bench.tuning``: run, judge, draw. An interrupted run continues."""
 
 from __future__ import annotations
 

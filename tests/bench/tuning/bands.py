@@ -1,6 +1,6 @@
 """``python -m tests.bench.tuning.bands``: what rows that hold bands of acceptance could bring at most.
 
-Every engine is told the expected acceptance of the requests that it holds, at every step and without noise,
+Every engine knows the expected acceptance of the requests that it holds, at every step and without noise,
 and takes the K that this makes best by the law's believed step times. No band could know more, so what this
 gains over the law's table is a bound.
 """
@@ -70,7 +70,7 @@ def _told_at_once(policy: Policy) -> Iterator[None]:
 
 
 def compare(case: EventScenario) -> tuple[float, float]:
-    """Regret of the law with a map, and of the same told at once."""
+    """Regret of the tuner with a step-time profile, and with immediate knowledge."""
     step_times = scenario_map(case, MapErrors(MAP_ERROR))
     _, own = run_scenario(case, "outrider", step_times=step_times)
     policy = Policy(candidates=case.candidates, max_num_seqs=case.largest_batch)

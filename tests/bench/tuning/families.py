@@ -66,7 +66,7 @@ class Job:
     change: str = ""  # name of the change in a sweep
 
     def key(self) -> str:
-        """Stable, for going on with an interrupted run."""
+        """Stable, so that an interrupted run can continue."""
         return "/".join((self.family, self.case, self.trace, str(self.seed), self.change))
 
     def run(self) -> list[Row]:

@@ -92,7 +92,7 @@ def _figure(rows: Sequence[Row], key: str) -> str:
 
 
 def main() -> None:
-    """Print a table; an interrupted run goes on where it was."""
+    """Print a table; an interrupted run continues."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--out", type=Path, default=Path("out/bench/tuning/latency.jsonl"))

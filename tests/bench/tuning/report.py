@@ -69,7 +69,7 @@ def _targets(report: Sequence[Row]) -> list[dict[str, object]]:
 
 
 def ahead(report: Sequence[Row]) -> list[dict[str, object]]:
-    """Outrider against every other policy, on the mean over tables. An oracle is no baseline."""
+    """Outrider against every other policy except the oracle, on the mean over tables."""
     lines = []
     for family, source in _GROUPS:
         group = _of(report, family=family, source=source)

@@ -1,4 +1,4 @@
-"""Throughput tables that nobody measured: drawn from the step-time formula, with plausible constants."""
+"""Throughput tables without a measurement: drawn from the step-time formula, with plausible constants."""
 
 from __future__ import annotations
 

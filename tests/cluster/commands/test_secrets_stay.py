@@ -45,7 +45,7 @@ def operators() -> list[str]:
 
 
 def written() -> dict[str, str]:
-    """Objects, logs, metrics, and what `outrider explain` tells, by where it is."""
+    """Objects, logs, metrics, and the output of `outrider explain`, by where they are."""
     outrider = shutil.which("outrider")
     assert outrider is not None
     explained = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a person may tell the tuner by annotations, and what is refused."""
+"""What a person may set by annotations, and what is refused."""
 
 from __future__ import annotations
 

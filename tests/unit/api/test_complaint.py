@@ -1,4 +1,4 @@
-"""What is told of a bad object is told in the words of its API."""
+"""A complaint about a bad object uses the words of its API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a bench: whole, by itself, with an interval at every figure, and honest about what it is."""
+"""The page of a bench: complete and self-contained, with an interval at every figure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tags(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: object) -> None:
-        """Closed by itself."""
+        """Nothing is left open."""
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

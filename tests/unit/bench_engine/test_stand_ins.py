@@ -1,4 +1,4 @@
-"""Stand-ins tell of themselves through the API server."""
+"""Simulated engines report through the API server."""
 
 from __future__ import annotations
 

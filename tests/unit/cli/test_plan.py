@@ -165,7 +165,7 @@ GUIDES_70B = ("--model", "Llama-3.3-70B-Instruct-FP8", "--gpu", "H100", "--metho
 
 
 def test_a_larger_share_of_memory_is_proposed_before_more_gpus() -> None:
-    """The guides serve a 70B model in 8 bits with an EAGLE-3 head on one H100, at a share of 0.94."""
+    """The rules of thumb serve a 70B model in 8 bits with an EAGLE-3 head on one H100, at a ratio of 0.94."""
     result = plan(*GUIDES_70B, "--streams", "1")
     assert result.exit_code == 1
     assert "try --memory-share 0.94 or --gpus 2" in result.stdout

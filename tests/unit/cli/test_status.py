@@ -1,4 +1,4 @@
-"""``outrider status`` as somebody on call reads it."""
+"""``outrider status`` as a person on call reads it."""
 
 from __future__ import annotations
 

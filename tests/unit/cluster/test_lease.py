@@ -68,7 +68,7 @@ class LeaseServer:
         return web.json_response({"kind": "Status", "code": code}, status=code)
 
     def edit(self, **spec: Any) -> None:
-        """What somebody else writes into the spec."""
+        """Fields that another client writes into the spec."""
         assert self.lease is not None
         self.version += 1
         metadata = {**self.lease["metadata"], "resourceVersion": str(self.version)}

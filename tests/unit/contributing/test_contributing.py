@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md tells where a change goes: its files are there, and an entry that is missing is named."""
+"""CONTRIBUTING.md lists where a change goes: its files exist, and a missing entry is named."""
 
 from __future__ import annotations
 

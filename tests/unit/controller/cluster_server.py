@@ -64,7 +64,7 @@ class ClusterServer:
         return found
 
     def edit_lease(self, namespace: str, **spec: Any) -> None:
-        """What somebody else writes into the spec."""
+        """Fields that another client writes into the spec."""
         lease = self.lease(namespace)
         self._keep(
             LEASES.path(namespace, "outrider"),

@@ -161,7 +161,7 @@ def a_launch_order(
     owner: str | None = "uid-m",
     version: int = 1,
 ) -> dict[str, Any]:
-    """The ConfigMap with the tuner's order. owner: None for an object of somebody else."""
+    """The ConfigMap with the tuner's order. owner: None for an object of another owner."""
     controller = {"kind": "SpeculativeModel", "name": model, "uid": owner, "controller": True}
     return {
         "apiVersion": "v1",

@@ -20,7 +20,7 @@ class FakeLoop:
     before_failing: Callable[[OwnMetrics], None]
     """What a loop shows before it fails."""
     clings: asyncio.Event | None
-    """Until it is set, a loop does not end though it was told to."""
+    """Until it is set, a loop does not end although it was asked to."""
 
     def __init__(
         self, *, fleet: Fleet, epochs: Epochs, term: Callable[[], int], metrics: OwnMetrics, **_: Any

@@ -49,7 +49,7 @@ class KeptServer:
 
 @asynccontextmanager
 async def a_kept_cluster() -> AsyncIterator[tuple[ClusterClient, KeptServer]]:
-    """A client that talks real HTTP to a server that keeps what it is told."""
+    """A client that talks real HTTP to a server that keeps all requests."""
     server = KeptServer()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)

@@ -15,7 +15,7 @@ class QuietCluster:
     """Stands in for `ClusterClient`.
 
     fails: raised by every apply of a child. hangs: a kind of which no write ends.
-    meanwhile: metadata that somebody sets before the next status
+    meanwhile: metadata that another client sets before the next status
     is written. status: what was written last, by model. kubernetes: the release of the API server.
     add_ons: kinds that it knows besides.
     version_number: resource version of the newest object.

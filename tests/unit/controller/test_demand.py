@@ -125,7 +125,7 @@ def test_where_nobody_says_the_largest_batch_a_queue_says_that_a_pod_is_full() -
 
 
 def test_ranks_share_what_waits() -> None:
-    """Their batches are told as a mean, what waits as a sum."""
+    """Their batch size is a mean, and their waiting requests are a sum."""
     assert needs(a_window(batch=100, waiting=140), capacity=Capacity(100, ranks=2)) == Demand(3, 1.7)
 
 

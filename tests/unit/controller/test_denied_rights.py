@@ -102,7 +102,7 @@ WITHOUT: dict[Right, str] = {
 ELSEWHERE = {
     # Watches are kopf's: tests/unit/controller/test_watch.py.
     **{Right("watch", group, resource): "watches" for group, resource in READ_AND_WATCHED},
-    # Nobody asks for it: the API server looks at it itself, when a child with an owner is applied.
+    # The API server checks it, when a child with an owner is applied.
     Right("update", "outrider.dev", "speculativemodels/finalizers"): "the API server",
 }
 

@@ -1,4 +1,4 @@
-"""What kopf is told: whom it logs in as, and how long it goes on."""
+"""What kopf gets: the login, and how long it may retry."""
 
 from __future__ import annotations
 

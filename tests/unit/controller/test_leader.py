@@ -37,7 +37,7 @@ from tests.unit.controller.spans import Spans
 
 
 class QuietWatch(ClusterWatch):
-    """Full reads work; of changes it tells when a test calls ``urgent``."""
+    """Full reads work; it reports changes when a test calls ``urgent``."""
 
     urgent: Callable[[Key], None]
     periods: list[float]
@@ -60,7 +60,7 @@ class QuietWatch(ClusterWatch):
 class Neighbour(Neighbourhood):
     """Manages everything as long as it ``rules``.
 
-    seen: the first look can end. asked: how often somebody wanted to know who manages what.
+    seen: the first look can end. asked: how often the managed namespaces were read.
     """
 
     rules: bool = False
@@ -282,7 +282,7 @@ async def test_a_change_that_a_write_brings_back_is_reconciled_and_wakes_the_tun
     neighbour = Neighbour()
     async with a_server() as server, a_reign(server, loops, neighbour) as reign:
         await until(lambda: reign.leader.has_view)
-        # No watch tells of it.
+        # No watch reports it.
         server.add(MODELS, a_raw_model(generation=2))
         neighbour.seen.set()
         await until(lambda: server.conditions("m").get("Ready", {}).get("observedGeneration") == 2)

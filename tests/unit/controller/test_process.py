@@ -1,4 +1,4 @@
-"""Whole operators on an API server: they stand by, lead, lose the Lease, and share a cluster."""
+"""Whole operators on an API server: they wait, lead, lose the Lease, and share a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tuning loop tells reaches the API server."""
+"""The reports of the tuning loop reach the API server."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ async def states_once_written() -> AsyncIterator[tuple[ClusterStateStore, Store,
 
 
 def seen_no_more(store: Store) -> None:
-    """What the watch tells, of a deletion or of a lost label."""
+    """What the watch delivers, of a deletion or of a lost label."""
     (stored,) = store.children[CONFIG_MAPS]
     store.children[CONFIG_MAPS].drop(stored.metadata)
 

@@ -79,7 +79,7 @@ async def test_the_log_says_once_that_a_collector_refuses_and_once_that_it_is_ba
 
 
 class Silent(SpanExporter):
-    """One that does not end before it is told to."""
+    """One that does not end before a signal."""
 
     def __init__(self) -> None:
         self.told = threading.Event()

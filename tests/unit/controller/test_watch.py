@@ -417,7 +417,7 @@ async def test_with_each_full_read_every_model_is_looked_at_though_nothing_diffe
 class Clock:
     """Stands in for asyncio in the watch: pauses take no time and are noted, and so do the watches.
 
-    lasts: seconds for which the watches last, one after the other; then they go on.
+    lasts: seconds for which the watches last, one after the other; then they continue.
     """
 
     lasts: list[float]

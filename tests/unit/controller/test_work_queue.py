@@ -12,7 +12,7 @@ from outrider.controller.work_queue import WorkQueue, backoff_seconds
 
 @dataclass
 class Clock:
-    """Collects what was asked for later, and calls it when told."""
+    """Collects what was scheduled, and calls it on demand."""
 
     asked: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
@@ -32,7 +32,7 @@ class Clock:
 
 @dataclass
 class Work:
-    """Work that waits for permission, and tells what it was asked to do."""
+    """Work that waits for permission, and records its requests."""
 
     again: float | None = None
     error: Exception | None = None

@@ -106,7 +106,7 @@ class FakeEngine:
         return web.json_response(self.state())
 
     async def _signed(self, request: web.Request) -> str:
-        """The only header that lets this request in; a signature of Ed25519 is no other tomorrow."""
+        """The only header that lets this request in; a signature of Ed25519 is always the same."""
         body = await request.read()
         return KEY.authorization(method=request.method, path=request.path, pod_uid=self.pod_uid, body=body)
 

@@ -80,7 +80,7 @@ def sibling(tmp_path: Path) -> Pod:
 
 
 class Ear(httpx.AsyncBaseTransport):
-    """Whoever listens at a pod's address, and keeps all that arrives."""
+    """A listener at a pod's address that keeps all that arrives."""
 
     def __init__(self) -> None:
         self.heard: list[httpx.Request] = []
@@ -96,7 +96,7 @@ NEWER = Push(Schedule.constant(2), term=3, epoch=18, lease_seconds=60)
 
 @dataclass
 class Overheard:
-    """The operator speaks to an address at which somebody else listens."""
+    """The operator sends to an address with another listener."""
 
     ear: Ear
     client: EngineClient

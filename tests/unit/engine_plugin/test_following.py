@@ -19,7 +19,7 @@ TEXT = list(range(1000, 9000))
 
 @dataclass
 class FakeStep:
-    """Implements `outrider_engine.following.Step`. A request has one token to compute unless it is told."""
+    """Implements `outrider_engine.following.Step`. A request has one token to compute by default."""
 
     computed: Mapping[str, int]
     num_speculative_tokens: int = 0
@@ -244,7 +244,7 @@ class World:
         return self.held[name][position // BLOCK], position % BLOCK
 
     def block(self) -> int:
-        """A new one, or the last one of a request that ended: evicted, unless somebody else has it."""
+        """A new one, or the last one of a request that ended: evicted, unless another request has it."""
         if self.kept and len(self.kept[-1]) > 2:
             block = self.kept[-1].pop()
             self.kept = [blocks for blocks in self.kept if block not in blocks]

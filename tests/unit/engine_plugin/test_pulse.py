@@ -1,4 +1,4 @@
-"""A core that hangs is told of by /health; one that is slow, and a machine that stood still, are not."""
+"""/health reports a core that hangs, but not a slow one or a machine that stood still."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_time_in_which_this_process_stood_still_is_no_silence_of_the_core(
 
 
 async def test_a_refusal_is_an_answer() -> None:
-    """Such as of a core without the plugin. Of one that died vLLM itself tells."""
+    """Such as of a core without the plugin. vLLM itself reports one that died."""
     engines = FakeEngines()
     engines.fault = RuntimeError("no attribute")
     engines.step_ends.set()

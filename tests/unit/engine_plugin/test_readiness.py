@@ -1,4 +1,4 @@
-"""The self-test as the front end runs it: it ends, and whatever fails, serving goes on."""
+"""The self-test as the front end runs it: it ends, and after any failure engines serve."""
 
 from __future__ import annotations
 

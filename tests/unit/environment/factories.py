@@ -10,7 +10,7 @@ from tests.environment.runner import Runner, Stage, Work
 
 
 class Journal:
-    """A screen that keeps what it was told, in order."""
+    """A screen that keeps all calls, in order."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []

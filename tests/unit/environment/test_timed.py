@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def a_clock(*moments: float) -> Callable[[], float]:
-    """One that tells these moments, one after the other."""
+    """A clock with these moments, one after the other."""
     told = iter(moments)
     return lambda: next(told)
 

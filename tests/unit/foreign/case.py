@@ -80,11 +80,11 @@ class Case:
         return _summed(lines, ended_well=os.waitstatus_to_exitcode(status) == 0)
 
     def _measure(self, answer: int) -> None:
-        """In the child, which ends here. Whatever goes wrong, nothing of the test goes on in it."""
+        """In the child, which ends here. After any failure, nothing of the test continues in it."""
         ended = 1
         try:
             inputs = [(name, make()) for name, make in self.inputs()]
-            gc.freeze()  # a collection that looks at all inputs is no cost of one
+            gc.freeze()  # a collection that looks at all inputs must not count for one
             _limit()
             before = _bytes("VmHWM:")
             for name, given in inputs:

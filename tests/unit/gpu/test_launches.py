@@ -21,7 +21,7 @@ def launched(method: Method, *, vllm: str = "0.32.0") -> dict[str, Rendered]:
 
 
 def speculation(rendered: Rendered) -> dict[str, object] | None:
-    """What vLLM is told of it; None without any."""
+    """vLLM's flag for it; None without any."""
     given = [word.partition("=")[2] for word in rendered.flags if word.startswith("--speculative-config=")]
     told: dict[str, object] | None = json.loads(given[0]) if given else None
     return told

@@ -1,4 +1,4 @@
-"""The load client against an OpenAI server that answers as it is told."""
+"""The load client against an OpenAI server with scripted answers."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_reported_speedup_is_kept_with_the_time_that_it_was_measured_at() -> N
 
 
 class FakeCluster:
-    """Answers with a look after the other, and tells when all are taken."""
+    """Answers with a look after the other, and reports when all are taken."""
 
     def __init__(self, *looks: Status | ClusterError) -> None:
         self._looks = deque(looks)

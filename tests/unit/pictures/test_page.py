@@ -1,4 +1,4 @@
-"""A page: a picture for each kind of window, and tables that scroll by themselves."""
+"""A page: a picture for each kind of window, and tables with their own scroll bars."""
 
 from __future__ import annotations
 

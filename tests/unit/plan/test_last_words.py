@@ -1,4 +1,4 @@
-"""What the end of an engine's log tells. The texts are vLLM 0.32.0's."""
+"""The cause in the end of an engine's log. The texts are vLLM 0.32.0's."""
 
 from __future__ import annotations
 

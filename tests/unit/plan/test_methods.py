@@ -39,7 +39,7 @@ def test_a_served_method_reaches_the_engine(method: Method) -> None:
 
 @pytest.mark.parametrize(("k0", "variable"), [("Sync", "Sync"), ("Skip", "Skip"), ("Auto", None)])
 def test_the_engine_is_told_what_its_drafter_does_with_k_0(k0: str, variable: str | None) -> None:
-    """Auto is what an engine does that nobody tells anything."""
+    """Auto is what an engine does without a setting."""
     drafter = {"drafter": {"uri": "hf://org/drafter"}}
     model = a_model(method="draft_model", speculation={**drafter, "tuning": {"k0": k0}})
     assert environment(a_plan(model)).get("OUTRIDER_K0") == variable

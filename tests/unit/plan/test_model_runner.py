@@ -29,7 +29,7 @@ def live(
 
 
 def launched(result: Plan) -> tuple[str | None, bool, str | None]:
-    """The runner that vLLM is told, whether it is given a table, and the candidates that the plugin has."""
+    """The runner in vLLM's environment, whether it gets a table, and the candidates that the plugin has."""
     variables = environment(result)
     config = json.loads(flag(result, "--speculative-config") or "{}")
     return variables.get(RUNNER), TABLE in config, variables.get(CANDIDATES)

@@ -1,4 +1,4 @@
-"""Every reason of an Event is really told."""
+"""Every reason of an Event is really emitted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def as_written(*said: Statement) -> tuple[Condition, ...]:
 
 
 def passes(before: tuple[Statement, ...], after: tuple[Statement, ...]) -> Told:
-    """What reconcile tells between two states of a model."""
+    """Events of reconcile between two states of a model."""
     return [reason for reason, _ in transitions(Status(conditions=list(as_written(*before))), after)]
 
 

@@ -1,4 +1,4 @@
-"""The discrete-event engine: nothing is lost, and every sum is told alike."""
+"""The discrete-event engine: nothing is lost, and all forms of a sum agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every table of the guides on speculative decoding, against what is reckoned here."""
+"""Every table of the rules of thumb for speculative decoding, against what is computed here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _70B = "Llama-3.3-70B-Instruct-FP8"
     ("model", "drafter", "gpu", "gpus", "streams", "gigabytes"),
     [
         (_70B, "Llama-3.2-1B", "H100", 1, 1, 76),
-        # The guides do not say how much cache they count: 8 streams of 4096 tokens give this row, 1 the rest.
+        # The source gives no amount of cache: 8 streams of 4096 tokens give this row, 1 the rest.
         ("Llama-3.1-8B", "Llama-3.2-1B", "L40S", 1, 8, 26),
         (_70B, "eagle3", "H100", 1, 1, 77),
         ("Llama-3.1-405B-FP8", "Llama-3.2-3B", "H200", 4, 1, 415),
@@ -65,10 +65,10 @@ def test_the_cost_table_is_met_to_a_cent(price: float, tokens_per_second: float,
     ("model", "drafter", "gpu", "acceptance", "without", "drafting"),
     [
         (_70B, "Llama-3.2-1B", "H100-PCIe", None, 1200, 2600),
-        # An acceptance of 0.85 is the middle of what the guides call excellent, as they say of EAGLE-3.
+        # An acceptance of 0.85 is the middle of what the source calls excellent, as it says of EAGLE-3.
         (_70B, "eagle3", "H100-PCIe", 0.85, 1200, 3600),
         (_70B, "eagle3", "H100", 0.85, 1500, 4400),
-        # The guides name no model for the L40S; 8B in 16 bits is the one of their memory table.
+        # The source names no model for the L40S; 8B in 16 bits is the one of its memory table.
         ("Llama-3.1-8B", "eagle3", "L40S", 0.85, 3800, 10_000),
     ],
 )

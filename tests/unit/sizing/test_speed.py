@@ -1,4 +1,4 @@
-"""What speed is expected of a model that nobody has run."""
+"""Expected speed of a model that was never run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(OPENSSL is None, reason="no openssl binary on th
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Of 127.0.0.1, signed by itself; the key is in the same file."""
+    """A self-signed certificate of 127.0.0.1; the key is in the same file."""
     made, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     command = [str(OPENSSL), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     names = ["-subj", "/CN=prometheus", "-addext", "subjectAltName=IP:127.0.0.1"]

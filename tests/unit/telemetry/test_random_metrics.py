@@ -125,7 +125,7 @@ ALONE = window_of(WELL, read_answer(HEALTHY).pods[WELL])
 
 
 def require_bounded(metrics: PodMetrics | None) -> None:
-    """No more than what was allowed to be read, and a law that goes on with it."""
+    """At most the allowed input, and a tuner that accepts the result."""
     seen = window_of(HOSTILE, metrics)
     target(0.0 if isinstance(seen, Gap) else 1.0, label="windows out of hostile metrics")
     if isinstance(metrics, Unreadable):

@@ -97,7 +97,7 @@ async def series_of(source: PrometheusSource, pod: PodKey, *, samples: int) -> P
 
 @dataclass
 class Exporter:
-    """Serves one text until it is told the next."""
+    """Serves one text until a test sets the next."""
 
     body: bytes
 

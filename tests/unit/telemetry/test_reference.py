@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md tells what is read and what is written."""
+"""docs/reference/metrics.md lists what is read and what is written."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ MAPS: Mapping[str, StepTimeMap] = {
 }
 
 GUARDRAILS = "guardrails"
-"""The trace of the guardrails: each holds, and without its cause the law goes on."""
+"""The trace of the guardrails: each holds, and without its cause the tuner continues."""
 
 
 def trace(name: str) -> str:

@@ -22,7 +22,7 @@ NOW = 1000.0
 
 @dataclass(frozen=True)
 class Tick:
-    """All that one tick of the law is told."""
+    """All inputs of one tick of the tuner."""
 
     state: TunerState
     seen: Sequence[Observation]

@@ -1,4 +1,4 @@
-"""A stored state that somebody else wrote: refused whole, before it costs anything."""
+"""A stored state by a stranger: refused whole, before it costs anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a histogram of gaps between outputs tells of a percentile."""
+"""A percentile from a histogram of gaps between outputs."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ STATIC = Schedule.constant(3)
 
 @dataclass
 class Model:
-    """One pod. stock: the engine has no plugin, so it tells sums only and gets its table at its launch.
+    """One pod. stock: the engine has no plugin, so it exports sums only and gets its table at its launch.
 
     tick: seconds between two; a minute where a day goes by, which no number of these rules is near to.
     """

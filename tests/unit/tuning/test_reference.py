@@ -1,4 +1,4 @@
-"""docs/reference/tuning.md tells what the code does."""
+"""docs/reference/tuning.md agrees with the code."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_canary_tells_the_tax() -> None:
 
 @pytest.mark.parametrize("batch", [1.0, 4.0, 8.0, 16.0, 32.0])
 def test_a_canary_tells_the_tax_whether_drafting_pays_or_not(batch: float) -> None:
-    """Where it pays K=0 hardly runs by itself, so a canary has it looked at."""
+    """Where it pays, K=0 hardly runs, so a canary makes it run."""
     told = with_canary(learnt(batch), ticks=int(POLICY.relaunch.canary_seconds / 5.0), at=300.0, batch=batch)
     assert told.speedup is not None
     assert told.speedup.reference is Reference.CANARY
@@ -115,7 +115,7 @@ def test_the_step_times_of_a_canary_stay_out_of_the_surface_of_the_others() -> N
 
 
 ALIKE = {batch: (100.0 * batch, *(150.0 * batch + k for k in (0, 1, 2, 1))) for batch in (1, 8, 64)}
-"""Drafting pays, and every K > 0 as much as the others: whatever is tried tells nothing for certain."""
+"""Drafting pays, and every K > 0 as much as the others: no probe gives certainty."""
 
 
 def test_while_a_canary_waits_k_0_is_looked_at_though_other_k_are_worth_more() -> None:

@@ -1,4 +1,4 @@
-"""Of K that are equal as far as is known, the less known one takes the table."""
+"""Of several K with equal estimates, the tuner uses the least measured one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gauge that nobody shows is not zero: what it guards rests."""
+"""A missing gauge is not zero: its guardrail does not apply."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def tied(state: TunerState, batch_size: int) -> bool:
 
 
 def most(state: TunerState, batch_size: int) -> int:
-    """What a batch size that nobody saw may get."""
+    """The maximum K of a batch size without measurements."""
     given = POLICY.allowed(state.static.k_at(batch_size))
     return min(given, state.schedule.k_at(batch_size - 1)) if tied(state, batch_size) else given
 

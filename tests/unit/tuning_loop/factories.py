@@ -91,7 +91,7 @@ class World:
     kept: dict[str, str] = field(default_factory=dict)
     writes: int = 0
     state_error: ClusterError | None = None
-    deleted: set[str] = field(default_factory=set)  # whose state somebody deleted, not noticed yet
+    deleted: set[str] = field(default_factory=set)  # whose state was deleted, not noticed yet
     orders: list[LaunchOrder] = field(default_factory=list)
     order_error: ClusterError | None = None
     fleet_reads: int = 0

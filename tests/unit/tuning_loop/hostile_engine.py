@@ -17,7 +17,7 @@ from tests.unit.engine.fake_engine import FakeEngine
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything that goes over the wire, head and body. ``stalls``: then neither goes on nor closes."""
+    """Everything that goes over the wire, head and body. ``stalls``: then neither continues nor closes."""
 
     raw: bytes
     stalls: bool = False

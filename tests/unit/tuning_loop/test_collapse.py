@@ -98,6 +98,6 @@ def test_it_ends_where_nothing_is_tuned_and_where_nothing_serves() -> None:
 
 
 def test_it_ends_with_what_was_learnt() -> None:
-    """Somebody found the answers right, and the text new."""
+    """A person found the answers right, and the text new."""
     said = report(an_outcome(forgotten="on request"), ReportState(conditions=(COLLAPSED,))).state.conditions
     assert ConditionType.DRAFTER_HEALTHY not in {each.type for each in said}

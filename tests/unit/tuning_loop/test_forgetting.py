@@ -111,7 +111,7 @@ async def test_a_restart_does_not_repeat_a_request_that_was_honoured(engines: En
 async def test_a_request_that_was_honoured_and_not_kept_is_honoured_by_the_next_process(
     engines: EngineClient,
 ) -> None:
-    """The crash between the two writes: the status tells of it, the ConfigMap does not."""
+    """A crash between the two writes: the status has it, the ConfigMap does not."""
     async with a_process(engines, knowledge()) as first:
         first.world.change(instructions=FORGET)
         first.world.state_error = Unavailable("503")

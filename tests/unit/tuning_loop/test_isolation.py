@@ -1,4 +1,4 @@
-"""Whatever goes wrong over one model or in one source stays there, and is told."""
+"""A failure of one model or source stays there, and is reported."""
 
 from __future__ import annotations
 

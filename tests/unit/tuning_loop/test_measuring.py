@@ -75,7 +75,7 @@ async def test_windows_of_neighbouring_ticks_share_one_sample(
 async def test_cells_tell_k_apart_so_a_change_of_the_table_cuts_nothing(
     engines: EngineClient, seen: list[list[Observation]]
 ) -> None:
-    # The law is not asked while a person's table rules: its window from 16 to 26 is only reported.
+    # The tuner does not run during an override: its window from 16 to 26 is only reported.
     found = await spans(engines, seen, plugin=True)
     assert found[3:] == [(26, 36), (36, 46)]
 

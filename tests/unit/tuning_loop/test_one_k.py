@@ -1,4 +1,4 @@
-"""Engines that keep one K from start to start: a launch has the K that the law has for the load of now."""
+"""Engines that keep one K from start to start: a launch has the tuner's K for the current load."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def a_world(*pods: EnginePod, relaunching: Relaunching = ALLOW, order: LaunchOrd
 
 
 def happened(world: World) -> list[EventReason]:
-    """What was told, apart from the missing measurements of these tests."""
+    """All reports, apart from the missing measurements of these tests."""
     return [reason for reason, _ in world.events if reason is not EventReason.METRICS_LOST]
 
 

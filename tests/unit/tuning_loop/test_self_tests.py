@@ -1,4 +1,4 @@
-"""A K that broke a drafter before traffic is used by nobody."""
+"""A K that broke a drafter before traffic is never used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tuner learnt survives a restart; what cannot be used is told and left."""
+"""The tuner's state survives a restart; an unusable one is reported and left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Made-up outputs of vLLM's scheduler, and short ways to say what a stand-in is told."""
+"""Made-up outputs of vLLM's scheduler, and short ways to write the settings of a simulated engine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def a_new_request(
     text: str | None = None,
     so_far: Sequence[int] | None = None,
 ) -> Any:
-    """What the scheduler tells of a request that it has not told of before."""
+    """The scheduler's output for a request that is new."""
     extra = None if text is None else {"twin_text": text}
     return SimpleNamespace(
         req_id=request_id,

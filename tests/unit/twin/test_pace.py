@@ -51,7 +51,7 @@ def test_the_delay_of_the_last_step_before_a_pause_is_lost() -> None:
 
 @given(st.lists(st.tuples(st.floats(1e-4, 0.1), st.floats(0, 0.05), st.floats(0, 0.05)), min_size=1))
 def test_real_time_is_scheduled_time_and_what_was_lost(steps: list[tuple[float, float, float]]) -> None:
-    """Of one stretch of work: what the sums tell is what a stopwatch would, but for the last delay."""
+    """Time of one stretch of work: sums and stopwatch agree, except for the last delay."""
     pace, now, began = Pace(slack=0.005), 50.0, 50.0
     for number, (seconds, between, late) in enumerate(steps):
         now += between if number else 0.0

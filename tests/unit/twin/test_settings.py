@@ -1,4 +1,4 @@
-"""What an engine is told, and what it says about nonsense."""
+"""Settings of an engine, and its answer to nonsense."""
 
 from __future__ import annotations
 

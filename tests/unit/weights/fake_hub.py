@@ -25,7 +25,7 @@ class Hub:
     stalled: set[str] = field(default_factory=set)
     """Files of which half arrives, and then nothing."""
     token: str | None = None
-    """Without it nothing is told."""
+    """Without it nothing is returned."""
     url: str = ""
     sent: list[str] = field(default_factory=list)
     """Files whose content was asked for."""

@@ -5,7 +5,7 @@
 """A server that speaks S3, in an environment of its own: moto, with faults before it.
 
 Prints one line of JSON when it is up: its url, and a key and secret that it asks for. ``POST /-/faults`` sets
-which objects stall after their first piece; ``GET /-/asked`` tells what was read of which object.
+which objects stall after their first piece; ``GET /-/asked`` returns what was read of which object.
 """
 
 from __future__ import annotations

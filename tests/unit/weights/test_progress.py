@@ -1,4 +1,4 @@
-"""What a download says of itself, and what it costs whoever asks."""
+"""A download's report on itself, and its cost for the reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pair once more, under an operator that is nobody else's."""
+"""The pair once more, under its own operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two installations watch the same models: one manages them, and the other one says that it stands by."""
+"""Two installations watch the same models: one manages them, and the other one reports that it yields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus is away for longer than engines keep what nobody renews; another one sees the alert about it."""
+"""Prometheus stops for longer than a lease; another Prometheus sees the alert about it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twi
 AWAY = 75.0
 """Longer than a lease."""
 ON_ITS_WAY = 3 * TICK
-"""A decision of before may still be told, or be forgotten with the ConfigMap that the last test deleted."""
+"""An earlier decision may still be in the status, or gone with the ConfigMap that the last test deleted."""
 LEASE = 60.0
 ALERT = "OutriderMetricsMissing"
 
