@@ -138,7 +138,7 @@ def mentions() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("place", "mention"), sorted(set(mentions())))
 def test_every_command_in_a_sentence_is_there_with_its_options(place: str, mention: str) -> None:
-    words = mention.split()
+    words = mention.partition(" -- ")[0].split()  # Behind it stands a command line of another program.
     if not re.fullmatch(r"[a-z]+", words[0].rstrip(",")):
         return
     known = options(subcommand(words[0].rstrip(",")))

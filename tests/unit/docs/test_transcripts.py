@@ -23,6 +23,8 @@ from tests.unit.controller.factories import a_raw_model
 from tests.unit.docs.pages import PLACES, ROOT, blocks, text_of
 
 NOW = datetime(2026, 11, 22, 22, 17, 30, tzinfo=UTC)
+IMPORTED = "outrider import -f examples/from-a-deployment/deployment.yaml"
+"""Looked at in test_from_a_deployment.py."""
 RENDERED = "outrider render examples/qwen3-8b-eagle3.yaml"
 SIMULATED = (
     "outrider simulate --tables examples/tables/visible_tables.json --name a40_7b "
@@ -79,7 +81,7 @@ def test_every_transcript_is_of_a_command_that_is_looked_at() -> None:
     planned = {f"outrider plan {arguments}" for arguments, _ in plan_golden.runs_of_the_guide()}
     looked_at = {"kubectl get specmodel", "outrider status -A", "outrider doctor"}
     looked_at |= {"outrider status bench-engine", "outrider status scaled"}
-    assert commands == planned | looked_at | {RENDERED, SIMULATED} | RECORDED
+    assert commands == planned | looked_at | {IMPORTED, RENDERED, SIMULATED} | RECORDED
 
 
 @pytest.mark.parametrize("said", of("kubectl get specmodel"))
