@@ -145,6 +145,12 @@ def test_a_figure_of_the_simulation_stands_in_the_row_of_its_record(row: list[st
         assert cell.strip("*").startswith(figure)
 
 
+def test_the_picture_of_the_dashboard_is_what_its_script_draws_of_its_record() -> None:
+    module = program_of_the_site("dashboard")
+    assert module.PICTURE.read_text() == module.picture()
+    assert [panel.title for panel in module.panels()] == list(module.TITLES)
+
+
 def test_the_picture_of_when_it_pays_is_what_its_script_draws() -> None:
     module = program_of_the_site("when_it_pays")
     assert module.PICTURE.read_text() == module.picture()
