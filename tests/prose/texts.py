@@ -90,9 +90,21 @@ def _of_python(source: str, *, messages: bool) -> Iterator[Line]:
 
 
 def _docstring(first: int, value: str) -> Iterator[Line]:
-    for number, row in enumerate(value.split("\n"), start=first):
-        if row.strip():
+    rows = value.split("\n")
+    base = min((_indent(row) for row in rows[1:] if row.strip()), default=0)
+    literal = False
+    for number, row in enumerate(rows, start=first):
+        if not row.strip():
+            continue
+        # As in reStructuredText: a formula or an example stands after a blank line, further to the right.
+        deeper = number > first and _indent(row) >= base + 4
+        literal = deeper and (literal or not rows[number - first - 1].strip())
+        if not literal:
             yield Line(number, _escaped(row.strip()), begins=number == first)
+
+
+def _indent(row: str) -> int:
+    return len(row) - len(row.lstrip())
 
 
 def _message(number: int, value: str) -> Iterator[Line]:
@@ -125,7 +137,7 @@ def _of_yaml(source: str) -> Iterator[Line]:
     """Yield comments and the annotations of alerts. The comments of a Makefile look the same."""
     last, annotation = -1, -1
     for number, row in _numbered(source):
-        indent = len(row) - len(row.lstrip())
+        indent = _indent(row)
         comment = re.search(r"(?:^|\s)#+\s+(.*)", row)
         value = re.match(_ANNOTATIONS, row)
         text = ""

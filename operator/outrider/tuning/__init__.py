@@ -1,14 +1,14 @@
-"""The tuning law: windows of measurements in, a table out. No I/O, no clock, no globals.
+"""The tuner: from windows of measurements to a schedule. No I/O, no clock, no globals.
 
-`law.py` is one tick; it walks through the rooms in this order:
+`law.py` is one tick; it uses the packages in this order:
 
 - `observe`: windows of counters, and the readings in them;
-- `estimate`: what they teach, and what is believed of every K;
-- `choose`: which K the table gets, and what forbids it;
-- `explore`: which other K is tried, and how long;
-- `relaunch`: beside the tick, how the engines should be launched.
+- `estimate`: updates from readings, and the estimates of every K;
+- `choose`: K of each batch bin, and the guardrails;
+- `explore`: probes of another K, and their length;
+- `relaunch`: apart from the tick, the launch configuration of the engines.
 
-What a tick starts from: `policy.py`, `state.py` (`stored.py`, `limits.py`). What it answers:
-`decision.py`, written by `report.py` and `words.py`, and by `idle.py` where no engine has a drafter.
-`view.py` is what the rooms after `estimate` see of the tick.
+The inputs of a tick are in `policy.py` and `state.py` (`stored.py`, `limits.py`). Its result is in
+`decision.py`. `report.py` and `words.py` write it, or `idle.py` if no engine has a drafter. `view.py` is the
+tick's view for the packages after `estimate`.
 """

@@ -1,7 +1,7 @@
-"""Numbers of what is stored, each with the most that it can be.
+"""Types of stored numbers, each with its limits.
 
-They hold where a state is read back: anybody who may edit a ConfigMap can have written it, and a
-logarithm of 1,000 or a moment in the year 10^20 would break the arithmetic of every tick.
+They apply when a state is read back, because users may edit the ConfigMap. A logarithm of 1,000 or a time in
+the year 10^20 would break the arithmetic of every tick.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Annotated
 from pydantic import Field
 
 LARGEST_COUNT = 2.0**53
-"""Beyond it a float does not count by one any more, and no engine gets there."""
+"""Limit of a counter. Above it a float cannot represent an increase by 1, and no engine reaches it."""
 
 LARGEST_BATCH = 2**20
-"""No engine holds so many requests at a time."""
+"""Limit of a batch size; no engine runs so many requests."""
 
 Count = Annotated[float, Field(ge=0, le=LARGEST_COUNT)]
 Log = Annotated[float, Field(ge=-60, le=60)]  # of anything that is counted or timed
 Gain = Annotated[float, Field(ge=-1e6, le=1e6)]  # relative
-Share = Annotated[float, Field(ge=0, le=1 + 1e-6)]  # 0..1, as far as sums of shares are exact
+Share = Annotated[float, Field(ge=0, le=1 + 1e-6)]  # 0..1, within the error of sums
 Variance = Annotated[float, Field(ge=0, le=100)]  # of a logarithm
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 UnixSeconds = Annotated[float, Field(ge=0, le=1e11)]

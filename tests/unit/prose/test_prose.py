@@ -40,6 +40,8 @@ def advice(name: str) -> str:
     """The advice for one model.
 
     The tuner goes on.
+
+        nobody + told
     """
     # Whoever calls it.
     return f"delete {{name}} as soon as nobody " \\
@@ -80,7 +82,7 @@ def found(folder: Path, name: str, text: str) -> list[tuple[int, str]]:
         (
             "code.py",
             CODE,
-            [(4, "Start"), (10, "Banned"), (12, "Banned"), (13, "Banned"), (17, "Length")],
+            [(4, "Start"), (10, "Banned"), (14, "Banned"), (15, "Banned"), (19, "Length")],
         ),
         ("values.yaml", YAML, [(2, "Banned"), (7, "Banned")]),
         ("NOTES.txt", NOTES, [(3, "Banned")]),
@@ -114,4 +116,4 @@ def test_texts_keep_the_lines_of_their_source() -> None:
     prose = markdown(texts(Path("code.py"), CODE).prose).split("\n")
     assert prose[0] == "- A module."
     assert prose[9] == "The tuner goes on."
-    assert prose[12] == "- delete `x` as soon as nobody waits for it"
+    assert prose[14] == "- delete `x` as soon as nobody waits for it"

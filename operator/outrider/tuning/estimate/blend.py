@@ -1,10 +1,13 @@
-"""What live steps and a map tell together.
+"""Estimates from live steps together with a step-time profile.
 
-Two stories of the map are weighed by how well each foretold the live steps (Bayesian model averaging,
-Hoeting et al. 1999). In one the map is of these engines: live steps differ from it by a scale, by slopes
-in batch and depth, and by each cell's own error, all of which are learnt with the surface. In the other
-it is of something else and tells nothing. While the stories disagree and neither is sure, the
-difference between them is an error of what is believed, so that slices go there.
+Two hypotheses are weighed by how well each predicted the live steps (Bayesian model averaging, Hoeting et
+al. 1999):
+
+- The profile is of these engines. Live steps differ from it by a scale, by slopes in batch and depth, and by
+  each cell's own error. The surface learns all of these.
+- The profile is of something else and has no information.
+
+While the hypotheses disagree and neither is certain, their difference counts as error, which attracts probes.
 """
 
 from __future__ import annotations
@@ -32,11 +35,11 @@ from outrider.tuning.policy import Estimation
 
 @dataclass(frozen=True)
 class Told:
-    """Log step seconds at the places that were asked for."""
+    """Log step seconds at the requested points."""
 
     means: Array  # [n]
     covariance: Array  # [n, n]
-    trust: float  # 0..1: how likely the map is of these engines; 0 without one
+    trust: float  # probability that the profile is of these engines; 0 without one
 
 
 def blend(
@@ -48,7 +51,10 @@ def blend(
     noise: float,
     now: float,
 ) -> Told:
-    """From live steps, and from a map as far as it foretold them. noise, now: see `surface.predict`."""
+    """Estimate from live steps, and from a profile as far as it predicted them.
+
+    noise, now: see `surface.predict`.
+    """
     if step_times is None or not step_times.compares:
         alone = of_live_steps(known, estimation, noise=noise, now=now)
         return Told(*alone.told(points), trust=0.0)
@@ -70,7 +76,7 @@ def blend(
 def trust_in(
     step_times: StepTimeMap, known: Sequence[Known], estimation: Estimation, *, noise: float, now: float
 ) -> float:
-    """0..1: how likely the map is of the engines whose live steps these are."""
+    """Return the probability that the profile is of the engines with these live steps."""
     if not step_times.compares:
         return 0.0
     return _stories(tuple(known), step_times, estimation, noise, now)[2]
@@ -80,7 +86,7 @@ def trust_in(
 def _stories(
     known: tuple[Known, ...], step_times: StepTimeMap, estimation: Estimation, noise: float, now: float
 ) -> tuple[Evidence, Evidence, float]:
-    """Live steps alone, both together, and the trust in the map. Remembered: a tick asks several times."""
+    """Return the evidence of live steps, that of both, and the trust. It is cached for a tick's calls."""
     alone = of_live_steps(known, estimation, noise=noise, now=now)
     variances = noise_variances(known, estimation, noise=noise, now=now)
     both = _with_map(known, step_times, estimation, variances)
@@ -97,7 +103,7 @@ _LEAST_SHARE = 1e-6
 
 
 def _share(log_odds: float) -> float:
-    """0..1; what is beyond doubt is 0 or 1."""
+    """Return a probability; values next to 0 or 1 are rounded."""
     share = 1.0 / (1.0 + exp(-min(max(log_odds, -30.0), 30.0)))
     return 0.0 if share < _LEAST_SHARE else 1.0 if share > 1.0 - _LEAST_SHARE else share
 
@@ -105,7 +111,7 @@ def _share(log_odds: float) -> float:
 def _with_map(
     known: Sequence[Known], step_times: StepTimeMap, estimation: Estimation, variances: Array
 ) -> Evidence:
-    """Live steps, then cells of the map, whose errors are its own and those that they share."""
+    """Return the evidence of live steps and of the profile's cells, with own and shared errors."""
     cells, live = step_times.cells, len(known)
     rows = Rows.of([*known, *cells])
     values = np.array([*(k.log_step for k in known), *(c.log_step for c in cells)]) - rows.features @ MEANS
@@ -121,7 +127,7 @@ def _log_density(step_times: StepTimeMap, estimation: Estimation) -> float:
 
 
 def _shared_errors(cells: Rows, estimation: Estimation) -> Array:
-    """Covariance of how far a map is from live traffic, besides each cell's own error."""
+    """Return the covariance of the profile's deviation from live traffic, without each cell's own error."""
     at = cells.at
     terms = (
         (estimation.map_scale_deviation, np.ones_like(at.k)),

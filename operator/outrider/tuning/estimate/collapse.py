@@ -1,4 +1,4 @@
-"""Whether drafts fail far more often than they ever did."""
+"""Test for a collapse of the acceptance rate against its history."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from math import log
 from sys import float_info
 
 _RARE = 10.83
-"""Chi-square with one degree of freedom is larger once in a thousand."""
+"""Quantile of chi-square with one degree of freedom, exceeded once in a thousand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """Drafts whose first token was accepted, of how many. Counts that fade are no whole numbers."""
+    """Number of drafts, and of those whose first token was accepted. Discounted counts are not integers."""
 
     accepted: float
     drafted: float
 
     @property
     def rate(self) -> float:
-        """Share that was accepted."""
+        """Ratio of accepted drafts."""
         return self.accepted / self.drafted
 
 
 def has_collapsed(newest: Drafts, history: Drafts, *, ratio: float) -> bool:
-    """Below `ratio` of the history's rate, and by more than chance would have it once in a thousand times.
+    """Return True if the rate is below `ratio` of the history's, with a chance of at most one in a thousand.
 
-    The last few drafts before a silence may all be rejected; that says nothing of a drafter.
+    All of the last few drafts may be rejected by chance, so small numbers do not suffice.
     """
     if history.drafted <= 0 or newest.rate >= ratio * history.rate:
         return False
@@ -36,7 +36,7 @@ def has_collapsed(newest: Drafts, history: Drafts, *, ratio: float) -> bool:
 
 
 def _surprise(drafts: Drafts, expected: float) -> float:
-    """Log of how much likelier drafts are at a rate of their own than at the expected one."""
+    """Return the log likelihood ratio of the drafts' own rate to the expected one."""
     rejected = drafts.drafted - drafts.accepted
     return _part(drafts.accepted, drafts.rate, expected) + _part(rejected, 1 - drafts.rate, 1 - expected)
 

@@ -1,7 +1,7 @@
-"""The terms of the linear step-time model, each with what is believed of its weight beforehand.
+"""The terms of the linear step-time model, with the prior of each weight.
 
-Log step seconds are about the sum over features of weight x value. The prior is broad enough for
-a CPU and an H100.
+Log step seconds are about the sum over features of weight x value. The prior is wide enough for a CPU and an
+H100.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _WIDE_OCTAVES = 5.0
-"""Of batch 32: the weight of `depth x batch` is how much more depth costs there than at batch 1."""
+"""log2 of batch 32. The weight of `depth x batch` is the additional cost of depth there, against batch 1."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where steps are, one row each."""
+    """Points of steps, one row each."""
 
     k: Array  # [n]
     batch: Array  # [n]: log2
     context: Array  # [n]: log2 over 1,024 tokens
-    prompts: Array  # [n]: log of the tokens of a step over those that are no prompt
+    prompts: Array  # [n]: log of all tokens of a step over its tokens outside of prompts
     depth: Array  # [n]: log(1 + K)
 
 
@@ -47,8 +47,8 @@ FEATURES: Sequence[Feature] = (
     Feature("depth x batch", 0.50, 0.30, lambda at: at.depth * at.batch / _WIDE_OCTAVES),
     Feature("context", 0.05, 0.10, lambda at: at.context),
     Feature("depth x context", 0.0, 0.02, lambda at: at.depth * at.context),
-    # 1 where a step takes as long as it has tokens, and 0 where more tokens cost nothing.
-    Feature("share of prompts", 0.3, 0.4, lambda at: at.prompts),
+    # 1 if step time is proportional to tokens, and 0 if more tokens cost nothing.
+    Feature("ratio of prompts", 0.3, 0.4, lambda at: at.prompts),
 )
 
 MEANS = np.array([feature.mean for feature in FEATURES])
@@ -56,7 +56,7 @@ VARIANCES = np.array([feature.deviation for feature in FEATURES]) ** 2
 
 
 def values(at: Places) -> Array:
-    """[n, features]."""
+    """Return the values of all features, [n, features]."""
     found = np.empty((len(at.k), len(FEATURES)))
     for column, feature in enumerate(FEATURES):
         found[:, column] = feature.value(at)

@@ -1,4 +1,4 @@
-"""What windows tell of the tail of the gaps between outputs; for a law that has a limit on latency."""
+"""Estimation of the tail of the gaps between outputs, for a tuner with a limit on latency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.tuning.state import TunerState
 _TICK = 0.05
 """Error of the log of a percentile of one tick."""
 _OFF = (0.7, 1.4)
-"""Factors on the share of steps that read a prompt, between which it may lie."""
+"""Bounds of the error of the ratio of steps with a prompt, as factors."""
 
 
 def learn_tail(
@@ -28,9 +28,10 @@ def learn_tail(
     policy: Policy,
     now: float,
 ) -> TunerState:
-    """Compare the 90th percentile with that of steps which all take as long as is believed of them.
+    """Update the tail: compare the 90th percentile with that of steps which take their estimated time.
 
-    So slices of another K, prompts, and batches of several bins are no tail. Without a limit nobody asks.
+    So probes of another K, prompts, and batches of several bins do not count as tail. Without a limit on
+    latency it does nothing.
     """
     if policy.safety.inter_token_latency_limit is None:
         return state
@@ -46,7 +47,7 @@ def learn_tail(
 
 
 def with_tail(beliefs: Mapping[int, Belief], tail: Tail | None) -> Mapping[int, Belief]:
-    """The same with what is believed of the tail, in every bin."""
+    """Return the estimates of every bin with the tail added."""
     return beliefs if tail is None else {index: replace(b, tail=tail) for index, b in beliefs.items()}
 
 
@@ -58,7 +59,7 @@ def _with_prompts(
     policy: Policy,
     now: float,
 ) -> Tail:
-    """How often a prompt is read, and how much longer such a step takes than is believed of others."""
+    """Update how often steps have a prompt, and how much longer they take than estimated for other steps."""
     written = sum(w.decode_tokens for w in windows)
     if written <= 0:
         return tail
@@ -70,7 +71,7 @@ def _with_prompts(
 
 
 def _expected(readings: Readings, beliefs: Mapping[int, Belief], tail: Tail, factor: float) -> float:
-    """log of the 90th percentile over the request-steps of this tick. factor: on the share with a prompt."""
+    """Return the log 90th percentile over this tick's request-steps. factor: on steps with a prompt."""
     steps = []
     for row in readings.rows:
         belief = beliefs[row.bin]

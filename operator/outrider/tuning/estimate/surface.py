@@ -1,8 +1,8 @@
 """The step-time surface: log step seconds over batch size, K, context and prompt share.
 
-A Gaussian process (Rasmussen and Williams 2006, chapter 2) whose mean is linear in the features of a
-step-time model (`features.py`) and whose residual is correlated between neighbouring batch sizes and equal K.
-It pools everything measured, over batch bins, pods and contexts, and knows how sure it is.
+It is a Gaussian process (Rasmussen and Williams 2006, chapter 2). Its mean is linear in the features of a
+step-time model (`features.py`). Its residual is correlated between neighbouring batch sizes and equal K.
+It combines all measurements, over batch bins, pods and contexts, and has an error for each estimate.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from outrider.tuning.policy import NOISE_SECONDS, Estimation
 _Seconds = TypeVar("_Seconds", float, Array)
 
 MOST_KNOWN = 96
-"""Cells that are remembered; the least measured go first. The surface takes time with the cube of it."""
+"""Limit of stored cells; the least measured are dropped first. CPU time rises with its cube."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Weighted means over what was measured of one K in one batch bin and context octave.
+    """Weighted means of the measurements of one K in one batch bin and context octave.
 
-    All of them are what the surface is linear in, so that a mean lies on it where its parts do.
+    The surface is linear in all of them, so a mean of points on the surface is on it, too.
     """
 
     bin: Whole
@@ -40,17 +40,17 @@ class Known:
     log_step: Log  # log of the mean step time, of a pod of average pace
     log_batch: Log  # log2
     log_context: Log | None  # log2
-    log_prompts: Log  # log of the tokens of a step over those that are no prompt
+    log_prompts: Log  # log of all tokens of a step over its tokens outside of prompts
     at: UnixSeconds  # of the newest
 
     @property
     def key(self) -> tuple[int, int, int | None]:
-        """What is kept apart."""
+        """Key of the stored cell."""
         return self.bin, self.k, self.octave
 
     @classmethod
     def of(cls, reading: Reading, pace: float) -> Known:
-        """One reading; `pace`: log of its pod's step time over that of an average pod."""
+        """Convert one reading; `pace`: log of its pod's step time over that of an average pod."""
         context = reading.log_context
         return cls(
             bin=reading.bin,
@@ -65,11 +65,11 @@ class Known:
         )
 
     def seconds_at(self, now: float, estimation: Estimation) -> float:
-        """The weight that is left."""
+        """Return the remaining weight in seconds."""
         return float(self.seconds * 0.5 ** (max(0.0, now - self.at) / estimation.half_life_seconds))
 
     def plus(self, other: Known, estimation: Estimation) -> Known:
-        """Both together, aged to the newer time."""
+        """Combine both, aged to the newer time."""
         now = max(self.at, other.at)
         its = other.seconds_at(now, estimation)
         total = self.seconds_at(now, estimation) + its
@@ -94,7 +94,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where the surface is asked; without prompts unless they are named."""
+    """A point at which to evaluate the surface; by default without prompts."""
 
     k: int
     log_batch: float
@@ -103,12 +103,12 @@ class Point:
 
     @classmethod
     def of(cls, reading: Reading) -> Point:
-        """Where it was measured."""
+        """Return the point of a reading."""
         return cls(reading.k, log2(reading.batch_size), reading.log_context, reading.log_prompts)
 
 
 class Place(Protocol):
-    """Where steps are, whoever tells of them."""
+    """A point of steps, from any source."""
 
     @property
     def k(self) -> int:
@@ -122,31 +122,31 @@ class Place(Protocol):
 
     @property
     def log_context(self) -> float | None:
-        """log2 of the tokens in the cache per request; None where nobody knows."""
+        """log2 of the tokens in the cache per request; None if unknown."""
         ...
 
     @property
     def log_prompts(self) -> float:
-        """log of the tokens of a step over those that are no prompt."""
+        """log of all tokens of a step over its tokens outside of prompts."""
         ...
 
 
 _REFERENCE_CONTEXT = 10.0
-"""log2 of 1,024 tokens, the context at which the linear model has its level."""
+"""log2 of 1,024 tokens, the reference context of the linear model."""
 _CONTEXT_OCTAVES = 3.0
-"""Contexts this many octaves apart are nearly half as alike as equal ones. Batch sizes: see the policy."""
+"""Length scale of the correlation over contexts. The policy has the one for batch sizes."""
 _LOCAL_BATCH_OCTAVES = 0.5
-"""Batch sizes, for what one K at one batch size does not share with its neighbours. It comes from how the
-tokens of a step fill the engine's kernels, so it is as alike over contexts as the rest."""
+"""Length scale over batch sizes of the part that other batch sizes do not share. It comes from how the tokens
+of a step fill the engine's kernels, so its correlation over contexts is the same as elsewhere."""
 _LEAST_SECONDS = 1e-6
 _JITTER = 1e-9
-"""Variance that keeps the equations solvable where two cells lie at one place."""
+"""Variance that keeps the equations solvable if two cells are at the same point."""
 
 
 def predict(
     known: Sequence[Known], points: Sequence[Point], estimation: Estimation, *, noise: float, now: float
 ) -> tuple[Array, Array]:
-    """log step seconds at `points`: means [n] and covariance [n, n].
+    """Return log step seconds at `points`: means [n] and covariance [n, n].
 
     noise: relative standard deviation of the mean step time of `NOISE_SECONDS`.
     now: unix seconds; older measurements count less.
@@ -156,11 +156,11 @@ def predict(
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log step times that were measured, and what is believed beforehand of how they lie together."""
+    """Measured log step times, with their prior covariance."""
 
     rows: Rows
-    residuals: Array  # [n]: over the mean of the linear model
-    covariance: Array  # [n, n]: of these, errors of measurement included
+    residuals: Array  # [n]: relative to the mean of the linear model
+    covariance: Array  # [n, n]: of these, with errors of measurement
     estimation: Estimation
 
     def told(self, points: Sequence[Place]) -> tuple[Array, Array]:
@@ -176,7 +176,7 @@ class Evidence:
 
     @property
     def log_density(self) -> float:
-        """Of the measurements, by what is believed beforehand; up to a constant for each of them."""
+        """Log density of the measurements under the prior, up to a constant for each of them."""
         if not len(self.residuals):
             return 0.0
         _, log_determinant = np.linalg.slogdet(self.covariance)
@@ -185,7 +185,7 @@ class Evidence:
 
 
 def of_live_steps(known: Sequence[Known], estimation: Estimation, *, noise: float, now: float) -> Evidence:
-    """What live steps tell; see `predict`."""
+    """Return the evidence of live steps; see `predict`."""
     rows = Rows.of(known)
     values = np.array([k.log_step for k in known]) - rows.features @ MEANS
     inner = covariance(rows, rows, estimation)
@@ -194,13 +194,13 @@ def of_live_steps(known: Sequence[Known], estimation: Estimation, *, noise: floa
 
 
 def noise_variances(known: Sequence[Known], estimation: Estimation, *, noise: float, now: float) -> Array:
-    """Of the log step time of each."""
+    """Return the variance of the log step time of each cell."""
     seconds = np.array([k.seconds_at(now, estimation) for k in known])
     return np.asarray(noise_variance(noise, np.maximum(seconds, _LEAST_SECONDS)) + _JITTER)
 
 
 def noise_variance(noise: float, seconds: _Seconds) -> _Seconds:
-    """Of a log step time that was measured for so long. noise: relative, of `NOISE_SECONDS`."""
+    """Return the variance of a log step time measured for `seconds`. noise: relative, of `NOISE_SECONDS`."""
     return noise**2 * NOISE_SECONDS / seconds
 
 
@@ -218,20 +218,20 @@ def _places(rows: Sequence[Place]) -> Places:
 
 @dataclass(frozen=True)
 class Rows:
-    """Places with the values of the linear model's terms."""
+    """Points with the values of the linear model's terms."""
 
     at: Places
     features: Array  # [n, features]
 
     @classmethod
     def of(cls, rows: Sequence[Place]) -> Rows:
-        """In the same order."""
+        """Return the points in the same order."""
         at = _places(rows)
         return cls(at, values(at))
 
 
 def covariance(a: Rows, b: Rows, estimation: Estimation) -> Array:
-    """Of the log step times at `a` with those at `b`, before anything is measured."""
+    """Return the prior covariance of the log step times at `a` with those at `b`."""
     batch = a.at.batch[:, None] - b.at.batch
     batch *= batch
     context = a.at.context[:, None] - b.at.context
@@ -251,7 +251,7 @@ def covariance(a: Rows, b: Rows, estimation: Estimation) -> Array:
 
 
 def _alike(batch: Array, context: Array, batch_octaves: float) -> Array:
-    """How much places share, 0..1. batch: squared distances in octaves; context: those too, weighed."""
+    """Return the correlation of points, 0..1. batch: squared distances in octaves; context: scaled ones."""
     alike: Array = batch * (-0.5 / batch_octaves**2)
     alike -= context
     np.exp(alike, out=alike)

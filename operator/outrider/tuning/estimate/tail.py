@@ -1,13 +1,14 @@
-"""The slowest tenth of the gaps between two outputs of a request, over the mean step.
+"""The slowest tenth of the gaps between two outputs of a request, relative to the mean step.
 
-A gap is a step time. Most steps read no prompt and take about the mean T(B, K), some do and take longer:
+A gap is a step time. Most steps compute no prompt and take about the mean T(B, K). Others take longer:
 
-    log p90(B, K) = log T(B, K) + tail                   while fewer than a tenth of the steps read a prompt
+    log p90(B, K) = log T(B, K) + tail                   while fewer than a tenth of the steps have a prompt
                   = log (T(B, K) + seconds of a prompt)  from then on
-    share of such steps = prompts per token x B x E[tokens | K]
+    ratio of such steps = prompts per token x B x E[tokens | K]
 
-A longer draft makes fewer steps of the same tokens, so more of them read a prompt, and at a tenth the
-percentile jumps. All of this belongs to the traffic: it is learnt at the K in force, and soon forgotten.
+Longer drafts need fewer steps for the same tokens, so a larger ratio of steps has a prompt. At a tenth the
+percentile jumps. All of this depends on the traffic: the tuner learns it at the K in force, and discounts it
+soon.
 """
 
 from __future__ import annotations
@@ -20,38 +21,38 @@ from outrider.tuning.limits import Count, Log, Seconds, UnixSeconds, Variance
 from outrider.tuning.policy import Safety
 
 SHARE = 0.9
-"""Of the gaps that a limit on latency is about."""
+"""Quantile of the gaps to which a limit on latency applies."""
 
 _ERROR_OF_SHARE = 0.25
-"""Relative, of the share of steps that read a prompt: several may be read in one step, or one in several."""
+"""Relative error of the ratio of steps with a prompt: a step may have several, or a prompt several steps."""
 _ERROR_OF_PROMPTS = 0.25
-"""Log of the seconds of a step that reads a prompt: prompts differ."""
+"""Error of the log of the seconds of a step with a prompt, because prompts differ."""
 _LEAST = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What is believed of it."""
+    """Estimate of the tail."""
 
     mean: Log
     variance: Variance
-    prompts: Count = 0.0  # read for each token that is written
-    seconds: Seconds = 0.0  # by which a step that reads one is longer
+    prompts: Count = 0.0  # per output token
+    seconds: Seconds = 0.0  # by which a step with a prompt is longer
     at: UnixSeconds | None = None  # of the newest measurement; None: a prior
 
     @classmethod
     def prior(cls, safety: Safety) -> Tail:
-        """What is taken for true as long as nobody told it."""
+        """Return the estimate before any measurement."""
         return cls(safety.latency_tail, safety.latency_tail_deviation**2)
 
     def aged(self, now: float, safety: Safety) -> Tail:
-        """What is left of it: the longer ago it was measured, the less sure."""
+        """Return the estimate with the error that its age gives."""
         prior = safety.latency_tail_deviation**2
         variance = prior + (min(self.variance, prior) - prior) * self._left(now, safety)
         return self if self.at is None else replace(self, variance=variance)
 
     def with_prompts(self, per_token: float, seconds: float, now: float, safety: Safety) -> Tail:
-        """With those of one tick; older ones count less."""
+        """Add the prompts of one tick; older ones count less."""
         left = self._left(now, safety)
         return replace(
             self,
@@ -61,9 +62,9 @@ class Tail:
         )
 
     def after(self, low: float, high: float, error: float) -> Tail:
-        """Told to lie between two bounds, which have an error.
+        """Update by a measurement that gives two bounds, which have an error.
 
-        What lies beyond is drawn to the nearer one (Kalman); inside, bounds that are close make it surer.
+        An estimate outside moves towards the nearer bound (Kalman). Inside, close bounds reduce its error.
         """
         nearest = min(max(self.mean, low), high)
         if nearest == self.mean:
@@ -74,26 +75,26 @@ class Tail:
         return replace(self, mean=mean, variance=(1 - gain) * self.variance)
 
     def share(self, tokens: float) -> float:
-        """Of the steps that read a prompt, 0..1, where each writes so many tokens."""
+        """Return the ratio of steps with a prompt, 0..1. tokens: output tokens of a step."""
         return min(self.prompts * tokens, 1.0)
 
     def percentile(self, log_step: float, variance: float, tokens: float) -> tuple[float, float]:
-        """log of the seconds that nine of ten gaps do not exceed, most likely, and its error."""
+        """Return the log of the seconds that nine of ten gaps do not exceed, and its error."""
         crowded = self._crowded(tokens) > 0.5
         found = (self._slow if crowded else self._usual)(log_step, variance)
         return found.mean, found.stdev
 
     def keeps(self, limit: float, log_step: float, variance: float, tokens: float) -> float:
-        """How likely nine of ten gaps are within a limit, 0..1.
+        """Return the probability that nine of ten gaps are within a limit.
 
-        limit: seconds. log_step, variance: of the mean step. tokens: that a step writes.
+        limit: seconds. log_step, variance: of the mean step. tokens: output tokens of a step.
         """
         crowded, at = self._crowded(tokens), log(limit)
         usual, slow = self._usual(log_step, variance), self._slow(log_step, variance)
         return (1 - crowded) * usual.cdf(at) + crowded * min(slow.cdf(at), usual.cdf(at))
 
     def _crowded(self, tokens: float) -> float:
-        """How likely more than a tenth of the steps read a prompt."""
+        """Return the probability that more than a tenth of the steps have a prompt."""
         share = log(max(self.share(tokens), _LEAST))
         return NormalDist(share, _ERROR_OF_SHARE).cdf(share * 2 - log(1 - SHARE))
 
@@ -110,4 +111,4 @@ class Tail:
 
 
 NONE = Tail(0.0, 0.0)
-"""Every gap is the mean step."""
+"""No tail: every gap equals the mean step."""

@@ -1,4 +1,4 @@
-"""What K=0 costs beside a loaded drafter: the tax that a launch without drafter does not pay."""
+"""The overhead of the idle drafter: the slowdown at K=0 against a launch without a drafter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from outrider.tuning.limits import Log, UnixSeconds, Variance
 from outrider.tuning.policy import Estimation
 
 _MOST_CELLS = 32
-"""Batch bins and context octaves of launches without drafter that are remembered; the most measured ones."""
+"""Limit of stored cells of launches without a drafter; the most measured ones stay."""
 _PAUSE_SECONDS = 900.0
-"""A launch without drafter that was not heard of for so long is another one when it comes back."""
+"""Pause after which measurements of a launch without a drafter count as another launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tax:
-    """Log of the step time with K=0 beside a drafter over that of a launch without one."""
+    """Log of the step time at K=0 with a drafter over that without one."""
 
     mean: Log
     variance: Variance
@@ -31,7 +31,7 @@ class Tax:
 
     @classmethod
     def prior(cls, estimation: Estimation) -> Tax:
-        """What is taken for true as long as nobody measured it."""
+        """Return the estimate before any measurement."""
         return cls(log1p(estimation.k0_tax), estimation.k0_tax_deviation**2)
 
     @property
@@ -40,7 +40,7 @@ class Tax:
         return sqrt(self.variance)
 
     def at(self, now: float, estimation: Estimation) -> Tax:
-        """What is left of it: the longer ago it was measured, the less sure."""
+        """Return the estimate with the error that its age gives."""
         if self.measured_at is None:
             return self
         left = 0.5 ** (max(0.0, now - self.measured_at) / estimation.tax_half_life_seconds)
@@ -48,10 +48,10 @@ class Tax:
         return Tax(self.mean, prior + (min(self.variance, prior) - prior) * left, self.measured_at)
 
     def after(self, differences: Array, errors: Array, now: float) -> Tax:
-        """With comparisons at several places (generalised least squares).
+        """Update by comparisons at several points (generalised least squares).
 
-        differences: [n], of the log step time with K=0 beside a drafter, as it is believed, over the one
-            that was measured without. errors: [n, n], their covariance: they share the error of the belief.
+        differences: [n], estimated log step time at K=0 with a drafter minus the one measured without.
+        errors: [n, n], their covariance, because they share the error of the estimate.
         """
         weights = np.linalg.solve(errors, np.ones(len(differences)))
         precision = 1 / max(self.variance, 1e-12) + float(weights.sum())
@@ -59,24 +59,24 @@ class Tax:
         return Tax(total / precision, 1 / precision, now)
 
     def measured(self, estimation: Estimation) -> bool:
-        """Whether it is known clearly better than the prior."""
+        """Return True if its error is clearly smaller than the prior's."""
         limit = estimation.tax_measured_share * estimation.k0_tax_deviation
         return self.measured_at is not None and self.deviation < limit
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A launch without drafter beside others, from its first measurement on."""
+    """A launch without a drafter, in comparison with others from its first measurement on."""
 
-    before: Tax  # as it was believed when this began
+    before: Tax  # the estimate when this began
     cells: Annotated[tuple[Known, ...], Field(max_length=_MOST_CELLS)] = ()  # measured without a drafter
 
     def over(self, now: float) -> bool:
-        """Whether nothing was measured for long."""
+        """Return True after a long pause without measurements."""
         return all(now - cell.at > _PAUSE_SECONDS for cell in self.cells)
 
     def plus(self, more: Sequence[Known], now: float, estimation: Estimation) -> Comparison:
-        """With what was measured since."""
+        """Add newer measurements."""
         cells = {cell.key: cell for cell in self.cells}
         for cell in more:
             cells[cell.key] = cells[cell.key].plus(cell, estimation) if cell.key in cells else cell

@@ -1,8 +1,8 @@
-"""Which K is tried in slices of time, and when.
+"""Measurements of other K: which, when and how long.
 
-1. `trials`: a trial through the table, for engines that cannot probe: is it measured, is it over.
-2. `comparing`: K=0, while a launch without a drafter waits to be compared.
-3. `trying`: whether anything is tried now, how long, and on which pod.
-4. `slices`: which K is worth a slice.
-5. `turns`: of K that are equal as far as is known, which one runs.
+1. `trials`: a trial through the schedule, for engines that cannot probe.
+2. `comparing`: probes of K=0, while a launch without a drafter needs a comparison.
+3. `trying`: whether to probe now, how long, and on which pod.
+4. `slices`: which K is worth a probe.
+5. `turns`: which of several K with equal estimates runs.
 """

@@ -1,8 +1,8 @@
-"""Looks at K=0 while a launch without a drafter runs beside the others and waits to be compared.
+"""Probes of K=0 while a canary, which has no drafter, needs a comparison.
 
-Where drafting pays K=0 hardly runs by itself, and every other slice goes to a K that is nearly as good as the
-one in force. But a canary costs its share of the traffic all that drafting gains, for as long as it stays. So
-K=0 has a budget of its own meanwhile: the sooner the tax is known, the less both cost together.
+If drafting pays, K=0 hardly runs, and other probes go to a K that is nearly as good as the one in force.
+But a canary loses the gain of drafting on its traffic for as long as it stays. So K=0 has its own budget
+meanwhile: the sooner the overhead is known, the less both cost together.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from outrider.tuning.view import View
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Slices of K=0 in the time until the next tick, before all others."""
+    """Probes of K=0 until the next tick, before all others."""
 
     count: int
-    state: TunerState  # with what is left of their budget
+    state: TunerState  # with the rest of their budget
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """In order."""
+        """K of each probe, in order."""
         return (0,) * self.count
 
 
 def looks(view: View, length: float, room: float) -> Looks:
-    """As many slices of K=0 as are due; none where the table has K=0 here, since it runs anyway.
+    """Return the probes of K=0 that are due; none if the schedule has K=0 here, because it runs anyway.
 
-    What could not be spent is saved up for one slice and no more: pods drift, so looks that follow upon one
-    another would all tell of the same minute.
+    An unused budget accumulates for one probe at most. Pods drift, so several probes in a row would only
+    measure the same minute.
 
-    length: of a slice, in seconds. room: seconds that slices may take until the next tick.
+    length: of a probe, in seconds. room: seconds that probes may take until the next tick.
     """
     if not view.compares or view.bin_state.k == 0:
         return Looks(0, replace(view.state, comparison_credit=0.0))

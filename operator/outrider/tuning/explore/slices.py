@@ -1,9 +1,9 @@
-"""Which K is worth a slice of time: the knowledge gradient.
+"""The choice of K to probe: the knowledge gradient.
 
-Source: Frazier, Powell and Dayanik 2009, for correlated normal beliefs, of which the best rival alone is
-weighed against the best K; several slices at once are weighed, since a single one may be too noisy to
-change a mind (Frazier and Powell 2010). What a slice tells is two things: a step time, which is noisy, and
-the acceptance of every position that it drafts, which is counted.
+Source: Frazier, Powell and Dayanik 2009, for correlated normal estimates. Only the best alternative is
+compared with the best K. Several probes are weighed together, because a single one may be too noisy to
+change the choice (Frazier and Powell 2010). A probe measures a step time, which is noisy, and the acceptance
+of every drafted position, which is a count.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.surface import noise_variance
 
 _REPEATS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-"""Numbers of slices that are weighed together."""
+"""Numbers of probes that are weighed together."""
 _LEAST_GAIN = 0.1
-"""Of what is made in a slice's time. What brings less is not tried: a look at an equal costs nothing, and
-would never end."""
+"""Minimum worth, relative to the goodput of a probe's time. A probe of an equal K costs nothing and would
+otherwise repeat for ever."""
 _LEAST_VARIANCE = 1e-20
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Under which a slice is worth its cost."""
+    """Conditions under which a probe is worth its cost."""
 
-    seconds: float  # engine time of a slice
-    horizon: float  # seconds for which a better choice is of use, over all pods
+    seconds: float  # engine time of a probe
+    horizon: float  # seconds for which a better choice is useful, over all pods
     noise: float  # relative standard deviation of the goodput of `NOISE_SECONDS`
-    loss_sigmas: float  # how far above what is believed the cost of a slice is feared to be
-    untouched_loss: float  # seconds; a loss budget of at least this much has hardly been used
+    loss_sigmas: float  # standard errors that are added to the estimated cost of a probe
+    untouched_loss: float  # seconds; a larger loss budget counts as unused
     safe_loss: float  # relative; the K in force must not lose more against the smallest K
-    safe_sigmas: float  # how sure that has to be
+    safe_sigmas: float  # standard errors of that comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Slices to run next, in order."""
+    """Probes to run next, in order."""
 
     ks: tuple[int, ...]
     loss: float  # seconds of the smallest K's goodput that they may cost
-    saturated: bool  # nothing else would be worth a slice
+    saturated: bool  # no further probe would be worth its cost
 
 
 def next_slice(belief: Belief, among: Collection[int], terms: Terms) -> int | None:
-    """The K whose measurement is worth most over its cost; None when none is worth it."""
+    """Return the K whose probe has the maximum worth after its cost; None if no probe is worth it."""
     worth = worth_of_measuring(belief, among, terms)
     k = max(worth, key=lambda k: (worth[k], -k))
     return k if worth[k] > _LEAST_GAIN else None
 
 
 def worth_of_measuring(belief: Belief, among: Collection[int], terms: Terms) -> Mapping[int, float]:
-    """What one of a few slices of each K brings, less its cost; in seconds of the best K per second of it."""
+    """Return the worth of a probe of each K after its cost, in seconds of the best K per second of probe."""
     ks = sorted(among)
     rows = [belief.candidates.index(k) for k in ks]
     best = belief.best(ks)
     gaps = belief.log_goodput[belief.candidates.index(best)] - belief.log_goodput[rows]
     spent = _REPEATS * terms.seconds
     variances = noise_variance(terms.noise, spent)
-    # [ks, repeats, rows], for all K at once: of tables this small, a call costs more than what it computes.
+    # [ks, repeats, rows], for all K at once: with arrays this small, a call costs more than its arithmetic.
     apart = belief.told_apart(ks, best, variances, spent)
     value = _gain_of_choice(gaps, np.sqrt(np.maximum(apart, _LEAST_VARIANCE))).max(axis=-1)
     worth = (value * terms.horizon / spent).max(axis=-1) - gaps
@@ -71,7 +71,7 @@ def worth_of_measuring(belief: Belief, among: Collection[int], terms: Terms) -> 
 
 
 def _gain_of_choice(gaps: Array, deviations: Array) -> Array:
-    """E[max(0, x)] of a normal x of mean -gap: what it brings to choose once more after x was told."""
+    """Return E[max(0, x)] of a normal x with mean -gap: the gain of choosing again after x is measured."""
     z = gaps / deviations
     beyond = [erfc(value) for value in (z / sqrt(2.0)).flat]
     tail = 0.5 * np.reshape(beyond, z.shape)
@@ -82,10 +82,10 @@ def _gain_of_choice(gaps: Array, deviations: Array) -> Array:
 def plan(
     belief: Belief, incumbent: int, among: Collection[int], terms: Terms, *, seconds: float, loss: float
 ) -> Plan:
-    """What to run in the next `seconds`; the incumbent is not listed, since its table runs anyway.
+    """Plan probes of the next `seconds`, without the incumbent, whose schedule runs anyway.
 
-    loss: seconds of the smallest K's goodput that slices may cost, at most. Of a budget that is
-        untouched one slice is always paid, or ignorance would keep K where it is for ever.
+    loss: maximum cost of probes, in seconds of the smallest K's goodput. An unused budget always pays for one
+        probe; otherwise an uncertain K would never be measured.
     """
     variance = noise_variance(terms.noise, terms.seconds)
     by_then = belief
@@ -108,7 +108,7 @@ def plan(
 
 
 def _doubtful(belief: Belief, incumbent: int, floor: int, terms: Terms) -> bool:
-    """Whether the smallest K may be better by more than is allowed: then it is looked at in any case."""
+    """Return True if the smallest K may be better than allowed; then the tuner probes it in any case."""
     if incumbent == floor:
         return False
     gain, error = belief.gain(incumbent, floor)
@@ -116,7 +116,7 @@ def _doubtful(belief: Belief, incumbent: int, floor: int, terms: Terms) -> bool:
 
 
 def _costs(belief: Belief, k: int, floor: int, terms: Terms) -> tuple[float, float]:
-    """Seconds of the smallest K's goodput that a slice costs: as believed, and with bad luck."""
+    """Return the cost of a probe in seconds of the smallest K's goodput: expected, and pessimistic."""
     if k == floor:
         return 0.0, 0.0
     mean, error = belief.gain(floor, k)

@@ -11,24 +11,23 @@ from operator import add
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How many gaps lay between neighbouring edges.
+    """Number of gaps between neighbouring edges.
 
-    vLLM counts one gap for each request and step, however many tokens the step gave: the time since the
-    request's output before (`vllm:inter_token_latency_seconds`). So a gap is a step time, and not a time per
-    token.
+    vLLM counts one gap for each request and step, for any number of tokens: the time since the request's
+    previous output (`vllm:inter_token_latency_seconds`). So a gap is a step time, and not a time per token.
     """
 
     edges: tuple[float, ...]  # seconds, upper ones, rising
-    counts: tuple[float, ...]  # one more than edges: the last is of gaps beyond all of them
+    counts: tuple[float, ...]  # one more than edges: the last is for gaps above all edges
 
     def plus(self, other: Latencies) -> Latencies:
-        """Both together, of the same edges."""
+        """Add another histogram with the same edges."""
         return Latencies(self.edges, tuple(map(add, self.counts, other.counts)))
 
     def quantile(self, share: float) -> tuple[float, float] | None:
-        """Logs of the edges around what this share of the gaps does not exceed; None without gaps.
+        """Return logs of the two edges around this quantile of the gaps; None without gaps.
 
-        How gaps lie between two edges nobody knows: steps of one batch size are nearly alike.
+        The distribution between two edges is unknown: steps of one batch size are nearly equal.
         """
         total = sum(self.counts)
         if total <= 0:
@@ -39,7 +38,7 @@ class Latencies:
 
 
 def pooled(parts: Iterable[Latencies | None]) -> Latencies | None:
-    """Of all pods that tell; None where none does, or where they count by different edges."""
+    """Add the histograms of all pods; None if there is none, or if their edges differ."""
     told = [part for part in parts if part is not None]
     if not told or any(part.edges != told[0].edges for part in told):
         return None

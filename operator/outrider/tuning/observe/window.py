@@ -1,4 +1,4 @@
-"""What the tuner sees: sums of one pod's counters over one span of time."""
+"""The tuner's input: sums of one pod's counters over one span of time."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from outrider.tuning.observe.latencies import Latencies
 
 REQUESTS_WAITING = "vllm:num_requests_waiting"
 KV_USAGE = "vllm:kv_cache_usage_perc"
-"""The gauges that guardrails ask for, as their sentences name them."""
+"""Gauges that guardrails use, as their sentences name them."""
 
 
 class GapReason(StrEnum):
-    """Why there is no window for a pod. A gap means: hold; `TOO_SHORT` only while no other pod has news."""
+    """Why a pod has no window. With a gap the tuner holds; with `TOO_SHORT` only if no other pod has news."""
 
     NO_SERIES = "NoSeries"
-    """The source knows no samples of this pod."""
+    """The source has no samples of this pod."""
     STALE = "Stale"
     """The newest sample is too old."""
     COUNTER_RESET = "CounterReset"
-    """A counter went backwards: the engine restarted inside the window."""
+    """A counter decreased: the engine restarted within the window."""
     TOO_SHORT = "TooShort"
-    """Fewer than two samples since the last window, or since the table changed."""
+    """Fewer than two samples since the last window, or since the schedule changed."""
     CONTRADICTORY = "Contradictory"
-    """Not finite, negative, or sums that cannot belong together."""
+    """Values that are not finite or negative, or sums that contradict each other."""
     UNREADABLE = "Unreadable"
-    """What the pod shows of itself cannot be read, or is too much."""
+    """The pod's metrics cannot be parsed, or are too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """No usable measurement of one pod, and why."""
+    """The reason why one pod has no usable measurement."""
 
     pod: str
     reason: GapReason
@@ -70,7 +70,7 @@ class Window:
     ended_at: float  # unix seconds of the last sample
     engine_steps: float  # steps that gave at least one request a token
     request_steps: float
-    first_tokens: float  # requests whose prompt was finished: one token each, no request-step
+    first_tokens: float  # requests whose prompt was completed: one token each, without a request-step
     decode_seconds: float  # sum of inter-token latencies over request-steps
     decode_tokens: float  # generated tokens without each request's first one
     drafts: float  # request-steps with a draft
@@ -78,15 +78,16 @@ class Window:
     accepted_tokens: float
     accepted_per_position: tuple[float, ...]
     prefill_tokens: float
-    requests_waiting: float | None  # gauge at the end of the window; None: not known, which is not 0
-    kv_usage_ratio: float | None  # gauge at the end of the window, 0..1; None: not known
+    requests_waiting: float | None  # gauge at the end of the window; None: unknown, which is not 0
+    kv_usage_ratio: float | None  # gauge at the end of the window, 0..1; None: unknown
     batch_low: float | None  # smallest mean batch size between two neighbouring samples
-    batch_high: float | None  # largest; far from `batch_low` when the load changed inside the window
-    cells: tuple[Cell, ...] = ()  # empty where the engine counts no steps of its own; else they rule
-    latencies: Latencies | None = None  # of the request-steps; None where nobody asked for the histogram
+    batch_high: float | None  # largest; far from `batch_low` if the load changed within the window
+    cells: tuple[Cell, ...] = ()  # empty if the engine does not count steps; otherwise they take precedence
+    latencies: Latencies | None = None  # of the request-steps; None if the histogram was not read
     survival: tuple[float, ...] | None = None
-    """Probability by position that a draft token and all before it are accepted, as a fast loop estimates it
-    over all steps, those without drafts included; None where none runs."""
+    """Probability by position that a draft token and all before it are accepted; None without a fast loop.
+
+    The engine's fast loop estimates it over all steps, including those without drafts."""
 
     @property
     def seconds(self) -> float:
@@ -95,9 +96,9 @@ class Window:
 
     @property
     def batch_size(self) -> float | None:
-        """Mean number of requests in a step, prompts that finish in it included; None without traffic.
+        """Mean number of requests in a step, including prompts that end in it; None without traffic.
 
-        The engine looks K up by the number of scheduled requests, prompts included.
+        The engine looks up K by the number of scheduled requests, including prompts.
         """
         requests = self.request_steps + self.first_tokens
         return requests / self.engine_steps if self.engine_steps > 0 else None
@@ -109,12 +110,12 @@ class Window:
 
     @property
     def engine_seconds(self) -> float:
-        """Estimated time that the engine was at work: steps x mean step time; 0 without traffic."""
+        """Estimated time in which the engine worked: steps x mean step time; 0 without traffic."""
         return self.engine_steps * (self.step_seconds or 0.0)
 
     @property
     def tokens(self) -> float:
-        """Generated tokens, first ones included."""
+        """Generated tokens, including the first ones."""
         return self.decode_tokens + self.first_tokens
 
     @property
@@ -129,7 +130,7 @@ class Window:
 
     @property
     def mean_k(self) -> float | None:
-        """Mean draft length over request-steps, those without a draft included."""
+        """Mean draft length over request-steps, including those without a draft."""
         return self.draft_tokens / self.request_steps if self.request_steps > 0 else None
 
 
