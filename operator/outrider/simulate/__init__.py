@@ -1,7 +1,7 @@
-"""Engines and traffic that replay against the tuning law, without a cluster.
+"""Simulated engines and traffic for the tuner and other policies, without a cluster.
 
-`traffic` goes to `engines`, and `rivals` choose their tables. `replay` is one run of them; `table_runs`
-and `scenario_runs` (of `scenarios`) bring a run together, and `figures` says what came of it.
+`engines` serve `traffic`, and policies in `rivals` choose their schedules. `replay` is one run; `table_runs`
+and `scenario_runs` (of `scenarios`) set up a run, and `figures` evaluates it.
 
 Pure: seeds are injected, no clock is read.
 """

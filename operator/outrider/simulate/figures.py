@@ -73,7 +73,7 @@ class PhaseTruth:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a trace allows: per phase the clairvoyant, and the engine without speculation."""
+    """The best possible run of a trace by phase (the oracle policy), and the engine without speculation."""
 
     phases: tuple[PhaseTruth, ...]
     unspeculated: Curve
@@ -111,7 +111,7 @@ class Figures:
     steady_probe_share: float  # of the time after the first 120 s of each phase
     calibration_seconds: float  # most of it in the first 120 s of any phase, per pod
     seconds_to_optimum: float | None  # mean over phases; None: never in some phase
-    coverage: float | None  # share of decisions whose speedup interval holds the truth; None: none given
+    coverage: float | None  # ratio of decisions whose speedup interval holds the truth; None: none given
     speedup_width: float | None  # of these intervals, over the ratio in their middle; mean
     phases: tuple[PhaseFigures, ...] = field(default=())
 
@@ -211,7 +211,7 @@ def _switches(steps: Sequence[Step], truth: Truth) -> list[float]:
 
 
 def _off_table(run: Replay) -> list[tuple[float, float, float]]:
-    """(begin, end, share of the pods) of every stretch off the table's own K."""
+    """Return (begin, end, ratio of the pods) of every stretch off the schedule's own K."""
     pods = len({s.pod for s in run.spans})
     probes = [(s.started_at, s.started_at + s.seconds, 1.0 / pods) for s in run.spans if s.off_table]
     trials = [(before.at, after.at, 1.0) for before, after in pairwise(run.steps) if before.on_trial]
@@ -229,7 +229,7 @@ def covered(speedup: Speedup, truth: float) -> bool:
 
 
 def _reported(steps: Sequence[Step], truth: Truth) -> list[tuple[Speedup, float]]:
-    """Every speedup that was told, with the true one where it is known."""
+    """Return every reported speedup, with the true one if it is known."""
     pairs = []
     for step in steps:
         if step.speedup is None or step.on_trial:

@@ -35,7 +35,7 @@ def histogram(before: Gaps, after: Gaps, edges: Sequence[float]) -> Latencies:
 
 
 def quantile(gaps: Iterable[Gaps], share: float) -> float | None:
-    """Seconds within which this share of all gaps lies, to a hundredth of it; None without gaps."""
+    """Return the seconds that are this quantile of all gaps, within a hundredth; None without gaps."""
     total: dict[int, float] = {}
     for each in gaps:
         for index, count in each.items():

@@ -19,10 +19,10 @@ WINDOW_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class LimitFigures:
-    """One run. The clairvoyant takes the best K of every phase among those that keep the limit alone."""
+    """Figures of one run. The oracle takes the best K of each phase among those that keep the limit."""
 
-    broken: float  # share of windows in which more than a tenth of the gaps were longer
-    goodput: float  # tokens per second of engine time, over the clairvoyant's: mean over phases
+    broken: float  # ratio of windows in which more than a tenth of the gaps were longer
+    goodput: float  # tokens per second of engine time, over the oracle's: mean over phases
     kept: float  # the same of phases in which some K keeps the limit; nan without one
 
 
@@ -42,7 +42,7 @@ def under_limit(run: Replay, scenario: Scenario, limit: float) -> LimitFigures:
 
 
 def clairvoyant(scenario: Scenario, begin: float, end: float, limit: float) -> Sequence[tuple[int, bool]]:
-    """The K that keep the limit where they run alone; else the one that breaks it least, which is told."""
+    """Return the K that keep the limit if they run alone, or else the one that breaks it least."""
     gaps = {}
     for k in scenario.candidates:
         spans = static_runs(scenario)[f"static:{k}"].spans

@@ -1,4 +1,4 @@
-"""Maps of step times as an engine would measure them of itself: the truth, with errors."""
+"""Step-time profiles as an engine would measure them: the truth, with errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MapErrors:
 
 
 PROFILE_ERRORS = MapErrors(0.03)
-"""Of the offline profiles that rivals rest on."""
+"""Errors of the offline profiles that other policies use."""
 
 
 def measured_map(

@@ -1,4 +1,4 @@
-"""Runs of scenarios; the clairvoyant is found by running every static K on the same requests."""
+"""Runs of scenarios. The oracle policy is found by running every static K on the same requests."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def run_scenario(
 ) -> tuple[Replay, Figures]:
     """One policy on one scenario.
 
-    policy: numbers of the law's policy to change, by name.
-    step_times: the map that the law begins with; see `scenario_map`.
+    policy: parameters of the tuner's policy to change, by name.
+    step_times: the profile that the tuner starts with; see `scenario_map`.
 
     Raises:
-        ValueError: an unknown policy, or a static K that is no candidate.
+        ValueError: an unknown policy, or a static K that is not a candidate.
     """
     truth = truth_of(scenario)
     oracle = {phase.started_at: phase.best_k for phase in truth.phases}
@@ -44,7 +44,7 @@ def run_scenario(
 
 
 def check_scenario(scenario: Scenario, tuner: str) -> None:
-    """Raise ValueError for an unknown policy, or for a static K that is no candidate."""
+    """Raise ValueError for an unknown policy, or for a static K that is not a candidate."""
     law = Policy(candidates=scenario.candidates, max_num_seqs=scenario.largest_batch)
     make(tuner, Brief(law, {0.0: 0}, stock=scenario.stock, profile=_profile(scenario)))
 
@@ -66,12 +66,12 @@ def scenario_map(scenario: Scenario, errors: MapErrors, contexts: Sequence[float
 
 
 def judged(run: Replay, scenario: Scenario, truth: Truth) -> Figures:
-    """The figures of a run, at equal work where the engine tells what that is.
+    """Return the figures of a run, at equal work if the engine provides it.
 
-    The goodput of whole runs tells policies apart badly: requests differ, and under open arrivals a
-    faster engine drains its queue and then works on small batches, with less goodput than a slow
-    one that still has its queue. Equal work is the time that another K needs for the expected
-    tokens of each step at the batch and the context of this run, so it is free of luck.
+    The goodput of whole runs compares policies badly, because requests differ. Under open arrivals a faster
+    engine drains its queue and then has small batches, with less goodput than a slow one with a queue. Equal
+    work is the time that another K needs for the expected tokens of each step, at this run's batch and
+    context. So it does not depend on chance.
     """
     against_runs = figures(run, truth)
     if not run.spans[0].needed:

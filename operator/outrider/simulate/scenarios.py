@@ -42,7 +42,7 @@ class Scenario(Protocol):
 
     @property
     def seed(self) -> int:
-        """Of the requests and of the noise."""
+        """Seed of the requests and of the noise."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class Scenario(Protocol):
 
     @property
     def labels(self) -> Sequence[str]:
-        """Of the phases."""
+        """Names of the phases."""
         ...
 
     def constant(self, phase: int) -> bool:
@@ -79,7 +79,7 @@ class Scenario(Protocol):
 
     @property
     def first_acceptance(self) -> tuple[float, ...]:
-        """Of position j in the first phase, given that all before it were accepted."""
+        """Acceptance of each position in the first phase, given that all before it were accepted."""
         ...
 
     def step_seconds(self, batch: float, k: int, context: float) -> float:

@@ -29,9 +29,9 @@ class Setting:
     interval: float = 5.0  # seconds between decisions
     speeds: tuple[float, ...] = (1.0,)  # one per pod
     seed: int = 0
-    policy: Mapping[str, float | None] = field(default_factory=dict)  # numbers of the law's to change
-    map_errors: MapErrors | None = None  # of the map that the law begins with; None: it has none
-    map_of: ThroughputTable | None = None  # the engine that was mapped; None: the first phase's
+    policy: Mapping[str, float | None] = field(default_factory=dict)  # parameters of the tuner to change
+    map_errors: MapErrors | None = None  # of the tuner's initial profile; None: it has none
+    map_of: ThroughputTable | None = None  # the profiled engine; None: the first phase's
 
 
 def run_table(table: ThroughputTable, tuner: str, setting: Setting) -> tuple[Replay, Figures]:
@@ -49,7 +49,7 @@ def run_phases(phases: Sequence[Phase], tuner: str, setting: Setting) -> tuple[R
     """One policy on any sequence of loads and tables; all tables with the same candidates.
 
     Raises:
-        ValueError: an unknown policy, or a static K that is no candidate.
+        ValueError: an unknown policy, or a static K that is not a candidate.
     """
     candidates = phases[0].table.candidates
     largest = max(*(p.load for p in phases), *(b for p in phases for b in p.table.batch_sizes))

@@ -14,7 +14,7 @@ MAX_POSITIONS = 16
 
 @dataclass(slots=True)
 class CellSums:
-    """Of one (batch bin, K)."""
+    """Sums of one (batch bin, K)."""
 
     steps: float = 0.0
     seconds: float = 0.0
@@ -104,7 +104,7 @@ class Block:
 
 
 def count(counters: Counters, block: Block, edges: Sequence[int]) -> None:
-    """Add a block. Steps that give nobody a token do not count in vLLM's own steps."""
+    """Add a block. Steps without any output token do not count in vLLM's own steps."""
     request_steps = float(block.steps * block.decoding)
     if request_steps > 0 or block.first:
         counters.engine_steps += block.steps

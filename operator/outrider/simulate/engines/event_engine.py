@@ -1,9 +1,9 @@
 """One engine pod, event by event: continuous batching as in vLLM.
 
-Between two events (arrival, prompt finished, request done, other table, end of a probe's
-slice) all steps are alike, so they are made at once. A request advances by the clock of its
-class of acceptance: all requests of a class that decode together gain the same tokens, the
-mean over them with its sampling noise. Tokens are conserved.
+All steps between two events are alike, so they are computed at once. Events are an arrival, a
+completed prompt or request, another schedule, or the end of a probe's part. Requests of one class
+of acceptance that decode together gain the same tokens: the mean with its sampling noise. Tokens
+are conserved.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BLOCK_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one engine, named as vLLM names them."""
+    """Limits of one engine, with vLLM's names."""
 
     max_num_seqs: int = 64
     max_num_batched_tokens: int = 2048
@@ -101,7 +101,7 @@ class EnginePod:
 
     @property
     def kv_usage(self) -> float:
-        """Share of the cache in use."""
+        """Ratio of the cache in use."""
         return min(1.0, self.kv_tokens / self._limits.kv_cache_tokens)
 
     def take_work(self) -> Work:
@@ -288,7 +288,7 @@ class EnginePod:
         return emitted, accepted
 
     def _join(self, requests: Sequence[Request]) -> None:
-        """Prompts that are done go on in decode; the first token comes with the prompt."""
+        """Move completed prompts to decode; the first token comes with the prompt."""
         for request in requests:
             tokens = request.left - 1 if request.left > 0 else request.output - 1
             request.target = self._clocks[request.kind] + tokens

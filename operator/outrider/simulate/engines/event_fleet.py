@@ -25,7 +25,7 @@ from outrider.tuning.observe.window import Cell, Observation, Window
 from outrider_protocol.cost_model import CostModel
 
 KEPT_SECONDS = 120.0
-"""Scrapes older than this are forgotten."""
+"""Age at which scrapes are dropped."""
 MAX_AGE_SECONDS = 30.0
 """A window needs a sample that is not older."""
 
@@ -183,7 +183,7 @@ class EventFleet:
 
 
 def _spans(pod: _Pod, begin: float, end: float) -> list[Span]:
-    """One for the table, one for probes; where each lies in between is not told apart."""
+    """Return one span for the schedule and one for probes; their order in time is not kept."""
     work, name = pod.engine.take_work(), str(pod.key)
     if work.seconds <= 0:
         return [Span(name, begin, end - begin, 0.0, 0.0, 0.0, off_table=False, needed=tuple(work.needed))]

@@ -36,7 +36,7 @@ class InEngine:
 
     @property
     def survival(self) -> tuple[float, ...] | None:
-        """Of the fast loop, for the operator; None while the schedule runs."""
+        """Estimate of the fast loop, for the operator; None while the schedule runs."""
         return None if self._loop is None else self._loop.survival
 
     def choose(self, batch: int, context: float, new_requests: int = 0) -> int | None:

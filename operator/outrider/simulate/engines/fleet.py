@@ -54,7 +54,7 @@ class Fleet(Protocol):
 
 @dataclass(slots=True)
 class ProbeRun:
-    """A probe under way on one pod. It ends with its last slice or at its deadline."""
+    """A running probe on one pod. It ends with its last part or at its deadline."""
 
     low: int
     high: int | None
@@ -68,13 +68,13 @@ class ProbeRun:
         return cls(probe.low, probe.high, slices, now + deadline_seconds)
 
     def k_for(self, batch_size: float, now: float) -> tuple[int, float] | None:
-        """K and engine seconds left of the slice that rules a step now; None: the table rules."""
+        """Return K and remaining engine seconds of the probe's current part; None: the schedule applies."""
         if not self.slices or now >= self.deadline:
             return None
         return self.slices[0] if self.low <= batch_size <= (self.high or batch_size) else None
 
     def spend(self, seconds: float) -> None:
-        """Engine time of the slice in front."""
+        """Use up engine time of the current part."""
         k, left = self.slices[0]
         if left - seconds > 1e-9:
             self.slices[0] = (k, left - seconds)

@@ -26,8 +26,8 @@ from outrider_protocol.cost_model import CostModel
 TRACE_DRAFTS = 4096
 """Drafts after which a trace begins again."""
 CONCENTRATION = 20.0
-"""Of the beta distribution of acceptance over requests: larger means more alike. Standard deviation
-at a mean of 0.7 is 0.1."""
+"""Concentration of the beta distribution of acceptance over requests; a larger one means less spread.
+The standard deviation at a mean of 0.7 is 0.1."""
 
 Runs = NDArray[np.int64]
 
@@ -158,7 +158,7 @@ class FormulaFleet:
         return self._counts[key]
 
     def _steps(self, pod: str, piece: Piece) -> Stretch:
-        """Whole steps that fill a piece; the traces go on where they were left."""
+        """Run whole steps that fill a piece; the traces continue where they ended."""
         phase, key = self._phases[piece.phase], (pod, piece.phase)
         context = phase.load * phase.context
         seconds = self._step.seconds(phase.load, piece.k, context) / self._speeds[pod]

@@ -9,7 +9,7 @@ import numpy as np
 from outrider.tuning.policy import NOISE_SECONDS
 
 LEAST_FACTOR = 0.05
-"""A measured goodput is at least this share of the true one, however short the measurement."""
+"""Minimum ratio of a measured to the true goodput, even for short measurements."""
 
 
 def noise_factor(noise: float, seconds: float, rng: np.random.Generator) -> float:

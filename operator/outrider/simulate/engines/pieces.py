@@ -29,7 +29,7 @@ def cut(
     schedule: Schedule,
     running: ProbeRun | None,
 ) -> Iterator[Piece]:
-    """From `now` to `until`. Slices of a probe come first, where the load is in its bin.
+    """Yield pieces from `now` to `until`. Parts of a probe come first, if the load is in its bin.
 
     starts: seconds at which phases begin, and the end.
     loads: streams by phase.

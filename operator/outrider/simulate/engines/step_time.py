@@ -81,7 +81,7 @@ class StepTime:
 def read_formula(entry: Mapping[str, object]) -> tuple[StepTime, dict[str, tuple[float, ...]]]:
     """Step time and acceptance of one entry of `formulas[]`.
 
-    The acceptance of position j, given that all before it were accepted, by data set: the
+    Values are the acceptance of position j, given that all before it were accepted, by data set. They are
     ratios of neighbouring entries of `survival`, whose first one is the bonus token.
 
     Raises:

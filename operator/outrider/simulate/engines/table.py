@@ -9,21 +9,21 @@ from itertools import accumulate, pairwise
 from math import exp, log
 
 DEFAULT_ACCEPTANCE = 0.78
-"""Of the first drafted position, where a table does not say; the usual range is 0.6 to 0.9."""
+"""Acceptance of the first drafted position, if a table has none; the usual range is 0.6 to 0.9."""
 ACCEPTANCE_DECAY = 0.95
 """Each later position is accepted this much less often than the one before it."""
 SINGLE_ROW_SLOPE = 0.5
-"""Of log goodput over log batch size where a table has one row: half way between memory bound (1)
-and compute bound (0)."""
+"""Slope of log goodput over log batch size for a table with one row: half way between memory bound
+(1) and compute bound (0)."""
 
 
 @dataclass(frozen=True)
 class ThroughputTable:
     """Goodput by batch size and K.
 
-    Between two rows log goodput is linear in log batch size. Beyond the first and the last row
-    the ratios between the K stay as in that row, and the level follows the mean slope of the
-    two nearest rows, held between 0 (compute bound) and 1 (memory bound).
+    Between two rows log goodput is linear in log batch size. Beyond the first and last row the ratios
+    between the K stay as in that row. The level follows the mean slope of the two nearest rows, limited
+    to the range from 0 (compute bound) to 1 (memory bound).
     """
 
     name: str
@@ -72,10 +72,10 @@ class ThroughputTable:
         return not self.batch_sizes[0] <= batch_size <= self.batch_sizes[-1]
 
     def survival(self, batch_size: float, k: int) -> tuple[float, ...]:
-        """Share of drafts whose position j was accepted, one number per position, never rising.
+        """Return the ratio of drafts whose position j was accepted, one number per position, never rising.
 
-        From the accepted tokens of the nearest row, linear between its K, where the table has
-        them; else from `DEFAULT_ACCEPTANCE`, so that windows are consistent in themselves.
+        They come from the accepted tokens of the nearest row, linear between its K. Without these they come
+        from `DEFAULT_ACCEPTANCE`, so that windows are consistent.
         """
         row = self._accepted_row(batch_size)
         if row is None:

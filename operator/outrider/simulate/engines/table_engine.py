@@ -20,7 +20,7 @@ from outrider_protocol.cost_model import CostModel
 LOOP_BLOCK_STEPS = 8
 """Steps whose drafts the fast loop counts together, so that a run takes seconds."""
 PROBE_DEADLINE_SECONDS = 20.0
-"""Wall time after which an engine ends a probe by itself."""
+"""Wall time after which an engine ends a probe."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From what a simulated engine did to the window that the law sees."""
+"""Windows for the tuner from the steps of a simulated engine."""
 
 from __future__ import annotations
 

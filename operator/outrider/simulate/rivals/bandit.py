@@ -53,9 +53,9 @@ class _Trial:
 class Bandit:
     """`bandit`: successive halving for 20 s in a new bin, then looks for 3 % of the time.
 
-    Rounds of halving share the time equally; the better half of the K goes on. Looks take
+    Rounds of halving divide the time equally; the better half of the K continues. Looks take
     turns among the other K, 2 s each. Means are over all that was ever measured. Without exact
-    cells the slices go through the table, a tick or more each.
+    cells the measurements use the schedule, for a tick or more each.
     """
 
     HALVING_SECONDS = 20.0
@@ -74,7 +74,7 @@ class Bandit:
         return Action(self._schedule)
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
-        """Add up, choose, and ask for the next slices."""
+        """Add up, choose, and request the next measurements."""
         readings = self._readings(observations)
         for reading in readings:
             arm = self._bin(reading.bin).arms.get(reading.k)
@@ -148,7 +148,7 @@ class Bandit:
         return [(others[state.turn % len(others)], self.LOOK_SECONDS)]
 
     def _halved(self, state: _Bin) -> list[int]:
-        """The better half, once every K in the race has its share of this round."""
+        """Return the better half, once every K in the race has its part of this round."""
         if len(state.racing) < 2:
             return state.racing
         needed, size = 0.0, len(state.arms)

@@ -1,4 +1,4 @@
-"""Rules that look at acceptance, as the guides and SGLang publish them."""
+"""Policies that use acceptance, as rules of thumb and SGLang publish them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def drafted(observations: Sequence[Observation]) -> tuple[float, float, float]:
 class AcceptanceThresholds:
     """`acceptance`: K from the acceptance rate, off above 32 requests.
 
-    Source: guides to speculative decoding in vLLM and SGLang: begin with 3 to 5, 7 to 8 above a rate of 0.8,
-    3 below 0.5; off above 32 requests. Read here as 8, 5 and 3, each rounded down to a candidate.
+    Source: rules of thumb for vLLM and SGLang. They begin with 3 to 5, use 7 to 8 above a rate of 0.8, 3
+    below 0.5, and none above 32 requests. Here these are 8, 5 and 3, each rounded down to a candidate.
     """
 
     def __init__(self, law: Policy) -> None:
@@ -85,8 +85,8 @@ class AcceptedLengthAverage:
     """`ema`: SGLang's first rule on the moving average of accepted tokens, blind to load.
 
     Source: sgl-project/sglang, adaptive_spec_params.py, as first published; `sglang` is its present form.
-    One candidate up when the average is above K - 0.5, one down when it is below the K before
-    minus 0.75. SGLang moves the average every 5 batches by 0.2; a tick holds many of them.
+    K rises by one candidate if the average is above K - 0.5. It falls by one if the average is below the
+    previous K - 0.75. SGLang moves the average every 5 batches by 0.2; a tick holds many of them.
     """
 
     ALPHA = 0.2

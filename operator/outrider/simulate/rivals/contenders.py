@@ -34,18 +34,18 @@ class Brief:
     law: Policy
     oracle: Mapping[float, int]  # best K by the second at which a phase begins; for `oracle` alone
     stock: bool = False  # the engines count no cells and run no probes
-    step_times: StepTimeMap | None = None  # what the engines measured of themselves; for the law alone
+    step_times: StepTimeMap | None = None  # what the engines measured; for the tuner alone
 
     profile: OfflineProfile | None = None  # for rules that rest on one
 
     def profiled(self) -> OfflineProfile:
-        """Raise ValueError where nobody made one."""
+        """Return the offline profile; raise ValueError if there is none."""
         if self.profile is None:
             raise ValueError("this rule needs an offline profile")
         return self.profile
 
     def outrider(self, *, stock: bool) -> Law:
-        """The law, from the hand table."""
+        """Return the tuner, which starts from the hand-written schedule."""
         return Law(self.law, hand_table(self.law.candidates), stock=stock, step_times=self.step_times)
 
 
@@ -75,7 +75,7 @@ def make(name: str, brief: Brief) -> Tuner:
     """A fresh policy.
 
     Raises:
-        ValueError: unknown name, or a static K that is no candidate.
+        ValueError: unknown name, or a static K that is not a candidate.
     """
     if name.startswith(STATIC):
         return Fixed(Schedule.constant(_static_k(name, brief.law)))

@@ -13,7 +13,7 @@ from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 
 _ROOM = 0.8
-"""Of the limit, below which a longer draft is tried."""
+"""Ratio of the limit below which a longer draft is tried."""
 
 
 class LatencySteps:

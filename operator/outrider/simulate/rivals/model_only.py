@@ -1,4 +1,4 @@
-"""The rule that believes a model: step time and acceptance are fitted, and nothing is tried."""
+"""A policy that relies on a model: it fits step time and acceptance, and probes nothing."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def binned_table(law: Policy, chosen: dict[int, int]) -> Schedule:
 class ModelOnly:
     """`model`: the K that a step-time model and the acceptance seen so far promise, and no exploration.
 
-    T = c0 + c1 B (1 + K) + [drafting] (d0 + d1 K + d2 K B), least squares with forgetting,
-    drawn to a prior: drafting one token costs 4 % of c0, a token of batch 0.3 %.
+    It fits the step time by least squares with a forgetting factor and a prior. In the prior, drafting one
+    token costs 4 % of c0, and a token of batch 0.3 %.
+
+        T = c0 + c1 B (1 + K) + [drafting] (d0 + d1 K + d2 K B)
     """
 
     FORGET = 0.98  # per tick

@@ -21,7 +21,7 @@ class OfflineProfile:
     """Step times, and how well the text of the profile was drafted."""
 
     step_times: StepTimeMap
-    survival: tuple[float, ...]  # share of drafts whose position j was accepted, never rising
+    survival: tuple[float, ...]  # ratio of drafts whose position j was accepted, never rising
 
     def tokens(self, k: int) -> float:
         """Expected tokens of a request-step."""
@@ -31,10 +31,10 @@ class OfflineProfile:
 def profiled_table(profile: OfflineProfile, law: Policy) -> Schedule:
     """`vllm-profile`: the table that an offline profile gives, for ever.
 
-    For each batch size that was profiled the K with the highest (1 + sum of acceptance by position) over
-    the latency between tokens; between two sizes the nearest smaller one rules.
-    Source: vllm-project/vllm, pull request 32374 and the tools beside it, which take `batch_stats` (latency
-    by batch size and K) and `acceptance_rate_per_pos` from runs of their own.
+    For each profiled batch size it takes the K with the maximum of (1 + sum of acceptance by position) over
+    the latency between tokens. Between two sizes the smaller one applies.
+    Source: vllm-project/vllm, pull request 32374 and its tools. These take `batch_stats` (latency by batch
+    size and K) and `acceptance_rate_per_pos` from their own runs.
     """
     contexts = [c.context for c in profile.step_times.cells]
     cells = [c for c in profile.step_times.cells if c.context == contexts[0] and c.k in law.candidates]
@@ -51,10 +51,11 @@ def _best(profile: OfflineProfile, cells: Sequence[MapCell]) -> int:
 class Goodput:
     """`turbospec`: the K with the highest goodput by a linear model and one acceptance rate.
 
-    goodput = B (1 - a^(K+1)) / (1 - a) / T;  T = c0 + c1 (tokens in the cache) + c2 B (1 + K) + c3 K
+        goodput = B (1 - a^(K+1)) / (1 - a) / T;  T = c0 + c1 (tokens in the cache) + c2 B (1 + K) + c3 K
+
     c: least squares on the offline profile. a: mean over recent drafts, one rate for every position.
-    Source: Liu et al. 2024, arXiv 2406.14066 (SmartSpec, later TurboSpec), where the model of the time is
-    fitted offline and the rate is a moving average. While K is 0 the rate stays as it was.
+    Source: Liu et al. 2024, arXiv 2406.14066 (SmartSpec, later TurboSpec). It fits the time model offline,
+    and the rate is a moving average. While K is 0 the rate does not change.
     """
 
     KEEP = 0.8  # of the rate's weight, per tick
@@ -93,7 +94,7 @@ class Goodput:
         return max(self._law.candidates, key=lambda k: (self.promise(batch, k), -k))
 
     def promise(self, batch: float, k: int) -> float:
-        """Tokens per second, at the context of now."""
+        """Return tokens per second at the present context."""
         rate = min(self._hits / self._tried, 0.999)
         tokens = (1 - rate ** (k + 1)) / (1 - rate)
         seconds = float(_terms(batch, k, self._context) @ self._weights)

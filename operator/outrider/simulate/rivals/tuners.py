@@ -40,7 +40,7 @@ class Tuner(Protocol):
 
 
 class Law:
-    """`outrider`: the tuning law, as the operator runs it.
+    """`outrider`: the tuner, as the operator runs it.
 
     stock: strip the exact cells and run no probes, as for engines without the plugin.
     step_times: what the engines measured of themselves before they served.
@@ -59,7 +59,7 @@ class Law:
         self.decisions: list[Decision] = []
 
     def begin(self) -> Action:
-        """The static table, as far as the candidates allow."""
+        """Return the static schedule, as far as the candidates allow."""
         return Action(self._state.schedule)
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
@@ -118,7 +118,7 @@ class Oracle:
 
 
 def hand_table(candidates: Sequence[int]) -> Schedule:
-    """The table that the guides suggest: 5 up to 8 requests, 3 up to 32, 0 above; with allowed K only."""
+    """Return the rule of thumb: 5 up to 8 requests, 3 up to 32, 0 above; with allowed K only."""
     rows = ((8, 5), (32, 3), (None, 0))
     return Schedule(tuple(Row(size, at_most(k, candidates)) for size, k in rows)).merged()
 

@@ -37,7 +37,7 @@ class Acceptances:
         return [1.0 + self.gain(kind, k, at).mean for kind in range(self.kinds)]
 
     def gain(self, kind: int, k: int, at: float) -> Gain:
-        """Of one draft of K tokens."""
+        """Return the gain of one draft of K tokens."""
         phase, difficulty = divmod(kind, len(DIFFICULTIES))
         drifts = self._trace.phases[phase].drift_to != 1.0
         epoch = int(at / DRIFT_SECONDS) if drifts else 0

@@ -26,7 +26,7 @@ class Burst:
 
     on_seconds: float  # mean, exponential
     off_seconds: float
-    off_factor: float  # rate while off, as a share of the mean rate
+    off_factor: float  # rate while off, relative to the mean rate
 
 
 @dataclass(frozen=True, slots=True)
