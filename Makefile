@@ -130,6 +130,7 @@ bench: bench-tuning ## Run the benchmarks; results in out/bench
 bench-tuning: ## The tuner on published step times and moving traffic; no cluster needed
 	@$(UP) --until workspace
 	$(RUN) python -m tests.bench.tuning
+	$(RUN) python -m tests.bench.tuning.alternating
 
 bench-engine: cluster ## Outrider against other policies on real vLLM; needs a quiet machine. ARGS="--engine twin:h100_8b" for a simulated engine
 	$(RUN) python -m tests.bench.engine $(ARGS)

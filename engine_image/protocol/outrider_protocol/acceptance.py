@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp, log
 
-SHORT_MEMORY = (8.0, 1.0)
+SHORT_MEMORY = (8.0, 6.0)
 LONG_MEMORY = (2000.0, 200.0)
 """Drafts after which counts weigh half, and the steps that this takes at least."""
 CHANGE = 0.004

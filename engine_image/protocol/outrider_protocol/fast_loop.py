@@ -19,7 +19,7 @@ from outrider_protocol.cost_model import CostModel
 HYSTERESIS = 0.01
 """Relative gain in expected tokens per second from which another K is worth a change."""
 
-MAX_LOOK_COST = 0.02
+MAX_LOOK_COST = 0.1
 """Ratio of tokens that looks at K=0 may cost just after a change."""
 QUIET_SECONDS = 60.0
 """Time without another K after which looks cost no more than `QUIET_LOOK_COST`."""
@@ -32,8 +32,6 @@ SMALLEST_LOOK_COST = 0.002
 """A look counts as at least so much of a step, even where it is believed to pay."""
 STEPS_BETWEEN_LOOKS = 3
 """The drafts of a look are counted a step or two after it."""
-EXCURSION_SECONDS = 1.0
-"""A return to K=0 within this time is no end of its spell: the drafts misled, and the text stayed."""
 SPELL_WEIGHT = 0.3
 """Of the last spell of K=0 in the mean of their lengths."""
 SURVIVAL_SECONDS = 30.0
@@ -86,7 +84,9 @@ class FastLoop:
         self._credit = 0.0  # steps' worth of tokens that looks may cost now
         self._new = 0.0  # requests that came or went since the last look, in batches
         self._off = 0.0  # seconds of this spell of K=0, or of the last one
-        self._away = 0.0  # seconds since K was 0
+        self._away = 0.0  # tokens that drafts brought since K was 0, less those of as much time at K=0
+        self._wait = 1.0  # how long the next look waits, over its mean
+        self._random = 1
         self._spell = 0.0  # mean seconds of a spell of K=0
         self._batch, self._context = 1, 0
         self._survival: list[float] = []
@@ -124,11 +124,13 @@ class FastLoop:
         more = context_tokens - batch * self._model.context_tokens
         tokens = self._acceptance.tokens
         best = deeper = current = None
-        best_rate = current_rate = 0.0
+        best_rate = current_rate = undrafted = 0.0
         for option in self._options.get(batch) or self._at(batch):
             k = option.k
             seconds = max(option.seconds + option.slope * more, option.least)
             rate = tokens[k] / seconds
+            if k == 0:
+                undrafted = rate
             if k == self.k:
                 current, current_rate = seconds, rate
             elif deeper is None and k > self.k:
@@ -145,7 +147,7 @@ class FastLoop:
         if self.k == 0:
             self._off += current
         else:
-            self._away += current
+            self._away -= current * undrafted
         self._unseen += current
         self._uncounted += 1
         self._since_look += 1
@@ -166,6 +168,8 @@ class FastLoop:
             return
         self._remember()
         self._acceptance.add(k, requests, accepted, max(1, self._uncounted))
+        if self.k > 0:
+            self._away += 1.0 + sum(accepted[:k]) / requests
         self._uncounted = 0
 
     def _looks(self, seconds: float, deeper: int, deeper_seconds: float) -> bool:
@@ -174,12 +178,16 @@ class FastLoop:
         if self.k == 0:
             deeper_seconds += self._model.look_seconds
         cost = max(deeper_seconds / seconds - tokens[deeper] / tokens[self.k], SMALLEST_LOOK_COST)
-        self._credit = min(self._credit + self._budget(cost, seconds), cost)
+        wait = self._wait * cost
+        self._credit = min(self._credit + self._budget(cost, seconds), wait)
         if self._since_look < STEPS_BETWEEN_LOOKS:
             return False
-        due = self._credit >= cost or (self._new >= 1.0 and self.k == 0 and self._credit >= 0.0)
+        due = self._credit >= wait or (self._new >= 1.0 and self.k == 0 and self._credit >= 0.0)
         if due:
-            self._credit -= cost
+            self._credit -= wait
+            # At random, so that no text can change in step with the looks (a linear congruential generator).
+            self._random = (1103515245 * self._random + 12345) % 2**31
+            self._wait = 0.5 + self._random / 2**31
         return due
 
     def _budget(self, cost: float, seconds: float) -> float:
@@ -216,7 +224,8 @@ class FastLoop:
             self.reason = Reason.BATCH
         else:
             self.reason = Reason.ACCEPTANCE
-        if k == 0 and self._away > EXCURSION_SECONDS:
+        if k == 0 and self._away > 0.0:
+            # Else drafts misled: the text never left this spell.
             self._spell += SPELL_WEIGHT * (self._off - self._spell)
             self._off = 0.0
         if k == 0:

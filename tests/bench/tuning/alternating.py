@@ -1,33 +1,43 @@
-"""``python -m tests.bench.tuning.alternating``: text that alternates faster than a tick can follow.
+"""``python -m tests.bench.tuning.alternating``: two texts by turns, one of which is drafted better.
 
-Agents write prose, then JSON, then code; shared models and n-gram drafters see the same. Each scenario holds
-one number of streams for half an hour and swaps two texts every so many seconds. The figure is goodput over
-that of the best single K, which is chosen afterwards. Simulated: formulas, no engine.
+Agents write prose, then JSON, then code; shared models and n-gram drafters see the same. A cell holds one
+number of streams and swaps two texts every so many seconds. The figure is goodput over that of the best
+fixed K, which is chosen afterwards. The fast loop and the tuner begin with step times of 3 % error.
+Simulated: formulas, no engine.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
 
 from outrider.simulate.engines.formula_engine import FormulaPhase
 from outrider.simulate.engines.step_time import StepTime
+from outrider.simulate.maps import MapErrors
 from outrider.simulate.replay import Replay
-from outrider.simulate.scenario_runs import run_scenario, static_runs
+from outrider.simulate.scenario_runs import run_scenario, scenario_map, static_runs
 from outrider.simulate.scenarios import FormulaScenario
 from tests.bench import results
+from tests.bench.tuning.families import MAP_ERROR, RIVALS
+from tests.bench.tuning.steps import claims
 
-SECONDS = 1800.0
 CONTRASTS = {
     "harsh": ((0.9, 0.9, 0.88, 0.88, 0.85), (0.12, 0.1, 0.1, 0.1, 0.1)),
+    "near": ((0.85, 0.82, 0.8, 0.78, 0.75), (0.45, 0.35, 0.3, 0.3, 0.3)),
     "mild": ((0.8, 0.75, 0.7, 0.7, 0.7), (0.3, 0.25, 0.2, 0.2, 0.2)),
 }
 """Acceptance by position of both texts, given that the position before was accepted."""
+STREAMS = (2, 8, 24)
+TURNS = (20.0, 60.0, 120.0, 300.0)
+"""Seconds. With `CONTRASTS` and `STREAMS`, the 36 cells of the headline figure."""
 STEP = StepTime(
     fixed=0.008,
     per_kv_token=2e-8,
@@ -37,13 +47,73 @@ STEP = StepTime(
     draft_per_token=3e-6,
     idle_tax=0.02,
 )
+OUTRIDER = "outrider"
+FAST_LOOP = "fast-loop"
+ORACLE = "oracle"
+POLICIES = (OUTRIDER, FAST_LOOP, *RIVALS, ORACLE)
+
+Row = dict[str, object]
 
 
-def scenario(contrast: str, streams: int, turn: float, seed: int) -> FormulaScenario:
-    """Half an hour of two texts by turns of so many seconds."""
-    texts = CONTRASTS[contrast]
-    phases = tuple(FormulaPhase(streams, turn, texts[i % 2]) for i in range(round(SECONDS / turn)))
-    return FormulaScenario(f"{contrast}, {streams} streams, {turn:g} s", STEP, phases, seed=seed)
+@dataclass(frozen=True)
+class Cell:
+    """What alternates, for how many streams, and how often."""
+
+    contrast: str
+    streams: int
+    turn: float  # seconds
+    group: str = "main"
+    overhead: float = 0.02  # relative, of the idle drafter at K=0
+    interval: float = 5.0  # seconds between ticks
+    mixed: bool = False  # half of the streams write the other text at the same time
+
+    def scenario(self, seed: int) -> FormulaScenario:
+        """4 to 40 turns, ten minutes where that is between."""
+        first, second = CONTRASTS[self.contrast]
+        turns = 2 * max(2, min(20, round(300.0 / self.turn)))
+        phases = tuple(
+            FormulaPhase(
+                self.streams,
+                self.turn,
+                (first, second)[index % 2],
+                second=(second, first)[index % 2] if self.mixed else None,
+            )
+            for index in range(turns)
+        )
+        step = replace(STEP, idle_tax=self.overhead)
+        name = f"{self.contrast}, {self.streams} streams, {self.turn:g} s"
+        return FormulaScenario(name, step, phases, interval=self.interval, seed=seed)
+
+
+def main_cells() -> Iterator[Cell]:
+    """The 36 cells of the headline figure."""
+    for contrast, streams, turn in product(CONTRASTS, STREAMS, TURNS):
+        yield Cell(contrast, streams, turn)
+
+
+def short_cells() -> Iterator[Cell]:
+    """Turns that no tick can follow, and the smallest and largest batch."""
+    for contrast, streams, turn in product(CONTRASTS, (1, 2, 8, 24, 64), (5.0, 10.0)):
+        yield Cell(contrast, streams, turn, "short turns")
+
+
+def other_cells() -> Iterator[Cell]:
+    """One thing at a time is another than in the 36 cells."""
+    for contrast, streams in product(CONTRASTS, (1, 64)):
+        yield from (Cell(contrast, streams, turn, "other batches") for turn in (20.0, 120.0))
+    for contrast, streams in product(CONTRASTS, STREAMS):
+        yield Cell(contrast, streams, 600.0, "turns of 600 s")
+        for overhead in (0.0, 0.03, 0.1):
+            yield Cell(contrast, streams, 20.0, f"overhead {overhead:g}", overhead=overhead)
+        for interval in (10.0, 30.0):
+            yield Cell(contrast, streams, 60.0, f"ticks of {interval:g} s", interval=interval)
+    for contrast, streams, turn in product(CONTRASTS, (2, 8, 64), (10.0, 60.0)):
+        yield Cell(contrast, streams, turn, "two classes at once", mixed=True)
+
+
+def cells(*, everything: bool) -> list[Cell]:
+    """The 36 cells and the short turns, or all."""
+    return [*main_cells(), *short_cells(), *(other_cells() if everything else ())]
 
 
 def goodput(run: Replay) -> float:
@@ -51,51 +121,78 @@ def goodput(run: Replay) -> float:
     return sum(span.tokens for span in run.spans) / sum(span.engine_seconds for span in run.spans)
 
 
-def measured(contrast: str, streams: int, turn: float, seed: int) -> dict[str, object]:
-    """One cell with one seed."""
-    case = scenario(contrast, streams, turn, seed)
-    run, _ = run_scenario(case, "outrider")
-    held = {name.removeprefix("static:"): goodput(one) for name, one in static_runs(case).items()}
-    best = max(held, key=lambda k: held[k])
-    return {
-        "contrast": contrast,
-        "streams": streams,
-        "turn_seconds": turn,
-        "seed": seed,
-        "outrider": goodput(run),
-        "held": held,
-        "best_held": best,
-        "over_best_held": goodput(run) / held[best] - 1,
+def measured(cell: Cell, seed: int, policies: Sequence[str]) -> Row:
+    """One cell with one seed: gain of each policy over the best fixed K."""
+    case = cell.scenario(seed)
+    fixed = {name.removeprefix("static:"): goodput(run) for name, run in static_runs(case).items()}
+    best = max(fixed, key=lambda k: fixed[k])
+    step_times = scenario_map(case, MapErrors(MAP_ERROR))
+    gains = {
+        policy: goodput(run_scenario(case, policy, step_times=step_times)[0]) / fixed[best] - 1
+        for policy in policies
     }
+    return {**asdict(cell), "seed": seed, "best_fixed": best, "fixed": fixed, "gains": gains}
+
+
+def summary(rows: Iterable[Row], policies: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """By group and policy: mean gain, worst cell (mean over seeds), worst run, ratio of the oracle's gain."""
+    groups: dict[str, dict[tuple[object, ...], list[Mapping[str, float]]]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("contrast", "streams", "turn"))
+        groups.setdefault(str(row["group"]), {}).setdefault(key, []).append(row["gains"])  # type: ignore[arg-type]
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for group, by_cell in groups.items():
+        bound = mean(mean(run[ORACLE] for run in runs) for runs in by_cell.values())
+        for policy in policies:
+            means = [mean(run[policy] for run in runs) for runs in by_cell.values()]
+            found.setdefault(group, {})[policy] = {
+                "mean": mean(means),
+                "worst_cell": min(means),
+                "worst_run": min(run[policy] for runs in by_cell.values() for run in runs),
+                "ratio_of_oracle": mean(means) / bound if bound > 0 else float("nan"),
+            }
+    return found
+
+
+def text(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """A table for each group, in percent over the best fixed K."""
+    lines = []
+    for group, policies in found.items():
+        lines.append(f"\n{group:22s} {'mean':>7s} {'worst cell':>11s} {'worst run':>10s} {'of oracle':>10s}")
+        for policy, each in sorted(policies.items(), key=lambda pair: -pair[1]["mean"]):
+            lines.append(
+                f"{policy:22s} {each['mean']:+7.1%} {each['worst_cell']:+11.1%} {each['worst_run']:+10.1%}"
+                f" {each['ratio_of_oracle']:10.0%}"
+            )
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the cells, print a line for each, and write all of them."""
+    """Run the cells, print the summary, and write all of it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.tuning.alternating", description=__doc__)
-    parser.add_argument("--contrast", action="append", choices=CONTRASTS)
-    parser.add_argument("--streams", type=int, action="append")
-    parser.add_argument("--turn", type=float, action="append", help="seconds until the text changes")
+    parser.add_argument("--all", action="store_true", help="more batches, overheads, ticks and two classes")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument(
+        "--policy", action="append", choices=POLICIES, help="default: all; the oracle always runs"
+    )
     parser.add_argument("--output", type=Path, default=Path("out/bench/alternating.json"))
     options = parser.parse_args(arguments)
+    policies = tuple(dict.fromkeys((*(options.policy or POLICIES), ORACLE)))
     began = datetime.now(UTC)
-    cells = product(
-        options.contrast or list(CONTRASTS),
-        options.streams or [2, 8, 24],
-        options.turn or [20.0, 60.0, 120.0],
-    )
-    rows: list[dict[str, object]] = []
-    for contrast, streams, turn in cells:
-        found = [measured(contrast, streams, turn, seed) for seed in range(options.seeds)]
-        each = [float(str(one["over_best_held"])) for one in found]
-        print(
-            f"{contrast}, {streams} streams, turns of {turn:g} s: {mean(each):+.1%}"
-            f" ({min(each):+.1%} to {max(each):+.1%}) over the best held K",
-            flush=True,
-        )
-        rows += found
+    jobs = list(product(cells(everything=options.all), range(options.seeds)))
+    with ProcessPoolExecutor(options.jobs) as pool:
+        rows = list(pool.map(partial(_job, policies), jobs))
+        claimed = claims(list(CONTRASTS.values()), STEP, pool.map)
+    found = summary(rows, policies)
+    print(text(found))
+    print("\n".join(f"{name}: {value}" for name, value in claimed.items()))
     head = results.head("tests.bench.tuning.alternating", arguments, began)
-    results.write(options.output, {**head, "runs": rows})
+    results.write(options.output, {**head, "summary": found, "claims": claimed, "runs": rows})
+
+
+def _job(policies: Sequence[str], job: tuple[Cell, int]) -> Row:
+    return measured(*job, policies)
 
 
 if __name__ == "__main__":

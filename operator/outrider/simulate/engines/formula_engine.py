@@ -40,6 +40,7 @@ class FormulaPhase:
     seconds: float
     acceptance: tuple[float, ...]  # of position j, given that all before it were accepted
     context: float = 1000.0  # mean tokens in the cache per request
+    second: tuple[float, ...] | None = None  # acceptance of every second stream, where there are two classes
 
 
 def acceptance_traces(
@@ -56,6 +57,14 @@ def acceptance_traces(
     hits = rng.random((streams, drafts, len(acceptance))) < probabilities[:, None, :]
     runs: Runs = np.cumprod(hits, axis=2).sum(axis=2)
     return runs
+
+
+def _traces(phase: FormulaPhase, rng: np.random.Generator) -> Runs:
+    if phase.second is None:
+        return acceptance_traces(phase.acceptance, phase.load, rng)
+    others = phase.load // 2
+    first = acceptance_traces(phase.acceptance, phase.load - others, rng)
+    return np.concatenate([first, acceptance_traces(phase.second, others, rng)]) if others else first
 
 
 class FormulaFleet:
@@ -78,9 +87,7 @@ class FormulaFleet:
         self._probes = dict.fromkeys(self._speeds, None)
         text = np.random.default_rng(traces_seed)
         self._traces = {
-            (pod, index): acceptance_traces(phase.acceptance, phase.load, text)
-            for pod in self._speeds
-            for index, phase in enumerate(phases)
+            (pod, index): _traces(phase, text) for pod in self._speeds for index, phase in enumerate(phases)
         }
         self._places = dict.fromkeys(self._traces, 0)
         self._counts: dict[tuple[str, int], list[list[int]]] = {}
