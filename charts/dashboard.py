@@ -1,4 +1,4 @@
-"""The Grafana dashboard of the chart: three questions of a person on call, a row of panels each.
+"""The Grafana dashboard of the chart: one row of panels for each of three questions on call.
 
 ``python -m charts.dashboard --write charts/outrider/dashboards/`` writes it; a test fails when it is stale.
 """
@@ -18,12 +18,12 @@ _OF_ENGINE = 'namespace=~"$model_namespace", outrider_dev_model=~"$model"'
 
 
 def _of_model(metric: str, *by: str) -> str:
-    """What the operator shows, whichever replica of it leads."""
+    """A query for a metric of the operator, from whichever replica leads."""
     return f"max by ({', '.join(('model_namespace', 'model', *by))}) (outrider_model_{metric}{{{_OF_MODEL}}})"
 
 
 def _rate(metric: str, *by: str) -> str:
-    """What engines count, per second."""
+    """A query for the rate of an engine counter per second."""
     labels = ", ".join(("namespace", "outrider_dev_model", *by))
     return f"sum by ({labels}) (rate({metric}{{{_OF_ENGINE}}}[$__rate_interval]))"
 
@@ -46,12 +46,12 @@ PAYS = Row(
         ),
         stat(
             "Measured",
-            "1: the speedup was measured on these engines. 0: it is the estimate of the model.",
+            "1: the speedup was measured on these engines. 0: it is an estimate of the tuner.",
             Query(_of_model("speedup_measured"), _MODEL),
         ),
         stat(
-            "Stand-ins",
-            "1: an engine computes nothing and stands in for a GPU, so no number here is about a real one.",
+            "Simulated engines",
+            "1: an engine is simulated and computes nothing, so no number here is of a real GPU.",
             Query(_of_model("simulated"), _MODEL),
         ),
         stat(
@@ -71,14 +71,14 @@ PAYS = Row(
         ),
         Panel(
             "Acceptance",
-            "Accepted over drafted tokens of the last minute. Alone it does not say whether drafting pays.",
+            "Accepted over drafted tokens of the last minute. It does not show whether drafting pays.",
             (Query(_of_model("acceptance_ratio"), _MODEL),),
             unit="percentunit",
         ),
         Panel(
             "Acceptance by position",
-            "Share of the drafts reaching a position whose token there was accepted. "
-            "Where deep positions fall off, a larger K is waste.",
+            "Acceptance rate at a position, of the drafts that reach it. "
+            "If it is low at deep positions, a larger K does not pay.",
             (
                 Query(
                     _of_model("position_acceptance_ratio", "position"), f"{_MODEL} position {{{{position}}}}"
@@ -94,14 +94,14 @@ TUNER = Row(
     (
         Panel(
             "K by batch size",
-            "The table in force: draft tokens per request and step, for each bin of batch sizes.",
+            "The present schedule: draft tokens per request and step, by batch bin.",
             (Query(_of_model("num_speculative_tokens", "batch"), f"{_MODEL} batch {{{{batch}}}}"),),
             kind="state-timeline",
             width=12,
         ),
         Panel(
             "Decisions by reason",
-            "What each tick decided and why. Mostly Hold is what a tuner that has learnt looks like.",
+            "Decisions of the ticks by kind and reason. A settled tuner mostly holds.",
             (
                 Query(
                     "sum by (model_namespace, model, kind, reason) "
@@ -114,7 +114,7 @@ TUNER = Row(
         ),
         Panel(
             "Steps by K",
-            "Engine steps per second by the K that they drafted; mixed ones changed K on the way.",
+            "Engine steps per second by the K that they drafted; mixed ones are at a change of K.",
             (Query(_rate("outrider:steps_total", "k"), f"{_ENGINES} K {{{{k}}}}"),),
             stacked=True,
         ),
@@ -124,19 +124,19 @@ TUNER = Row(
             (Query(_of_model("batch_size"), _MODEL),),
         ),
         Panel(
-            "Gain over the static table",
-            "Goodput over that of the static table, as believed, of the last half hour. Above 1 tuning pays.",
+            "Gain over the static schedule",
+            "Estimated goodput of the last half hour over that of the static schedule. Above 1 tuning pays.",
             (Query(_of_model("static_gain_ratio"), _MODEL),),
         ),
         Panel(
-            "Cost of trying",
-            "Share of the last minutes' goodput that trying other K has cost, as believed; 1 % is allowed.",
+            "Cost of exploration",
+            "Estimated ratio of recent goodput spent on exploration; the limit is 1 %.",
             (Query(_of_model("probe_loss_ratio"), _MODEL),),
             unit="percentunit",
         ),
         Panel(
-            "Time in trials",
-            "Share of the time in which one of the pods runs another K than its table has.",
+            "Time in probes",
+            "Ratio of the time in which a pod runs a probe of another K.",
             (
                 Query(
                     "sum by (model_namespace, model) "
@@ -148,7 +148,7 @@ TUNER = Row(
         ),
         Panel(
             "Batch bins",
-            "Bins in which engines were. Those that calibrate are still being learnt.",
+            "Batch bins that occurred. Calibrating ones have too few measurements.",
             (Query(_of_model("batch_bins", "state"), f"{_MODEL} {{{{state}}}}"),),
             stacked=True,
         ),
@@ -160,7 +160,7 @@ WRONG = Row(
     (
         Panel(
             "Conditions",
-            "As the status has them. docs/runbooks/conditions.md says what to do about each reason.",
+            "The conditions of the status. docs/runbooks/conditions.md has what to do for each reason.",
             (Query(_of_model("condition", "type", "status", "reason")),),
             kind="table",
             width=12,
@@ -171,8 +171,8 @@ WRONG = Row(
             Query("sum by (namespace) (outrider_operator_leader)", "{{namespace}}"),
         ),
         Panel(
-            "Pods with the wanted table",
-            "Of the ready ones. Fewer for long: see ActuationConverged.",
+            "Pods with the wanted schedule",
+            "Pods that confirmed it, and ready pods. If they differ for long, see ActuationConverged.",
             (
                 Query(_of_model("applied_replicas"), f"{_MODEL} confirmed"),
                 Query(_of_model("ready_replicas"), f"{_MODEL} ready"),
@@ -180,8 +180,8 @@ WRONG = Row(
             width=8,
         ),
         Panel(
-            "Requests that wait",
-            "In the engines' queues. The tuner tries nothing while requests wait.",
+            "Waiting requests",
+            "Requests in the engines' queues. The tuner starts no probe while requests wait.",
             (
                 Query(
                     f"sum by (namespace, outrider_dev_model) (vllm:num_requests_waiting{{{_OF_ENGINE}}})",
@@ -191,7 +191,7 @@ WRONG = Row(
         ),
         Panel(
             "Work of the operator",
-            "Per second: reconciles and pushes by outcome; ticks that met an error, which should be none.",
+            "Reconciles and pushes per second by outcome, and failed ticks, which should be zero.",
             (
                 Query(
                     "sum by (outcome) (rate(outrider_operator_reconciles_total[$__rate_interval]))",
@@ -213,7 +213,7 @@ WRONG = Row(
         ),
         Panel(
             "Time of a tick",
-            "Over all models, 99th percentile, and of its queries to Prometheus.",
+            "99th percentile of a tick over all models, and of its queries to Prometheus.",
             (
                 Query(
                     "histogram_quantile(0.99, sum by (le) "
@@ -230,7 +230,7 @@ WRONG = Row(
         ),
         Panel(
             "Cost of counting",
-            "Share of engine time in the plugin's own hooks.",
+            "Ratio of engine time in the plugin's hooks.",
             (
                 Query(
                     f"{_rate('outrider:hook_seconds_total')} / {_rate('outrider:step_seconds_total')}",

@@ -1,4 +1,4 @@
-"""Panels as Grafana writes them. Knows nothing of Outrider."""
+"""Panels in Grafana's JSON form, independent of Outrider."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEIGHT = 8
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One line of a panel. legend: as Grafana has it; an empty one names the series by its labels."""
+    """One line of a panel. legend: Grafana's legend; an empty one shows the labels of the series."""
 
     expression: str
     legend: str = ""
@@ -21,7 +21,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One picture. width: of 24 columns. unit: one of Grafana's."""
+    """One panel. width: in 24ths of the page. unit: a unit of Grafana."""
 
     title: str
     description: str
@@ -33,7 +33,7 @@ class Panel:
 
     @property
     def instant(self) -> bool:
-        """It shows the present, not the course."""
+        """Whether the panel shows the present value, and not its history."""
         return self.kind in ("stat", "table")
 
 
@@ -46,12 +46,12 @@ class Row:
 
 
 def stat(title: str, description: str, query: Query) -> Panel:
-    """One number per series, narrow."""
+    """A narrow panel with one number per series."""
     return Panel(title, description, (query,), kind="stat", width=4)
 
 
 def variable(name: str, label: str, query: str) -> dict[str, object]:
-    """A choice above the panels, of all or some values that a query finds."""
+    """A variable of the dashboard: a choice among the values of a query."""
     return {
         "name": name,
         "label": label,
@@ -69,7 +69,7 @@ def variable(name: str, label: str, query: str) -> dict[str, object]:
 
 
 def placed(rows: Sequence[Row]) -> Iterator[dict[str, object]]:
-    """Rows below each other, their panels from left to right."""
+    """The panels with their positions: rows below each other, panels from left to right."""
     ids, y = count(1), 0
     for row in rows:
         place = {"x": 0, "y": y, "w": _COLUMNS, "h": 1}

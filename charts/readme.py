@@ -1,4 +1,4 @@
-"""The chart's README out of its values and their comments.
+"""The chart's README, generated from its values and their comments.
 
 ``python -m charts.readme --write charts/outrider/`` writes it; a test fails when it is stale.
 """
@@ -29,9 +29,8 @@ helm install outrider charts/outrider --namespace outrider-system --create-names
   --set prometheus.url=http://prometheus-server.monitoring.svc:9090
 ```
 
-[Install](../../docs/guide/install.md) says what the operator may do and what it needs of Prometheus,
-[production](../../docs/guide/production.md) is the checklist.
-A value that the chart does not know is refused.
+[Install](../../docs/guide/install.md) lists the rights of the operator and its needs of Prometheus.
+[Production](../../docs/guide/production.md) is the checklist. Helm refuses an unknown value.
 
 | value | default | meaning |
 |---|---|---|
@@ -42,21 +41,21 @@ _KEY = re.compile(r"^(?P<indent> *)(?P<name>[A-Za-z]\w*):")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value that can be set. path: its keys, from the outermost."""
+    """One value of the chart. path: its keys, from the outermost."""
 
     path: tuple[str, ...]
     comment: str
 
     @property
     def name(self) -> str:
-        """As for ``helm --set``."""
+        """The name for ``helm --set``."""
         return ".".join(self.path)
 
 
 def values(text: str) -> Iterator[Value]:
-    """Every key of a values file with the comment above it, in its order; groups of values, too.
+    """Every key of a values file with the comment above it, in order, groups of values included.
 
-    A comment that stands beside a key with a group belongs to the group.
+    A comment above a key with a group belongs to the group.
     """
     path: list[str] = []
     comment: list[str] = []

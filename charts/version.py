@@ -1,7 +1,7 @@
-"""The one version, in every place that carries it: ``python -m charts.version`` prints it.
+"""The version in every place that has it. ``python -m charts.version`` prints it.
 
-``--tag v0.2.0`` ends with 1 where that is not the version, or where the changelog has no such section.
-Plain Python 3.11 without packages, because a release asks before anything is installed.
+``--tag v0.2.0`` exits with 1 if that is not the version, or if the changelog has no such section. The module
+uses the standard library only, because the release workflow runs it before it installs packages.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "docs/reference/speculativemodel.md": (r"^Of version (.+)\.$",),
     "charts/outrider/README.md": (r"Version ([^,]+),",),
 }
-"""Where it stands, each file with what finds it: a group around the version."""
+"""The places of the version: each file with patterns that have a group around the version."""
 
 
 def carried(root: Path = ROOT) -> dict[str, str]:
-    """What each place says, by its file and number.
+    """The version in each place, by file and number.
 
     Raises:
-        ValueError: a place says nothing.
+        ValueError: a place has no version.
     """
     found: dict[str, str] = {}
     for path, patterns in PLACES.items():
@@ -64,19 +64,19 @@ def version(root: Path = ROOT) -> str:
     """The version.
 
     Raises:
-        ValueError: two places disagree.
+        ValueError: it differs between two places.
     """
     said = carried(root)
     if len(set(said.values())) != 1:
-        raise ValueError(f"places disagree about the version: {said}")
+        raise ValueError(f"the version differs between files: {said}")
     return next(iter(said.values()))
 
 
 def notes(changelog: str, of_version: str) -> str:
-    """The section of the changelog about one version.
+    """The section of the changelog for one version.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the changelog has none.
     """
     heading = rf"^## {re.escape(of_version)}(?: .*)?\n"
     match = re.search(heading + r"(?P<text>(?:(?!^## ).*\n?)*)", changelog, re.MULTILINE)
@@ -86,10 +86,12 @@ def notes(changelog: str, of_version: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit status."""
+    """Run the command. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m charts.version", description=__doc__)
-    parser.add_argument("--tag", help="that is to be released, such as v0.2.0")
-    parser.add_argument("--notes", action="store_true", help="print what the changelog says of it instead")
+    parser.add_argument("--tag", help="tag of the release, such as v0.2.0")
+    parser.add_argument(
+        "--notes", action="store_true", help="print the section of the changelog in place of the version"
+    )
     options = parser.parse_args(arguments)
     try:
         present = version()

@@ -30,13 +30,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default (include "outrider.fullname" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
-{{/* Whether the platform assigns the users of pods: empty for no. */}}
+{{/* "yes" if the platform assigns the user IDs of pods, else empty. */}}
 {{- define "outrider.platformUser" -}}
 {{- $openshift := .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
 {{- if or (eq .Values.podUser "Platform") (and (eq .Values.podUser "auto") $openshift) }}yes{{ end -}}
 {{- end -}}
 
-{{/* Whether there is one: empty for no. */}}
+{{/* "yes" if the admission policy is installed, else empty. */}}
 {{- define "outrider.admissionPolicy" -}}
 {{- $enabled := .Values.admissionPolicy.enabled | toString -}}
 {{- $there := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
@@ -51,31 +51,31 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [outrider.dev]
   resources: [speculativemodels/status]
   verbs: [patch]
-# Where OwnerReferencesPermissionEnforcement is on, blockOwnerDeletion needs it.
+# blockOwnerDeletion needs it if OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [outrider.dev]
   resources: [speculativemodels/finalizers]
   verbs: [update]
-# To delete: the canary, when it has served its purpose.
+# To delete the canary after its measurement.
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
-# To delete: a download of weights, when they are there.
+# To delete the Job of a completed download.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
-# To delete: the budget of a model that is scaled down to one pod, or that wants none.
+# To delete the budget of a model with one pod or none.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
-# The pods of the last good revision, when a rollout failed.
+# To restore the pods of the last good revision after a failed rollout.
 - apiGroups: [apps]
   resources: [replicasets]
   verbs: [list]
-# Only by name, and never deleted by the operator: a claim goes with its model.
+# Only by name. Garbage collection deletes a claim with its model.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, create, patch]
-# Never deleted by the operator: they go with their model, by garbage collection.
+# Garbage collection deletes them with their model.
 - apiGroups: [""]
   resources: [services, configmaps, serviceaccounts]
   verbs: [get, list, watch, create, patch]
@@ -90,13 +90,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   resources: [events]
   verbs: [create]
 {{- if .Values.networkPolicy.enabled }}
-# Only by name, and never deleted by the operator: they go with their model.
+# Only by name. Garbage collection deletes them with their model.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create, patch]
 {{- end }}
 {{- if .Values.leaderWorkerSets.enabled }}
-# Only by name. To delete: those of a model that goes back to one node per replica.
+# Only by name. To delete those of a model that returns to one node per replica.
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]
   verbs: [get, create, patch, delete]

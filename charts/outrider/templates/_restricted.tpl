@@ -9,7 +9,7 @@ may leave everything out; but it must not take away what is there, by null or by
   expression: object.spec.?podTemplate.?metadata.?annotations.orValue({})
 - name: containers
   expression: variables.pod.?containers.orValue([]) + variables.pod.?initContainers.orValue([])
-# Those of which the plan says nothing.
+# The containers that the plan does not set.
 - name: added
   expression: >-
     variables.pod.?containers.orValue([]).filter(each, each.?name.orValue('') != 'engine')

@@ -6,7 +6,7 @@ with its meaning and what to do: `outrider status` prints it, and `docs/runbooks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Self
 
@@ -160,6 +160,8 @@ def reason_of(condition: str, reason: str) -> ConditionReason | None:
 
     condition: the type of the condition.
     """
-    known = next((kind for kind in ConditionType if kind == condition), None)
-    found = () if known is None else tuple(REASONS_OF[known])
-    return next((each for each in found if each == reason), None)
+    kind = next((known for known in ConditionType if known == condition), None)
+    if kind is None:
+        return None
+    members: Iterable[ConditionReason] = REASONS_OF[kind]
+    return next((known for known in members if known == reason), None)

@@ -1,4 +1,4 @@
-"""Bring the planned children of one model into the cluster, and take away the rest."""
+"""Apply the planned objects of one model, and delete the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from outrider.plan.names import PRIVATE_KEY, control_secret, group_set
 
 
 class Children:
-    """Applies, in the plan's order, what differs; every step can be repeated after a crash."""
+    """Applies the objects that differ, in the plan's order. Each step is repeatable after a crash."""
 
     def __init__(self, cluster: ClusterClient, store: Store, *, manager: str = MANAGER) -> None:
         self._cluster = cluster
@@ -35,7 +35,7 @@ class Children:
         self._manager = manager
 
     async def signing_key(self, owner: Owner) -> SigningKey:
-        """The key in the model's Secret, or a new one that the next `apply` will put there."""
+        """The key in the model's Secret, or a new one for the next `apply`."""
         live = await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
         key = _key_in(live) if live is not None else None
         if key is None or ownership(Child.model_validate(live), owner) is not Ownership.OURS:
@@ -43,9 +43,9 @@ class Children:
         return key
 
     async def apply(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
-        """Apply every child that differs from what is live.
+        """Apply every object that differs from the live one.
 
-        Nothing is written when one of the names belongs to somebody else.
+        Nothing is written if one of the names belongs to another owner.
 
         Raises:
             NameTaken, ClusterError: see `outrider.cluster.errors`.
@@ -63,9 +63,9 @@ class Children:
         *,
         kinds: Sequence[Resource] = (DEPLOYMENTS, JOBS, BUDGETS),
     ) -> None:
-        """Delete the model's own children of these kinds that the plan does not name any more.
+        """Delete the model's own objects of these kinds that the plan no longer names.
 
-        The other children are the same for every spec, and the operator has no right to delete them.
+        The other objects are the same for every spec, and the operator has no right to delete them.
         """
         for kind in kinds:
             stored = self._store.children[kind].of_model(Key(owner.namespace, owner.name))
@@ -74,9 +74,9 @@ class Children:
                 await self._cluster.delete(kind, owner.namespace, metadata.name, uid=metadata.uid)
 
     async def prune_groups(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
-        """Delete the model's LeaderWorkerSet before its Deployment is made, so that no crash leaves both.
+        """Delete the model's LeaderWorkerSet before its Deployment is created, so that no crash leaves both.
 
-        It is looked for at that one time, and only in a cluster that has such a kind.
+        It is read only then, and only in a cluster with that kind.
         """
         deployment = Key(owner.namespace, owner.name)
         named = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
@@ -88,13 +88,13 @@ class Children:
         name = group_set(owner.name)
         try:
             live = await self._cluster.get(LEADER_WORKER_SETS, owner.namespace, name)
-        except Refused:  # Without the right to look there was none to make one.
+        except Refused:  # Without the right to read there was none to create one.
             return
         for child in unwanted([] if live is None else [Child.model_validate(live)], wanted, owner):
             await self._cluster.delete(LEADER_WORKER_SETS, owner.namespace, name, uid=child.metadata.uid)
 
     async def forget_done_job(self, model: Key, name: str) -> None:
-        """Delete a Job that ended and whose pod is gone with its result; the next pass makes another."""
+        """Delete a completed Job whose pod is gone with its result, so that the next reconcile repeats it."""
         stored = self._store.children[JOBS].get(Key(model.namespace, name))
         if stored is not None and stored.succeeded:
             await self._cluster.delete(JOBS, model.namespace, name, uid=stored.metadata.uid)
@@ -105,7 +105,7 @@ class Children:
         known = cache.get(Key(owner.namespace, name)) if cache is not None else None
         if known is not None:
             return known
-        # Not seen by label: it may be missing, or be somebody else's.
+        # Not found by label: it may be missing, or belong to another owner.
         raw = await self._cluster.get(resource, owner.namespace, name)
         return StoredChild.read(raw) if raw is not None else None
 
@@ -122,7 +122,7 @@ class Children:
             cache.put(answer)
 
     async def _stands(self, manifest: JsonObject, stored: StoredChild) -> bool:
-        """Whether the live object says what is wanted. It is compared once, then known by its digest."""
+        """Whether the live object agrees with the manifest. It is compared once; later its digest is."""
         applied = manifest["metadata"]["annotations"][APPLIED_ANNOTATION]
         if stored.metadata.annotations.get(APPLIED_ANNOTATION) != applied:
             return False
@@ -154,7 +154,7 @@ def _check_owner(stored: StoredChild | None, owner: Owner) -> None:
 
 
 def _key_in(secret: JsonObject) -> SigningKey | None:
-    """None where there is no readable one; it is replaced like a missing one."""
+    """The key in a Secret; None if it is missing or cannot be parsed, so that it is replaced."""
     try:
         return SigningKey.read(base64.b64decode((secret.get("data") or {})[PRIVATE_KEY], validate=True))
     except (KeyError, ValueError):

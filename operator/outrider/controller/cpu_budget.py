@@ -1,6 +1,6 @@
-"""What one model may take of the CPU of a loop that all models share.
+"""The CPU budget of one model on a loop that all models share.
 
-Only the steps that work takes on its loop count: not what it waits for, and not what runs in threads.
+Only the steps on the loop count, without waits and without the work of threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_REST_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Overspent:
-    """One piece of work took more than it may. All in seconds; rest: until the key is worked on again."""
+    """Work that exceeded its budget. All in seconds; rest: time until the key is worked on again."""
 
     spent: float
     budget: float
@@ -30,18 +30,18 @@ def tuning_rests(told: Overspent) -> str:
     """The note of an Event about a tick."""
     return (
         f"Outrider tunes this model only every {told.rest:.0f} s, because one tick took {told.spent:.1f} s"
-        f" of CPU; a model may take {told.budget:g} s. Where the pause is longer than the operator's"
-        " tuning.lease, engines use the static table. To change it, split the model into several"
-        " with fewer replicas, or lower numSpeculativeTokens or max-num-seqs."
+        f" of CPU and may take {told.budget:g} s. If the pause exceeds the operator's tuning.lease,"
+        " engines use the static schedule. To change it, split the model into several with fewer"
+        " replicas, or lower numSpeculativeTokens or max-num-seqs."
     )
 
 
 def planning_rests(told: Overspent) -> str:
-    """The note of an Event about a pass of reconcile."""
+    """The note of an Event about a reconcile."""
     return (
-        f"Outrider reconciles this model again in {told.rest:.0f} s and doubles that each time, because"
-        f" one pass took {told.spent:.1f} s of CPU; a model may take {told.budget:g} s. To change it,"
-        " make the spec smaller, podTemplate and engine.args first."
+        f"Outrider reconciles this model again in {told.rest:.0f} s and doubles that time, because one"
+        f" reconcile took {told.spent:.1f} s of CPU and may take {told.budget:g} s. To change it, make the"
+        " spec smaller, podTemplate and engine.args first."
     )
 
 
@@ -52,14 +52,14 @@ class _Account:
 
 
 class CpuBudget(Generic[KeyT]):
-    """Lets keys rest whose work took too much.
+    """Delays keys whose work exceeded its budget.
 
-    The rest is so long that the key takes its share and no more: the seconds spent over the share. With
-    ``doubling`` it is twice as long each time in a row, since the work is likely to cost the same again.
+    The delay is the CPU time spent divided by `share`. With ``doubling`` it doubles each time in a row,
+    because the work likely costs the same again.
 
-    budget: seconds of CPU for one piece of work. share: of one CPU, for one key.
-    overspent: called when a key begins to overspend, and not again until it has kept its budget.
-    clock: seconds that never jump.
+    budget: seconds of CPU for one piece of work. share: ratio of one CPU for one key.
+    overspent: called when a key begins to exceed its budget, and again only after it has kept it.
+    clock: monotonic seconds.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class CpuBudget(Generic[KeyT]):
         self._accounts: dict[KeyT, _Account] = {}
 
     def rest(self, key: KeyT) -> float:
-        """Seconds until the key may be worked on; 0 for now."""
+        """Seconds until the key may be worked on; 0 if it may be now."""
         account = self._accounts.get(key)
         return 0.0 if account is None else max(0.0, account.rests_until - self._clock())
 
     async def spend(self, key: KeyT, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Do the work and take note of what it takes, also where it fails."""
+        """Do the work and record its CPU time, also if it fails."""
         metered = Metered(work)
         try:
             return await metered
@@ -92,7 +92,7 @@ class CpuBudget(Generic[KeyT]):
             self._note(key, metered.seconds)
 
     def forget(self, key: KeyT) -> None:
-        """The key is gone."""
+        """Drop a key."""
         self._accounts.pop(key, None)
 
     def _note(self, key: KeyT, spent: float) -> None:
@@ -109,7 +109,7 @@ class CpuBudget(Generic[KeyT]):
 
 
 class Metered(Generic[ResultT]):
-    """Awaits a coroutine and adds up the CPU time of its steps. seconds: so far."""
+    """Awaits a coroutine and adds up the CPU time of its steps in `seconds`."""
 
     def __init__(self, work: Coroutine[Any, Any, ResultT]) -> None:
         self._work = work
@@ -128,5 +128,5 @@ class Metered(Generic[ResultT]):
                 self.seconds += time.thread_time() - began
             try:
                 step = partial(self._work.send, (yield waited_for))
-            except BaseException as error:  # noqa: BLE001 - it is for the work, cancellation too
+            except BaseException as error:  # noqa: BLE001 - every error belongs to the work, cancellation too
                 step = partial(self._work.throw, error)

@@ -1,4 +1,4 @@
-"""The models that are tuned, as both wings see them."""
+"""The tuned models, as reconciler and tuning loop see them."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class EnginePod:
     name: str
     address: EngineAddress
     launch: Launch = field(default_factory=Launch)
-    """How it was started."""
+    """Its launch configuration."""
     canary: bool = False
-    """Started without speculation, to be measured against."""
+    """True for a pod without speculation, as the reference for measurements."""
     revision: str = ""
-    """Of its launch: pods of the same one run the same engine."""
+    """Revision of its launch; pods of the same revision run the same engine."""
 
     @property
     def drafts(self) -> bool:
-        """It has a drafter, so it can take tables."""
+        """True for a pod with a drafter, which takes schedules."""
         return self.launch.drafter and not self.canary
 
 
 @dataclass(frozen=True, slots=True)
 class TunedModel:
-    """A model whose engines have a table, as it stands at the start of a tick."""
+    """A model whose engines have a schedule, at the start of a tick."""
 
     namespace: str
     name: str
@@ -49,29 +49,29 @@ class TunedModel:
     static: Schedule
     policy: Policy
     status: Status
-    """As last seen; only a fresh process reads it, to go on where another one stopped."""
+    """The stored status. Only a new process reads it, to continue after another one."""
     pods: tuple[EnginePod, ...]
-    """The ready ones."""
+    """The ready pods."""
     max_num_seqs: int | None = None
-    """Largest batch of an engine, where the user set one."""
+    """Maximum batch size of an engine, if the user set it."""
     max_num_batched_tokens: int | None = None
-    """Token budget of one engine step, where the user set one."""
+    """Token budget of one engine step, if the user set it."""
     instructions: Instructions = field(default_factory=Instructions)
-    """What a person says by annotations."""
+    """The user's instructions in annotations."""
     coming: tuple[EnginePod, ...] = ()
-    """Those that have an address and are not ready."""
+    """Starting pods: with an address, and not ready."""
     replicas: int = 1
-    """Pods that are wanted."""
+    """Number of wanted pods."""
     ranks: int = 1
-    """Data-parallel ones of an engine: each has batches of its own."""
+    """Data-parallel ranks of an engine; each has its own batches."""
     relaunching: Relaunching = field(default_factory=Relaunching)
-    """What the tuner may do to the launch of the engines."""
+    """The relaunches that the tuner may order."""
     stored_order: LaunchOrder = field(default_factory=LaunchOrder)
-    """What the tuner ordered last, allowed or not."""
+    """The last order of the tuner, whether it is allowed or not."""
     searches_text: bool = False
-    """Drafts come from the text so far (n-gram, suffix), not from a model."""
+    """Whether drafts come from the text (n-gram, suffix) and not from a model."""
     returned_table: Schedule | None = None
-    """The static table of the last good revision, where it serves since the rollout of the spec failed."""
+    """The static schedule of the last good revision, if it serves because the rollout of the spec failed."""
 
     @property
     def owner(self) -> Owner:
@@ -80,12 +80,12 @@ class TunedModel:
 
     @property
     def order(self) -> LaunchOrder:
-        """The part of it that holds."""
+        """The part of the stored order that is allowed."""
         return self.limits.effective(self.stored_order)
 
     @property
     def limits(self) -> LaunchLimits:
-        """What the spec allows of an order."""
+        """The orders that the spec allows."""
         return LaunchLimits(
             mode=self.mode,
             actuation=self.relaunching.actuation,
@@ -98,12 +98,12 @@ class TunedModel:
 
 
 class Fleet(Protocol):
-    """The models of this moment. Costs no API call."""
+    """The present models. Takes no API call."""
 
     def tuned_models(self) -> Sequence[TunedModel]:
-        """Every model with a live table, whether or not it has ready pods."""
+        """Every model that can be tuned, with or without ready pods."""
         ...
 
     def tuned_model(self, key: Key) -> TunedModel | None:
-        """One of them; None where it has no live table, or is not there."""
+        """One model; None if it cannot be tuned or does not exist."""
         ...

@@ -1,8 +1,8 @@
-"""The operator as kopf sees it: registry, handlers, login and settings.
+"""The kopf part of the operator: registry, handlers, login and settings.
 
-What kopf does not do here, by decision 9: handlers only pass events on, and a queue of our own reconciles;
-it leaves no state, no finalizer and no timer on objects; a Lease elects the leader, in place of peering,
-and `own_metrics` answers the probes of Kubernetes, whether kopf runs or not.
+By decision 9, kopf only watches. Its handlers pass events on, and a queue of our own reconciles. It leaves no
+state, no finalizer and no timer on objects. A Lease elects the leader in place of peering, and our HTTP
+server answers the probes of Kubernetes whether kopf runs or not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from outrider.controller.store import MANAGED_SELECTOR
 _OBJECTS_AT_ONCE = 4
 
 Take = Callable[[Resource, str | None, dict[str, Any]], object]
-"""Takes an event of a kind: what changed (ADDED, MODIFIED, DELETED; None in a first list), and the object."""
+"""Receives an event of a kind: the change (ADDED, MODIFIED, DELETED; None in a first list) and the object."""
 
 
 def operator_registry(take: Take) -> kopf.OperatorRegistry:
@@ -45,7 +45,7 @@ def operator_registry(take: Take) -> kopf.OperatorRegistry:
 
 
 def login(**arguments: Any) -> kopf.ConnectionInfo | None:
-    """As the pod's service account, or as whoever the kubeconfig names."""
+    """Log in with the pod's service account, or with the kubeconfig outside a cluster."""
     if runs_in_cluster():
         return kopf.login_with_service_account(**arguments)
     return kopf.login_with_kubeconfig(**arguments)
@@ -59,7 +59,7 @@ def _on_child(kind: Resource, take: Take) -> Callable[..., Awaitable[None]]:
 
 
 def operator_settings() -> kopf.OperatorSettings:
-    """kopf only watches, and never gives up."""
+    """Settings with which kopf only watches, and retries forever."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -68,7 +68,7 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.networking.request_timeout = 30.0
     settings.networking.connect_timeout = 5.0
     settings.watching.connect_timeout = 5.0
-    # kopf holds a whole chunk, text and objects, of each kind. Anybody may store objects of 1.5 MB.
+    # kopf holds a whole chunk, text and objects, of each kind. A tenant may store objects of 1.5 MB.
     settings.watching.chunk_size = _OBJECTS_AT_ONCE
     settings.queueing.idle_timeout = 0.5
     # The process must outlive kopf; by default kopf kills it when its own end takes too long.
@@ -81,7 +81,7 @@ def operator_settings() -> kopf.OperatorSettings:
 
 
 class EndlessBackoffs:
-    """Delays between repetitions of a failed request, in seconds: they grow, and never run out."""
+    """Endless growing delays in seconds between retries of a failed request."""
 
     def __iter__(self) -> Iterator[float]:
         yield from (0.5, 1.0, 2.0)
@@ -89,14 +89,14 @@ class EndlessBackoffs:
 
 
 class NothingKept(kopf.DiffBaseStorage):
-    """Spares kopf what only handlers of changes need: a deep copy per event, and an annotation to parse."""
+    """Storage without content: only kopf's handlers of changes need a copy and an annotation per event."""
 
     def build(self, **_: object) -> kopf.BodyEssence:
-        """Nothing."""
+        """Return an empty essence."""
         return kopf.BodyEssence()
 
     def fetch(self, **_: object) -> None:
-        """Nothing."""
+        """Return nothing."""
 
     def store(self, **_: object) -> None:
-        """Nowhere."""
+        """Store nothing."""

@@ -1,4 +1,4 @@
-"""Whether an event loop still takes its turns, for readers on other threads."""
+"""Liveness of an event loop, for readers on other threads."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import asyncio
 import time
 
 LONGEST_SILENCE_SECONDS = 60.0
-"""A loop that took no turn for longer is taken for dead: /healthz fails, and the kubelet restarts the pod."""
+"""Maximum time without a beat in seconds; beyond it /healthz fails and the kubelet restarts the pod."""
 _BEAT_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Beaten by one loop, read from any thread."""
+    """The time of a loop's last beat, readable from any thread."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()
 
     async def beat_forever(self) -> None:
-        """Run on the loop in question until cancelled."""
+        """Beat until cancelled; run it on the observed loop."""
         while True:
             self._at = time.monotonic()
             await asyncio.sleep(_BEAT_SECONDS)

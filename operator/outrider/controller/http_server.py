@@ -1,9 +1,9 @@
-"""The operator's HTTP server: its metrics and the probes, for anybody who reaches the port.
+"""The operator's HTTP server: its metrics and the probes, for every client that reaches the port.
 
-It runs on a thread of its own, so what is asked of it delays neither the work nor the Lease. What
-clients can cost is bounded: one rendering of the metrics a second for all of them, a number of
-connections, and one request and a lifetime for each connection. Where there are too many, the oldest one
-is closed: a new one, such as the kubelet's, is still answered while others hold connections open.
+It runs on its own thread, so requests delay neither the work nor the Lease. The cost of clients is bounded.
+Metrics are rendered once a second for all of them. Connections are limited in number, and each has one
+request and a lifetime. With too many connections the server closes the oldest one, so that it still answers a
+new one, such as the kubelet's.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from outrider.controller.heartbeat import LONGEST_SILENCE_SECONDS, Heartbeat
 
 MOST_CONNECTIONS = 256
 CONNECTION_SECONDS = 10.0
-"""From the first packet to the end of the answer; Prometheus waits as long for a scrape by default."""
+"""Lifetime of a connection in seconds, the default timeout of a scrape by Prometheus."""
 RENDER_SECONDS = 1.0
-"""From the end of one rendering to the next one."""
+"""Seconds from the end of one rendering to the next one."""
 
 
 class RenderedMetrics:
-    """The metrics as text, rendered at most once a second however many ask at the same time."""
+    """The metrics as text, rendered at most once a second for all readers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -34,10 +34,10 @@ class RenderedMetrics:
         self._rendered_at = 0.0
 
     async def text(self) -> bytes:
-        """At most a second older than the end of the last rendering."""
+        """The text of a rendering that is at most a second old."""
         if self._latest is None or (self._latest.done() and self._age >= RENDER_SECONDS):
             self._latest = asyncio.ensure_future(self._render())
-        # A reader that goes away must not end what the others wait for, nor let another one begin.
+        # A reader that disconnects must not end the rendering of the others, nor start another one.
         return await asyncio.shield(self._latest)
 
     @property
@@ -53,31 +53,31 @@ class RenderedMetrics:
 
 
 class _Connections:
-    """All open ones, the oldest first."""
+    """All open connections, the oldest first."""
 
     def __init__(self, server: web.Server) -> None:
         self._server = server
         self.open: dict[_Connection, asyncio.Transport] = {}
 
     def accept(self) -> _Connection:
-        """One more, which its transport opens."""
+        """A new connection, which its transport opens."""
         return _Connection(self._server, self)
 
     def add(self, connection: _Connection, transport: asyncio.Transport) -> None:
-        """Make room for it where there is none."""
+        """Add a connection, and close the oldest ones beyond the limit."""
         while len(self.open) >= MOST_CONNECTIONS:
             oldest = next(iter(self.open))
             self.open.pop(oldest).abort()
         self.open[connection] = transport
 
     def abort_all(self) -> None:
-        """Close them without waiting for anybody."""
+        """Close all connections without waiting."""
         for transport in list(self.open.values()):
             transport.abort()
 
 
 class _Connection(web.RequestHandler):
-    """aiohttp bounds the size of headers, and not the time that they take."""
+    """A connection with a lifetime; aiohttp bounds the size of headers and not their time."""
 
     __slots__ = ("_all", "_end")
 
@@ -104,7 +104,7 @@ async def serve(
 ) -> None:
     """Serve /metrics, /healthz and /readyz until cancelled.
 
-    ready: called on this loop's thread. heartbeat: of the loop that does the work.
+    ready: called on this loop's thread. heartbeat: that of the loop that does the work.
     """
     rendered = RenderedMetrics(registry)
 
@@ -114,17 +114,19 @@ async def serve(
     async def healthz(_: web.Request) -> web.Response:
         silence = heartbeat.silence
         if silence > LONGEST_SILENCE_SECONDS:
-            return _once(web.Response(status=503, text=f"the work has been blocked for {silence:.0f} s\n"))
+            return _once(
+                web.Response(status=503, text=f"the operator's loop has been blocked for {silence:.0f} s\n")
+            )
         return _once(web.Response(text="ok\n"))
 
     async def readyz(_: web.Request) -> web.Response:
         if ready():
             return _once(web.Response(text="ok\n"))
-        return _once(web.Response(status=503, text="no view of the cluster\n"))
+        return _once(web.Response(status=503, text="the operator has not read the cluster yet\n"))
 
     app = web.Application()
     app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
-    # What a client that went away had asked for is given up.
+    # The request of a client that disconnected is cancelled.
     runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     assert runner.server is not None
@@ -138,6 +140,6 @@ async def serve(
 
 
 def _once(response: web.Response) -> web.Response:
-    """The connection ends with it."""
+    """The response, after which the connection ends."""
     response.force_close()
     return response

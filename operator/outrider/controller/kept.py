@@ -1,4 +1,4 @@
-"""What stays in memory of an object that anybody may have written: what is used, and a digest. Pure."""
+"""The part of a foreign object that stays in memory: the fields in use, and a digest. Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from outrider.cluster.ownership import MANAGER, TUNER_MANAGER
 from outrider.cluster.resources import JsonObject
 
 _LARGEST_CONTENT_BYTES = 64 * 2**10
-"""Of JSON. A larger object is fetched when it is compared; those of Outrider are far smaller."""
+"""Maximum JSON size that is kept. A larger object is read again to compare it; ours are far smaller."""
 _LARGEST_TEXT = 64 * 2**10
-"""Characters of one entry of a ConfigMap. Orders and tables take some hundreds."""
+"""Maximum characters of one entry of a ConfigMap. Orders and schedules take some hundreds."""
 _SERVERS_OWN = ("managedFields", "resourceVersion", "generation")
-"""Metadata that no manifest asks for and that every write changes."""
+"""Metadata that the server sets, and that every write changes."""
 
 
 def lean_metadata(raw: JsonObject) -> Metadata:
-    """Metadata with Outrider's own annotations and field managers alone.
+    """Metadata with only Outrider's annotations and field managers.
 
     Raises:
-        ValueError, TypeError, AttributeError: no metadata, or none that can be read.
+        ValueError, TypeError, AttributeError: the metadata is missing or cannot be parsed.
     """
     metadata = dict(raw["metadata"])
     metadata["annotations"] = own_annotations(metadata.get("annotations"))
@@ -39,21 +39,21 @@ def lean_metadata(raw: JsonObject) -> Metadata:
 
 
 def own_annotations(annotations: Mapping[str, object] | None) -> dict[str, object]:
-    """Those with Outrider's prefix."""
+    """The annotations with Outrider's prefix."""
     return {name: text for name, text in (annotations or {}).items() if name.startswith(f"{GROUP}/")}
 
 
 def texts(data: Mapping[str, object] | None, *names: str) -> dict[str, str]:
-    """These entries of a ConfigMap. What is far too long for its reader is cut, so that it cannot be read."""
+    """These entries of a ConfigMap. An entry that is far too long is cut, so that its parser refuses it."""
     given = data or {}
     return {name: str(given[name])[:_LARGEST_TEXT] for name in names if name in given}
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a manifest may ask for: all of an object but its status and what the server keeps for itself.
+    """The part of an object that a manifest can set: all but its status and the server's metadata.
 
-    packed: the content, None where it is too large to be kept or is known by its digest.
+    packed: the content; None if it is too large, or if its digest is enough.
     """
 
     digest: str
@@ -61,7 +61,7 @@ class Content:
 
     @classmethod
     def of(cls, raw: JsonObject) -> Content:
-        """The content of an object as the API server shows it."""
+        """The content of an object as read from the API server."""
         metadata = {name: value for name, value in raw["metadata"].items() if name not in _SERVERS_OWN}
         wanted = {name: value for name, value in raw.items() if name != "status"}
         text = json.dumps({**wanted, "metadata": metadata}, sort_keys=True).encode()
@@ -69,7 +69,7 @@ class Content:
         return cls(hashlib.sha256(text).hexdigest()[:32], packed)
 
     def unpacked(self) -> JsonObject | None:
-        """The content, where it is kept."""
+        """The content; None if it is not kept."""
         if self.packed is None:
             return None
         content: JsonObject = json.loads(zlib.decompress(self.packed))
@@ -77,12 +77,12 @@ class Content:
 
     @property
     def known(self) -> Content:
-        """Only the digest."""
+        """The same content with its digest only."""
         return Content(self.digest, None)
 
 
 def footprint(value: object, *, most: int) -> int:
-    """Bytes that a JSON value takes in memory, as Python counts them. Beyond ``most`` the count ends."""
+    """Bytes of a JSON value in memory, as Python counts them. The count stops beyond ``most``."""
     size, waiting = 0, [value]
     while waiting and size <= most:
         found = waiting.pop()
@@ -96,9 +96,9 @@ def footprint(value: object, *, most: int) -> int:
 
 
 class NamespaceBudgets:
-    """Bytes in memory, by namespace: a tenant that stores much keeps nothing of another one out.
+    """Memory in bytes by namespace, so that a tenant with much data does not displace another one.
 
-    most: for each namespace.
+    most: limit of each namespace.
     """
 
     def __init__(self, most: int) -> None:
@@ -106,18 +106,18 @@ class NamespaceBudgets:
         self._used: defaultdict[str, int] = defaultdict(int)
 
     def take(self, namespace: str, size: int) -> bool:
-        """Count it, where it still fits."""
+        """Take memory for a namespace. Returns False, and takes none, beyond the limit."""
         if self._used[namespace] + size > self.most:
             return False
         self._used[namespace] += size
         return True
 
     def give_back(self, namespace: str, size: int) -> None:
-        """Of something that was taken before."""
+        """Return memory that was taken before."""
         self._used[namespace] -= size
         if self._used[namespace] <= 0:
             del self._used[namespace]
 
     def used(self, namespace: str) -> int:
-        """Bytes that are taken."""
+        """Bytes in use by a namespace."""
         return self._used.get(namespace, 0)

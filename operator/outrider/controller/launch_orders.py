@@ -1,4 +1,4 @@
-"""The tuner's order about the launch of engines, in a ConfigMap that reconcile reads and carries out."""
+"""The tuner's launch order, in a ConfigMap that the reconciler reads and carries out."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from outrider.plan.names import labels
 
 
 class LaunchOrders(Protocol):
-    """Where orders about the launch of engines go; reconcile carries them out."""
+    """A store for launch orders, which the reconciler carries out."""
 
     async def order(self, model: TunedModel, order: LaunchOrder) -> None:
-        """Store an order; where the same one is stored already, nothing happens.
+        """Store an order. The same order again is not written.
 
         Raises:
-            ClusterError: not stored; the order before stands.
+            ClusterError: not stored; the order before remains.
         """
         ...
 
@@ -31,9 +31,9 @@ class LaunchOrders(Protocol):
 class ClusterLaunchOrders:
     """`LaunchOrders` over the API server.
 
-    An order is one write, so a crash leaves the one before or the new one. The way back is the default
-    order in the same object: nothing is deleted, so nothing can be missed.
-    changed: called with the model after a write; the watch does not tell of what is known already.
+    An order is one write, so a crash leaves the old or the new one. To end an order, the default order is
+    written into the same object; nothing is deleted, so no deletion can be missed.
+    changed: called with the model after a write, because the watch reports no state that is already known.
     """
 
     def __init__(self, cluster: ClusterClient, store: Store, changed: Callable[[Key], None]) -> None:
@@ -57,10 +57,10 @@ class ClusterLaunchOrders:
 
 
 def read_order(store: Store, owner: Owner) -> LaunchOrder:
-    """The order that is stored for a model; the default without one. Somebody else's object is none.
+    """The stored order of a model; the default without one, or if the object belongs to another owner.
 
     Raises:
-        ValueError: it is unreadable; the message says what is wrong and what to do.
+        ValueError: it cannot be parsed; the message has the cause and what to do.
     """
     name = launch_config_map(owner.name)
     stored = store.children[CONFIG_MAPS].get(Key(owner.namespace, name))
@@ -70,8 +70,8 @@ def read_order(store: Store, owner: Owner) -> LaunchOrder:
         return LaunchOrder.from_data(stored.data)
     except ValueError as error:
         raise ValueError(
-            f"ConfigMap {owner.namespace}/{name} is unreadable, so engines are launched as the spec says; "
-            f"delete it: {error}"
+            f"Outrider launches engines as the spec says, because the ConfigMap {owner.namespace}/{name} "
+            f"cannot be parsed: {error}. To change it, delete the ConfigMap."
         ) from error
 
 

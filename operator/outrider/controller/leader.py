@@ -1,4 +1,4 @@
-"""What a leader does: watch, reconcile and tune, each supervised on its own."""
+"""The work of a leader: watch, reconcile and tune, each under its own supervision."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 5.0
 _CPU_SECONDS = 1.0
-"""What one pass over one model may take; an honest one takes some 20 ms."""
+"""CPU seconds that one reconcile may take. A usual one takes about 20 ms."""
 _CPU_SHARE = 0.05
-"""Of one CPU, for a model whose passes take more than that."""
+"""Ratio of one CPU for a model whose reconciles take more than that."""
 
 
 class Leader:
-    """The two loops and the watches that feed them, for one time of leading.
+    """The two loops and their watches, for one leadership term.
 
-    neighbours: other installations; what they manage is left alone. term: fences every push.
+    `neighbours`: the other installations, whose models this one leaves alone. term: fences every push.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Leader:
         self._term = term
         self._loop: TuningLoop | None = None
         self.has_view = False
-        """True once everything was read; before that nothing is written."""
+        """True after the first full read; before it nothing is written."""
 
     async def lead(self) -> None:
         """Run until cancelled."""
@@ -114,7 +114,7 @@ class Leader:
 
     @contextmanager
     def _shown(self) -> Iterator[None]:
-        """The metrics of a leader, which go with it: a process that stands by has nothing to tell."""
+        """Show the metrics of a leader, until the term ends: a process on standby has none."""
         metrics = self._metrics
         metrics.queue_depth.set_function(lambda: len(self._queue))
         metrics.models.set_function(lambda: len(self._store.models))
@@ -129,11 +129,11 @@ class Leader:
 
     def _managed_models(self) -> list[ShownModel]:
         managed = self._neighbours.managed
-        models = list(self._store.models)  # in one step: scrapes come from another thread than changes
+        models = list(self._store.models)  # in one step: scrapes run on another thread than changes
         return [shown(each) for each in models if managed.other_manager(each.metadata.namespace) is None]
 
     async def _read_first(self) -> None:
-        """A full view before the first pass, so that a restart writes nothing that is there already."""
+        """Read everything before the first reconcile, so that a restart writes nothing twice."""
         failures = 0
         while True:
             try:
@@ -143,7 +143,7 @@ class Leader:
             except ClusterError as error:
                 failures += 1
                 delay = backoff_seconds(failures)
-                log.warning("first read failed, again in %.1f s: %s", delay, error)
+                log.warning("the first read failed, next attempt in %.1f s: %s", delay, error)
                 await asyncio.sleep(delay)
 
     def _reconcile_all(self) -> None:
@@ -216,14 +216,14 @@ class Leader:
         while True:
             try:
                 await run()
-            except Exception:  # a supervision loop: the watches and reconcile go on
-                log.exception("%s failed, again in %.0f s", name, _RESTART_SECONDS)
+            except Exception:  # a supervision loop: watches and reconciles continue
+                log.exception("the %s failed, restart in %.0f s", name, _RESTART_SECONDS)
             self._metrics.tuning_restarts.inc()
             await asyncio.sleep(_RESTART_SECONDS)
 
 
 def plan_settings(settings: Settings) -> PlanSettings:
-    """What every plan of this operator rests on."""
+    """The settings that every plan of this operator uses."""
     peers = None
     if settings.control_peers:
         clients = read_peers(settings.client_peers)

@@ -1,4 +1,4 @@
-"""Looks for other installations of the operator, so that two never manage the same model."""
+"""Detection of other installations of the operator, so that two never manage the same model."""
 
 from __future__ import annotations
 
@@ -24,47 +24,48 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 3.0
 _MARGIN_SECONDS = 60
-"""A term is a time of creation plus changes of leader: this far above the time of day there is none."""
+"""Seconds above the present time that exceed every term: a term is a creation time plus leader changes."""
 _FARTHEST_SECONDS = 365 * 86_400
-"""A term further ahead than this was made up. Above it no later leader could have a larger one."""
+"""Maximum distance of a term from the present time. A higher one is invalid, and would block later
+leaders."""
 
 
 class Neighbourhood(Protocol):
-    """Who else is there."""
+    """The other installations."""
 
     @property
     def managed(self) -> ManagedNamespaces:
-        """As of the last look."""
+        """The view of the last read."""
         ...
 
     async def first_look(self) -> None:
-        """Return once it is known who else is there; before that nothing may be managed."""
+        """Return after the first successful read; before it nothing may be managed."""
         ...
 
     async def look_forever(self, changed: Callable[[], None], /) -> None:
-        """Look until cancelled; call back when somebody came, went, or changed place with this one."""
+        """Read until cancelled, and call back when an installation came, ended or changed its order."""
         ...
 
 
 class Alone:
-    """Where leader election is off, no Lease tells anybody anything: nobody else is there."""
+    """No other installation: without leader election there are no Leases to read."""
 
     def __init__(self) -> None:
         self.managed = ManagedNamespaces()
 
     async def first_look(self) -> None:
-        """Nothing to see."""
+        """Return at once."""
 
     async def look_forever(self, _: Callable[[], None], /) -> None:
-        """Nothing will change."""
+        """Wait until cancelled."""
         await asyncio.Event().wait()
 
 
 class Neighbours:
     """Reads the Leases of all installations.
 
-    The Lease of this one says what it watches before anybody is looked for. So of two that start
-    together, the later one sees the earlier one.
+    This one writes its namespaces into its Lease before it reads the others. So of two that start together,
+    the later one sees the earlier one.
     """
 
     def __init__(self, cluster: ClusterClient, leadership: LeadershipElsewhere, metrics: OwnMetrics) -> None:
@@ -78,7 +79,7 @@ class Neighbours:
         self._looked = False
 
     async def first_look(self) -> None:
-        """Return once it is known who else is there, and this leader's term is above all others."""
+        """Return after the first read, when this leader's term is above all others."""
         failures = 0
         while not self._looked:
             try:
@@ -86,18 +87,18 @@ class Neighbours:
             except ClusterError as error:
                 failures += 1
                 delay = backoff_seconds(failures)
-                log.warning("other operators not looked for, again in %.1f s: %s", delay, error)
+                log.warning("other installations were not read, next attempt in %.1f s: %s", delay, error)
                 await asyncio.sleep(delay)
 
     async def look_forever(self, changed: Callable[[], None], /) -> None:
-        """Look until cancelled; call back on each change."""
+        """Read until cancelled, and call back on each change."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             before = _told(self.managed)
             try:
                 await self._look()
             except ClusterError as error:
-                log.warning("other operators not looked for, the last view holds: %s", error)
+                log.warning("other installations were not read, the last view stays: %s", error)
             if _told(self.managed) != before:
                 changed()
 
@@ -111,16 +112,16 @@ class Neighbours:
         view = managed_namespaces(
             own, self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC))
         )
-        # Engines refuse a term below one that they have seen: later, only who comes first can have pushed.
-        rivals = [other for other in others if own.claim.overlaps(other.claim)]
-        believable = [other for other in rivals if other.term < time.time() + _FARTHEST_SECONDS]
-        feared = [other.term for other in believable if not self._looked or other.precedes(own)]
-        self._outbid = max(self._outbid, *feared, 0)
+        # Engines refuse a term below one that they saw. Later, only earlier installations can have pushed.
+        sharing = [other for other in others if own.claim.overlaps(other.claim)]
+        plausible = [other for other in sharing if other.term < time.time() + _FARTHEST_SECONDS]
+        terms = [other.term for other in plausible if not self._looked or other.precedes(own)]
+        self._outbid = max(self._outbid, *terms, 0)
         await self._leadership.publish(claim, above=self._outbid)
         self._settle(view)
 
     async def _seen(self) -> tuple[Installation, list[Installation]]:
-        """This installation and the others, as their Leases show them."""
+        """This installation and the others, by their Leases."""
         listed, _ = await self._cluster.list_through(
             LEASES, None, Installation.read, fields=f"metadata.name={LEASE_NAME}"
         )
@@ -129,18 +130,18 @@ class Neighbours:
         if own is not None and own.holder:
             self._leadership.saw(own.holder)
         if own is None or own.holder != self._leadership.identity:
-            raise _NotListed("the list does not show this leader's own Lease as it was written")
+            raise _NotListed("the list does not have this leader's last write to its own Lease")
         others = [each for each in listed if each.namespace != home]
-        believed = [await self._authority.believed(each, within=own.claim) for each in others]
-        return own, [each for each in believed if each is not None]
+        trusted = [await self._authority.believed(each, within=own.claim) for each in others]
+        return own, [each for each in trusted if each is not None]
 
     async def _go_blind(self, error: Refused) -> None:
-        """Go on as if alone, above every term that another one is likely to have."""
+        """Manage everything without a view of others, with a term above those that another one likely has."""
         claim = self._leadership.claim
         if claim.sees_others:
             log.warning(
-                "no right to look for other operators; one that watches the same namespaces would not be"
-                " noticed here: %s",
+                "this installation cannot detect others that watch the same namespaces, because RBAC forbids"
+                " it to read their Leases; set detectOtherInstallations: true in the chart: %s",
                 error.message,
             )
             self._outbid = max(self._outbid, int(time.time()) + _MARGIN_SECONDS)
@@ -156,29 +157,35 @@ class Neighbours:
 
 
 class _NotListed(ClusterError):
-    """A list may be older than the last write; the next one will show it."""
+    """A list that is older than the last write; the next one has it."""
 
 
 def _told(view: ManagedNamespaces) -> object:
-    """What makes a difference to models and their status."""
+    """The part of a view that matters to models and their status."""
     return [[(each.namespace, each.claim.watches) for each in side] for side in (view.before, view.behind)]
 
 
 def _news(earlier: ManagedNamespaces, view: ManagedNamespaces) -> list[str]:
-    """Who came and who went, in words."""
+    """The changes between two views, one log message each."""
     came_first = [each for each in view.before if each.namespace not in _homes(earlier.before)]
     gone_first = _homes(earlier.before) - _homes(view.before)
     came_second = _homes(view.behind) - _homes(earlier.behind)
     gone_second = _homes(earlier.behind) - _homes(view.behind)
     return [
         *(
-            f"standing by: {_what(each)} managed by the operator in namespace {each.namespace},"
+            f"on standby: {_what(each)} managed by the operator in namespace {each.namespace},"
             f" which leads since {each.reign_began.isoformat(timespec='seconds')}"
             for each in came_first
         ),
-        *(f"the operator in namespace {home} is not in the way any more" for home in sorted(gone_first)),
-        *(f"the operator in namespace {home} watches the same and stands by" for home in sorted(came_second)),
-        *(f"the operator in namespace {home} does not stand by any more" for home in sorted(gone_second)),
+        *(
+            f"the operator in namespace {home} no longer manages models of this one"
+            for home in sorted(gone_first)
+        ),
+        *(
+            f"the operator in namespace {home} watches the same namespaces and is on standby"
+            for home in sorted(came_second)
+        ),
+        *(f"the operator in namespace {home} is no longer on standby" for home in sorted(gone_second)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the operator shows of itself as metrics.
+"""The operator's own metrics.
 
 Metrics of models and those for autoscalers name models; other labels are from fixed sets.
 """
@@ -17,21 +17,21 @@ _DEMAND_FRESH_SECONDS = 60.0
 
 
 class DemandMetrics:
-    """What autoscalers read, one row per model that has fresh measurements.
+    """The metrics for autoscalers, one row per model with fresh measurements.
 
-    Rows of models that are gone, or that nobody measured for a minute, disappear: no value is a value.
+    A row disappears with its model, or after a minute without measurements: a missing value is not zero.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._required = Gauge(
             "outrider_required_replicas",
-            "Replicas that the present load needs at the draft lengths in force.",
+            "Replicas that the present load needs with the present schedule.",
             _DEMAND_LABELS,
             registry=registry,
         )
         self._saturation = Gauge(
             "outrider_saturation_ratio",
-            "Requests that run or wait over those that the ready pods can hold; 1 is full.",
+            "Running and waiting requests over those that the ready pods can hold; 1 is full.",
             _DEMAND_LABELS,
             registry=registry,
         )
@@ -46,9 +46,9 @@ class DemandMetrics:
         self._saturation.labels(namespace, model).set(saturation_ratio)
 
     def forget_stale(self, *, now: float) -> None:
-        """Drop the rows that nobody has set for a minute."""
+        """Drop the rows that were not set for a minute."""
         for labels, at in list(self._seen_at.items()):
-            at = self._seen_at[labels] = min(at, now)  # later only where the clock was ahead
+            at = self._seen_at[labels] = min(at, now)  # later only after a clock that was ahead
             if now - at > _DEMAND_FRESH_SECONDS:
                 del self._seen_at[labels]
                 self._required.remove(*labels)
@@ -56,7 +56,7 @@ class DemandMetrics:
 
 
 class OwnMetrics:
-    """One instance per process, so that tests do not share a registry."""
+    """The metrics of one process. Each instance has its own registry, so that tests do not share one."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -67,7 +67,7 @@ class OwnMetrics:
         self.leader = Gauge("outrider_operator_leader", "1 while this process leads.", registry=self.registry)
         self.leases_lost = Counter(
             "outrider_operator_leases_lost",
-            "Reigns that ended because the Lease was lost.",
+            "Leadership terms that ended because the Lease was lost.",
             registry=self.registry,
         )
         self.other_installations = Gauge(
@@ -98,7 +98,7 @@ class OwnMetrics:
         )
         self.left_out = Counter(
             "outrider_operator_objects_left_out",
-            "States of objects that are not kept: unreadable, or no_room in the memory for their namespace.",
+            "Dropped object states, by reason: unreadable, or no_room in the memory of the namespace.",
             ["reason"],
             registry=self.registry,
         )
@@ -120,7 +120,7 @@ class OwnMetrics:
         )
         self.pushes = Counter(
             "outrider_operator_pushes",
-            "Tables pushed to engine pods, by outcome: confirmed or failed.",
+            "Schedules pushed to engine pods, by outcome: confirmed or failed.",
             ["outcome"],
             registry=self.registry,
         )

@@ -1,4 +1,4 @@
-"""The operator's process: its log lines, and how it stands by, leads, stands by again, and stops cleanly."""
+"""The operator's process: logs, standby, leadership, loss of the Lease, and shutdown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STOP_SECONDS = 5.0
 
 
 class Stuck(Exception):
-    """A part of the operator did not end when it was told to."""
+    """A part of the operator did not end after its cancellation."""
 
 
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -50,14 +50,14 @@ def set_up_logs(log_format: LogFormat, level: str) -> None:
     else:
         handler.setFormatter(logging.Formatter(_TEXT))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # The libraries tell each request at INFO; kopf warns that signals are not its own here.
+    # The libraries log each request at INFO; kopf warns that it does not handle signals here.
     for name in ("httpx", "httpcore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("kopf").setLevel(logging.ERROR)
 
 
 async def run_operator(settings: Settings) -> None:
-    """`operate` on the cluster of this process; where a part of it hangs or is lost, the process ends."""
+    """Run `operate` on the cluster of this process. If a part hangs or is lost, end the process."""
     with room_for_deep_json(), open_traces(settings.traces_url) as traces:
         async with await connect() as api:
             try:
@@ -70,13 +70,13 @@ async def run_operator(settings: Settings) -> None:
 
 
 async def operate(settings: Settings, api: ApiClient, traces: Traces | None = None) -> None:
-    """Stand by, lead, stand by again when the Lease is lost, until told to stop; then return.
+    """Wait for the Lease, lead, and wait again after a loss, until a signal asks to stop.
 
-    traces: by default they go nowhere.
+    traces: by default they are dropped.
 
     Raises:
         Stuck: a candidacy did not end; two of them must not overlap.
-        ThreadEnded: of the Lease or of the HTTP server.
+        ThreadEnded: the thread of the Lease or of the HTTP server ended.
     """
     metrics, heartbeat = OwnMetrics(), Heartbeat()
     async with LoopThread("http") as http, LoopThread("lease") as thread, _own_connection(api, thread) as own:
@@ -90,7 +90,7 @@ async def operate(settings: Settings, api: ApiClient, traces: Traces | None = No
         )
         await _until_first_ends(
             {
-                "signals": _told_to_stop(),
+                "signals": _stop_signal(),
                 "heartbeat": heartbeat.beat_forever(),
                 "server": http.run(serving),
                 "candidacies": candidacies.run(),
@@ -101,7 +101,7 @@ async def operate(settings: Settings, api: ApiClient, traces: Traces | None = No
 
 @asynccontextmanager
 async def _own_connection(api: ApiClient, thread: LoopThread) -> AsyncIterator[ApiClient]:
-    """A client for the loop of a thread, to the same API server with the same account."""
+    """A client on the loop of a thread, for the same API server and account."""
     own = ApiClient(api.configuration)
     own.user_agent = api.user_agent
     try:
@@ -113,14 +113,14 @@ async def _own_connection(api: ApiClient, thread: LoopThread) -> AsyncIterator[A
 
 @dataclass(frozen=True, slots=True)
 class _Elections:
-    """Where candidates take part. api: of the thread's loop."""
+    """The factory of candidates. api: client on the thread's loop."""
 
     settings: Settings
     api: ApiClient
     thread: LoopThread
 
     def candidate(self) -> LeadershipElsewhere | Sole:
-        """A new one."""
+        """A new candidate."""
         settings = self.settings
         if settings.leader_election is LeaderElection.OFF:
             return Sole(started_at=time.time())
@@ -130,7 +130,7 @@ class _Elections:
 
 
 class _Candidacies:
-    """One after the other, each built anew, so that nothing of an old one lives on in memory."""
+    """Candidacies one after the other, each with new objects, so that no old state stays in memory."""
 
     def __init__(
         self, settings: Settings, api: ApiClient, elections: _Elections, metrics: OwnMetrics, traces: Traces
@@ -144,14 +144,14 @@ class _Candidacies:
 
     @property
     def ready(self) -> bool:
-        """The present one does what it should."""
+        """Whether the present candidacy is ready."""
         return self._present.ready
 
     async def run(self) -> None:
-        """Stand by and lead until cancelled."""
+        """Wait for the Lease and lead until cancelled."""
         while True:
             await self._present.run()
-            log.warning("leadership lost; standing by for it again")
+            log.warning("leadership lost; waiting for the Lease again")
             self._metrics.leases_lost.inc()
             self._present = self._candidacy()
 
@@ -160,7 +160,7 @@ class _Candidacies:
 
 
 class _Candidacy:
-    """From standing by until the Lease is lost."""
+    """The time from waiting for the Lease until its loss."""
 
     def __init__(
         self,
@@ -184,14 +184,14 @@ class _Candidacy:
 
     @property
     def ready(self) -> bool:
-        """In touch with the API server and, where it leads, with a full view."""
+        """True if the API server is reachable and a leader has read everything."""
         return self._leadership.in_touch and (self._leadership.term == 0 or self._leader.has_view)
 
     async def run(self) -> None:
-        """Return when the Lease is lost and everything of this candidacy has ended.
+        """Return after the Lease is lost and every part of this candidacy has ended.
 
         Raises:
-            Stuck: something of it has not ended.
+            Stuck: a part has not ended.
         """
         try:
             await _until_first_ends(
@@ -204,13 +204,13 @@ class _Candidacy:
             )
         finally:
             self._metrics.leader.set(0)
-            # What hangs may still act: then the Lease has to run out.
+            # A hanging part may still act; then the Lease has to expire.
             if not isinstance(sys.exception(), Stuck):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._leadership.release(), _STOP_SECONDS)
 
     async def _stand_by_and_lead(self) -> None:
-        log.info("standing by as %s", self._leadership.identity)
+        log.info("waiting for the Lease as %s", self._leadership.identity)
         await self._leadership.elected()
         log.info("leading, term %d", self._leadership.term)
         self._metrics.leader.set(1)
@@ -228,10 +228,10 @@ def _neighbours(
 async def _until_first_ends(
     parts: Mapping[str, Coroutine[object, object, None]], *, stop_seconds: float
 ) -> None:
-    """Run all; when one returns or raises, cancel the others, and raise what any of them raised.
+    """Run all parts. When one returns or raises, cancel the others, and raise the error of any of them.
 
     Raises:
-        Stuck: one did not end within stop_seconds.
+        Stuck: a part did not end within stop_seconds.
     """
     tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
     try:
@@ -248,10 +248,10 @@ async def _until_first_ends(
             task.result()
 
 
-async def _told_to_stop() -> None:
-    told = asyncio.Event()
+async def _stop_signal() -> None:
+    received = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    await told.wait()
-    log.info("told to stop")
+        loop.add_signal_handler(number, received.set)
+    await received.wait()
+    log.info("received a signal to stop")

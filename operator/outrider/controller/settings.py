@@ -26,28 +26,28 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 class LogFormat(StrEnum):
-    """How log lines are written."""
+    """The form of log lines."""
 
     JSON = "json"
     TEXT = "text"
 
 
 class LeaderElection(StrEnum):
-    """Whether several operators may stand by for one another."""
+    """Leader election among several replicas of the operator."""
 
     ON = "on"
     OFF = "off"
 
 
 class EngineUser(StrEnum):
-    """Who decides as which user engine pods run."""
+    """The source of the user ID of engine pods."""
 
     FIXED = "Fixed"
     PLATFORM = "Platform"
 
 
 class MetricsSourceKind(StrEnum):
-    """Where measurements come from."""
+    """The source of measurements."""
 
     PROMETHEUS = "Prometheus"
     POD_SCRAPE = "PodScrape"
@@ -66,7 +66,7 @@ def _are_peers(text: str) -> str:
 
 
 class Settings(BaseModel):
-    """What an administrator decides once per operator."""
+    """The settings of one operator."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -75,25 +75,26 @@ class Settings(BaseModel):
     prometheus_token_file: Path | None = None
     """File with a bearer token for Prometheus, read before each query."""
     prometheus_username: str | None = None
-    """User name for Prometheus where it wants a password and not a token."""
+    """User name for Prometheus with a password in place of a token."""
     prometheus_password_file: Path | None = None
     """File with that password, read before each query."""
     prometheus_ca_file: Path | None = None
     """PEM file with the authority that signed Prometheus' certificate. Default: the system's."""
     prometheus_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
-    """Longest wait for one answer of Prometheus."""
+    """Timeout of one answer of Prometheus, in seconds."""
     metrics_source: MetricsSourceKind = MetricsSourceKind.PROMETHEUS
-    """Prometheus, or PodScrape: the operator itself asks every engine pod at each tick."""
+    """Prometheus, or PodScrape: the operator scrapes every engine pod at each tick."""
     tuning_interval_seconds: Annotated[float, Field(ge=1, le=300)] = 10.0
-    """Time between two ticks of the tuning loop."""
+    """Seconds between two ticks of the tuning loop."""
     push_lease_seconds: Annotated[float, Field(ge=5, le=3600)] = 60.0
-    """How long an engine keeps a pushed table without a renewal; then the static table comes back."""
+    """Seconds for which an engine keeps a pushed schedule without renewal; then it uses the static one."""
     engine_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 3.0
-    """Longest wait for one answer of an engine's control API."""
+    """Timeout of one answer of an engine's control API, in seconds."""
     scale_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
-    """How long decisions rest after the ready pods of a model changed, so that the load can spread."""
+    """Seconds for which the tuner holds after the ready pods of a model changed, so that the load can
+    spread."""
     watch_namespaces: Annotated[tuple[str, ...], Field(max_length=MOST_NAMESPACES)] = ()
-    """Namespaces to work in, 100 at most. Default: all."""
+    """Namespaces to watch, at most 100. Default: all."""
     engine_images: dict[str, str] = Field(default_factory=dict)
     """Default image per engine version, as version=image."""
     engine_user: EngineUser = EngineUser.FIXED
@@ -101,32 +102,32 @@ class Settings(BaseModel):
     engine_image_pull_secrets: tuple[SecretName, ...] = ()
     """Pull secrets of the engine pods. Each namespace with models needs Secrets of these names."""
     control_peers: dict[str, str] = Field(default_factory=dict)
-    """Labels of the operator's own pods, as name=value. With them engines serve the control API on a port of
-    its own, 8091, and each model gets NetworkPolicies that deny by default: such pods of the operator's
-    namespace come to the control port, to the serving port and to the port of a download, client_peers to the
-    serving port, and the pods of groups to each other. Default: on the serving port, without a policy."""
+    """Labels of the operator's own pods, as name=value. With them, engines serve the control API on port
+    8091, and each model gets NetworkPolicies that deny by default. They allow the operator's pods to reach
+    the control port, the serving port and the port of a download. They allow client_peers to reach the
+    serving port, and the pods of a group to reach each other. Default: the serving port, without a policy."""
     client_peers: Annotated[str, AfterValidator(_are_peers)] = '[{"podSelector": {}}]'
-    """Who may come to the serving port where control_peers are set: a JSON list of peers of a NetworkPolicy,
-    or [] for the operator alone. Default: the pods of the model's own namespace."""
+    """Peers that may reach the serving port if control_peers are set, as a JSON list of NetworkPolicy peers.
+    [] allows the operator only. Default: the pods of the model's own namespace."""
     leader_election: LeaderElection = LeaderElection.ON
-    """off: this is the only operator; it never waits."""
+    """on, or off if this is the only operator of the cluster; it then leads without a Lease."""
     lease_namespace: str = Field(default_factory=own_namespace)
     """Namespace of the Lease named outrider. Default: the operator's own."""
     service_account: str = "outrider"
-    """Name of the service account that the operator runs as. Other installations ask what it may do."""
+    """Name of the operator's service account. Other installations check its rights."""
     resync_seconds: Annotated[float, Field(ge=10, le=86_400)] = 300.0
-    """Time between two full reads of everything that is watched."""
+    """Seconds between two full reads of everything that is watched."""
     reconcile_concurrency: Annotated[int, Field(ge=1, le=256)] = 8
-    """Models that are reconciled at the same time. The models of one namespace take at most half of these.
-    The namespaces in which a pass lasted longer than a minute take at most half of them together."""
+    """Maximum number of concurrent reconciles. The models of one namespace take at most half of them. All
+    namespaces in which a reconcile took longer than a minute take at most half of them together."""
     http_port: Annotated[int, Field(ge=1, le=65_535)] = 8080
     """Port of /metrics, /healthz and /readyz."""
     traces_url: Annotated[str | None, Field(pattern=r"^https?://[^@\s]+$")] = None
-    """Where traces are sent by OTLP over HTTP, such as http://collector:4318/v1/traces. Default: nowhere."""
+    """URL for traces by OTLP over HTTP, such as http://collector:4318/v1/traces. Default: no traces."""
     log_format: LogFormat = LogFormat.JSON
-    """json: one object per line; text: for people."""
+    """json, one object per line, or text."""
     log_level: Annotated[str, Field(pattern=r"^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
-    """Least severity that is logged: DEBUG, INFO, WARNING or ERROR."""
+    """Minimum severity of log lines: DEBUG, INFO, WARNING or ERROR."""
 
     @field_validator("engine_images", "control_peers", mode="before")
     @classmethod

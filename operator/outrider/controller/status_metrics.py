@@ -1,4 +1,4 @@
-"""What the status of each model says, as metrics: read from the store at every scrape, so nothing to forget.
+"""The status of each model as metrics, read from the store at every scrape.
 
 A model that is deleted, or that another installation manages, is not in the next scrape.
 """
@@ -23,19 +23,19 @@ from outrider.plan.runtimes import runtime_of
 from outrider.tuning.policy import span
 
 MODEL_LABELS = ("model_namespace", "model")
-"""Which model. Not `namespace`: Prometheus gives that label to its targets, here to the operator."""
+"""Labels of the model. Not `namespace`: Prometheus gives that label to its targets, here to the operator."""
 
 _MOST_POSITIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class ShownModel:
-    """A model as a scrape shows it."""
+    """A model in a scrape."""
 
     key: Key
     status: Status
     edges: tuple[int, ...]
-    """Upper ones of the batch bins; empty where the spec cannot be read."""
+    """Upper edges of the batch bins; empty if the spec cannot be parsed."""
 
 
 def shown(stored: StoredModel) -> ShownModel:
@@ -48,22 +48,22 @@ def _edges(spec: Spec) -> tuple[int, ...]:
     try:
         return geometric_bins(runtime_of(spec).largest_batch(spec.engine.args))
     except ValueError:
-        return ()  # reconcile says so in Degraded
+        return ()  # the reconciler reports it in Degraded
 
 
 class StatusMetrics(Collector):
-    """The models that `source` names at the moment of a scrape; none until `follow` is called."""
+    """The metrics of the models of `source` at the moment of a scrape; none until `follow` is called."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._source: Callable[[], Iterable[ShownModel]] = tuple
         registry.register(self)
 
     def follow(self, source: Callable[[], Iterable[ShownModel]]) -> None:
-        """From now on show these."""
+        """Set the source of the models."""
         self._source = source
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """The families without samples, so that no other collector takes their names."""
+        """The families without samples, which reserve their names."""
         return iter(_Families().all)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -79,7 +79,7 @@ def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
 
 
 class _Families:
-    """One scrape."""
+    """The metric families of one scrape."""
 
     def __init__(self) -> None:
         self.condition = _gauge(
@@ -89,17 +89,17 @@ class _Families:
             "status",
             "reason",
         )
-        self.state = _gauge("speculation_state", "1 for what speculation does at present.", "state")
-        self.simulated = _gauge("simulated", "1 where an engine computes nothing: a stand-in for a GPU.")
+        self.state = _gauge("speculation_state", "1 for the present state of speculation.", "state")
+        self.simulated = _gauge("simulated", "1 for a model with a simulated engine, which computes nothing.")
         self.ready = _gauge("ready_replicas", "Engine pods that serve.")
-        self.applied = _gauge("applied_replicas", "Engine pods that confirmed the table.")
+        self.applied = _gauge("applied_replicas", "Engine pods that confirmed the schedule.")
         self.speedup = _gauge(
             "speedup_ratio", "Goodput over that of a launch without drafter; above 1 speculation pays."
         )
         self.lower = _gauge("speedup_lower_ratio", "Lower end of its 95 % interval.")
         self.upper = _gauge("speedup_upper_ratio", "Upper end of its 95 % interval.")
         self.measured = _gauge(
-            "speedup_measured", "1 where K=0 was measured on these engines; 0: the estimate of the model."
+            "speedup_measured", "1 if K=0 was measured on these engines; 0 for an estimate of the tuner."
         )
         self.measured_at = _gauge(
             "speedup_measured_timestamp_seconds", "Unix time of the measurement behind the speedup."
@@ -110,12 +110,12 @@ class _Families:
         )
         self.position = _gauge(
             "position_acceptance_ratio",
-            "Share of the drafts reaching a position, from 0, whose token there was accepted.",
+            "Acceptance rate at a draft position, counted from 0, of the drafts that reach it.",
             "position",
         )
         self.k = _gauge(
             "num_speculative_tokens",
-            "K of the table in force, at the lower edge of each batch bin.",
+            "K of the present schedule, at the lower edge of each batch bin.",
             "batch",
         )
 
@@ -144,7 +144,7 @@ class _Families:
         if speculation.speedup is not None:
             self._add_speedup(labels, speculation.speedup)
         if speculation.schedule:
-            with suppress(ValueError):  # a table that somebody wrote by hand; the next report replaces it
+            with suppress(ValueError):  # a schedule that was written by hand; the next report replaces it
                 rows = [row.model_dump(by_alias=True) for row in speculation.schedule]
                 self._add_table(labels, Schedule.from_wire(rows), model.edges)
 
@@ -168,5 +168,5 @@ _REASONS = {str(kind): frozenset(map(str, REASONS_OF[kind])) for kind in Conditi
 
 
 def _known(condition: Condition) -> bool:
-    """Of the operator's own: others may write conditions, too, and labels come from fixed sets only."""
+    """Whether a condition is one of the operator's, because labels come from fixed sets only."""
     return condition.reason in _REASONS.get(condition.type, ())

@@ -1,4 +1,4 @@
-"""What the cluster looked like last: models, their children and pods, fed by watches and full reads."""
+"""The last known state of the cluster: models, their objects and pods, from watches and full reads."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ from outrider.plan.names import (
 log = logging.getLogger(__name__)
 
 NAMESPACE_BYTES = 96 * 2**20
-"""In memory, of all that is kept of one namespace."""
+"""Memory limit in bytes of all that is kept of one namespace."""
 _MOST_UNKNOWN_MODELS = 10_000
 _TUNERS_STATUS = ("speculation", "decisions")
 
 _NO_ROOM = (
-    "the objects of namespace {namespace} that the operator keeps take more than {most} MiB of its memory, "
-    "so this model is not served; delete what is not needed, such as large objects with the label {label}"
+    "Outrider does not manage this model, because the objects of namespace {namespace} exceed {most} MiB of "
+    "the operator's memory. To change it, delete objects that are not needed, such as large ones with the "
+    "label {label}."
 )
-_UNREADABLE = "the object cannot be read; write it plainer. The operator's log has the cause"
+_UNREADABLE = "The object cannot be parsed; the operator's log has the cause."
 
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_SELECTOR = f"{MANAGED_LABEL}=outrider"
@@ -68,10 +69,10 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredModel:
-    """A SpeculativeModel as it was read. Exactly one of ``model`` and ``problem`` is set.
+    """A SpeculativeModel as read. Exactly one of ``model`` and ``problem`` is set.
 
-    written: the status as it is stored, without the tuner's part.
-    size: bytes in memory, or somewhat more than there is room for.
+    written: the stored status without the tuner's part.
+    size: bytes in memory, or somewhat more than the limit.
     """
 
     metadata: Metadata
@@ -83,7 +84,7 @@ class StoredModel:
 
     @classmethod
     def read(cls, raw: JsonObject) -> StoredModel:
-        """Parse; an unreadable object keeps the first complaint."""
+        """Parse an object; `problem` has the first error."""
         metadata = lean_metadata(raw)
         status = _readable_status(raw)
         written = {
@@ -98,12 +99,12 @@ class StoredModel:
             return stored(SpeculativeModel.of_stored({**raw, "status": status}), None)
         except ValidationError as error:
             return stored(None, complaint(error, raw))
-        except Exception as error:  # noqa: BLE001 - whatever is in one object, the others are read
-            log.warning("cannot be read: %s: %s", _name_in(raw), _told(error))
+        except Exception as error:  # noqa: BLE001 - an error in one object must not keep the others from being read
+            log.warning("an object cannot be parsed: %s: %s", _name_in(raw), _text_of(error))
             return stored(None, _UNREADABLE)
 
     def without_content(self, most: int) -> StoredModel:
-        """What is kept where its namespace has used up its room: who it is, and what it is to be told."""
+        """The entry of a model whose namespace exceeds its memory: its identity and the problem."""
         problem = _NO_ROOM.format(
             namespace=self.metadata.namespace, most=most // 2**20, label=MANAGED_SELECTOR
         )
@@ -123,16 +124,16 @@ def _readable_status(raw: JsonObject) -> Status:
         require_room(STATUS, raw.get("status"))
         return Status.model_validate(raw.get("status") or {})
     except ValueError:
-        # Written by hand or by another version, or too large; the next report replaces it.
+        # From a user or another version, or too large; the next report replaces it.
         return Status()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChild:
-    """A child: what is judged, and what it is compared with the plan by.
+    """An object of a model: the fields in use, and its content to compare with the plan.
 
-    data: entries of a ConfigMap that the operator reads. deployment: of a Deployment. succeeded: of a Job.
-    agrees_with: digest of the manifest that the content was compared with and agrees with.
+    data: entries of a ConfigMap that the operator reads. deployment: set for a Deployment. succeeded: set for
+    a Job. agrees_with: digest of the manifest with which the content agrees.
     """
 
     child: Child
@@ -161,12 +162,12 @@ class StoredChild:
         return cls(child, content, data, deployment, succeeded, size)
 
     def agreeing(self, applied: str) -> StoredChild:
-        """The same state, compared with a manifest: its digest is all that is needed from here on."""
+        """The same state after a comparison with a manifest, of which only the digest is kept."""
         size = self.size - len(self.content.packed or b"")
         return replace(self, content=self.content.known, agrees_with=applied, size=size)
 
     def following(self, before: StoredChild) -> StoredChild:
-        """This state after another one: where only the status changed, what was compared stays compared."""
+        """This state after another one; if only the status changed, the comparison remains valid."""
         if before.agrees_with is None or before.content.digest != self.content.digest:
             return self
         return self.agreeing(before.agrees_with)
@@ -204,7 +205,7 @@ class StoredPod:
 
 
 class Entry(Protocol):
-    """Anything that a cache keeps."""
+    """An entry of a cache."""
 
     @property
     def metadata(self) -> Metadata:
@@ -228,8 +229,8 @@ def key_of(metadata: Metadata) -> Key:
 def model_of(metadata: Metadata) -> Key:
     """The model that a child or pod belongs to: by its controlling owner, or by its label.
 
-    Labels can be edited by anyone, and pods are controlled by a ReplicaSet. What has neither is filed
-    under its own name, which the Deployment and the Service of a model share with it.
+    Anyone may edit labels, and a ReplicaSet controls pods. An object with neither counts by its own name,
+    which the Deployment and the Service of a model share with it.
     """
     controller = next((ref for ref in metadata.owner_references if ref.controller), None)
     if controller is not None and controller.kind == MODELS.kind:
@@ -240,22 +241,21 @@ def model_of(metadata: Metadata) -> Key:
 
 
 class LeftOut(StrEnum):
-    """Why a state of an object is not kept."""
+    """The cause for which an object state is dropped."""
 
     UNREADABLE = "unreadable"
     NO_ROOM = "no_room"
 
 
 class Cache(Generic[EntryT]):
-    """Objects of one kind. An older state never replaces a newer one, whatever order they arrive in.
+    """Objects of one kind. An older state never replaces a newer one, in whichever order they arrive.
 
-    An object that cannot be read is left out, and keeps no other one from being read. So is one for which its
-    namespace has no room.
+    An object that cannot be parsed, or for which its namespace has no memory left, is dropped.
 
-    model_of: the model that an object belongs to.
-    left_out: called for every state that is not kept, in the thread that reads.
-    smaller: what is kept in place of an entry without room.
-    following: what is kept of a state, given the one before.
+    model_of: the model of an object.
+    left_out: called for every dropped state, in the thread that reads.
+    smaller: the entry to keep if there is no memory for the full one.
+    following: the entry to keep for a state after the one before.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class Cache(Generic[EntryT]):
         self._by_model: defaultdict[Key, set[Key]] = defaultdict(set)
         self._full: set[str] = set()
         self.newest = 0
-        """The newest resource version that was seen."""
+        """The highest resource version that was seen."""
 
     def get(self, key: Key) -> EntryT | None:
         """One object."""
@@ -289,35 +289,35 @@ class Cache(Generic[EntryT]):
         return [self._entries[key] for key in sorted(self._by_model.get(model, ()))]
 
     def read(self, raw: JsonObject) -> EntryT | None:
-        """What would be kept of an object; None where it cannot be read. For any thread."""
+        """The entry of an object; None if it cannot be parsed. Safe on any thread."""
         try:
             return self._parse(raw)
-        except Exception as error:  # noqa: BLE001 - whatever is in one object, the others are read
+        except Exception as error:  # noqa: BLE001 - an error in one object must not keep the others from being read
             self._left_out(LeftOut.UNREADABLE)
-            log.warning("left out, since it cannot be read: %s: %s", _name_in(raw), _told(error))
+            log.warning("dropped an object that cannot be parsed: %s: %s", _name_in(raw), _text_of(error))
             return None
 
     def put(self, raw: JsonObject) -> EntryT | None:
-        """Store a state; None when it is not newer than the known one, or not kept."""
+        """Store a state. Returns None if it is not newer than the known one, or dropped."""
         entry = self.read(raw)
         return None if entry is None else self.keep(entry)
 
     def keep(self, entry: EntryT) -> EntryT | None:
-        """Store what was read; None when it is not newer than the known state, or there is no room for it."""
+        """Store an entry. Returns None if it is not newer than the known one, or there is no memory."""
         known = self._entries.get(key_of(entry.metadata))
         if known is not None and known.metadata.version >= entry.metadata.version:
             return None
         return self._store(entry)
 
     def improve(self, entry: EntryT) -> None:
-        """Put another form of the very state that is stored in its place."""
+        """Replace the stored entry by another form of the same state."""
         key = key_of(entry.metadata)
         known = self._entries.get(key)
         if known is not None and known.metadata.resource_version == entry.metadata.resource_version:
             self._store(entry)
 
     def drop(self, metadata: Metadata) -> None:
-        """Forget a deleted object, unless another one has taken its name."""
+        """Remove a deleted object, unless another one has its name now."""
         key = key_of(metadata)
         known = self._entries.get(key)
         if known is not None and known.metadata.uid == metadata.uid:
@@ -326,16 +326,16 @@ class Cache(Generic[EntryT]):
     def replace(
         self, entries: Iterable[EntryT], version: int, *, within: str | None, seen: int = 0
     ) -> set[Key]:
-        """Take a full read of one namespace, or of all; answers the models concerned by a difference.
+        """Replace the entries of one namespace, or of all, by a full read. Returns the models that changed.
 
-        version: resource version of the read. An object that is stored in a newer state stays.
-        seen: `newest` as it was when the read began. A read that is older than that comes from an API server
-        whose versions went back, as after a restored backup: then the read holds, whatever is stored.
+        version: resource version of the read. A stored object with a newer version stays.
+        seen: `newest` at the start of the read. A read below it comes from an API server whose versions went
+        back, as after a restored backup; then the read replaces every stored state.
         """
         went_back = version < seen
         if went_back:
             log.warning(
-                "resource versions went back from %d to %d, as after a backup was restored: read anew",
+                "resource versions went back from %d to %d, as after a restored backup; all is read again",
                 seen,
                 version,
             )
@@ -347,7 +347,7 @@ class Cache(Generic[EntryT]):
             known = self._entries.get(key)
             if known is not None and known.metadata.version == entry.metadata.version:
                 continue
-            # A read never shows less than what was there when it began, unless versions went back.
+            # A read is never older than its start, unless versions went back.
             if went_back or known is None or known.metadata.version <= max(version, entry.metadata.version):
                 self._store(entry)
                 concerned.add(self.model_of(entry.metadata))
@@ -382,7 +382,7 @@ class Cache(Generic[EntryT]):
         if key.namespace not in self._full:
             self._full.add(key.namespace)
             log.warning(
-                "left out, for want of room for its namespace, of which %d MiB are kept: %s",
+                "dropped an object, because its namespace uses %d MiB of memory already: %s",
                 self._budgets.used(key.namespace) // 2**20,
                 key,
             )
@@ -405,10 +405,10 @@ class Cache(Generic[EntryT]):
 
 
 class Store:
-    """All that is watched, and the keys of control APIs that reconcile has read.
+    """All watched objects, and the keys of control APIs that the reconciler has read.
 
-    left_out: called for every object that is not kept.
-    namespace_bytes: that may be kept of one namespace.
+    left_out: called for every dropped object.
+    namespace_bytes: memory limit of one namespace.
     """
 
     def __init__(
@@ -418,7 +418,7 @@ class Store:
         namespace_bytes: int = NAMESPACE_BYTES,
     ) -> None:
         budgets = NamespaceBudgets(namespace_bytes)
-        # A model belongs to itself, whatever its labels say. One without room is told of it in its status.
+        # A model belongs to itself, whatever its labels. Without memory, its status has the problem.
         self.models = Cache(
             StoredModel.read,
             budgets=budgets,
@@ -437,16 +437,13 @@ class Store:
         self._unknown: set[Key] = set()
 
     def cache(self, resource: Resource) -> Cache[StoredModel] | Cache[StoredPod] | Cache[StoredChild]:
-        """Where objects of a kind are kept."""
+        """The cache of a kind."""
         if resource == MODELS:
             return self.models
         return self.pods if resource == PODS else self.children[resource]
 
     def of_a_model(self, resource: Resource, metadata: Metadata) -> bool:
-        """Whether an object is a model or belongs to one that is known. What does not is not kept.
-
-        For any thread.
-        """
+        """Whether an object is a model or belongs to a known one; others are dropped. Safe on any thread."""
         if resource == MODELS:
             return True
         model = model_of(metadata)
@@ -457,24 +454,24 @@ class Store:
         return self.models.get(model) is not None
 
     def was_missed(self, model: Key) -> bool:
-        """Whether objects of this model were left out before it was known; the next full read finds them."""
+        """Whether objects of this model were dropped before it was known; the next read finds them."""
         return model in self._unknown or len(self._unknown) >= _MOST_UNKNOWN_MODELS
 
     def forget_missed(self) -> None:
-        """A full read begins."""
+        """Start a full read: clear the models whose objects were dropped."""
         self._unknown.clear()
 
     def pods_of(self, model: Key) -> tuple[Pod, ...]:
-        """All engine pods of a model that serve or are to, by name; of a group it is the leader."""
+        """The engine pods of a model by name, without workers and downloads; for a group, the leader."""
         others = {WEIGHTS_LABEL, WORKERS_LABEL}
         return tuple(pod for pod in self._pods(model) if others.isdisjoint(pod.metadata.labels))
 
     def workers_of(self, model: Key) -> tuple[Pod, ...]:
-        """All pods that compute for a leader on another node, by name."""
+        """The workers of a model's groups, by name."""
         return tuple(pod for pod in self._pods(model) if WORKERS_LABEL in pod.metadata.labels)
 
     def downloads_of(self, model: Key) -> tuple[Pod, ...]:
-        """All pods that download weights of a model, by name."""
+        """The download pods of a model, by name."""
         return tuple(pod for pod in self._pods(model) if WEIGHTS_LABEL in pod.metadata.labels)
 
     def _pods(self, model: Key) -> tuple[Pod, ...]:
@@ -482,25 +479,29 @@ class Store:
 
 
 def state_config_map(model: str) -> str:
-    """Name of the ConfigMap in which the tuner keeps what it knows."""
+    """Name of the ConfigMap with the tuner state."""
     return f"{model}-tuner"
 
 
 def launch_config_map(model: str) -> str:
-    """Name of the ConfigMap with the tuner's order about the launch of engines."""
+    """Name of the ConfigMap with the tuner's launch order."""
     return f"{model}-launch"
 
 
 def is_tuner_state(kind: str, metadata: Metadata) -> bool:
-    """Whether this is what the tuner knows, in which reconcile has no interest."""
+    """Whether an object is the tuner state, which the reconciler does not use."""
     return kind == CONFIG_MAPS.kind and metadata.name == state_config_map(model_of(metadata).name)
 
 
 def _name_in(raw: JsonObject) -> str:
     metadata = raw.get("metadata")
-    name = f"{metadata.get('namespace')}/{metadata.get('name')}" if isinstance(metadata, dict) else "nameless"
+    name = (
+        f"{metadata.get('namespace')}/{metadata.get('name')}"
+        if isinstance(metadata, dict)
+        else "without a name"
+    )
     return f"{raw.get('kind', 'object')} {name}"
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return shortened(f"{type(error).__name__}: {error}", 300)

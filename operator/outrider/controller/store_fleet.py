@@ -1,4 +1,4 @@
-"""The tuned models out of what is watched: no API call per look."""
+"""The tuned models, from the store and without API calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 _NO_DEVIATION = 1e-3
 _REVISION_LABELS = ("pod-template-hash", "leaderworkerset.sigs.k8s.io/template-revision-hash")
-"""A Deployment or a LeaderWorkerSet puts its own on its pods: another template, another value."""
+"""Labels that a Deployment or a LeaderWorkerSet sets on its pods, with another value per template."""
 
 
 class StoreFleet:
@@ -41,9 +41,9 @@ class StoreFleet:
         self._failing: dict[Key, str] = {}
 
     def tuned_models(self) -> list[TunedModel]:
-        """Every readable, reconciled model whose engines can change K, live or by a restart, by name.
+        """Every valid, reconciled model whose engines can change K, live or by a restart, by name.
 
-        One that cannot be tuned is left out; reconcile tells of it in its status.
+        A model that cannot be tuned is left out; the reconciler reports it in the status.
         """
         stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
         return [tuned for entry in stored if (tuned := self._tuned_or_logged(entry)) is not None]
@@ -57,27 +57,27 @@ class StoreFleet:
         key = key_of(stored.metadata)
         try:
             tuned = self.tuned(stored)
-        except Exception as error:  # noqa: BLE001 - whatever is in one model, the others are tuned
-            told = f"{type(error).__name__}: {error}"
-            if self._failing.get(key) != told:
-                log.warning("%s is not tuned: %s", key, told)
-            self._failing[key] = told
+        except Exception as error:  # noqa: BLE001 - an error in one model must not keep the others from being tuned
+            cause = f"{type(error).__name__}: {error}"
+            if self._failing.get(key) != cause:
+                log.warning("%s is not tuned: %s", key, cause)
+            self._failing[key] = cause
             return None
         self._failing.pop(key, None)
         return tuned
 
     def tuned(self, stored: StoredModel) -> TunedModel | None:
-        """One model as the tuning loop sees it; None where there is nothing to tune, or nothing yet.
+        """One model for the tuning loop; None if there is nothing to tune, or not yet.
 
         Raises:
-            ValueError: the spec says something that the tuner cannot work with.
+            ValueError: the tuner cannot work with the spec.
         """
         if stored.model is None or stored.metadata.deletion_timestamp is not None:
             return None
         model = settled(stored.model)
         spec = model.spec
         key = self._store.keys.get(key_of(stored.metadata))
-        # Without a key this process has not reconciled the model yet: nothing it could say would be true.
+        # Without a key, this process has not reconciled the model yet.
         if not spec.live or key is None:
             return None
         policy = _policy(spec)
@@ -109,13 +109,13 @@ class StoreFleet:
         )
 
     def _engine_pods(self, model: Key, key: SigningKey) -> list[tuple[EnginePod, bool]]:
-        """Those that stay, and whether they are ready."""
+        """The pods that are not being deleted, and whether they are ready."""
         staying = (pod for pod in self._store.pods_of(model) if pod.metadata.deletion_timestamp is None)
         addresses = ((pod, _address(pod, key)) for pod in staying)
         return [(_engine_pod(pod, address), pod.ready) for pod, address in addresses if address is not None]
 
     def _returned_table(self, model: Key, spec: Spec) -> Schedule | None:
-        """Where the revision's own is not known, engines keep the spec's as far as they can."""
+        """The static schedule of the restored revision, or the spec's if unknown; None without a rollback."""
         deployment = self._store.children[DEPLOYMENTS].get(model)
         memory = Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
         return None if memory.returned is None else memory.returned_table or spec.static_schedule()
@@ -125,7 +125,7 @@ class StoreFleet:
         try:
             return read_order(self._store, Owner(metadata.namespace, metadata.name, metadata.uid))
         except ValueError:
-            return LaunchOrder()  # reconcile says so in Degraded
+            return LaunchOrder()  # the reconciler reports it in Degraded
 
 
 def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
@@ -140,13 +140,13 @@ def _policy(spec: Spec) -> Policy:
     if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
         policy = policy.changed(min_draft_share=0.0)
     if spec.one_k:
-        # K=0 is a launch without drafter then, so it costs nothing against one.
+        # K=0 is then a launch without drafter, so it has no overhead.
         return policy.changed(k0_tax=0.0, k0_tax_deviation=_NO_DEVIATION)
     return policy.with_idle_drafter() if _idles(spec.speculation) else policy
 
 
 def _idles(speculation: Speculation) -> bool:
-    """Whether the drafter makes no pass while K is 0: it searches the text, or the plugin leaves it out."""
+    """Whether the drafter runs no pass at K=0: it searches the text, or the plugin skips it."""
     if TRAITS[speculation.method].drafting is Drafting.WHEN_FOUND:
         return True
     tuning = speculation.tuning
@@ -161,7 +161,7 @@ def _relaunching(spec: Spec) -> Relaunching:
         structural_off=tuning.structural_off,
         canary=tuning.canary,
         interval_seconds=duration_seconds(tuning.relaunch_interval),
-        # Pods may follow each other one by one, each within the deadline of progress.
+        # Pods may start one by one, each within the progress deadline.
         deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
         one_k=spec.one_k,
     )
@@ -179,7 +179,7 @@ def _address(pod: Pod, key: SigningKey) -> EngineAddress | None:
     if not pod.status.ip or port is None:
         return None
     host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
-    # The pod says it, not the settings: pods of before serve until they are replaced.
+    # The pod has the port, not the settings: older pods serve until they are replaced.
     control = pod.port(CONTAINER, CONTROL_PORT_NAME)
     control_url = None if control is None else f"http://{host}:{control}"
     return EngineAddress(f"http://{host}:{port}", pod.metadata.uid, key, control_url)

@@ -1,4 +1,4 @@
-"""How spans leave the process: in batches, by a thread of their own, to a collector that may be away."""
+"""Export of spans in batches on a thread, to a collector that may be unreachable."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ log = logging.getLogger(__name__)
 
 _SCOPE = "outrider"
 _EXPORT_SECONDS = 5.0
-"""For one batch, with its repetitions."""
+"""Timeout in seconds for one batch with its retries."""
 _STOP_SECONDS = 2.0
-"""For the last batch; the end of the process waits for it."""
+"""Timeout in seconds for the last batch, for which the end of the process waits."""
 
 
 class Collector(SpanExporter):
-    """OTLP over HTTP. The log says when the collector stops taking spans, and when it takes them again."""
+    """OTLP over HTTP, with a log line when the collector stops accepting spans and when it resumes."""
 
     def __init__(self, url: str) -> None:
-        # It logs each batch, each repetition and each lost span.
+        # The library logs each batch, each retry and each lost span.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._url = url
         self._exporter = OTLPSpanExporter(endpoint=url, timeout=_EXPORT_SECONDS)
@@ -40,20 +40,22 @@ class Collector(SpanExporter):
         result = self._exporter.export(spans)
         failed = result is not SpanExportResult.SUCCESS
         if failed and not self._failing:
-            log.warning("%s takes no traces; they are lost until it does, and nothing else is", self._url)
+            log.warning(
+                "%s accepts no traces, so spans are lost until it does; nothing else is affected", self._url
+            )
         elif self._failing and not failed:
-            log.info("%s takes traces again", self._url)
+            log.info("%s accepts traces again", self._url)
         self._failing = failed
         return result
 
     def shutdown(self) -> None:
-        """Give up what is under way."""
+        """Cancel the present export."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def sending_to(exporter: SpanExporter) -> Iterator[Tracer]:
-    """A tracer whose spans the exporter gets. At most 2,048 wait; more are lost."""
+    """A tracer that sends its spans to the exporter. At most 2,048 wait; more are lost."""
     about = {
         "service.name": _SCOPE,
         "service.version": __version__,
@@ -64,7 +66,7 @@ def sending_to(exporter: SpanExporter) -> Iterator[Tracer]:
     try:
         yield provider.get_tracer(_SCOPE, __version__)
     finally:
-        # By itself it would wait half a minute for a collector that is silent.
+        # Without a limit it would wait half a minute for a silent collector.
         closing = threading.Thread(target=provider.shutdown, name="end of traces", daemon=True)
         closing.start()
         closing.join(_STOP_SECONDS)

@@ -1,7 +1,7 @@
-"""Spans of what a leader does, by OpenTelemetry.
+"""OpenTelemetry spans of a leader's work.
 
-A span names the model and the reasons that its status names. Words of errors stay in the log: they may quote
-what the API server or a pod said.
+A span names the model and the reasons of its status. Texts of errors stay in the log, because they may quote
+the API server or a pod.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from outrider.controller.store import Key
 
 
 class Traces:
-    """Opens spans. Without a tracer they go nowhere, and cost a few calls."""
+    """Opens spans. Without a tracer they are dropped at the cost of a few calls."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer or NoOpTracer()
 
     @contextmanager
     def span(self, name: str, model: Key | None = None) -> Iterator[None]:
-        """What runs inside is one span. An error that leaves it is named by its type, and raised on."""
+        """Open a span around a block. An error sets its type as the status, and is raised again."""
         about = {} if model is None else {"k8s.namespace.name": model.namespace, "outrider.model": model.name}
         with self._tracer.start_as_current_span(
             name, attributes=about, record_exception=False, set_status_on_exception=False
@@ -35,21 +35,21 @@ class Traces:
 
 
 def tell_span(**facts: str | float | bool | None) -> None:
-    """Put facts on the span that is open here, if any, as ``outrider.…``; None is left out."""
+    """Set attributes ``outrider.…`` on the present span, if there is one. None is left out."""
     span = get_current_span()
     for name, value in facts.items():
         if value is not None:
-            # Reasons are enumerations, and told by their values.
+            # Reasons are enumerations; the attribute is their value.
             span.set_attribute(f"outrider.{name}", str(value) if isinstance(value, str) else value)
 
 
 @contextmanager
 def open_traces(url: str | None) -> Iterator[Traces]:
-    """Traces that are sent to ``url`` by OTLP over HTTP; None: they go nowhere."""
+    """Traces that are sent to ``url`` by OTLP over HTTP, or dropped if it is None."""
     if url is None:
         yield Traces()
         return
-    # Only where wanted: it takes half a second and some MiB.
+    # Imported only if needed: it takes half a second and some MiB.
     from outrider.controller.trace_export import Collector, sending_to
 
     with sending_to(Collector(url)) as tracer:

@@ -1,4 +1,4 @@
-"""What the ticks of each model came to, as metrics: counters, and what the law believes of its own cost."""
+"""The ticks of each model as metrics: counters, and the estimated cost of the tuner."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _SETTLED, _CALIBRATING = "settled", "calibrating"
 
 
 class TuningMetrics:
-    """One set of series per model, dropped when the model goes."""
+    """The series of each model, dropped with the model."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._decisions = Counter(
             "outrider_model_decisions",
-            "Ticks of the tuner, by what it decided and why.",
+            "Ticks of the tuner, by kind and reason of the decision.",
             (*MODEL_LABELS, "kind", "reason"),
             registry=registry,
         )
         self._probe_seconds = Counter(
             "outrider_model_probe_seconds",
-            "Engine time of the slices of other K that pods were asked to run.",
+            "Engine time of the probes of other K that pods were ordered to run.",
             MODEL_LABELS,
             registry=registry,
         )
         self._probe_loss = Gauge(
             "outrider_model_probe_loss_ratio",
-            "Share of the last minutes' goodput that trying other K is believed to have cost, against K=0.",
+            "Estimated ratio of recent goodput spent on exploration, relative to K=0.",
             MODEL_LABELS,
             registry=registry,
         )
         self._static_gain = Gauge(
             "outrider_model_static_gain_ratio",
-            "Goodput over that of the static table, as believed, of the last half hour; above 1 tuning pays.",
+            "Estimated goodput of the last half hour over that of the static schedule; above 1 tuning pays.",
             MODEL_LABELS,
             registry=registry,
         )
@@ -51,13 +51,13 @@ class TuningMetrics:
         )
         self._bins = Gauge(
             "outrider_model_batch_bins",
-            "Batch bins in which engines were, by whether their K is settled or calibrating.",
+            "Batch bins that occurred, by state: settled or calibrating.",
             (*MODEL_LABELS, "state"),
             registry=registry,
         )
 
     def ticked(self, model: Key, decision: Decision | None, policy: Policy) -> None:
-        """Count one decision, and show what it was made from. None: nothing was to be decided."""
+        """Count one decision, and show its inputs. None: the tuner did not decide."""
         self._show_batch_size(model, None if decision is None else decision.batch_size)
         if decision is None:
             return
@@ -69,17 +69,17 @@ class TuningMetrics:
             self._static_gain.labels(*model).set(exp(state.ledger.gain / state.ledger.weight))
 
     def probed(self, model: Key, probe: Probe) -> None:
-        """Count a probe that a pod has begun."""
+        """Count a started probe."""
         self._probe_seconds.labels(*model).inc(sum(part.seconds for part in probe.slices))
 
     def forget(self, model: Key) -> None:
-        """Drop what is shown of a model."""
+        """Drop the series of a model."""
         of_model = dict(zip(MODEL_LABELS, model, strict=True))
         for metric in self._all:
             metric.remove_by_labels(of_model)
 
     def clear(self) -> None:
-        """Drop what is shown of all models."""
+        """Drop the series of all models."""
         for metric in self._all:
             metric.clear()
 
@@ -88,7 +88,7 @@ class TuningMetrics:
         return tuple(metric for metric in vars(self).values() if isinstance(metric, Counter | Gauge))
 
     def _show_batch_size(self, model: Key, batch_size: float | None) -> None:
-        """None: nobody knows it at present, so the last one must not stay."""
+        """Set the batch size. None removes it, because the last value no longer holds."""
         if batch_size is None:
             self._batch_size.remove_by_labels(dict(zip(MODEL_LABELS, model, strict=True)))
         else:

@@ -1,9 +1,9 @@
-"""Keeps the store up to date: by kopf, in full reads, and from the answers to writes.
+"""Keeps the store up to date: by kopf, by full reads, and from the answers to writes.
 
-kopf runs with its `handlers` in a thread of its own. It ends on errors that a Kubernetes client should
-survive (an ERROR event with code 500 in a watch, 401 for some seconds), and it cancels every task of its
-event loop when it ends. So it gets its own loop and is started again. It does not tell of an object that
-was deleted while a watch was down: the full reads do.
+kopf runs with its `handlers` on its own thread. It ends on errors that a Kubernetes client should survive,
+such as an ERROR event with code 500 or 401 for some seconds. It then cancels every task of its event loop. So
+it gets its own loop and is restarted. It does not report an object that was deleted while a watch was down;
+the full reads do.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ log = logging.getLogger(__name__)
 WATCHED = (MODELS, PODS, *WATCHED_CHILDREN)
 _KOPFS = frozenset({"apiVersion", "kind", "metadata"})
 _MISSED_SECONDS = 5.0
-"""Until what was left out is read, since its model is known now. Many such models share one read."""
+"""Seconds until dropped objects of a new model are read. Many new models share one read."""
 _RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class ClusterWatch:
-    """Keeps the store up to date and calls ``changed`` with the model that an event is about.
+    """Keeps the store up to date and calls ``changed`` with the model of an event.
 
-    namespaces: where to watch; empty for everywhere.
-    urgent: called besides with the model of what the tuning loop does not let wait.
+    namespaces: the watched namespaces; empty for all.
+    urgent: called too with the model of a change that causes an early tick.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class ClusterWatch:
         self._reads_soon: asyncio.TimerHandle | None = None
 
     async def read_all(self) -> None:
-        """Read everything once; queue the models for which something differed.
+        """Read everything once, and queue the models that changed.
 
         Raises:
-            ClusterError: not all was read; what was read is kept.
+            ClusterError: a read failed; the results before it are kept.
         """
         self._store.forget_missed()
         for resource in WATCHED:
@@ -84,7 +84,7 @@ class ClusterWatch:
                     self._changed(key)
 
     async def _read(self, resource: Resource, namespace: str | None, labels: str | None) -> set[Key]:
-        # Each kind has entries of its own type, which only its own cache takes.
+        # Each kind has its own type of entries, which only its cache accepts.
         cache: Cache[Any] = self._store.cache(resource)
         seen = cache.newest
 
@@ -96,7 +96,7 @@ class ClusterWatch:
         return cache.replace(entries, version, within=namespace, seen=seen)
 
     async def read_all_forever(self, period_seconds: float) -> None:
-        """Read everything and queue all models now and then, and after each restart of the watches."""
+        """Read everything and queue all models periodically, and after each restart of the watches."""
         while True:
             try:
                 async with asyncio.timeout(period_seconds):
@@ -107,11 +107,11 @@ class ClusterWatch:
             self._resync.clear()
             try:
                 await self.read_all()
-            except Exception as error:  # noqa: BLE001 - a supervision loop: the watches and the next read go on
-                log.warning("full read failed, the watches go on: %s: %s", type(error).__name__, error)
+            except Exception as error:  # noqa: BLE001 - a supervision loop: watches and the next read continue
+                log.warning("the full read failed, the watches continue: %s: %s", type(error).__name__, error)
 
     async def watch_forever(self) -> None:
-        """Run kopf until cancelled; start it again whenever it ends."""
+        """Run kopf until cancelled, and restart it if it ends."""
         loop = asyncio.get_running_loop()
         for attempt in itertools.count():
             stop, ended = threading.Event(), asyncio.Event()
@@ -127,7 +127,7 @@ class ClusterWatch:
             self._metrics.watch_restarts.inc()
             lasted = loop.time() - started_at
             delay = _RESTART_SECONDS[0 if lasted > 60 else min(attempt, len(_RESTART_SECONDS) - 1)]
-            log.warning("watches ended after %.0f s, again in %.0f s", lasted, delay)
+            log.warning("the watches ended after %.0f s, restart in %.0f s", lasted, delay)
             await asyncio.sleep(delay)
             self._resync.set()
 
@@ -141,7 +141,7 @@ class ClusterWatch:
                 loop.call_soon_threadsafe(self._drop, resource, lean_metadata(raw))
                 return
             entry = self._store.cache(resource).read(raw)
-            # kopf keeps an object for some seconds; it needs no more of it than its name.
+            # kopf keeps an object for some seconds and needs only its name.
             for name in raw.keys() - _KOPFS:
                 del raw[name]
             if entry is not None:
@@ -160,14 +160,14 @@ class ClusterWatch:
                 for task in done:
                     task.result()
             finally:
-                # kopf can take a minute to end; its successor need not wait for that.
+                # kopf can take a minute to end; the next one need not wait for it.
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(ended.set)
 
         try:
             asyncio.run(until_it_ends())
-        except Exception as error:  # noqa: BLE001 - a supervision loop: whatever ends kopf, it is started again
-            log.warning("watches failed: %s: %s", type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001 - a supervision loop: kopf is restarted after any error
+            log.warning("the watches failed: %s: %s", type(error).__name__, error)
 
     def _drop(self, resource: Resource, metadata: Metadata) -> None:
         cache = self._store.cache(resource)
@@ -195,12 +195,12 @@ class ClusterWatch:
 
 
 class Answers:
-    """Stores them.
+    """Stores the answers to writes.
 
-    An answer is the whole object as it stands, so it may bring what somebody has just changed; the watch,
-    which brings the same a moment later, then has nothing new to tell.
+    An answer is the whole present object, so it may contain a change by a user. The watch, which brings the
+    same state a moment later, then reports nothing new.
 
-    overtaken: called with a model in whose answer there was such a change.
+    overtaken: called with a model whose answer contained such a change.
     """
 
     def __init__(self, store: Store, overtaken: Callable[[Key], None] = lambda _: None) -> None:
@@ -208,7 +208,7 @@ class Answers:
         self._overtaken = overtaken
 
     def keep(self, answer: JsonObject, key: Key) -> None:
-        """Store the answer about this model."""
+        """Store the answer to a write of this model."""
         before = self._store.models.get(key)
         after = self._store.models.put(answer)
         if after is not None and cannot_wait(before, after):
@@ -216,9 +216,9 @@ class Answers:
 
 
 def cannot_wait(before: Entry | None, after: Entry) -> bool:
-    """Whether the tuning loop does not leave a change for its next tick.
+    """Whether a change causes an early tick.
 
-    A person changed spec or annotations, or a pod came up that runs without its table.
+    A user changed spec or annotations, or a pod became ready without its schedule.
     """
     if isinstance(after, StoredPod):
         return after.pod.ready and not (isinstance(before, StoredPod) and before.pod.ready)

@@ -1,4 +1,4 @@
-"""A work queue: each key waits once, is worked on by one worker at a time, and backs off alone.
+"""A work queue: each key waits once, has one worker at a time, and its own backoff.
 
 Keys belong to groups, such as the namespaces of models. Groups take turns, and no group can hold all slots.
 """
@@ -34,17 +34,16 @@ def backoff_seconds(failures: int) -> float:
 class WorkQueue(Generic[K]):
     """Runs ``work`` for every added key.
 
-    A key that is added while it waits is worked on once; one that is added while it is
-    worked on is worked on once more afterwards. ``work`` answers seconds until it wants to
-    see the key again, or None; when it raises, the key comes back after `backoff_seconds`, or
-    later where the error asks for it by ``retry_after``.
+    A key that is added while it waits is worked on once. One that is added during its work is worked on once
+    more. ``work`` returns the seconds until the key is requeued, or None. After an error, the key returns
+    after `backoff_seconds`, or later if the error has a ``retry_after``.
 
     Groups with waiting keys take turns. One group holds at most half of the slots. A group is slow while
-    the last work on one of its keys raised TimeoutError; all slow groups together hold at most half of the
-    slots. So the other half is free for groups whose work ends in time, however many hang.
+    the last work on one of its keys raised TimeoutError. All slow groups together hold at most half of the
+    slots, so the other half is free for groups whose work ends in time.
 
-    concurrency: slots. With one slot the limits above cannot hold, and groups only take turns.
-    group: to which group a key belongs; by default all keys are one group and may hold every slot.
+    concurrency: number of slots. With one slot the limits above cannot hold, and groups only take turns.
+    group: the group of a key; by default all keys are one group that may hold every slot.
     later: the clock, for tests; by default the running loop's.
     """
 
@@ -71,7 +70,7 @@ class WorkQueue(Generic[K]):
         return len(self._waiting)
 
     def add(self, key: K) -> None:
-        """Ask for work on a key; call it on the loop's thread."""
+        """Request work on a key. Call it on the loop's thread."""
         if key in self._active:
             self._again.add(key)
         elif key not in self._waiting:
@@ -86,12 +85,12 @@ class WorkQueue(Generic[K]):
                 key = await self._next()
                 self._waiting.discard(key)
                 self._active.add(key)
-                # Work that starts makes an earlier timer pointless; otherwise timers would pile up.
+                # The start of work cancels an earlier timer, so that timers do not pile up.
                 self._timers.pop(key, None)
                 workers.create_task(self._run_one(key))
 
     async def _next(self) -> K:
-        """The key whose turn it is, as soon as there is one that may have a slot."""
+        """The next key that may have a slot; waits until there is one."""
         while True:
             self._changed.clear()
             taken = self._turns.take()
@@ -105,11 +104,11 @@ class WorkQueue(Generic[K]):
         try:
             delay = await self._work(key)
             self._failures.pop(key, None)
-        except Exception as error:  # noqa: BLE001 - a supervision loop: one key never stops the others
+        except Exception as error:  # noqa: BLE001 - a supervision loop: one key must not stop the others
             in_time = not isinstance(error, TimeoutError)
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay = max(backoff_seconds(failures), getattr(error, "retry_after", None) or 0.0)
-            log.warning("%s failed %d times, again in %.1f s: %s", key, failures, delay, error)
+            log.warning("%s failed %d times, next attempt in %.1f s: %s", key, failures, delay, error)
         finally:
             self._active.discard(key)
             self._turns.give_back(self._group(key), key, in_time=in_time)
@@ -132,26 +131,26 @@ class WorkQueue(Generic[K]):
 
 
 class _Turns(Generic[K]):
-    """Which key gets the next slot.
+    """The order in which keys get slots.
 
-    most: slots that one group may hold, and all slow groups together.
+    most: maximum slots of one group, and of all slow groups together.
     """
 
     def __init__(self, slots: int, *, most: int) -> None:
         self._slots = slots
         self._most = most
         self._lines: dict[Hashable, deque[K]] = {}
-        """Waiting keys by group. The group whose turn comes next is first."""
+        """Waiting keys by group. The group with the next turn is first."""
         self._held: Counter[Hashable] = Counter()
         """Slots by group; groups without one are left out."""
         self._late: defaultdict[Hashable, set[K]] = defaultdict(set)
-        """By slow group: the keys whose last work took too long."""
+        """The keys whose last work took too long, by slow group."""
 
     def add(self, group: Hashable, key: K) -> None:
         self._lines.setdefault(group, deque()).append(key)
 
     def take(self) -> tuple[K] | None:
-        """The next key, which holds a slot from now on, or None where no waiting key may have one."""
+        """The next key, which then holds a slot; None if no waiting key may have one."""
         if self._held.total() >= self._slots:
             return None
         slow_may_start = sum(self._held[group] for group in self._late) < self._most
@@ -169,7 +168,7 @@ class _Turns(Generic[K]):
         return key
 
     def give_back(self, group: Hashable, key: K, *, in_time: bool) -> None:
-        """The work on a key that `take` gave has ended. in_time: False makes its group slow."""
+        """Release the slot of a key from `take`. in_time: False makes its group slow."""
         self._held -= Counter([group])
         if not in_time:
             self._late[group].add(key)

@@ -32,14 +32,14 @@ def launched_without(
     # A ledger of the time before would condemn the drafter on the day of its return.
     state = replace(state, ledger=Ledger(), trial=None)
     if bare.bin is None:
-        sentence = "launched without a drafter; no tokens were generated"
+        sentence = "the engines run without a drafter; no tokens were generated"
         return Wish(Kind.HOLD, DecisionReason.NO_TRAFFIC, sentence, state).decided(before=state.schedule)
     learnt_at = max((known.at for known in state.known), default=now)
     belief = beliefs(state, bare, policy, learnt_at, step_times=step_times)[bare.bin]
     tax = (state.tax or Tax.prior(policy.estimation)).at(now, policy.estimation)
     gain, error = over_no_drafter(belief, tax)
     sentence = (
-        f"batch {policy.label(bare.bin)}: launched without a drafter; drafting would bring "
+        f"batch {policy.label(bare.bin)}: the engines run without a drafter; drafting would gain "
         f"{100 * expm1(gain):+.0f} % ± {100 * error:.0f} %"
     )
     # Without any memory of why the drafter went, the one that the user asked for gets its chance.

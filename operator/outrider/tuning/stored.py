@@ -56,14 +56,14 @@ def from_wire(data: object, policy: Policy) -> TunerState:
     except ValidationError as error:
         raise StateError(first_complaint(error, whole="state")) from error
     if state.candidates != policy.candidates or state.edges != policy.bins:
-        raise StateError("stored for other candidates or batch sizes")
+        raise StateError("it is for other candidates or batch sizes")
     indices = {*state.bins, *(k.bin for k in state.known), *((state.trial.bin,) if state.trial else ())}
     if not indices <= set(range(len(policy.bins))):
-        raise StateError("an unknown batch bin")
+        raise StateError("it has an unknown batch bin")
     named = {*(b.k for b in state.bins.values()), *(k.k for k in state.known), *state.schedule.values()}
     named |= {b.replaced for b in state.bins.values() if b.replaced is not None}
     if not named | ({state.trial.k} if state.trial else set()) <= set(policy.candidates):
-        raise StateError("a K that is no candidate")
+        raise StateError("it has a K that is not a candidate")
     _require_sound(state)
     return state
 
@@ -71,14 +71,14 @@ def from_wire(data: object, policy: Policy) -> TunerState:
 def _require_sound(state: TunerState) -> None:
     """What the law itself would never have written."""
     if len({known.key for known in state.known}) < len(state.known):
-        raise StateError("the same cell twice")
+        raise StateError("it has the same cell twice")
     for row in (*state.static.rows, *state.schedule.rows):
         edge = row.max_batch_size
         if row.num_speculative_tokens > MAX_K or (edge is not None and edge > _LARGEST_EDGE):
-            raise StateError("a table with numbers beyond any engine")
+            raise StateError("it has a schedule with numbers beyond any engine")
     tried, accepted = state.profile.tried, state.profile.accepted
     if len(tried) != len(accepted) or any(map(gt, accepted, tried)):
-        raise StateError("more accepted than drafted")
+        raise StateError("it has more accepted than drafted tokens")
 
 
 def _upgraded(data: object) -> object:
@@ -87,7 +87,7 @@ def _upgraded(data: object) -> object:
         return data
     upgrade = _UPGRADES.get(version) if isinstance(version, int) else None
     if upgrade is None or not isinstance(data, Mapping):
-        raise StateError(f"version {version}, not {VERSION}")
+        raise StateError(f"it has version {version}, not {VERSION}")
     return upgrade(data)
 
 

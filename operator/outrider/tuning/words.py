@@ -1,4 +1,4 @@
-"""The words for a change of the table: which rows, by what numbers, and the true reason."""
+"""The sentences for a change of the schedule: its rows, the numbers and the reason."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.policy import Policy, span
 from outrider.tuning.state import NO_CHOICE, TunerState
 
-_GUESSED = {False: "guessed from other batch sizes", True: "foretold by the map of step times"}
+_GUESSED = {False: "estimated from other batch sizes", True: "predicted by the step-time profile"}
 _WHY = {
     DecisionReason.BETTER_K: "",
-    DecisionReason.LIKELY_BETTER: ": likely better, not sure yet",
-    DecisionReason.SMALLER_K: ": no slower as far as is known, and fewer drafts",
+    DecisionReason.LIKELY_BETTER: ": likely better, within the error",
+    DecisionReason.SMALLER_K: ": no measurable slowdown, fewer draft tokens",
 }
 
 
 def reason(belief: Belief, old: int, new: int, policy: Policy) -> DecisionReason:
-    """Why `new` takes over. Better is what would do for a settled K, too; other changes say what they are."""
+    """The reason for a change to `new`. BETTER_K needs a gain that would also change a settled K."""
     if old not in usable(belief, policy):
         return DecisionReason.LATENCY_LIMIT_EXCEEDED
     gain, error = belief.gain(new, old)
@@ -32,18 +32,18 @@ def reason(belief: Belief, old: int, new: int, policy: Policy) -> DecisionReason
 
 
 def change(belief: Belief, old: int, new: int, policy: Policy) -> str:
-    """For instance ``K 3 -> 1, 566 vs 506 tok/s (+12 % ± 3 %)``, and why where the numbers do not tell."""
+    """A phrase such as ``K 3 -> 1, 566 vs 506 tok/s (+12 % ± 3 %)``, with a reason if needed."""
     gain, error = belief.gain(new, old)
     rates = f"{belief.goodput(new):.0f} vs {belief.goodput(old):.0f} tok/s"
     found, limit = reason(belief, old, new, policy), policy.safety.inter_token_latency_limit
     why = _WHY.get(found, "") if gain >= 0 else ""
     if found is DecisionReason.LATENCY_LIMIT_EXCEEDED and limit is not None:
-        why = f": K {old} has {latency(belief, old)} between two outputs (p90), {1000 * limit:.0f} ms allowed"
+        why = f": K {old} takes {latency(belief, old)} between two outputs (p90), above {1000 * limit:.0f} ms"
     return f"K {old} -> {new}, {rates} ({100 * expm1(gain):+.0f} % ± {100 * error:.0f} %){why}"
 
 
 def latency(belief: Belief, k: int) -> str:
-    """The 90th percentile of the time between two outputs, for instance ``31 ± 2 ms``."""
+    """The 90th percentile of the time between two outputs, such as ``31 ± 2 ms``."""
     value, error = belief.latency(k)
     return f"{1000 * exp(value):.0f} ± {1000 * exp(value) * error:.0f} ms"
 
@@ -56,9 +56,9 @@ def changed_rows(
     *,
     but: Set[int],
 ) -> Iterator[str]:
-    """A phrase for each stretch of batch sizes whose K in the table of `state` is not that of `before`.
+    """A phrase for each range of batch sizes whose K differs between `before` and the schedule of `state`.
 
-    but: bins that are explained already.
+    but: bins that are already explained.
     """
 
     def row(batch_size: int) -> tuple[int, int, int | str, bool]:
@@ -81,7 +81,7 @@ def changed_rows(
 
 
 def _row(old: int, new: int, where: int | str, beliefs: Mapping[int, Belief], policy: Policy) -> str:
-    """where: the bin where it was chosen; on what a guess rests where nothing was chosen yet."""
+    """A phrase for one range. where: the bin of the choice, or the source of an estimate without a choice."""
     if isinstance(where, str):
         return f"K {old} -> {new}, {where}"
     belief = beliefs.get(where)

@@ -256,7 +256,7 @@ async def test_a_model_whose_name_the_canary_would_need_keeps_it_and_the_replica
         assert place.deployments() == {"m": 2, "m-canary": 7}
         assert place.conditions() == {"Ready": "Serving", "Progressing": "Complete", "Degraded": "NameTaken"}
         told = json.dumps(place.server.find(MODELS, "m"))
-        assert "No canary: Deployment default/m-canary exists" in told
+        assert "Outrider starts no canary: Deployment default/m-canary exists" in told
         assert "SpeculativeModel m-canary. Rename one of the two." in told
 
 

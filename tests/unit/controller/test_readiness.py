@@ -98,7 +98,7 @@ def test_ready_and_progressing(workload: Workload, ready: str, progressing: str)
 def test_what_will_go_less_well_is_told_while_pods_start() -> None:
     starting = replace(a_workload(a_pod()), advice="take a longer drafter")
     told = {one.type: one.message for one in judge(starting, NOW)}
-    assert told[ConditionType.PROGRESSING].endswith(". take a longer drafter")
+    assert told[ConditionType.PROGRESSING].endswith(". take a longer drafter.")
 
 
 def test_what_may_not_fit_is_told_while_pods_start_and_is_no_trouble() -> None:
@@ -236,7 +236,7 @@ def test_names_the_pod_in_trouble() -> None:
     trouble = find_trouble(a_workload(a_pod("m-abc", ended=(78, NOT_FOUND))), NOW)
 
     assert trouble is not None
-    assert trouble.message.startswith("pod m-abc: ")
+    assert trouble.message.startswith("Pod m-abc: ")
 
 
 def test_a_blocked_model_says_why_in_every_condition() -> None:

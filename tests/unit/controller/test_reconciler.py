@@ -144,7 +144,7 @@ async def test_a_pass_whose_writes_hang_is_ended_and_the_status_says_so_at_once(
         await place.reconciler.reconcile(KEY)
 
     assert place.conditions["Degraded"] == "ReconcileFailed"
-    assert "a pass lasted longer than 0 s and was ended" in place.trouble
+    assert "a reconcile took longer than 0 s and was stopped" in place.trouble
     assert "webhook" in place.trouble
 
 

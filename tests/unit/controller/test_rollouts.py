@@ -169,9 +169,9 @@ async def test_it_is_told_with_the_cause_and_what_to_do() -> None:
 
     assert place.conditions["Ready"] == "RolledBack"
     assert place.conditions["Degraded"] == "RolledBack"
-    assert "EngineCrashing: pod" in place.trouble
+    assert "EngineCrashing: Pod" in place.trouble
     assert "boom" in place.trouble
-    assert "Change the spec to try again" in place.trouble
+    assert "To try again, change the spec" in place.trouble
     assert [event["reason"] for event in place.cluster.events].count("Degraded") == 1
 
 

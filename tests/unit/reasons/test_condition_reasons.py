@@ -367,6 +367,5 @@ def test_a_pod_that_is_never_scraped_is_named_with_what_to_do(
     found = statements(outcome, before=(), acceptance=None, answers=LONG_ANSWERS, speedup=None)
     (message,) = (each.message for each in found if isinstance(each.reason, MetricsReason))
 
-    assert message.startswith(f"{A_POD}: ")
-    assert "The table stays as it is." in message
-    assert ("holds its whole model" in message and "or delete it" in message) is said
+    assert message.startswith(f"Outrider keeps the schedule: {A_POD}: ")
+    assert ("schedule of the whole model" in message and "or delete the pod" in message) is said

@@ -141,4 +141,4 @@ def test_the_status_says_it_beside_fresh_samples() -> None:
     outcome = an_outcome(metrics_note="Mend this.")
     said = statements(outcome, before=(), acceptance=None, answers=LONG_ANSWERS, speedup=None)
     metrics = next(each for each in said if each.reason is MetricsReason.FRESH)
-    assert (metrics.status, metrics.message) == (ConditionStatus.TRUE, "Fresh samples of 1 pod. Mend this.")
+    assert (metrics.status, metrics.message) == (ConditionStatus.TRUE, "1 pod has fresh samples. Mend this.")

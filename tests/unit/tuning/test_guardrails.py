@@ -57,7 +57,7 @@ def test_a_gap_on_one_pod_holds_and_names_it() -> None:
     veto = guardrails.gap(seen(a_window(), Gap("default/b", GapReason.STALE, "91 s old")))
     assert veto is not None
     assert veto.reason is DecisionReason.METRICS_GAP
-    assert veto.sentence == "1 of 2 pods not measured, default/b Stale: 91 s old"
+    assert veto.sentence == "1/2 pods are not measured; default/b: Stale: 91 s old"
 
 
 def test_a_pod_that_waits_for_its_next_sample_holds_nobody_who_has_news() -> None:
@@ -70,7 +70,7 @@ def test_a_pod_that_waits_for_its_next_sample_hides_no_other_gap() -> None:
     waiting, stale = Gap("default/b", GapReason.TOO_SHORT), Gap("default/c", GapReason.STALE, "91 s old")
     veto = guardrails.gap(seen(a_window(), waiting, stale))
     assert veto is not None
-    assert veto.sentence == "1 of 3 pods not measured, default/c Stale: 91 s old"
+    assert veto.sentence == "1/3 pods are not measured; default/c: Stale: 91 s old"
 
 
 def test_nobody_measured_holds() -> None:

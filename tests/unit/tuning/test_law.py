@@ -241,7 +241,7 @@ def test_a_trial_whose_load_is_gone_is_taken_back() -> None:
     decision = tick(state, a_window(batch=1.0, goodput=true_goodput(1.0, 3), ended_at=105.0), at=105.0)
     assert (chosen(decision), decision.state.trial) == (0, None)
     assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.LOAD_CHANGED)
-    assert decision.sentence == "batch 1: the load left batch 7-12, trial of K 5 ends"
+    assert decision.sentence == "batch 1: the load left batch 7-12, so the trial of K 5 ends"
 
 
 def test_a_loss_budget_that_is_used_up_is_so_for_all_pods() -> None:

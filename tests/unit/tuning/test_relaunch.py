@@ -191,7 +191,7 @@ def test_a_relaunch_that_does_not_end_is_taken_back_and_waits() -> None:
     plant.until_relaunched(OFF)
     verdict = plant.spend(ALLOW.deadline_seconds + TICK, None)
     assert verdict.reason is LaunchReason.RELAUNCH_ROLLED_BACK
-    assert "0 of 1 pods" in verdict.sentence
+    assert "0/1 pods" in verdict.sentence
     assert plant.state.order.launch == Launch()
     plant.stuck = False
     told = plant.spend(HOUR, OFF)
@@ -282,7 +282,7 @@ def test_a_canary_that_learns_nothing_ends_all_the_same_and_rests_for_a_day() ->
     plant.spend(23 * HOUR, KEEP)
     running = sum(v.state.order.canary for v in plant.verdicts) * TICK
     assert running <= POLICY.relaunch.canary_seconds + 3 * TICK
-    assert "told nothing" in next(v for v in reversed(plant.verdicts) if "canary ends" in v.sentence).sentence
+    assert "no result" in next(v for v in reversed(plant.verdicts) if "canary ends" in v.sentence).sentence
 
 
 def test_a_canary_is_said_to_run_once_it_serves() -> None:

@@ -43,7 +43,7 @@ def test_the_less_known_of_two_equals_takes_the_table() -> None:
     assert wish is not None
     assert (wish.kind, wish.reason) == (Kind.EXPLORE, DecisionReason.MOST_INFORMATIVE)
     assert wish.state.bins[view.bin].k == 3
-    assert "equal as far as is known" in wish.sentence
+    assert "equal within the error" in wish.sentence
 
 
 def test_what_is_worse_as_far_as_is_known_gets_no_turn() -> None:

@@ -50,7 +50,7 @@ def test_nothing_is_tried_while_one_pod_hides_a_gauge(hidden: str, metric: str, 
     assert not any(decision.probe for decision in found)
     last = found[-1]
     assert last.reason is DecisionReason.METRICS_GAP
-    assert last.sentence == f"batch 7-12: not every pod shows {metric}, nothing is tried"
+    assert last.sentence == f"batch 7-12: not every pod reports {metric}, so no probe starts"
 
 
 def test_slices_are_tried_by_the_same_engines_when_they_show_their_gauges() -> None:

@@ -58,7 +58,7 @@ def test_a_k_that_gives_way_to_the_latency_limit_is_not_called_worse() -> None:
 
 def test_a_smaller_k_that_is_as_good_is_explained_by_its_fewer_drafts() -> None:
     said = change(a_belief({3: 0.002}, error=0.06), 5, 3, POLICY)
-    assert said == "K 5 -> 3, 1 vs 1 tok/s (+0 % ± 6 %): no slower as far as is known, and fewer drafts"
+    assert said == "K 5 -> 3, 1 vs 1 tok/s (+0 % ± 6 %): no measurable slowdown, fewer draft tokens"
 
 
 def test_a_step_down_in_doubt_says_so_in_its_decision() -> None:
@@ -66,7 +66,7 @@ def test_a_step_down_in_doubt_says_so_in_its_decision() -> None:
     code = run(a_start(), Engine(1.0, acceptance=0.8), ticks=24)[-1].state
     decision = run(code, Engine(1.0, table=PROSE, acceptance=0.5), ticks=2, at=120.0)[-1]
     assert (decision.kind, decision.reason) == (Kind.EXPLOIT, DecisionReason.SMALLER_K)
-    assert "no slower as far as is known, and fewer drafts" in decision.sentence
+    assert "no measurable slowdown, fewer draft tokens" in decision.sentence
 
 
 @given(HISTORIES, STATICS)
@@ -93,7 +93,7 @@ def test_rows_that_follow_are_explained_by_themselves_and_not_by_what_is_tried()
     decision = run(one, Engine(16.0), ticks=2, at=120.0)[-1]
     assert decision.probe is not None
     assert (decision.kind, decision.reason) == (Kind.EXPLOIT, DecisionReason.OTHER_BATCH_SIZES)
-    assert decision.sentence == "batch 7-12: K 3 -> 0, guessed from other batch sizes"
+    assert decision.sentence == "batch 7-12: K 3 -> 0, estimated from other batch sizes"
 
 
 def test_rows_that_follow_a_better_k_are_told_with_it() -> None:
@@ -110,14 +110,14 @@ def test_a_row_that_was_chosen_before_is_told_with_its_numbers() -> None:
         changed_rows(Schedule.constant(3), state, {index: a_belief({1: 0.2})}, POLICY, but=frozenset())
     )
     assert rows[0] == "batch 25-48: K 3 -> 1, 1 vs 1 tok/s (+22 % ± 0 %)"
-    assert rows[1] == "batch 49+: K 3 -> 1, guessed from other batch sizes"
+    assert rows[1] == "batch 49+: K 3 -> 1, estimated from other batch sizes"
 
 
 def test_rows_that_are_explained_already_are_not_told_again() -> None:
     index = POLICY.bin_of(32.0)
     state = a_start(3).with_bin(index, BinState(1, decided=True, visited=True)).composed(POLICY)
     rows = changed_rows(Schedule.constant(3), state, {}, POLICY, but={index})
-    assert list(rows) == ["batch 49+: K 3 -> 1, guessed from other batch sizes"]
+    assert list(rows) == ["batch 49+: K 3 -> 1, estimated from other batch sizes"]
 
 
 def unexplained(before: TunerState, decision: Decision) -> list[str]:

@@ -64,7 +64,7 @@ async def test_acceptance_of_the_first_token_falls_into_a_band(
     found = await health(engines, under_load(each=each))
     assert found is not None
     assert (found["status"], found["reason"]) == (status, reason)
-    assert f"{each:.0%} of the first draft tokens" in found["message"]
+    assert f"{100 * each:.0f} % of the first draft tokens" in found["message"]
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])
@@ -78,7 +78,7 @@ async def test_a_drafter_is_in_the_same_band_whatever_k_is(engines: EngineClient
 async def test_the_share_of_all_drafted_tokens_is_shown_as_information(engines: EngineClient) -> None:
     found = await health(engines, under_load(each=0.67, k=5))
     assert found is not None
-    assert "35% of all draft tokens, 2.8 tokens per step" in found["message"]
+    assert "35 % of all; a drafted step gave 2.8 tokens" in found["message"]
 
 
 async def test_nothing_is_said_where_nothing_was_drafted(engines: EngineClient) -> None:

@@ -134,7 +134,7 @@ async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
             await step(loop)
     assert others == ([(EventReason.METRICS_LOST, "Warning")], 1)
     assert len(world.statuses) == 1
-    assert "status of default/m not written within 0.02 s" in caplog.text
+    assert "status of default/m was not written within 0.02 s" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state_an
             await step(loop)
     assert world.events == [(EventReason.METRICS_LOST, "Warning")]
     assert world.writes == 1
-    assert "status of default/m not written" in caplog.text
+    assert "status of default/m was not written" in caplog.text
     assert words in caplog.text
 
 

@@ -101,7 +101,11 @@ async def test_observe_says_what_it_would_have_done(engines: EngineClient, law: 
         world = World([a_model(*pods, mode=TuningMode.OBSERVE)])
         await ticks(world, engines, 2)
     assert told(world) == [
-        (EventReason.WOULD_RETUNE, "Normal", "Would change the table *:3 -> *:1: Exploit: K is 1.")
+        (
+            EventReason.WOULD_RETUNE,
+            "Normal",
+            "Mode Auto would change the schedule *:3 -> *:1: Exploit: K is 1.",
+        )
     ]
 
 
@@ -129,9 +133,9 @@ async def test_lost_measurements_are_a_warning_and_their_return_is_news(engines:
     assert list(zip(world.events, world.notes, strict=True)) == [
         (
             (EventReason.METRICS_LOST, "Warning"),
-            "connection refused. Check prometheus.url. The table stays as it is.",
+            "Outrider keeps the schedule: connection refused. Check prometheus.url.",
         ),
-        ((EventReason.METRICS_RECOVERED, "Normal"), "Fresh samples of 1 pod."),
+        ((EventReason.METRICS_RECOVERED, "Normal"), "1 pod has fresh samples."),
     ]
 
 
@@ -149,7 +153,7 @@ async def test_a_pod_that_refuses_is_a_warning_that_names_it_and_its_return_is_n
         (
             EventReason.ACTUATION_FAILED,
             "Warning",
-            "0/1 at epoch 1; a: HTTP 500 without a reason. Tried again at the next tick.",
+            "0/1 at epoch 1; a: HTTP 500 without a reason. Outrider retries at the next tick.",
         ),
         (EventReason.ACTUATION_RECOVERED, "Normal", "1/1 at epoch 1."),
     ]

@@ -73,8 +73,8 @@ async def test_a_request_brings_the_static_table_back_and_is_told_as_event_and_d
         scene.world.change(instructions=FORGET)
         assert await scene.tick() == STATIC
     sentence = (
-        "Forgotten on request: the annotation outrider.dev/reset-tuner is 'now'."
-        " Tuning begins again from the static table *:3."
+        "Outrider reset the tuner, because the annotation outrider.dev/reset-tuner is 'now'."
+        " Tuning begins with the static schedule *:3."
     )
     assert scene.told == [FORGOTTEN]
     assert sentence in scene.world.notes

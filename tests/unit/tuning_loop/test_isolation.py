@@ -130,7 +130,7 @@ async def test_a_defect_in_the_source_of_metrics_is_told_and_leases_are_renewed(
     found = world.condition("MetricsAvailable")
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", "PrometheusError")
-    assert found["message"].startswith("internal error: KeyError. Look at the operator's log.")
+    assert found["message"].startswith("Outrider keeps the schedule: internal error: KeyError.")
 
 
 async def test_a_source_of_metrics_that_does_not_answer_is_left_while_the_lease_lasts(

@@ -21,7 +21,7 @@ from tests.unit.tuning.test_relaunch import a_decision
 from tests.unit.tuning_loop.factories import World, a_model, step
 from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s
 
-LIMIT = "Nothing is tried: K that the table never ran ({}) are not measured"
+LIMIT = "these K have no measurement: {}."
 
 
 async def observing(
@@ -50,7 +50,7 @@ def active(world: World) -> tuple[str, str, str]:
 async def test_it_has_a_reason_of_its_own_and_changes_nothing(engines: EngineClient) -> None:
     status, reason, message = active(await observing(engines))
     assert (status, reason) == ("False", "Observing")
-    assert message.startswith("Mode Observe: decisions follow the measurements and are not carried out.")
+    assert message.startswith("Mode Observe: the tuner decides and changes nothing.")
 
 
 async def test_before_any_measurement_every_k_is_a_guess(engines: EngineClient) -> None:
@@ -60,7 +60,7 @@ async def test_before_any_measurement_every_k_is_a_guess(engines: EngineClient) 
 async def test_the_k_that_the_static_table_never_ran_are_named_as_guesses(engines: EngineClient) -> None:
     message = active(await observing(engines, ticks=6, measured=True))[2]
     assert LIMIT.format("0, 1, 5") in message
-    assert message.endswith("whatever is said of them is a guess.")
+    assert message.endswith("Their estimates are guesses.")
 
 
 async def test_auto_has_no_such_limit(engines: EngineClient) -> None:
@@ -68,7 +68,7 @@ async def test_auto_has_no_such_limit(engines: EngineClient) -> None:
         world = World([a_model(*pods)])
         with world.loop(engines) as loop:
             await step(loop)
-    assert active(world) == ("True", "Tuning", "Decisions follow the measurements.")
+    assert active(world) == ("True", "Tuning", "The tuner changes the schedule by its measurements.")
 
 
 async def test_a_refused_annotation_is_said_without_claiming_that_the_table_changes(

@@ -138,7 +138,7 @@ async def test_an_override_that_has_expired_already_changes_nothing_and_is_told_
     assert engine.schedule == K3
     assert len(decisions) == 2
     assert active(world) == ("True", "OverrideExpired")
-    assert "The override *:1 is not used, since it ended at" in message(world)
+    assert "Outrider ignores the override *:1, because it ended at" in message(world)
     assert told(world) == [(EventReason.OVERRIDE_ENDED, "Normal")]
 
 
@@ -148,7 +148,7 @@ async def test_a_pause_beside_an_expired_override_holds_and_tells_of_both(engine
         with world.loop(engines) as loop:
             await step(loop)
     assert active(world) == ("False", "Paused")
-    assert "is not used, since it ended at" in message(world)
+    assert "ignores the override" in message(world)
 
 
 async def test_after_an_override_a_pause_holds_the_table_from_before_it(engines: EngineClient) -> None:

@@ -136,7 +136,7 @@ async def test_under_rollout_nobody_is_pushed_and_launches_are_counted(engines: 
     found = world.condition("ActuationConverged")
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", "PartiallyApplied")
-    assert found["message"].startswith("1/2 pods run the table 12:1,*:3")
+    assert found["message"].startswith("1/2 pods run the schedule 12:1,*:3")
 
 
 async def test_under_rollout_the_static_table_needs_no_order(engines: EngineClient) -> None:
@@ -145,7 +145,7 @@ async def test_under_rollout_the_static_table_needs_no_order(engines: EngineClie
         await ticks(world, engines, 2)
     found = world.condition("ActuationConverged")
     assert found is not None
-    assert (found["status"], found["message"]) == ("True", "1/1 pods run the table *:3.")
+    assert (found["status"], found["message"]) == ("True", "1/1 pods run the schedule *:3.")
 
 
 async def test_under_rollout_a_better_table_is_ordered_and_told_once(engines: EngineClient, law: Law) -> None:

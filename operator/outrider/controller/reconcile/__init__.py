@@ -1,1 +1,1 @@
-"""Reconcile: from a model's spec to its children in the cluster, and their state in its status."""
+"""Reconcile: create the objects of a model from its spec, and write their state into its status."""

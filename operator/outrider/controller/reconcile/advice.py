@@ -1,4 +1,4 @@
-"""What is foreseen of a launch before its pods serve: of weights, memory, downloads. Pure."""
+"""Advice on a launch before its pods serve: weights, memory, downloads. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from outrider.plan.weights.needs import needs_of
 from outrider.sizing.room import Shortage, shortage
 
 _EACH_DOWNLOADS = (
-    "Each of them downloads the weights by itself; spec.cache has them downloaded once, for all replicas and "
-    "all restarts"
+    "Each pod downloads the weights, also after a restart. To download them once for all pods, set spec.cache"
 )
 
 
 def advised(model: SpeculativeModel) -> WeightsStatus | None:
-    """The downloaded weights, with what the present spec makes of them."""
+    """The downloaded weights, with advice on how the present spec uses them."""
     weights = model.status.weights
     if weights is None or needs_of(model) is None:
         return None
@@ -26,21 +25,21 @@ def advised(model: SpeculativeModel) -> WeightsStatus | None:
 
 
 def told_at_the_start(model: SpeculativeModel, weights: WeightsStatus | None) -> str | None:
-    """One sentence; None where all is as well as it could be."""
+    """Advice for the time in which pods start, in one sentence; None if there is none."""
     if model.spec.replicas > 1 and each_pod_downloads(model.spec):
         return _EACH_DOWNLOADS
     return f"Note: {weights.advice}" if weights is not None and weights.advice is not None else None
 
 
 def known_limits(model: SpeculativeModel) -> tuple[str, ...]:
-    """What is known of such a launch and does not keep it from being made, one sentence each."""
+    """The known issues of this launch, one sentence each. They do not prevent it."""
     return runtime_of(model.spec).advice(model.spec, model.status.weights)
 
 
 def missing_memory(spec: Spec, weights: WeightsStatus | None) -> Shortage | None:
-    """On the GPUs that the spec selects; None where there is room, and where nobody can know."""
+    """The memory that the selected GPUs lack; None if it is enough or unknown."""
     try:
         share = runtime_of(spec).gpu_memory_share(spec.engine.args)
-    except ValueError:  # The engine says so itself.
+    except ValueError:  # The engine reports it.
         return None
     return shortage(spec, weights, share=share)

@@ -1,4 +1,4 @@
-"""How far the download of a model's weights is, and how it ended: from its pods to the status."""
+"""Progress and result of the download of a model's weights, from its pods to the status."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
 from outrider.transport import ask_pod
 
 _ANSWER_SECONDS = 2.0
-"""For all pods of one model together, which are asked at the same time."""
+"""Timeout in seconds for all pods of one model together; they are asked at the same time."""
 _MOST_PODS = 3
-"""A download is one pod, and for a moment two, while one of them ends."""
+"""Maximum number of pods that are asked. A download has one pod, and two while one of them ends."""
 _FRESH_SECONDS = 4.0
-"""A little less than the time between two looks at a download. Events of pods ask nobody again before."""
+"""Seconds for which an answer counts: a little less than the time between two reconciles of a download."""
 _KILLS = 2
-"""Ends without a word after which somebody should look; one is a node that goes away."""
+"""Ends without a message that make a failure. One may be a node that is drained."""
 
 _REASONS = frozenset(
     {
@@ -50,9 +50,9 @@ _Size = Annotated[int, Field(ge=1, le=_LARGEST)]
 
 
 def _on_the_volume(path: str) -> str:
-    """The path becomes the model's, and whoever may make pods can write it."""
+    """Check a path that becomes the model's. Anyone who may create pods in the namespace can write it."""
     if not _PATH.fullmatch(path) or ".." in path.split("/"):
-        raise ValueError("no path below the root of the volume")
+        raise ValueError("the path does not lie below the root of the volume")
     return path
 
 
@@ -88,7 +88,7 @@ _RESULT, _PROGRESS = TypeAdapter(_Result), TypeAdapter(_Progress)
 
 
 def finished(needs: Needs, pods: Sequence[Pod]) -> WeightsStatus | None:
-    """What a download that ended well brought; None where none did."""
+    """The weights of a completed download; None if no download has completed."""
     ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses)
     return next((read for end in ends if end is not None and (read := _result(needs, end))), None)
 
@@ -128,16 +128,18 @@ def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
 
 
 def trouble_of(pods: Sequence[Pod], now: datetime) -> Trouble | None:
-    """Why a download does not get on, with what to do; None while it does."""
+    """The cause that stops a download; None while it progresses."""
     return next((trouble for pod in pods if (trouble := _ended_badly(pod) or pod_trouble(pod, now))), None)
 
 
 def without_a_pod(job: Metadata | None, now: datetime) -> Trouble | None:
-    """Where the API server refuses the Job's pod, which it tells in an Event only."""
+    """The cause if the API server refuses the Job's pod, which it reports in an Event only."""
     began = None if job is None else job.creation_timestamp
     if job is None or began is None or now - began < SETUP_PATIENCE:
         return None
-    message = f"the Job {job.name} has no pod: kubectl describe job {job.name} says why, such as a quota"
+    message = (
+        f"The Job {job.name} has no pod. To see the cause, such as a quota: kubectl describe job {job.name}."
+    )
     return Trouble(DegradedReason.PODS_NOT_CREATED, message)
 
 
@@ -147,19 +149,21 @@ def _ended_badly(pod: Pod) -> Trouble | None:
         if end is None or end.exit_code == 0:
             continue
         failure = launch_failure(end)
-        if failure is not None and failure[0] in _REASONS:
-            return Trouble(DegradedReason(failure[0]), failure[1])
+        known = next((reason for reason in _REASONS if failure is not None and reason == failure[0]), None)
+        if failure is not None and known is not None:
+            return Trouble(known, failure[1])
         if status.restart_count >= _KILLS:
             cause = f" ({end.reason})" if end.reason not in ("", "Error") else ""
-            told = f"ended {status.restart_count} times, last with exit code {end.exit_code}{cause}"
-            return Trouble(
-                DegradedReason.DOWNLOAD_FAILED, f"the download {told}; it goes on with what it lacks"
+            message = (
+                f"The download ended {status.restart_count} times, last with exit code "
+                f"{end.exit_code}{cause}. Outrider resumes it with the missing files."
             )
+            return Trouble(DegradedReason.DOWNLOAD_FAILED, message)
     return None
 
 
 def of_job(pods: Sequence[Pod], job: Metadata | None) -> tuple[Pod, ...]:
-    """The pods that this very Job controls. Anybody who makes pods can write its name."""
+    """The pods that this Job controls, by UID: any pod can carry its name."""
     uid = "" if job is None else job.uid
     return tuple(
         pod
@@ -172,9 +176,9 @@ def of_job(pods: Sequence[Pod], job: Metadata | None) -> tuple[Pod, ...]:
 
 
 class ProgressReader:
-    """Asks the pods of downloads how far they are; remembers for some seconds what they said.
+    """Asks the pods of downloads for their progress, and keeps the answers for some seconds.
 
-    One model costs at most `_ANSWER_SECONDS`, whatever its pods do. clock: seconds that never go back.
+    One model takes at most `_ANSWER_SECONDS`. clock: monotonic seconds.
     """
 
     def __init__(self, http: httpx.AsyncClient, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -183,7 +187,7 @@ class ProgressReader:
         self._said: dict[Hashable, tuple[float, str]] = {}
 
     async def progress_of(self, model: Hashable, pods: Sequence[Pod]) -> str:
-        """How far the download of a model is, in words."""
+        """The progress of a model's download as a phrase."""
         at, words = self._said.get(model, (-_FRESH_SECONDS, ""))
         if self._clock() - at >= _FRESH_SECONDS:
             words = await self._ask(pods)
@@ -191,7 +195,7 @@ class ProgressReader:
         return words
 
     def forget(self, model: Hashable) -> None:
-        """The model downloads nothing any more."""
+        """Drop a model that downloads nothing any more."""
         self._said.pop(model, None)
 
     async def _ask(self, pods: Sequence[Pod]) -> str:
@@ -203,7 +207,7 @@ class ProgressReader:
 
 
 async def _first(asking: Iterable[Coroutine[None, None, _Progress | None]]) -> _Progress | None:
-    """The first answer that says something, within `_ANSWER_SECONDS`."""
+    """The first answer with a progress within `_ANSWER_SECONDS`; None without one."""
     tasks = [asyncio.create_task(each) for each in asking]
     try:
         for task in asyncio.as_completed(tasks, timeout=_ANSWER_SECONDS):
@@ -224,5 +228,5 @@ async def _asked(ip: str, http: httpx.AsyncClient) -> _Progress | None:
         url = f"http://{host}:{PROGRESS_PORT}/progress"
         answer = await ask_pod(http, "GET", url, most_bytes=DOWNLOAD_PROGRESS.most_bytes)
         return read_as(DOWNLOAD_PROGRESS, answer.content, _PROGRESS)
-    except Exception:  # noqa: BLE001 - isolation per pod: whatever one answers, others are heard
+    except Exception:  # noqa: BLE001 - isolation per pod: one bad answer must not hide the others
         return None

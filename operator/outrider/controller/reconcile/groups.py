@@ -1,7 +1,7 @@
-"""Replicas that are groups of pods: what a LeaderWorkerSet and its pods show.
+"""Replicas that are groups of pods: the state of a LeaderWorkerSet and of its pods.
 
-Its controller has no deadline of progress, and takes the pods of a group that ended away with what they told.
-So both are kept here: how long nothing came of it, and what was told last.
+Its controller has no progress deadline, and deletes the pods of a failed group with their messages. So this
+module keeps both: the time of the last progress, and the last message.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from outrider.controller.store import Key, Store
 from outrider.plan.names import REVISION_LABEL, group_set
 
 TAKEN_UP_WITHIN = timedelta(seconds=45)
-"""A controller that runs answers within a second."""
+"""Time in which a running controller reacts; it normally takes less than a second."""
 
 _INSTALL = (
-    "install LeaderWorkerSet (leaderworkerset.x-k8s.io/v1), and Outrider's chart with "
-    "leaderWorkerSets.enabled: true; or use spec.parallelism.nodes: 1"
+    "Install LeaderWorkerSet (leaderworkerset.x-k8s.io/v1) and set leaderWorkerSets.enabled: true in "
+    "Outrider's chart, or set spec.parallelism.nodes: 1."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsSeen:
-    """See the fields of this name of `Workload`. trouble: what is told where pods tell nothing."""
+    """The state of a model's groups; see the fields of the same name of `Workload`.
+
+    trouble: the cause to report if the pods have none.
+    """
 
     workers: tuple[Pod, ...] = ()
     group_ended: Trouble | None = None
@@ -44,7 +47,7 @@ NO_GROUPS = GroupsSeen()
 
 
 class Groups:
-    """Looks at the groups of models. now: wall clock."""
+    """Reads the groups of models. now: wall clock."""
 
     def __init__(self, cluster: ClusterClient, store: Store, *, now: Callable[[], datetime]) -> None:
         self._cluster = cluster
@@ -53,16 +56,14 @@ class Groups:
         self._ends: dict[Key, tuple[str, Trouble]] = {}
 
     async def obstacle(self, model: SpeculativeModel) -> Trouble | None:
-        """Why no groups can be made in this cluster; None where they can, or none are wanted."""
+        """The cause that prevents groups in this cluster; None without one, or if the model needs none."""
         if model.spec.parallelism.nodes == 1 or await self._cluster.serves(LEADER_WORKER_SETS):
             return None
-        message = (
-            f"the cluster knows no LeaderWorkerSet, of which replicas of several nodes are made; {_INSTALL}"
-        )
+        message = f"LeaderWorkerSet is not installed; replicas across several nodes require it. {_INSTALL}"
         return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
 
     async def look(self, key: Key, model: SpeculativeModel, revision: str) -> GroupsSeen:
-        """What there is of a model's groups. revision: of the pods that are wanted.
+        """The state of a model's groups. revision: that of the wanted pods.
 
         Raises:
             ClusterError: the LeaderWorkerSet cannot be read.
@@ -94,19 +95,19 @@ class Groups:
 
 
 def refusal(model: SpeculativeModel, error: Refused) -> Trouble | None:
-    """What is told where the operator may not make groups; None where it is refused something else."""
+    """The cause if RBAC forbids LeaderWorkerSets to the operator; None for another refusal."""
     if model.spec.parallelism.nodes == 1 or LEADER_WORKER_SETS.plural not in error.message:
         return None
     if "forbidden" not in error.message:
         return None
-    message = f"the operator may make no LeaderWorkerSet ({error.message}); {_INSTALL}"
+    message = f"The operator must not create a LeaderWorkerSet ({error.message}). {_INSTALL}"
     return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
 
 
 def overdue(groups: LeaderWorkerSet, leaders: Sequence[Pod], deadline: timedelta, now: datetime) -> bool:
-    """Whether nothing came of it for that long: no other state of the whole, no leader more that serves.
+    """Whether the groups made no progress within the deadline: no new condition, no further ready leader.
 
-    A pod that is made is no progress, since a group that ends again and again is made again and again.
+    A new pod does not count as progress, because a group that fails is created again and again.
     """
     ready = (pod.condition("Ready") for pod in leaders)
     conditions = (*groups.status.conditions, *(each for each in ready if each is not None and each.holds))
@@ -116,13 +117,13 @@ def overdue(groups: LeaderWorkerSet, leaders: Sequence[Pod], deadline: timedelta
 
 
 def not_taken_up(groups: LeaderWorkerSet, now: datetime) -> Trouble | None:
-    """What is told where no controller answers."""
+    """The cause if no controller reacts to the LeaderWorkerSet; None otherwise."""
     made = groups.metadata.creation_timestamp
     if groups.status.conditions or made is None or now - made < TAKEN_UP_WITHIN:
         return None
     message = (
-        f"no controller has taken up the LeaderWorkerSet {groups.metadata.name} within "
-        f"{TAKEN_UP_WITHIN.total_seconds():.0f} s; look whether LeaderWorkerSet's own Deployment runs"
+        f"No controller reacted to the LeaderWorkerSet {groups.metadata.name} within "
+        f"{TAKEN_UP_WITHIN.total_seconds():.0f} s. Check that the Deployment of LeaderWorkerSet runs."
     )
     return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
 

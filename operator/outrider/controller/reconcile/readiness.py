@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,38 +15,40 @@ from outrider.plan.runtimes import missing_model
 from outrider.sizing.room import Shortage
 
 SETUP_PATIENCE = timedelta(seconds=90)
-"""Longest time in which a scheduled pod normally gets its volumes and network."""
+"""Time within which a scheduled pod normally gets its volumes and network."""
 CRASHES = 2
-"""Restarts after which a container that is not ready counts as crashing."""
+"""Number of restarts from which a container that is not ready counts as crashing."""
 
 USAGE_ERROR = 2
-"""Exit code of a program that does not take its flags, now or ever."""
+"""Exit code of a program that refuses its flags; a restart does not help."""
 
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATE_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _LONGEST_DETAIL = 400
 _IN_PLACE = (
-    "No node had room for one pod more within rollout.surgeTimeout, so serving pods give their room up, one "
-    "at a time; the next rollout tries again"
+    "No node had room for one more pod within rollout.surgeTimeout, so Outrider replaces serving pods one "
+    "at a time. The next rollout tries an additional pod again"
 )
 _NOWHERE = 'failed to mkdir ""'
-"""containerd 1.6, seen; the API server and the kubelet take image volumes for granted from 1.35."""
+"""Message of containerd 1.6, as observed. From Kubernetes 1.35 on, API server and kubelet accept image
+volumes without asking the runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What runs for one model.
+    """The pods and Deployments of one model.
 
-    wanted: replicas that the spec asks for, a canary among them. pods: all pods of the model.
-    current: the pods that are launched as wanted now and are not being deleted.
-    of_spec: the same, however they were launched: a relaunch leaves the spec as it is.
-    returned: the last good revision is wanted now, since the spec's own failed.
-    in_place: pods are replaced without one above the wanted number.
-    advice: what will not go as well as it could, told while pods start.
-    workers: of current pods that lead a group. group_ended: why a group of this revision had to begin anew.
-    overdue: groups made no progress within the deadline; Deployments tell it themselves.
-    shortage: what the GPUs that the spec selects lack, by estimate.
-    known: what is known of such a launch and does not keep it from being made.
+    wanted: replicas that the spec asks for, a canary included. pods: all pods of the model.
+    current: the pods with the wanted launch configuration that are not being deleted.
+    of_spec: the pods of the spec with any launch configuration; a relaunch does not change the spec.
+    returned: the last good revision is wanted, because the one of the spec failed.
+    in_place: Outrider replaces pods without an additional one.
+    advice: a possible improvement, reported while pods start.
+    workers: the workers of current pods that lead a group.
+    group_ended: why a group of this revision started again.
+    overdue: groups made no progress within the deadline; a Deployment reports that as a condition.
+    shortage: the estimated memory that the selected GPUs lack.
+    known: the known issues of this launch.
     """
 
     wanted: int
@@ -65,23 +67,23 @@ class Workload:
 
     @property
     def ready(self) -> int:
-        """Pods that take traffic, of any revision."""
+        """Number of ready pods of any revision."""
         return sum(pod.ready for pod in self.pods)
 
     @property
     def current_ready(self) -> int:
-        """Pods launched as wanted now that take traffic."""
+        """Number of ready pods with the wanted launch configuration."""
         return sum(pod.ready for pod in self.current)
 
     @property
     def spec_ready(self) -> int:
-        """Pods of the present spec that take traffic."""
+        """Number of ready pods of the present spec."""
         return sum(pod.ready for pod in self.of_spec)
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that needs a person."""
+    """A cause of Degraded. message: whole sentences."""
 
     reason: DegradedReason
     message: str
@@ -90,9 +92,9 @@ class Trouble:
 def judge(
     workload: Workload, now: datetime, *, above: Trouble | None = None, besides: Trouble | None = None
 ) -> tuple[Statement, ...]:
-    """The conditions of a model as its pods are; Degraded is absent when nothing is wrong.
+    """The conditions of a model by the state of its pods; Degraded is absent if nothing is wrong.
 
-    above: a trouble that is told instead of the pods' own. besides: one that is told when they have none.
+    above: a cause that goes before those of the pods. besides: one that counts if the pods have none.
     """
     trouble = above or find_trouble(workload, now) or besides
     degraded = () if trouble is None else (_degraded(trouble),)
@@ -100,22 +102,22 @@ def judge(
 
 
 def _known(workload: Workload) -> tuple[Statement, ...]:
-    told = ". ".join(workload.known)
-    return (Statement(ConditionStatus.TRUE, AdviceReason.LAUNCH_AFFECTED, told),) if told else ()
+    issues = sentences(workload.known)
+    return (Statement(ConditionStatus.TRUE, AdviceReason.LAUNCH_AFFECTED, issues),) if issues else ()
 
 
 def downloading(workload: Workload, progress: str, trouble: Trouble | None) -> tuple[Statement, ...]:
-    """The conditions of a model whose weights are on their way; its older pods, if any, still serve."""
+    """The conditions of a model whose weights are being downloaded; its older pods, if any, still serve."""
     degraded = () if trouble is None else (_degraded(trouble),)
     return (
         _ready(workload),
-        Statement(ConditionStatus.TRUE, ProgressingReason.DOWNLOADING, progress),
+        Statement(ConditionStatus.TRUE, ProgressingReason.DOWNLOADING, sentences([progress])),
         *degraded,
     )
 
 
 def blocked(trouble: Trouble) -> tuple[Statement, ...]:
-    """The conditions of a model whose spec is not carried out; its older pods, if any, still serve."""
+    """The conditions of a model whose spec cannot be carried out; its older pods, if any, still serve."""
     see = f"{trouble.reason}: {trouble.message}"
     return (
         Statement(ConditionStatus.FALSE, ReadyReason.BLOCKED, see),
@@ -125,12 +127,12 @@ def blocked(trouble: Trouble) -> tuple[Statement, ...]:
 
 
 def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
-    """What the first check that complains says; the most specific kinds of trouble come first."""
+    """The first cause that a check finds; the most specific checks come first."""
     return next((trouble for check in _CHECKS if (trouble := check(workload, now))), None)
 
 
 def cause(statements: Sequence[Statement]) -> str:
-    """The one word that says best how a model is: why it is degraded, and where it is not, its readiness."""
+    """The reason that describes a model best: that of Degraded, or of Ready if it is not degraded."""
     reasons = {statement.type: statement.reason for statement in statements}
     return reasons.get(ConditionType.DEGRADED, reasons[ConditionType.READY])
 
@@ -142,12 +144,12 @@ def _degraded(trouble: Trouble) -> Statement:
 def _ready(workload: Workload) -> Statement:
     ready, wanted = workload.spec_ready, workload.wanted
     if wanted == 0:
-        return Statement(ConditionStatus.FALSE, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0")
-    serving = f"{min(ready, wanted)} of {wanted} pods of the current spec serve"
+        return Statement(ConditionStatus.FALSE, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0.")
+    serving = f"{min(ready, wanted)}/{wanted} pods of the current spec serve."
     if ready >= wanted:
         return Statement(ConditionStatus.TRUE, ReadyReason.SERVING, serving)
     if workload.returned:
-        serving = f"{serving}, {workload.current_ready} of the last good revision do"
+        serving = f"{serving} Pods of the last good revision that serve: {workload.current_ready}."
         return Statement(ConditionStatus.FALSE, ReadyReason.ROLLED_BACK, serving)
     if ready > 0:
         return Statement(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, serving)
@@ -156,18 +158,18 @@ def _ready(workload: Workload) -> Statement:
 
 def _progressing(workload: Workload) -> Statement:
     if _complete(workload):
-        return Statement(ConditionStatus.FALSE, ProgressingReason.COMPLETE, "every wanted pod is ready")
+        return Statement(ConditionStatus.FALSE, ProgressingReason.COMPLETE, "Every wanted pod is ready.")
     missing = _what_is_missing(workload)
     if _deadline_exceeded(workload):
-        return Statement(ConditionStatus.FALSE, ProgressingReason.DEADLINE_EXCEEDED, missing)
+        return Statement(ConditionStatus.FALSE, ProgressingReason.DEADLINE_EXCEEDED, sentences([missing]))
     if workload.in_place:
-        return Statement(ConditionStatus.TRUE, ProgressingReason.IN_PLACE, f"{missing}. {_IN_PLACE}")
-    told = ". ".join((missing, *_foreseen(workload)))
-    return Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, told)
+        return Statement(ConditionStatus.TRUE, ProgressingReason.IN_PLACE, sentences([missing, _IN_PLACE]))
+    message = sentences((missing, *_foreseen(workload)))
+    return Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, message)
 
 
 def _foreseen(workload: Workload) -> Iterator[str]:
-    """What the spec brings about that may go badly."""
+    """Consequences of the spec that may do harm."""
     if workload.advice is not None:
         yield workload.advice
     if workload.shortage is not None and not workload.shortage.certain:
@@ -183,7 +185,7 @@ def _deadline_exceeded(workload: Workload) -> bool:
 
 
 def gave_up(deployment: Deployment) -> bool:
-    """It made no progress within its deadline."""
+    """Whether the Deployment made no progress within its deadline."""
     return any(
         condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"
         for condition in deployment.conditions
@@ -191,7 +193,7 @@ def gave_up(deployment: Deployment) -> bool:
 
 
 def _will_not_fit(workload: Workload, _: datetime) -> Trouble | None:
-    """A pod that serves proves every estimate wrong."""
+    """A serving pod disproves the estimate."""
     short = workload.shortage
     if short is None or not short.certain or workload.current_ready or not workload.wanted:
         return None
@@ -201,7 +203,7 @@ def _will_not_fit(workload: Workload, _: datetime) -> Trouble | None:
 def _not_within_the_deadline(workload: Workload, _: datetime) -> Trouble | None:
     if not _deadline_exceeded(workload):
         return None
-    return Trouble(DegradedReason.DEADLINE_EXCEEDED, _what_is_missing(workload))
+    return Trouble(DegradedReason.DEADLINE_EXCEEDED, sentences([_what_is_missing(workload)]))
 
 
 def _group_ended(workload: Workload, _: datetime) -> Trouble | None:
@@ -209,7 +211,7 @@ def _group_ended(workload: Workload, _: datetime) -> Trouble | None:
 
 
 def _pods_not_created(workload: Workload, _: datetime) -> Trouble | None:
-    """What the API server said when it refused a pod that is still missing."""
+    """The API server's answer when it refused a pod that is still missing."""
     if len(workload.current) >= workload.wanted:
         return None
     refusals = (
@@ -225,12 +227,12 @@ def _pods_not_created(workload: Workload, _: datetime) -> Trouble | None:
 
 
 def _what_is_missing(workload: Workload) -> str:
-    text = f"{workload.current_ready} of {workload.wanted} pods of the current revision are ready"
+    text = f"{workload.current_ready}/{workload.wanted} pods of the current revision are ready"
     leaving = len(workload.pods) - len(workload.current)
     if leaving:
-        text += f", {leaving} older to go"
+        text += f"; pods of older ones: {leaving}"
     waits = sorted({wait for pod in workload.current if not pod.ready for wait in _waits(pod)})
-    return shortened(f"{text}; {', '.join(waits)}", _LONGEST_DETAIL) if waits else text
+    return shortened(f"{text}; waiting: {', '.join(waits)}", _LONGEST_DETAIL) if waits else text
 
 
 def _waits(pod: Pod) -> Sequence[str]:
@@ -245,7 +247,7 @@ def _model_not_found(pod: Pod, _: datetime) -> str | None:
     if failure is not None:
         return failure[1] if failure[0] == DegradedReason.MODEL_NOT_FOUND else None
     path = missing_model(engine.last_end.message)
-    return None if path is None else f"the engine found no model at {path}"
+    return None if path is None else f"the engine found no model at {path}."
 
 
 def _image_pull_failed(pod: Pod, _: datetime) -> str | None:
@@ -253,10 +255,10 @@ def _image_pull_failed(pod: Pod, _: datetime) -> str | None:
 
 
 def _runtime_too_old(pod: Pod, now: datetime) -> str | None:
-    """Of a runtime that does not know image volumes, which takes them for a mount from nowhere."""
+    """The message for a container runtime without image volumes, which fails to mount them."""
     if _NOWHERE not in (_container_not_created(pod, now) or ""):
         return None
-    return "the node's container runtime cannot mount images; oci:// needs containerd 2.1 or CRI-O 1.33"
+    return "the node's container runtime cannot mount images; oci:// needs containerd 2.1 or CRI-O 1.33."
 
 
 def _container_not_created(pod: Pod, _: datetime) -> str | None:
@@ -285,11 +287,11 @@ def _volume_not_ready(pod: Pod, now: datetime) -> str | None:
     since = scheduled.last_transition_time
     if sandbox is None or sandbox.holds or since is None or now - since < SETUP_PATIENCE:
         return None
-    return f"volumes or network not set up {(now - since).total_seconds():.0f} s after scheduling"
+    return f"its volumes or network are not set up {(now - since).total_seconds():.0f} s after scheduling."
 
 
 def _is_about_a_volume(message: str) -> bool:
-    # The scheduler has one reason for all causes; only its text tells a missing claim from a full node.
+    # The scheduler has one reason for all causes; only its text separates a missing claim from a full node.
     return "persistentvolumeclaim" in message.lower() or "volume" in message.lower()
 
 
@@ -298,21 +300,21 @@ def _engine_crashing(pod: Pod, _: datetime) -> str | None:
     if engine is None or engine.last_end is None:
         return None
     if engine.last_end.exit_code == USAGE_ERROR:
-        return f"does not take its flags, exit code {_last_words(engine)}"
+        return f"the engine refuses one of its flags, exit code {_last_words(engine)}"
     if engine.restart_count < CRASHES:
         return None
-    return f"ended {engine.restart_count} times, last with exit code {_last_words(engine)}"
+    return f"the engine ended {engine.restart_count} times, last with exit code {_last_words(engine)}"
 
 
 def end_of(pod: Pod, now: datetime) -> Trouble | None:
-    """Why the engine of a pod began anew in it; None where it did not."""
+    """Why the engine of a pod restarted in it; None if it did not."""
     engine = pod.container(CONTAINER)
     if engine is None or engine.last_end is None or engine.restart_count == 0:
         return None
     missing = _model_not_found(pod, now)
     if missing is not None:
-        return Trouble(DegradedReason.MODEL_NOT_FOUND, f"pod {pod.metadata.name}: {missing}")
-    said = f"pod {pod.metadata.name}: ended, and its group with it, with exit code {_last_words(engine)}"
+        return Trouble(DegradedReason.MODEL_NOT_FOUND, f"Pod {pod.metadata.name}: {missing}")
+    said = f"Pod {pod.metadata.name}: the engine ended its group, with exit code {_last_words(engine)}"
     return Trouble(DegradedReason.ENGINE_CRASHING, shortened(said, _LONGEST_DETAIL))
 
 
@@ -325,17 +327,22 @@ def _last_words(engine: ContainerStatus) -> str:
     return f"{end.exit_code}{cause}: {lines[-1].strip()}" if lines else f"{end.exit_code}{cause}"
 
 
+def sentences(parts: Iterable[str]) -> str:
+    """Whole sentences out of phrases that may lack their end."""
+    return " ".join(f"{part.rstrip('. ')}." for part in parts if part)
+
+
 _Check = Callable[[Workload, datetime], Trouble | None]
 
 
 def _in_a_pod(reason: DegradedReason, look: Callable[[Pod, datetime], str | None]) -> _Check:
-    """Of the current pods and their workers, the first one that is not ready and shows this."""
+    """A check for the first current pod or worker that is not ready and for which `look` has a message."""
 
     def check(workload: Workload, now: datetime) -> Trouble | None:
         for pod in (*workload.current, *workload.workers):
             message = None if pod.ready else look(pod, now)
             if message is not None:
-                return Trouble(reason, shortened(f"pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
+                return Trouble(reason, shortened(f"Pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
         return None
 
     return check
@@ -351,11 +358,11 @@ _BEFORE_IT_RUNS: Mapping[DegradedReason, Callable[[Pod, datetime], str | None]] 
 
 
 def pod_trouble(pod: Pod, now: datetime) -> Trouble | None:
-    """What keeps a pod from running, whatever it is for."""
+    """The cause that keeps a pod from running; None if there is none."""
     for reason, look in _BEFORE_IT_RUNS.items():
         message = look(pod, now)
         if message is not None:
-            return Trouble(reason, shortened(f"pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
+            return Trouble(reason, shortened(f"Pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
     return None
 
 

@@ -1,4 +1,4 @@
-"""One level-triggered pass over one SpeculativeModel: read, plan, apply, prune, report."""
+"""One level-triggered reconcile of one SpeculativeModel: read, plan, apply, prune, report."""
 
 from __future__ import annotations
 
@@ -56,37 +56,37 @@ _LOOK_AGAIN_SECONDS = 30.0
 _SHORTEST_LOOK_SECONDS = 5.0
 _DOWNLOAD_LOOK_SECONDS = 5.0
 _TOLD_FROM = 3
-"""A failure that passes is not worth a condition."""
+"""Failures in a row from which a condition reports them; a single one often passes."""
 _PASS_SECONDS = 60.0
-"""The longest that one pass works. The next pass continues there, since what is as planned is not written
-again."""
+"""Maximum duration of one reconcile in seconds. The next one continues, because it skips what is already as
+planned."""
 _TELL_SECONDS = 20.0
-"""The longest that the status of a failed pass may take."""
-_FAILING = "the last passes failed and are repeated; if this stays, look at the operator's log"
+"""Timeout in seconds for writing the status of a failed reconcile."""
+_FAILING = "The last reconciles failed, and Outrider retries"
 _NO_KEYS = ControlKeys(private="", public="")
-"""Enough for a plan of which only the revisions are looked at."""
+"""Placeholder keys for a plan of which only the revisions count."""
 
 
 class PassTooLong(TimeoutError):
-    """A pass was ended, so that a server or a webhook that hangs holds no slot for long."""
+    """A reconcile was stopped, so that a hanging server or webhook does not occupy a slot."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"a pass lasted longer than {seconds:.0f} s and was ended: the API server, or an admission"
-            " webhook that it asks, answers too slowly; look for webhooks that match objects of this"
-            " namespace (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)"
+            f"a reconcile took longer than {seconds:.0f} s and was stopped, because the API server or an"
+            " admission webhook answers too slowly. Look for webhooks that match objects of this"
+            " namespace: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
         )
 
 
 class Reconciler:
-    """Makes the cluster agree with a model's spec, as often as asked.
+    """Makes the objects of a model agree with its spec.
 
-    There is no finalizer: children go with their owner by garbage collection.
-    contest: what to say in the status of a namespace's models about other operators.
+    It needs no finalizer: garbage collection deletes the objects of a model with their owner.
+    contest: the conditions about other installations, by namespace.
     now: wall clock, for conditions.
     overtaken: see `Answers`.
-    http: asks downloads how far they are; by default `pod_http`.
-    pass_seconds: after them a pass is ended with `PassTooLong`.
+    http: client for the progress of downloads; by default `pod_http`.
+    pass_seconds: maximum duration of a reconcile, after which it ends with `PassTooLong`.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class Reconciler:
         self._reporter = StatusReporter(cluster, Answers(store, overtaken), EventWriter(cluster))
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass; answers seconds until the next look, None where events suffice.
+        """Reconcile once. Returns the seconds until the next reconcile, None if events suffice.
 
         Raises:
-            PassTooLong: the pass was ended after `pass_seconds`; the model's status says so at once.
-            Exception: the pass could not be finished; the caller backs off and repeats it. From the third
-                time in a row on, the model's status tells of it.
+            PassTooLong: the reconcile was stopped after `pass_seconds`; the status reports it at once.
+            Exception: the reconcile failed; the caller backs off and retries. From the third failure in a row
+                on, the status reports it.
         """
         stored = self._store.models.get(key)
         if stored is None or stored.metadata.deletion_timestamp is not None:
@@ -140,7 +140,7 @@ class Reconciler:
         return report.look_again_seconds
 
     async def _in_time(self, key: Key, stored: StoredModel) -> Report:
-        """The pass itself, ended after `pass_seconds`."""
+        """The reconcile, stopped after `pass_seconds`."""
         try:
             async with asyncio.timeout(self._pass_seconds) as limit:
                 report = await self._carry_out(key, stored)
@@ -165,11 +165,18 @@ class Reconciler:
             async with asyncio.timeout(_TELL_SECONDS):
                 await self._write(stored, self._failing(key, stored, error))
         except Exception as another:  # noqa: BLE001 - the caller gets the first error, which is repeated
-            log.warning("%s: a failure is not in its status: %s: %s", key, type(another).__name__, another)
+            log.warning(
+                "%s: the status of a failed reconcile could not be written: %s: %s",
+                key,
+                type(another).__name__,
+                another,
+            )
 
     async def _carry_out(self, key: Key, stored: StoredModel) -> Report:
         if stored.model is None:
-            return self._blocked(key, Trouble(DegradedReason.INVALID_SPEC, stored.problem or "unreadable"))
+            return self._blocked(
+                key, Trouble(DegradedReason.INVALID_SPEC, stored.problem or "The spec cannot be parsed.")
+            )
         owner = _owner(key, stored)
         kubernetes: KubernetesVersion | None = None
         try:
@@ -189,9 +196,8 @@ class Reconciler:
             except NameTaken as error:
                 if not order.canary:
                     raise
-                # The replicas do not depend on the canary; where it is their own name that is taken,
-                # this fails again.
-                trouble = Trouble(DegradedReason.NAME_TAKEN, f"No canary: {error.message}")
+                # The replicas do not depend on the canary. If their own name is taken, this fails again.
+                trouble = Trouble(DegradedReason.NAME_TAKEN, f"Outrider starts no canary: {error.message}")
                 wanted = await self._wanted(key, stored.model, keys, replace(order, canary=False), kubernetes)
                 await self._children.apply(owner, wanted.children)
             kinds = (DEPLOYMENTS, JOBS, BUDGETS) if wanted.download is None else (JOBS,)
@@ -216,7 +222,7 @@ class Reconciler:
         order: LaunchOrder,
         kubernetes: KubernetesVersion | None,
     ) -> Plan:
-        """The plan, as what became of the rollout before changes it."""
+        """The plan, changed by the outcome of the rollout before."""
         wanted = self._plan(key, model, keys, order, kubernetes)
         if wanted.problems or wanted.download is not None:
             return wanted
@@ -238,7 +244,7 @@ class Reconciler:
         )
 
     async def _kubernetes(self, model: SpeculativeModel) -> KubernetesVersion | None:
-        """Asked for the models that depend on it: a control plane is upgraded under a running operator."""
+        """The release of Kubernetes, read for each model that depends on it; it may change while we run."""
         return await self._cluster.version() if matters(model.spec) else None
 
     def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
@@ -250,12 +256,12 @@ class Reconciler:
     def _not_tuned(self, stored: StoredModel) -> Trouble | None:
         try:
             self._fleet.tuned(stored)
-        except Exception as error:  # noqa: BLE001 - its engines serve, whatever the tuner cannot work with
+        except Exception as error:  # noqa: BLE001 - the engines serve even if the tuner cannot work with the model
             return Trouble(DegradedReason.NOT_TUNED, f"{type(error).__name__}: {error}")
         return None
 
     def _failing(self, key: Key, stored: StoredModel, error: Exception) -> Report:
-        """Where the API server is the cause, the pods tell all the same how the model serves."""
+        """The report of a failed reconcile, with the readiness that the known pods show."""
         trouble = Trouble(DegradedReason.RECONCILE_FAILED, f"{_FAILING}: {type(error).__name__}: {error}")
         if stored.model is None or not isinstance(error, ClusterError | PassTooLong):
             return self._blocked(key, trouble)
@@ -297,13 +303,13 @@ class Reconciler:
         statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
         wanted_pods = model.spec.replicas
-        # No event tells that a pod has waited for long enough.
+        # No event marks the end of a wait.
         patience = max(_SHORTEST_LOOK_SECONDS, duration_seconds(model.spec.rollout.surge_timeout))
         look_again = min(_LOOK_AGAIN_SECONDS, patience) if waiting else None
         return _report(key, workload, statements, wanted_pods, look_again, weights)
 
     async def _downloading(self, key: Key, model: SpeculativeModel, wanted: Plan, needs: Needs) -> Report:
-        """Engines of this spec start with the pass after the one that finds the weights."""
+        """The report while weights are downloaded. Engines start with the reconcile after it completes."""
         job = wanted.child("Job")
         assert job is not None
         name = _name_of(job)
@@ -321,7 +327,7 @@ class Reconciler:
         if weights is None:
             progress = await self._downloads.progress_of(key, pods)
         else:
-            progress = "all weights are there"
+            progress = "All weights are downloaded"
             self._downloads.forget(key)
         workload = Workload(
             wanted=model.spec.replicas,

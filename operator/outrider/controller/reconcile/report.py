@@ -1,4 +1,4 @@
-"""The part of the status that reconcile owns: written when it differs, told as Events on transitions."""
+"""The reconciler's part of the status: written if it differs, with Events on transitions."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one pass found. look_again_seconds: when to look without being called, None for never."""
+    """The result of one reconcile. look_again_seconds: time until the next one, None to wait for events."""
 
     statements: tuple[Statement, ...]
-    wanted: int | None  # pods that the spec asks for; None where it cannot be read
+    wanted: int | None  # pods that the spec asks for; None if it cannot be parsed
     replicas: int
     ready_replicas: int
     updated_replicas: int
@@ -58,7 +58,7 @@ class Report:
 
 
 class StatusReporter:
-    """Writes reports."""
+    """Writes reports into the status, and emits their Events."""
 
     def __init__(self, cluster: ClusterClient, answers: Answers, events: EventWriter) -> None:
         self._cluster = cluster
@@ -66,7 +66,7 @@ class StatusReporter:
         self._events = events
 
     async def write(self, stored: StoredModel, report: Report, *, now: datetime) -> None:
-        """Apply the report unless the stored status says the same already.
+        """Apply the report unless the stored status equals it.
 
         Raises:
             ClusterError: not written.
@@ -87,7 +87,7 @@ class StatusReporter:
 
 
 def status_part(report: Report, before: Status, *, generation: int, now: datetime) -> dict[str, object]:
-    """The wire form of what reconcile owns in the status."""
+    """The wire form of the reconciler's part of the status."""
     part = Status(
         observed_generation=generation,
         reason=cause(report.statements),
@@ -108,7 +108,7 @@ def status_part(report: Report, before: Status, *, generation: int, now: datetim
 
 
 def transitions(before: Status, statements: tuple[Statement, ...]) -> list[tuple[EventReason, str]]:
-    """What changed so that people want to be told, as reason and note."""
+    """The Events for the changes between two statuses, as reason and note."""
     told: list[tuple[EventReason, str]] = []
     now_by_type = {statement.type: statement for statement in statements}
     ready, was_ready = now_by_type[ConditionType.READY], before.condition(ConditionType.READY)
@@ -119,10 +119,10 @@ def transitions(before: Status, statements: tuple[Statement, ...]) -> list[tuple
     degraded, was_degraded = now_by_type.get(ConditionType.DEGRADED), before.condition(ConditionType.DEGRADED)
     if degraded is not None and (was_degraded is None or was_degraded.reason != degraded.reason):
         told.append((EventReason.DEGRADED, f"{degraded.reason}: {degraded.message}"))
-    # A pod in trouble that merely went away has not recovered.
+    # A failing pod that was only deleted has not recovered.
     over = ready.status is ConditionStatus.TRUE or _was_blocked(before)
     if degraded is None and was_degraded is not None and over:
-        told.append((EventReason.RECOVERED, f"{was_degraded.reason} is over"))
+        told.append((EventReason.RECOVERED, f"{was_degraded.reason} ended."))
     progress, was_progress = (
         now_by_type[ConditionType.PROGRESSING],
         before.condition(ConditionType.PROGRESSING),
@@ -137,7 +137,7 @@ def transitions(before: Status, statements: tuple[Statement, ...]) -> list[tuple
     if contested is not None and was_contested is None:
         told.append((EventReason.CONTESTED, contested.message))
     if contested is None and was_contested is not None:
-        told.append((EventReason.UNCONTESTED, "No other operator watches this model."))
+        told.append((EventReason.UNCONTESTED, "No other installation watches this model."))
     return told
 
 
@@ -151,7 +151,7 @@ def _true(condition: Condition | None) -> bool:
 
 
 def own_part(raw: Mapping[str, Any]) -> dict[str, object]:
-    """What reconcile owns in a stored status, in the form and order of `status_part`."""
+    """The reconciler's part of a stored status, in the form and order of `status_part`."""
     part: dict[str, object] = {name: raw[name] for name in _OWN_FIELDS if name in raw}
     own = {kind.value: index for index, kind in enumerate(_OWN_CONDITIONS)}
     conditions = [dict(entry) for entry in raw.get("conditions") or () if entry.get("type") in own]

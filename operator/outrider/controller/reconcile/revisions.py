@@ -1,4 +1,4 @@
-"""Which pods the present spec gives, however each of them was launched."""
+"""The pods of the present spec, with whichever launch configuration."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from outrider.plan import PlanSettings, Role, revision
 from outrider.plan.names import CANARY, REVISION_LABEL, ROLE_LABEL
 
 MOST_LAUNCHES = 16
-"""Launches of one spec that are planned. The tuner orders a few; the annotation is anybody's to write."""
+"""Maximum number of launch configurations that are planned for one spec.
+
+The tuner orders a few, but anyone may write the annotation.
+"""
 
 
 _Launched = tuple[str, Role]
-"""Text of a launch, and role."""
+"""A launch configuration in one line, and the role of the pod."""
 
 
 @dataclass(slots=True)
 class _Planned:
-    """Revisions of one state of a model; None where a launch gives none."""
+    """Revisions of one state of a model by launch; None if a launch has none."""
 
     model: SpeculativeModel
     revisions: dict[_Launched, str | None] = field(default_factory=dict)
 
 
 class Revisions:
-    """Plans each launch of a spec once, for all pods and passes.
+    """Plans each launch configuration of a spec once, for all pods and reconciles.
 
     Pods of launches beyond `MOST_LAUNCHES` count as pods of another spec.
     """
@@ -39,7 +42,7 @@ class Revisions:
         self._planned: dict[Key, _Planned] = {}
 
     def of_spec(self, key: Key, model: SpeculativeModel, pods: Sequence[Pod]) -> tuple[Pod, ...]:
-        """The pods that this spec gives when it is launched as each of them was."""
+        """The pods that the spec produces with the launch configuration of each."""
         planned = self._planned.get(key)
         if planned is None or planned.model is not model:
             planned = self._planned[key] = _Planned(model)
@@ -53,7 +56,7 @@ class Revisions:
         )
 
     def forget(self, key: Key) -> None:
-        """The model is gone."""
+        """Drop a deleted model."""
         self._planned.pop(key, None)
 
     def _plan_new(self, planned: _Planned, launches: Iterable[_Launched]) -> None:
@@ -75,7 +78,7 @@ def _launch(pod: Pod) -> _Launched:
 
 
 def revision_label(pod: Pod) -> str | None:
-    """The revision that a pod was made of, by its label."""
+    """The revision of a pod, by its label."""
     return pod.metadata.labels.get(REVISION_LABEL)
 
 

@@ -1,4 +1,4 @@
-"""How rollouts that do not end are found, and where the pods of the last good revision are kept."""
+"""Detection of rollouts that do not end, and the pods of the last good revision."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from outrider.plan.overlay import Json
 from outrider.plan.rollout import Good, Memory, Seen, Target, followed, remembering, returning
 
 _INSUFFICIENT = re.compile(r"Insufficient ([a-z0-9./-]*[a-z0-9])")
-"""What the scheduler says of a resource of which no node has enough left."""
+"""The scheduler's phrase for a resource of which no node has enough."""
 
 
 class Rollouts:
-    """Changes plans by what became of the rollout before. now: wall clock."""
+    """Changes plans by the outcome of the rollout before. now: wall clock."""
 
     def __init__(
         self, cluster: ClusterClient, store: Store, *, settings: PlanSettings, now: Callable[[], datetime]
@@ -43,16 +43,16 @@ class Rollouts:
         self._now = now
 
     def memory(self, key: Key) -> Memory:
-        """What the model's Deployment bears."""
+        """The memory of rollouts in the annotations of the model's Deployment."""
         deployment = self._deployment(key)
         return Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
 
     async def follow(
         self, key: Key, model: SpeculativeModel, plan: Plan, unordered: Callable[[], Plan]
     ) -> Plan:
-        """The plan as it is to be carried out; its Deployment bears the memory.
+        """The plan to carry out, with the memory in the annotations of its Deployment.
 
-        unordered: the same plan without what the tuner ordered of the launch.
+        unordered: the same plan without the launch configuration that the tuner ordered.
 
         Raises:
             ClusterError: the last good revision could not be read.
@@ -104,9 +104,9 @@ class Rollouts:
         return "" if stored is None else table_of(stored.data)
 
     async def _template(self, key: Key, deployment: Deployment, good: Good) -> Json | None:
-        """None where the Deployment has no pods of this revision and no memory of them any more.
+        """The pod template of a revision; None if the Deployment has no ReplicaSet of it any more.
 
-        After a `kubectl rollout restart` there are several; that with the most pods starts the fewest anew.
+        After a `kubectl rollout restart` there are several; the one with the most pods restarts the fewest.
         """
         labels = f"{MODEL_LABEL}={key.name},{REVISION_LABEL}={good.revision}"
         found, _ = await self._cluster.list_all(REPLICA_SETS, key.namespace, labels=labels)
@@ -121,7 +121,7 @@ def _controlled_by(deployment: Deployment, replica_set: JsonObject) -> bool:
 
 
 def table_of(data: Mapping[str, str]) -> str:
-    """The static table of a ConfigMap's data, such as ``8:3,*:0``; "" where it cannot be read."""
+    """The static schedule in a ConfigMap's data, such as ``8:3,*:0``; "" if it cannot be parsed."""
     try:
         return str(Schedule.from_wire(read_json(TABLE_FILE, data[SCHEDULE_FILE])))
     except (KeyError, ValueError):
@@ -131,10 +131,10 @@ def table_of(data: Mapping[str, str]) -> str:
 def no_room(
     pods: Sequence[Pod], before: Sequence[Pod], replicas: int, rollout: Rollout, now: datetime
 ) -> bool:
-    """Whether a new pod has found no node for too long, and would find one if a serving pod gave way.
+    """Whether a new pod is unschedulable for too long, and would fit if a serving pod were removed.
 
-    pods: of the new revision. before: of older ones, ready. A pod that is the last one to serve never gives
-    way, and none does for a pod that asks for more than it.
+    pods: those of the new revision. before: ready ones of older revisions. The last serving pod is never
+    removed, and none is removed for a pod that requests more.
     """
     ready = len(before) + sum(pod.ready for pod in pods)
     if ready < 2 or _share(rollout.max_unavailable, replicas) > 0:
@@ -147,7 +147,7 @@ def no_room(
 
 
 def _lacking(pod: Pod, since: datetime) -> frozenset[str]:
-    """Resources of which no node had enough for this pod, then and now."""
+    """Resources of which no node has had enough for this pod since the given time."""
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.holds or scheduled.reason != "Unschedulable":
         return frozenset()
@@ -169,17 +169,17 @@ def _requested(pod: Pod, resource: str) -> float:
 
 
 def _share(pods: IntOrPercent, replicas: int) -> int:
-    """Rounded down, as Kubernetes does it for pods that may be missing."""
+    """A number of pods. A percentage is rounded down, as Kubernetes does for maxUnavailable."""
     return replicas * int(pods.removesuffix("%")) // 100 if isinstance(pods, str) else pods
 
 
 def told(memory: Memory) -> Trouble | None:
-    """What is said of a rollout that was taken back; None where none was."""
+    """The cause for a rollout that was rolled back; None without one."""
     if memory.failed is None or memory.good is None:
         return None
     message = (
-        f"the rollout of this spec failed ({memory.failed.reason}: {memory.failed.message}), and revision "
-        f"{memory.good.revision} returned, the last good one. {_remedy(memory.failed.reason)}"
+        f"Outrider restored the last good revision {memory.good.revision}, because the rollout of this spec "
+        f"failed ({memory.failed.reason}: {memory.failed.message}). {_remedy(memory.failed.reason)}"
     )
     return Trouble(DegradedReason.ROLLED_BACK, message)
 
@@ -187,7 +187,7 @@ def told(memory: Memory) -> Trouble | None:
 def _remedy(reason: str) -> str:
     if reason == DegradedReason.DEADLINE_EXCEEDED:
         return (
-            "Change the spec to try again; where engines only take long to start, raise "
-            "rollout.progressDeadline, and set rollout.onFailure to Hold until they serve"
+            "To try again, change the spec. If engines only take long to start, raise "
+            "rollout.progressDeadline, and set rollout.onFailure: Hold until they serve."
         )
-    return "Change the spec to try again"
+    return "To try again, change the spec."

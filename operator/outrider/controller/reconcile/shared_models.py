@@ -1,7 +1,7 @@
-"""What is said and done about models that two installations of the operator watch.
+"""Models that two installations of the operator watch.
 
-The one that manages them says so in their status. The other one leaves them alone, and says so in an
-Event: a second writer of the condition would contend for it.
+The installation that manages them sets the condition Contested. The other one emits an Event only, because
+two writers of one condition would overwrite each other.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from outrider.controller.fleet import Fleet, TunedModel
 from outrider.controller.managed_namespaces import ManagedNamespaces
 from outrider.controller.store import Key, Store
 
-_REMEDY = "Uninstall one of them, or give each its own watchNamespaces."
+_REMEDY = "To change it, uninstall one of them, or give each its own watchNamespaces."
 
 
 def contest(managed: ManagedNamespaces, namespace: str) -> tuple[Statement, ...]:
-    """The condition of models that others would manage too; none where nobody would."""
+    """The condition of models that other installations watch too; empty without another one."""
     homes = [other.namespace for other in managed.standing_by(namespace)]
     if not homes:
         return ()
-    who = f"The operator in namespace {', '.join(homes)} watches this namespace too and stands by. {_REMEDY}"
+    who = f"The operator in namespace {', '.join(homes)} also watches this namespace, on standby. {_REMEDY}"
     return (Statement(ConditionStatus.TRUE, ContestReason.ON_STANDBY, who),)
 
 
 class StandBy:
-    """Tells once of each model by whom it is managed. home: namespace of this installation's Lease."""
+    """Reports once for each model which installation manages it. home: namespace of this one's Lease."""
 
     def __init__(self, events: EventWriter, store: Store, *, home: str) -> None:
         self._events = events
@@ -47,13 +47,13 @@ class StandBy:
             self._told[key] = manager.namespace
             note = (
                 f"The operator in namespace {manager.namespace} manages this model;"
-                f" the one in {self._home} stands by. {_REMEDY}"
+                f" the one in {self._home} is on standby. {_REMEDY}"
             )
             owner = Owner(key.namespace, key.name, stored.metadata.uid)
             await self._events.emit(owner, EventReason.ON_STANDBY, note, severity="Warning")
 
     def take(self, key: Key) -> None:
-        """This installation manages the model."""
+        """Record that this installation manages the model."""
         self._told.pop(key, None)
 
 

@@ -1,6 +1,6 @@
-"""What engines are told: one table for all of a model, a probe for one; and what became of it.
+"""Pushes of a schedule to all engines of a model, and orders of a probe to one, with their results.
 
-Nobody waits for a slow engine, and what goes wrong at one of them never stops the tick.
+A slow engine delays no other one, and an error of one of them never stops the tick.
 """
 
 from __future__ import annotations
@@ -29,52 +29,53 @@ from outrider.tuning.decision import Probe
 log = logging.getLogger(__name__)
 
 _COMING_SECONDS = 1.0
-"""From the moment at which a server listens to its first request it takes a readiness probe, or more."""
+"""Seconds between two attempts. Between listening and its first request, a server passes a readiness
+probe."""
 
 
 Coming = Callable[[], Sequence[tuple[EnginePod, Push]]]
-"""Pods that run and are not ready, each with the push that it should have."""
+"""Running pods that are not ready, each with the push that it needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """A pod that read back the wanted table."""
+    """A pod that confirmed the wanted schedule."""
 
     pod: str
     boot_id: str
-    at: float  # unix seconds; from here on the pod's counters belong to this table
-    failed_k: frozenset[int] = frozenset()  # by the engine's self-test; not to be used
+    at: float  # unix seconds; later counts of the pod belong to this schedule
+    failed_k: frozenset[int] = frozenset()  # in the engine's self-test; not to be used
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A pod that did not take the table. ``error`` says why; the pod is tried again at the next tick."""
+    """A pod that did not confirm the schedule. ``error`` has the cause; the next tick retries."""
 
     pod: str
     error: EngineError
-    state: EngineState | None = None  # None where the engine did not tell
+    state: EngineState | None = None  # None if the engine did not report it
 
     @property
     def failed_k(self) -> frozenset[int] | None:
-        """By the engine's self-test; None where the engine did not tell."""
+        """K that failed the engine's self-test; None if the engine did not report it."""
         return None if self.state is None else self.state.failed_k
 
 
 @dataclass(frozen=True, slots=True)
 class PushReport:
-    """What became of one push, pod by pod, in the order of the pods."""
+    """The results of one push, in the order of the pods."""
 
     epoch: int
     outcomes: tuple[Confirmed | Failed, ...]
 
     @property
     def confirmed(self) -> tuple[Confirmed, ...]:
-        """Pods that use the wanted table."""
+        """Pods that use the wanted schedule."""
         return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Confirmed))
 
     @property
     def failed(self) -> tuple[Failed, ...]:
-        """Pods that do not, or of which nobody knows."""
+        """Pods that do not use it, or whose schedule is unknown."""
         return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Failed))
 
     @property
@@ -87,7 +88,7 @@ class PushReport:
 
     @property
     def impossible(self) -> LiveTuningImpossible | None:
-        """The first engine's statement that its table cannot be changed live."""
+        """The first engine's statement that its schedule cannot change while it runs."""
         errors = (outcome.error for outcome in self.failed)
         return next((error for error in errors if isinstance(error, LiveTuningImpossible)), None)
 
@@ -103,7 +104,7 @@ class PushReport:
 async def push_to_all(
     engines: EngineClient, pods: Sequence[EnginePod], push: Push, *, clock: Callable[[], float] = time.time
 ) -> PushReport:
-    """Push to all pods at once; a slow or refusing pod never holds up the others.
+    """Push to all pods at once; a slow or refusing pod never delays the others.
 
     clock: unix seconds.
     """
@@ -112,9 +113,9 @@ async def push_to_all(
 
 
 async def push_ahead_forever(engines: EngineClient, coming: Coming) -> None:
-    """Push until cancelled to pods that are not ready: they have their table before they take traffic.
+    """Push to pods that are not ready, until cancelled: they need their schedule before the first request.
 
-    A pod that is slow to answer holds up no other.
+    A slow pod delays no other one.
     """
     under_way: dict[str, asyncio.Task[None]] = {}
     async with asyncio.TaskGroup() as pushes:
@@ -129,7 +130,7 @@ async def push_ahead_forever(engines: EngineClient, coming: Coming) -> None:
 
 async def _push_ahead(engines: EngineClient, pod: EnginePod, push: Push) -> None:
     try:
-        # Most do not listen yet. Whatever else is wrong shows in the first tick after the pod is ready.
+        # Most do not listen yet. The first tick after the pod is ready reports any other error.
         with suppress(EngineError):
             await engines.push(pod.address, push)
     except Exception:  # supervision: one pod must not end the pushes to all
@@ -141,7 +142,9 @@ async def _push_supervised(
 ) -> Confirmed | Failed:
     try:
         return await _push_to_one(engines, pod, push, clock)
-    except Exception as error:  # supervision: whatever comes of one pod, the others get their table
+    except (
+        Exception
+    ) as error:  # supervision: an error at one pod must not keep the others from their schedule
         log.exception("push to %s failed", pod.name)
         return Failed(pod.name, EngineDefect(error))
 
@@ -162,7 +165,7 @@ async def _push_to_one(
 
 
 async def _state(engines: EngineClient, pod: EnginePod) -> EngineState | None:
-    """It tells what a refusal may come of: the K that failed the self-test, and the epoch in force."""
+    """The engine's state after a refusal: the K that failed the self-test, and its present epoch."""
     try:
         return await engines.state(pod.address)
     except EngineError:
@@ -170,23 +173,24 @@ async def _state(engines: EngineClient, pod: EnginePod) -> EngineState | None:
 
 
 def _not_in_force(wanted: Schedule, found: Schedule | None) -> EngineError:
-    return EngineError(f"accepted the table {wanted} but uses {found or 'none'}")
+    return EngineError(f"accepted the schedule {wanted} but uses {found or 'none'}")
 
 
 _SHARE_OF_TICK = 0.95
-"""A probe of a batch bin that the load has left would keep the next one waiting."""
+"""Ratio of the tick after which a probe ends. Without an end, a probe for a past load would block the
+next."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What became of one wish for a probe. ``error`` None: it runs."""
+    """The result of one order of a probe. ``error``: None if it runs."""
 
     probe: Probe
     error: EngineError | None
 
     @property
     def failed(self) -> bool:
-        """It does not run, and not because another one does."""
+        """Whether the probe does not run for another cause than a running probe."""
         return self.error is not None and not isinstance(self.error, ProbeRunning)
 
     def __str__(self) -> str:
@@ -207,9 +211,9 @@ async def start_probe(
     term: int,
     tick_seconds: float,
 ) -> ProbeReport | None:
-    """Order the probe if its pod confirmed the table of this tick; None where it did not.
+    """Order the probe if its pod confirmed the schedule of this tick; None if it did not.
 
-    tick_seconds: until the next tick, by which the probe has ended whatever came of it.
+    tick_seconds: until the next tick, before which the probe ends in any case.
     """
     confirmed = {f"{namespace}/{outcome.pod}" for outcome in push.confirmed}
     pod = next((pod for pod in pods if f"{namespace}/{pod.name}" == probe.pod), None)
@@ -226,7 +230,7 @@ async def start_probe(
         await engines.probe(pod.address, order)
     except EngineError as error:
         return ProbeReport(probe, error)
-    except Exception as error:  # supervision: what the tick pushed must not be forgotten over a probe
+    except Exception as error:  # supervision: a failed probe must not lose the result of the push
         log.exception("probe of %s failed", probe.pod)
         return ProbeReport(probe, EngineDefect(error))
     return ProbeReport(probe, None)

@@ -1,4 +1,4 @@
-"""Writes what one model's ticks leave to be written to the API server, in the background."""
+"""Background writes to the API server for the ticks of one model: status, Events, tuner state."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from outrider.controller.watch import Answers
 log = logging.getLogger(__name__)
 
 _WRITE_SECONDS = 20.0
-"""Longest wait for one write. A status or a state comes again with the next tick; an Event is lost."""
+"""Timeout of one write in seconds. The next tick repeats a status or a state; an Event is lost."""
 _NUMBERS_INTERVAL_SECONDS = 10.0
-"""Status is written at once when something happened, and this often when only numbers moved."""
+"""Seconds between two writes of the status if only numbers changed. Other changes are written at once."""
 _MOST_EVENTS = 32
-"""That wait to be written; of more the oldest are lost."""
+"""Maximum number of Events that wait; beyond it, the oldest are lost."""
 
 
 class Reporter(Protocol):
-    """Where a tick's outcome goes."""
+    """Receiver of a tick's outcome."""
 
     async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
         """Write the tuning loop's part of status.
@@ -44,7 +44,7 @@ class Reporter(Protocol):
         ...
 
     async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
-        """Write one Event; one that cannot be written is lost and logged."""
+        """Write one Event; a failed write is logged and not repeated."""
         ...
 
 
@@ -70,18 +70,18 @@ class ClusterReporter:
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
-    """What one tick has to say. ``now``: unix seconds."""
+    """The status and state to write after one tick. ``now``: unix seconds."""
 
     model: TunedModel
     report: Report
-    knowledge: Knowledge | None  # None where there is nothing to keep
+    knowledge: Knowledge | None  # None if there is nothing to save
     now: float
 
 
 class WriteQueue:
-    """One write at a time: of reports the latest, all Events in their order, then what was learnt.
+    """One write at a time: the latest report, all Events in order, then the tuner state.
 
-    Whatever cannot be written holds up this model's other writes until its deadline, and nothing else.
+    A failing write delays the other writes of this model until its timeout, and nothing else.
     """
 
     def __init__(self, reporter: Reporter, states: StateStore) -> None:
@@ -94,35 +94,35 @@ class WriteQueue:
         self._written_at = float("-inf")
 
     def report(self, report: TickReport) -> None:
-        """Write this, and forget what an earlier report said and is not written yet."""
+        """Write this report in place of an earlier one that waits."""
         self._latest = report
         self._send_soon()
 
     def tell(self, model: TunedModel, events: Iterable[Event]) -> None:
-        """Write these Events after those that wait."""
+        """Write these Events after the waiting ones."""
         self._events.extend((model, event) for event in events)
         self._send_soon()
 
     @property
     def deleted_era(self) -> int | None:
-        """Of the knowledge that somebody deleted last."""
+        """The era of the tuner state that was deleted last; None if none was."""
         return self._keeper.deleted_era
 
     async def emptied(self) -> None:
-        """Wait until everything is written or given up."""
+        """Wait until every write ended."""
         if self._sending is not None:
             await asyncio.wait({self._sending})
 
     def stop(self) -> None:
-        """Give up whatever waits."""
+        """Cancel the waiting writes."""
         if self._sending is not None:
             self._sending.cancel()
 
     async def close(self, model: TunedModel, knowledge: Knowledge | None, *, now: float) -> None:
-        """Give up whatever waits, and keep what was learnt. now: unix seconds.
+        """Cancel the waiting writes, and write the tuner state. now: unix seconds.
 
         Raises:
-            Exception: whatever the write raised.
+            Exception: the error of the write.
         """
         self.stop()
         await self.emptied()
@@ -151,7 +151,7 @@ class WriteQueue:
         if part == self._written:
             return
         happened = _without_numbers(part) != _without_numbers(self._written)
-        # Less than nothing where the clock was ahead.
+        # Negative after a clock that was ahead.
         if not happened and 0 <= latest.now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
             return
         await self._reporter.apply_status(latest.model, part)
@@ -164,17 +164,17 @@ async def _attempt(what: str, model: TunedModel, writing: Awaitable[None]) -> No
         async with asyncio.timeout(_WRITE_SECONDS):
             await writing
     except TimeoutError:
-        log.warning("%s of %s not written within %g s", what, name, _WRITE_SECONDS)
+        log.warning("%s of %s was not written within %g s", what, name, _WRITE_SECONDS)
     except ClusterError as error:
-        log.warning("%s of %s not written: %s", what, name, error)
-    except Exception:  # supervision: a defect in one write must not be the end of all later ones
-        log.exception("%s of %s not written", what, name)
+        log.warning("%s of %s was not written: %s", what, name, error)
+    except Exception:  # supervision: a defect in one write must not stop all later ones
+        log.exception("%s of %s was not written", what, name)
 
 
 def _without_numbers(part: dict[str, object]) -> object:
-    """What makes a status worth writing at once: conditions, tables, decisions; not drifting measurements.
+    """The part of a status whose change is written at once: conditions, schedules and decisions.
 
-    The message of TuningActive says what is wrong with an annotation, and somebody waits for it.
+    The message of TuningActive belongs to it, because a user waits for the result of an annotation.
     """
     if not part:
         return None

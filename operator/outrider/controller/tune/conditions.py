@@ -1,4 +1,4 @@
-"""What a tick says in conditions. Pure."""
+"""The conditions that a tick reports. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from outrider.api.conditions import Condition, ConditionStatus, Statement
 from outrider.api.reasons import (
-    REASONS_OF,
     ActuationReason,
     ConditionType,
     EffectiveReason,
     LaunchReason,
     MetricsReason,
     TuningReason,
+    reason_of,
 )
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Speedup
@@ -29,10 +29,10 @@ _GAP_REASONS = {
     GapReason.CONTRADICTORY: MetricsReason.CONTRADICTORY,
     GapReason.UNREADABLE: MetricsReason.UNREADABLE,
 }
-"""TOO_SHORT is missing on purpose: its samples are fresh, only too few since the last change."""
+"""TOO_SHORT is left out on purpose: its samples are fresh, and only too few since the last change."""
 _NEVER_MEASURED = (
-    " One pod without samples holds its whole model: see that the metrics source reaches each pod named"
-    " here, or delete it."
+    " One pod without samples holds the schedule of the whole model. To change it, let the metrics source"
+    " reach each pod named here, or delete the pod."
 )
 
 
@@ -67,7 +67,7 @@ def statements(
 ) -> Iterator[Statement]:
     """Every condition that applies.
 
-    before: those that were reported last. acceptance and answers: of the last minute.
+    before: the conditions of the last report. acceptance and answers: those of the last minute.
     """
     last = {condition.type: condition for condition in before}
     found = (
@@ -94,14 +94,14 @@ def _tuning(outcome: TickOutcome) -> Statement | None:
 
 
 def _limit(outcome: TickOutcome) -> str:
-    """What mode Observe cannot know, since it tries nothing."""
+    """The limit of mode Observe: it starts no probe, so some K stay unmeasured."""
     measured = seen(outcome.decision.state) if outcome.decision is not None else frozenset[int]()
     guessed = [k for k in outcome.model.policy.candidates if k not in measured]
     if not guessed:
-        return "The table ran every K of the candidates, so each of them was measured."
+        return "Each candidate K was measured."
     return (
-        f"Nothing is tried: K that the table never ran ({', '.join(map(str, guessed))}) are not measured,"
-        " and whatever is said of them is a guess."
+        f"Mode Observe starts no probe, so these K have no measurement: {', '.join(map(str, guessed))}."
+        " Their estimates are guesses."
     )
 
 
@@ -110,7 +110,7 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
         return None
     error = outcome.metrics_error
     if error is not None:
-        message = f"{error}. {error.action} The table stays as it is."
+        message = f"Outrider keeps the schedule: {error}. {error.action}"
         return Statement(ConditionStatus.FALSE, error.reason, message)
     if not outcome.observations:
         return _again(last)
@@ -119,19 +119,16 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
         message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
         reason = _GAP_REASONS[gaps[0].reason]
         remedy = _NEVER_MEASURED if reason is MetricsReason.NO_SERIES else ""
-        return Statement(ConditionStatus.FALSE, reason, f"{message}. The table stays as it is.{remedy}")
+        return Statement(ConditionStatus.FALSE, reason, f"Outrider keeps the schedule: {message}.{remedy}")
     pods = len(outcome.observations)
-    message = f"Fresh samples of {pods} {'pod' if pods == 1 else 'pods'}. {outcome.metrics_note}"
+    message = f"{pods} {'pod has' if pods == 1 else 'pods have'} fresh samples. {outcome.metrics_note}"
     return Statement(ConditionStatus.TRUE, MetricsReason.FRESH, message.rstrip())
 
 
 def _again(last: Condition | None) -> Statement | None:
-    """What was said before; None where that was nothing, or what only another version says."""
-    if last is None:
-        return None
-    reasons = REASONS_OF[ConditionType(last.type)]
-    reason = next((known for known in reasons if known == last.reason), None)
-    return None if reason is None else Statement(last.status, reason, last.message)
+    """The condition of the last report again; None without one, or with a reason of another version."""
+    reason = None if last is None else reason_of(last.type, last.reason)
+    return None if last is None or reason is None else Statement(last.status, reason, last.message)
 
 
 def _actuation(outcome: TickOutcome) -> Statement | None:
@@ -140,7 +137,7 @@ def _actuation(outcome: TickOutcome) -> Statement | None:
     if launched is not None:
         if launched.running == launched.pods:
             return Statement(ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
-        message = f"{launched}. The others follow by a rolling restart."
+        message = f"{launched}. A rolling restart replaces the others."
         return Statement(ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
     if push is None:
         return None
@@ -148,11 +145,12 @@ def _actuation(outcome: TickOutcome) -> Statement | None:
         message = f"{push}." if probe is None or not probe.failed else f"{push}; {probe}."
         return Statement(ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
     if push.impossible is not None:
-        reason, advice = ActuationReason.LIVE_TUNING_IMPOSSIBLE, "Set spec.speculation.tuning.mode to Off."
+        reason = ActuationReason.LIVE_TUNING_IMPOSSIBLE
+        advice = 'To end this, set spec.speculation.tuning.mode: "Off".'
     elif push.unreachable:
-        reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Tried again at the next tick."
+        reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Outrider retries at the next tick."
     else:
-        reason, advice = ActuationReason.PARTIALLY_APPLIED, "Tried again at the next tick."
+        reason, advice = ActuationReason.PARTIALLY_APPLIED, "Outrider retries at the next tick."
     return Statement(ConditionStatus.FALSE, reason, f"{push}. {advice}")
 
 
@@ -167,11 +165,11 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | 
     if k == 0 and decision.num_speculative_tokens != 0:
         return None
     if k == 0:
-        message = "No draft length pays at this load; K is 0."
+        message = "K is 0, because no draft length pays at this load."
         return Statement(ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
     if speedup is None or speedup.low is None or speedup.high is None:
         return None
-    message = f"{speedup.ratio:.2f} x no drafter (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
+    message = f"{speedup.ratio:.2f} times the goodput of K=0 (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
     if speedup.low > 1:
         return Statement(ConditionStatus.TRUE, EffectiveReason.FASTER, message)
     if speedup.high < 1:
@@ -180,7 +178,7 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | 
 
 
 def _k_in_force(outcome: TickOutcome, decision: Decision) -> int | None:
-    """At the load of now, once this tick's push has reached the engines; None where nobody knows the load."""
+    """K at the present load after this tick's push; None if the load is unknown."""
     return None if decision.batch_size is None else outcome.wanted.k_at_mean(decision.batch_size)
 
 
@@ -189,7 +187,7 @@ def _launch(outcome: TickOutcome, last: Condition | None) -> Statement | None:
     if outcome.model.relaunching.silent or outcome.model.mode is TuningMode.OFF:
         return None
     if found is not None and found.error is not None:
-        message = f"{found.verdict.sentence} Not ordered yet, tried again at the next tick: {found.error}."
+        message = f"{found.verdict.sentence} The order failed, so Outrider retries: {found.error}."
         return Statement(ConditionStatus.FALSE, LaunchReason.RELAUNCH_POSTPONED, message)
     if found is None or found.verdict.reason is None:
         return _again(last)

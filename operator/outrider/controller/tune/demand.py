@@ -1,16 +1,15 @@
-"""How many replicas the load of a model needs at the draft lengths in force. Pure.
+"""The number of replicas that the load of a model needs with the present schedule. Pure.
 
-For one pod with B requests in a step on average, W requests that wait and KV cache usage U, of each
-data-parallel rank:
+For one pod with a mean batch size B, W waiting requests and KV cache usage U, per data-parallel rank:
 
     C      = min(max_num_seqs, largest b with b (1 + K(b)) <= max_num_batched_tokens, B / U)
-             nobody says the first two: min(B where W >= 1, B / U)
+             without the first two: min(B if W >= 1, B / U)
     s      = (B + W) / C
 
-C is how many requests the pod can hold: by its batch limit, by its token budget (each request
-takes 1 + K tokens of it), and by its KV cache, look-ahead slots of drafts included, since U was
-measured at the depth in force. An engine that does not say its limit holds what it runs while others
-wait. Then
+C is the number of requests that the pod can hold. Its batch limit, its token budget and its KV cache bound
+it. Each request takes 1 + K tokens of the token budget. U includes the look-ahead slots of drafts, because it
+is measured with the present K. For an engine without a known limit, C is its batch size while requests wait.
+Then
 
     saturation ratio  = mean of s over pods          1: full; above: requests wait
     required replicas = ceil(sum of s / 0.8)         at least 1
@@ -26,21 +25,21 @@ from outrider.api.schedule import Schedule
 from outrider.tuning.observe.window import Observation, Window
 
 FULL = 0.8
-"""The saturation that a replica should have: room for bursts while another one starts."""
+"""The target saturation ratio of a replica: the rest serves bursts while another replica starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """Limits of one engine."""
 
-    max_num_seqs: int | None  # None: nobody says it
-    max_num_batched_tokens: int | None = None  # None: not given, and the engine's default does not bind
+    max_num_seqs: int | None  # None: unknown
+    max_num_batched_tokens: int | None = None  # None: not set, so the engine's default does not limit
 
     ranks: int = 1
-    """Data-parallel ones, that share what waits."""
+    """Number of data-parallel ranks, which share the waiting requests."""
 
     def at(self, table: Schedule) -> int | None:
-        """The largest batch that one step can hold at these draft lengths; None where nobody knows."""
+        """The maximum batch size of one step with this schedule; None if it is unknown."""
         budget = self.max_num_batched_tokens
         if budget is None:
             return self.max_num_seqs
@@ -57,7 +56,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What an autoscaler needs to know."""
+    """The load of a model, for autoscalers."""
 
     required_replicas: int
     saturation_ratio: float
@@ -66,18 +65,18 @@ class Demand:
 def demand(
     observations: Sequence[Observation], *, replicas: int, table: Schedule, capacity: Capacity
 ) -> Demand | None:
-    """From the windows of one tick; a pod without one, or without its gauges, counts like the others.
+    """The demand by the windows of one tick. A pod without window or gauges counts as the mean of the others.
 
-    replicas: ready pods.
-    None where no pod tells: an autoscaler must not take silence for an idle model.
+    replicas: number of ready pods.
+    None if no pod has a window: an autoscaler must not read missing data as an idle model.
     """
     limit = capacity.at(table)
-    told = [_saturation(seen, limit, capacity.ranks) for seen in observations if isinstance(seen, Window)]
-    known = [saturation for saturation in told if saturation is not None]
+    found = [_saturation(seen, limit, capacity.ranks) for seen in observations if isinstance(seen, Window)]
+    known = [saturation for saturation in found if saturation is not None]
     if not known or replicas < 1:
         return None
     mean = sum(known) / len(known)
-    # Rounding must not turn a sum that is just full into one more replica.
+    # Rounding must not add a replica to a sum that is exactly full.
     return Demand(max(1, ceil(round(mean * replicas / FULL, 6))), mean)
 
 
@@ -89,6 +88,6 @@ def _saturation(window: Window, limit: int | None, ranks: int) -> float | None:
     wanted = running + waiting
     by_kv = window.kv_usage_ratio * wanted / running if running > 0 else 0.0
     if limit is None:
-        # Less than one on average is what arrives between two steps.
+        # A mean below 1 is the requests that arrive between two steps.
         return max(wanted / max(1.0, running), by_kv) if waiting >= 1.0 else by_kv
     return max(wanted / limit, by_kv)

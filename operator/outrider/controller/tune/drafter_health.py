@@ -1,8 +1,7 @@
-"""How well drafts are accepted, and what to do about it: the condition `DrafterHealthy`. Pure.
+"""The condition `DrafterHealthy`: how many draft tokens are accepted, and what to do about it. Pure.
 
-The measure is acceptance at the first position: the share of drafts whose first token was accepted. It does
-not depend on K. Accepted over all drafted tokens falls with K, so the same drafter looks worse the more it
-drafts; that figure is shown as information only.
+The measure is the acceptance rate at the first position, which does not depend on K. The rate over all draft
+tokens falls with K, so that the same drafter looks worse the more it drafts. It is information only.
 """
 
 from __future__ import annotations
@@ -18,29 +17,32 @@ from outrider.tuning.decision import Acceptance
 from outrider.tuning.observe.window import Window
 
 EXCELLENT, GOOD, MARGINAL = 0.8, 0.6, 0.4
-"""Least acceptance at the first position of each band. One draft token pays where it is accepted more often
-than it costs of a step; published costs are 0.1 to 0.3 of a step, so below 0.4 even K=1 hardly pays."""
+"""Minimum acceptance rate at the first position of each band.
+
+One draft token pays if its acceptance rate is above its cost as a ratio of a step. Published costs are 0.1 to
+0.3 of a step, so below 0.4 even K=1 hardly pays.
+"""
 
 _BROKEN = 0.05
-"""A trained drafter guesses the next token better than this on any text that its target writes."""
+"""Minimum acceptance rate of a trained drafter on any text of its target model."""
 _DRAFTS_TO_JUDGE = 200
-"""With so many drafts a drafter of 0.15 stays below `_BROKEN` by chance less than once in ten thousand."""
+"""Minimum number of drafts to judge. A drafter of 0.15 then stays below `_BROKEN` once in ten thousand."""
 
 _SHORT_ANSWER_TOKENS = 50
-"""Below it the prompt takes most of the time, which drafts do not shorten."""
+"""Mean tokens per answer below which the prompt takes most of the time, which drafts do not shorten."""
 _ANSWERS_TO_JUDGE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Requests that began in the last minute, and all tokens that were generated in it."""
+    """Requests that began in the last minute, and all tokens generated in it."""
 
     requests: float
     tokens: float
 
     @classmethod
     def of(cls, windows: Sequence[Window]) -> Answers:
-        """Over all pods by sums."""
+        """The sums over the windows of all pods."""
         return cls(sum(w.first_tokens for w in windows), sum(w.tokens for w in windows))
 
     @property
@@ -52,9 +54,9 @@ class Answers:
 def drafter_health(
     outcome: TickOutcome, acceptance: Acceptance | None, answers: Answers, last: Condition | None
 ) -> Statement | None:
-    """What is known of the drafter; None where nothing was drafted and nothing stands from before.
+    """The condition of the drafter; None if nothing was drafted and no earlier condition remains.
 
-    acceptance: of the last minute. last: the condition as it was reported before.
+    acceptance: that of the last minute. last: the condition of the last report.
     """
     if _collapsed(outcome, last):
         return _statement(DrafterReason.COLLAPSED, acceptance, answers)
@@ -76,15 +78,15 @@ _HEALTHY = (DrafterReason.EXCELLENT, DrafterReason.GOOD, DrafterReason.MARGINAL)
 
 _ADVICE = {
     DrafterReason.COLLAPSED: (
-        "Far fewer drafts are accepted than before: run `outrider verify`, which compares answers with and"
-        " without speculation."
+        "Outrider does not raise K, because far fewer drafts are accepted than before. Run `outrider verify`:"
+        " it compares answers with and without speculation."
     ),
     DrafterReason.NOTHING_ACCEPTED: (
-        "Almost no draft was ever accepted, so the drafter is broken or was made for another model: check"
-        " that spec.speculation.drafter names one for spec.model, with the same vocabulary and revision."
+        "Almost no draft was ever accepted, so the drafter is broken or made for another model. Check that"
+        " spec.speculation.drafter was made for spec.model, with the same vocabulary and revision."
     ),
     DrafterReason.POOR: (
-        "Outrider drafts less, because drafts are seldom accepted on this text; to gain more, use a drafter"
+        "Outrider drafts less, because drafts are seldom accepted on this text. To gain more, use a drafter"
         " that was trained on such text."
     ),
 }
@@ -97,23 +99,27 @@ def _statement(reason: DrafterReason, acceptance: Acceptance | None, answers: An
 
 def _sentences(reason: DrafterReason, acceptance: Acceptance | None, answers: Answers) -> Iterator[str]:
     if acceptance is None:
-        yield "Nothing was drafted in the last minute."
+        yield "The engines drafted nothing in the last minute."
     else:
         yield (
-            f"{acceptance.first:.0%} of the first draft tokens accepted in the last minute,"
-            f" {acceptance.rate:.0%} of all draft tokens, {acceptance.length:.1f} tokens per step."
+            f"In the last minute {_percent(acceptance.first)} of the first draft tokens were accepted and"
+            f" {_percent(acceptance.rate)} of all; a drafted step gave {acceptance.length:.1f} tokens."
         )
     if reason in _ADVICE:
         yield _ADVICE[reason]
     if answers.short:
         yield (
-            f"Answers have {answers.tokens / answers.requests:.0f} tokens on average: with fewer than"
+            f"Answers have {answers.tokens / answers.requests:.0f} tokens on average. Below"
             f" {_SHORT_ANSWER_TOKENS} the prompt takes most of the time, and speculation gains little."
         )
 
 
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.0f} %"
+
+
 def _collapsed(outcome: TickOutcome, last: Condition | None) -> bool:
-    """Until drafts are sound again: the tuner turns off what fails, and K=0 must not hide why."""
+    """Whether acceptance collapsed. It stays so, also with K=0, until drafts are accepted again."""
     decision = outcome.decision
     if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
         return False
@@ -124,14 +130,14 @@ def _collapsed(outcome: TickOutcome, last: Condition | None) -> bool:
         return True
     if decision.acceptance is None or not decision.acceptance.per_position:
         return stands
-    # One bad tick may be chance, but with K=0 there is no second one.
+    # One bad tick may be chance, but K=0 allows no second one.
     return decision.state.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
 
 
 def _mismatched(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> bool:
-    """Whether almost nothing was accepted since the first request; K=0, which follows, does not end it.
+    """Whether almost nothing was accepted since the first request. K=0, which follows, does not end it.
 
-    Methods that search the text are left out: on prose they find almost nothing, and nothing is broken.
+    Methods that search the text are exempt: on prose they find almost nothing.
     """
     if outcome.model.searches_text or not outcome.model.pods:
         return False

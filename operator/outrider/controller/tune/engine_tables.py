@@ -1,4 +1,4 @@
-"""The tables of one model's engines: pushed or launched with, and how far each pod was measured."""
+"""The schedules of one model's engines, pushed or launched with, and how far each pod was measured."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Observation, Window
 
 _EARLIER = ""
-"""Stands for the pods that an earlier process asked, until each pod was asked anew."""
+"""Name for the pods that an earlier process asked, until this process asked each of them."""
 
 _FARTHEST_EPOCH = 2**31
-"""No process comes so far by itself; an engine that says so is not followed."""
+"""Maximum epoch that is followed. No process reaches it, so a larger one is an error of the engine."""
 
 
 class Epochs:
-    """Numbers of pushed tables: one rising count per model, kept for as long as the process lives.
+    """The versions of pushed schedules: one rising count per model for the life of the process.
 
-    Engines refuse an older epoch of the same term, also after its lease. A tuner that is built anew in that
-    term, since its loop failed or its model was away for a while, has to go on above the last one's.
+    Engines refuse an older epoch of the same term, also after its lease. A tuner that is created again within
+    a term has to continue above the last epoch.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
     def next(self, uid: str, *, above: int = 0) -> int:
-        """A larger one than any before of this model, and than ``above``."""
+        """An epoch above every earlier one of this model and above ``above``."""
         self._last[uid] = max(self._last.get(uid, 0), above) + 1
         return self._last[uid]
 
 
 @dataclass(slots=True)
 class Span:
-    """How far a pod was measured."""
+    """The time until which a pod was measured."""
 
     until: float  # unix seconds; the next window begins here
-    has_cells: bool = False  # cells tell K apart, so that windows need no cut where the table changed
+    has_cells: bool = False  # cells separate K, so windows need no cut at a change
 
     def next_window(
         self, key: PodKey, measured: Mapping[PodKey, PodMetrics], *, now: float, max_age: float
     ) -> Observation:
-        """From where the last one ended; a gap leaves the span as it is."""
-        self.until = min(self.until, now)  # later only where the clock was ahead
+        """The observation since the last window; a gap leaves the span unchanged."""
+        self.until = min(self.until, now)  # later only after a clock that was ahead
         series = measured.get(key)
         window = build_window(key, series, since=self.until, until=now, max_age_seconds=max_age)
         if isinstance(window, Window):
@@ -59,12 +59,12 @@ class Span:
 
 @dataclass(slots=True)
 class UnpushedPods:
-    """Pods that get no table: those without a drafter, and all of them where tables come with the launch."""
+    """Pods without pushes: those without a drafter, or all if schedules come with the launch."""
 
     spans: dict[str, Span] = field(default_factory=dict)
 
     def follow(self, pods: Sequence[EnginePod], now: float) -> None:
-        """A pod is measured from when it was first seen ready."""
+        """Set the followed pods; each is measured from the moment when it was first seen ready."""
         self.spans = {pod.name: self.spans.get(pod.name, Span(now)) for pod in pods}
 
     def observe(
@@ -79,7 +79,7 @@ class UnpushedPods:
 
 @dataclass(slots=True)
 class _Confirmed:
-    """A pod that confirmed a table."""
+    """A pod that confirmed a schedule."""
 
     boot_id: str
     epoch: int
@@ -87,12 +87,12 @@ class _Confirmed:
 
 
 class PushedTables:
-    """Pushes one table to all engines and knows who uses it. Not for concurrent use.
+    """Pushes one schedule to all engines and records which pods use it. Not for concurrent use.
 
-    uid: of the model, for its epochs.
-    lease: seconds for which an engine keeps the table without renewal.
-    failed_k: what an earlier process knew of the engines' self-tests.
-    clock: unix seconds, for the moment at which a table was confirmed.
+    uid: UID of the model, for its epochs.
+    lease: seconds for which an engine keeps the schedule without renewal.
+    failed_k: K that failed the self-test by the knowledge of an earlier process.
+    clock: unix seconds, for the moment at which a schedule was confirmed.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class PushedTables:
         self._pods: dict[str, _Confirmed] = {}
         self._overtaken_by: dict[str, int] = {}  # epoch that a pod had in force, once per pod
         self.order: Push | None = None
-        """The last push, for pods that were not ready then as well."""
+        """The last push, also for pods that were not ready at that time."""
         self.in_force: Schedule | None = None
-        """What at least one pod confirmed last; None before that."""
+        """The schedule that at least one pod confirmed last; None before that."""
 
     @property
     def wanted(self) -> Schedule | None:
-        """The table of the last push."""
+        """The schedule of the last push."""
         return None if self.order is None else self.order.schedule
 
     @property
@@ -146,7 +146,7 @@ class PushedTables:
         now: float,
         max_age: float,
     ) -> tuple[Observation, ...]:
-        """One observation per pod that uses the wanted table."""
+        """One observation per pod that uses the wanted schedule."""
         return tuple(
             known.span.next_window(PodKey(namespace, pod.name), measured, now=now, max_age=max_age)
             for pod in pods
@@ -154,7 +154,7 @@ class PushedTables:
         )
 
     async def push(self, pods: Sequence[EnginePod], wanted: Schedule, *, term: int) -> PushReport | None:
-        """To all pods; None without pods."""
+        """Push a schedule to all pods. Returns None without pods."""
         self.order = Push(wanted, term=term, epoch=self._next_epoch(wanted), lease_seconds=self._lease)
         present = {pod.name for pod in pods}
         self._pods = {name: known for name, known in self._pods.items() if name in present}
@@ -175,9 +175,9 @@ class PushedTables:
         return self._epochs.next(self._uid, above=ahead)
 
     def _remember_overtaking(self, failed: Failed, term: int) -> None:
-        """Nobody else has this term, so an epoch of it that is in force is our own from before.
+        """Record a higher epoch of our own term, which an earlier tuner of this process pushed.
 
-        A pod is believed once: to outbid it again and again would end every probe of the others.
+        Each pod counts once: a higher epoch again and again would end every probe of the other pods.
         """
         state = failed.state
         if not isinstance(failed.error, StaleTerm) or state is None or failed.pod in self._overtaken_by:
@@ -195,8 +195,8 @@ class PushedTables:
                 self._pods[confirmed.pod] = _Confirmed(confirmed.boot_id, report.epoch, span)
             self.in_force = wanted
         for failed in report.failed:
-            # A lost renewal leaves the table in force, and a restart would show in the boot id. An engine
-            # that answers otherwise may run with another table until it confirms again.
+            # A lost renewal leaves the schedule as it is, and a restart would show in the boot id. An engine
+            # with another answer may run another schedule until it confirms again.
             if not isinstance(failed.error, EngineUnreachable):
                 self._pods.pop(failed.pod, None)
 

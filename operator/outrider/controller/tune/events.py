@@ -1,4 +1,4 @@
-"""Events of a tick: told on transitions only. Pure."""
+"""The Events of a tick, on transitions only. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing to tell."""
+    """An Event to emit."""
 
     reason: EventReason
     note: str
@@ -38,13 +38,13 @@ class Event:
 
 
 def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> Iterator[Event]:
-    """What happened between two reports that people want to be told."""
+    """The Events for the changes between two reports."""
     if outcome.forgotten is not None:
         yield Event(EventReason.TUNER_RESET, outcome.forgotten)
     yield from _of_decision(outcome)
     for kind, (lost, back) in _LOST_AND_BACK.items():
         if kind is ConditionType.ACTUATION_CONVERGED and outcome.launched is not None:
-            continue  # a rolling restart takes its time
+            continue  # a rolling restart takes minutes
         yield from _of_condition(before.condition(kind), after.condition(kind), lost, back)
     kind = ConditionType.TUNING_ACTIVE
     yield from _of_tuning(_reason(before.condition(kind)), _reason(after.condition(kind)), outcome)
@@ -60,7 +60,9 @@ def _of_decision(outcome: TickOutcome) -> Iterator[Event]:
     if decision is not None and decision.changed and decision.kind is not Kind.HOLD:
         if outcome.observes:
             change = f"{outcome.wanted.merged()} -> {decision.schedule.merged()}"
-            yield Event(EventReason.WOULD_RETUNE, f"Would change the table {change}: {decision.sentence}")
+            yield Event(
+                EventReason.WOULD_RETUNE, f"Mode Auto would change the schedule {change}: {decision.sentence}"
+            )
         else:
             yield Event(EventReason.RETUNED, decision.sentence)
 

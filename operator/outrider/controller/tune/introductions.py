@@ -1,4 +1,4 @@
-"""What engines say of themselves once: whether they compute, CUDA graphs, largest batch, step times."""
+"""Facts that an engine reports once: whether it is simulated, CUDA graphs, maximum batch, step times."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """Of one pod.
+    """The facts of one pod.
 
-    simulated: what it stands in for; None for an engine that computes.
+    simulated: the GPU and model that a simulated engine imitates; None for an engine that computes.
     cuda_graphs: vLLM's mode of CUDA graphs; None without any.
-    max_num_seqs: its largest batch; None where it does not say.
+    max_num_seqs: its maximum batch size; None if unknown.
     """
 
     pod: str
@@ -31,14 +31,14 @@ class Introduction:
 
 
 class Introductions:
-    """Asks each pod until it has answered once: no engine turns into another. Not for concurrent use."""
+    """Asks each pod until it answered once, because these facts do not change. Not for concurrent use."""
 
     def __init__(self, engines: EngineClient) -> None:
         self._engines = engines
         self._told: dict[str, Introduction] = {}  # by the UID of a pod
 
     async def of(self, pods: Sequence[EnginePod]) -> tuple[Introduction, ...]:
-        """Of these pods, in their order, as far as they have answered."""
+        """The facts of these pods in their order, without those that have not answered."""
         known = {uid: self._told[uid] for pod in pods if (uid := pod.address.pod_uid) in self._told}
         unknown = [pod for pod in pods if pod.address.pod_uid not in known]
         answers = await asyncio.gather(*(self._ask(pod) for pod in unknown))
@@ -47,7 +47,7 @@ class Introductions:
         return tuple(self._told[uid] for uid in uids if uid in self._told)
 
     async def _ask(self, pod: EnginePod) -> dict[str, Introduction]:
-        """By the pod's UID; empty where it does not answer."""
+        """The facts by the pod's UID; empty if it does not answer."""
         try:
             state = await self._engines.state(pod.address)
         except EngineError:
@@ -64,12 +64,12 @@ class Introductions:
 
 
 def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
-    """What several pods say, each thing once."""
+    """The distinct texts of several pods, sorted."""
     return tuple(sorted({text for text in texts if text is not None}))
 
 
 def batch_of_all(told: Iterable[Introduction]) -> int | None:
-    """The largest batch that each of them can have; None where nobody says."""
+    """The maximum batch size that all of them support; None if none reports it."""
     return min((one.max_num_seqs for one in told if one.max_num_seqs is not None), default=None)
 
 

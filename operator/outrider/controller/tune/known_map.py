@@ -1,7 +1,7 @@
-"""The map of step times of a model's launch: whose it is, who differs from it, and its stored form. Pure.
+"""The step-time profile of a launch: its pod, the pods that differ, and its stored form. Pure.
 
-Pods of one launch revision run the same engine, so the map of one is that of all; a pod that is by much
-slower or faster than it sits on another machine, and is named.
+Pods of one launch revision run the same engine, so the profile of one holds for all. A pod that is much
+slower or faster runs on another machine, and the status names it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from outrider.controller.tune.introductions import Introduction
 from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
 
 VERSION = 1
-"""Of the stored form; another one is not read, and the next pod brings a map."""
+"""Version of the stored form. Another version is not read; the next pod brings a profile."""
 MOST_CELLS = 512
 LARGEST_DIFFERENCE = 0.1
-"""Relative, in the median of the places that two pods have measured."""
+"""Maximum relative difference, in the median over the points that two pods measured."""
 _MOST_NAMED = 3
 _SAME_CONTEXT = 1.5
-"""Contexts within this factor are the same place."""
+"""Factor within which two context lengths count as the same point."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMap:
-    """A map, the launch revision that it holds for, and the pod that measured it."""
+    """A step-time profile, its launch revision, and the pod that measured it."""
 
     revision: str
     pod: str
     step_times: StepTimeMap
 
     def among(self, candidates: Iterable[int]) -> StepTimeMap | None:
-        """Without what is no candidate; None where nothing is left."""
+        """The profile of the candidates only; None if no cell is left."""
         wanted = frozenset(candidates)
         cells = tuple(cell for cell in self.step_times.cells if cell.k in wanted)
         return StepTimeMap(cells) if cells else None
@@ -44,7 +44,7 @@ class KnownMap:
 
 @dataclass(frozen=True, slots=True)
 class Differing:
-    """A pod whose steps take ``ratio`` times as long as the map says."""
+    """A pod whose steps take ``ratio`` times as long as in the profile."""
 
     pod: str
     ratio: float
@@ -56,10 +56,10 @@ class Differing:
 
 
 def newest(known: KnownMap | None, told: Sequence[Introduction]) -> KnownMap | None:
-    """The map to go by, where these pods are ready.
+    """The profile to use with these ready pods.
 
-    One that is known stays until a pod of its revision has measured more places, or until pods are ready and
-    none of them is of its revision. told: by all ready pods that draft, as far as they have answered.
+    A known profile stays until a pod of its revision measured more points, or until no ready pod is of its
+    revision. `told`: the facts of all ready pods with a drafter that have answered.
     """
     revisions = {one.revision for one in told}
     if known is not None and told and known.revision not in revisions:
@@ -71,7 +71,7 @@ def newest(known: KnownMap | None, told: Sequence[Introduction]) -> KnownMap | N
 
 
 def differing(known: KnownMap | None, told: Sequence[Introduction]) -> tuple[Differing, ...]:
-    """Pods of the map's revision that are more than `LARGEST_DIFFERENCE` away from it."""
+    """Pods of the profile's revision that differ from it by more than `LARGEST_DIFFERENCE`."""
     if known is None:
         return ()
     found = (
@@ -85,7 +85,7 @@ def differing(known: KnownMap | None, told: Sequence[Introduction]) -> tuple[Dif
 
 
 def describe(known: KnownMap | None, differing: Sequence[Differing]) -> str | None:
-    """For people, in one line; None without a map."""
+    """A summary for the status in one line; None without a profile."""
     if known is None:
         return None
     told = f"{_size(known)} cells, measured by {known.pod} before it served"
@@ -113,7 +113,7 @@ class _Stored(BaseModel):
 
 
 def write_map(known: KnownMap | None) -> JsonValue:
-    """JSON-able; short names and four digits, since there may be hundreds of cells."""
+    """A JSON value with short names and four digits, because there may be hundreds of cells."""
     if known is None:
         return None
     cells: list[JsonValue] = [
@@ -130,7 +130,7 @@ def write_map(known: KnownMap | None) -> JsonValue:
 
 
 def read_map(stored: JsonValue) -> KnownMap | None:
-    """The inverse; None for what cannot be read, since the next pod brings a map."""
+    """The inverse of `write_map`; None if it cannot be parsed, because the next pod brings a profile."""
     try:
         found = _Stored.model_validate(stored)
         cells = tuple(MapCell(cell.b, cell.k, cell.c, cell.s, cell.e) for cell in found.cells)

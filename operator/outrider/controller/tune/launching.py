@@ -1,4 +1,4 @@
-"""Orders about how one model's engines are launched: judged at each tick, given until they are stored."""
+"""Launch orders of one model: judged at each tick, and repeated until they are stored."""
 
 from __future__ import annotations
 
@@ -21,53 +21,53 @@ from outrider.tuning.relaunch.state import RelaunchState
 
 _HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN, TuningReason.ROLLED_BACK)
 _ORDER_SECONDS = 5.0
-"""Longest wait for the API server; every model waits for the end of the tick."""
+"""Timeout in seconds for the API server; every model waits for the end of the tick."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchReport:
-    """How many pods run the table that engines are launched with."""
+    """The number of pods that run the schedule of the launch."""
 
     table: Schedule
     running: int
-    pods: int  # ready ones that have a drafter
+    pods: int  # ready ones with a drafter
 
     def __str__(self) -> str:
-        """``2/3 pods run the table 8:3,*:0``."""
-        return f"{self.running}/{self.pods} pods run the table {self.table.merged()}"
+        """``2/3 pods run the schedule 8:3,*:0``."""
+        return f"{self.running}/{self.pods} pods run the schedule {self.table.merged()}"
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOutcome:
-    """What became of a tick's verdict."""
+    """The result of a tick's verdict."""
 
     before: LaunchOrder
     verdict: Verdict
-    error: ClusterError | None = None  # the order could not be stored; the one before stands
+    error: ClusterError | None = None  # the order was not stored; the one before remains
 
     @property
     def ordered(self) -> bool:
-        """Another order than before was stored."""
+        """Whether another order than before was stored."""
         return self.error is None and self.verdict.state.order != self.before
 
 
 class LaunchTuner:
-    """Judges and orders for one model. Not for concurrent use.
+    """Judges and orders the launch of one model. Not for concurrent use.
 
-    restored: what an earlier process remembered.
+    restored: the state of an earlier process.
     """
 
     def __init__(self, launch_orders: LaunchOrders, restored: RelaunchState) -> None:
         self._launch_orders = launch_orders
-        self._static: Schedule | None = None  # as last seen; None in a fresh process
-        self._read: LaunchOrder | None = None  # as last stored, by whomever
+        self._static: Schedule | None = None  # as last seen; None in a new process
+        self._read: LaunchOrder | None = None  # as last stored, also by a user
         self.state = restored
-        """To be kept for a later process."""
+        """The state to save for a later process."""
 
     async def tick(
         self, model: TunedModel, policy: Policy, decision: Decision | None, rule: Permission, now: float
     ) -> LaunchOutcome | None:
-        """None where the launch is none of the tuner's business at present."""
+        """Judge the launch, and order another one. Returns None if the tuner may not judge it at present."""
         auto = model.mode is TuningMode.AUTO
         limits = model.relaunching if auto else model.relaunching.advising()
         if auto and limits.silent and model.stored_order != LaunchOrder():
@@ -100,11 +100,11 @@ class LaunchTuner:
         return LaunchOutcome(before, verdict)
 
     def forget(self) -> None:
-        """What was learnt of launches; the order stands."""
+        """Drop the results of earlier launches; the order remains."""
         self.state = replace(self.state, refused=(), strikes=0, wish=None, wished_at=None)
 
     async def _forget(self, model: TunedModel) -> None:
-        """What was ordered before must not come back when relaunches are allowed again some day."""
+        """Drop the order, so that it does not return when relaunches are allowed again."""
         self.state = RelaunchState()
         with suppress(ClusterError):
             await self._order(model, LaunchOrder())
@@ -114,31 +114,30 @@ class LaunchTuner:
             async with asyncio.timeout(_ORDER_SECONDS):
                 await self._launch_orders.order(model, order)
         except TimeoutError as error:
-            raise Unavailable(f"not stored within {_ORDER_SECONDS:g} s") from error
+            raise Unavailable(f"the API server did not store it within {_ORDER_SECONDS:g} s") from error
 
     def _follow(self, model: TunedModel, now: float) -> None:
-        """The stored order is the truth for a fresh process, where the spec forbids the last one, and
-        where a person changed or deleted it.
+        """Adopt the stored order in a new process, if the spec forbids the last one, or a user changed it.
 
-        Otherwise what was ordered just now may not have been read back yet.
+        Otherwise the order of the last tick may not have been read back yet.
         """
         fresh, by_hand = self._static is None, self._read == self.state.order != model.order
         self._read = model.order
         if fresh or by_hand or model.limits.effective(self.state.order) != self.state.order:
             self.state = self.state.adopting(model.order, now)
         elif self._static != model.static and self.state.order.launch.schedule is not None:
-            # The user's new table rules until a better one is found.
+            # The user's new schedule stays until a better one is found.
             self.state = self.state.adopting(replace(self.state.order, launch=Launch()), now)
         self._static = model.static
 
 
 def launched_table(model: TunedModel) -> Schedule:
-    """What engines with a drafter are launched with."""
+    """The schedule with which engines with a drafter are launched."""
     return model.order.launch.schedule or model.static
 
 
 def runs(pod: EnginePod, launch: Launch, model: TunedModel) -> bool:
-    """Whether a pod was launched like this."""
+    """Whether a pod has this launch configuration."""
     if pod.launch.drafter is not launch.drafter:
         return False
     if not pod.launch.drafter or model.relaunching.actuation is Actuation.LIVE:

@@ -1,4 +1,4 @@
-"""What a tuner knows, as the text that survives a restart. Pure."""
+"""The tuner state as the text that survives a restart. Pure."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from outrider.tuning.stored import StateError, from_wire, to_wire
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """A tuner's state, what it rests on, and its estimates for people."""
+    """A tuner's state, the part of the spec that it depends on, and its estimates for `explain`."""
 
     mode: TuningMode
     static: Schedule
     state: TunerState
     estimates: Mapping[str, BinEstimates]
-    failed_k: frozenset[int] = frozenset()  # by an engine's self-test; no candidates of the state
+    failed_k: frozenset[int] = frozenset()  # in an engine's self-test; not among the state's candidates
     relaunches: RelaunchState = field(default_factory=RelaunchState)
-    forgot: str | None = None  # the last request to forget that was honoured; all this was learnt since
-    step_times: KnownMap | None = None  # what engines of the launch measured before they served
-    era: int = 0  # how often this process forgot before; not stored
+    forgot: str | None = None  # the last request to reset the tuner; the state is from after it
+    step_times: KnownMap | None = None  # measured by engines of this launch before they served
+    era: int = 0  # number of resets in this process; not stored
 
 
 class _Stored(BaseModel):
@@ -53,7 +53,7 @@ class _Stored(BaseModel):
 
 
 _MOST_BINS = 64
-"""Twice as many as a batch of 2^31 would need."""
+"""Maximum number of batch bins: twice what a batch of 2^31 needs."""
 
 _STORED = TypeAdapter(_Stored)
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -62,7 +62,7 @@ _RELAUNCHES = TypeAdapter(RelaunchState)
 
 
 def write_knowledge(knowledge: Knowledge) -> str:
-    """JSON in one line."""
+    """The state as JSON in one line."""
     return _Stored(
         mode=knowledge.mode,
         static=knowledge.static.to_wire(),
@@ -76,13 +76,13 @@ def write_knowledge(knowledge: Knowledge) -> str:
 
 
 def usable(policy: Policy, failed_k: frozenset[int]) -> Policy:
-    """Without the K that failed a self-test, as long as one is left."""
+    """The policy without the K that failed a self-test, unless none is left."""
     left = tuple(k for k in policy.candidates if k not in failed_k)
     return replace(policy, candidates=left) if left else policy
 
 
 def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
-    """The inverse, for a model as it is now; None when the user has changed what the state rests on.
+    """The inverse of `write_knowledge` for a model; None if the user changed what the state depends on.
 
     Raises:
         StateError: corrupt, too large, or written by another version or for other candidates.
@@ -104,7 +104,7 @@ def read_knowledge(text: str, model: TunedModel) -> Knowledge | None:
 
 
 def read_estimates(text: str) -> Mapping[str, BinEstimates]:
-    """The estimates alone, by label of the batch bin.
+    """The estimates only, by label of the batch bin.
 
     Raises:
         StateError: corrupt.

@@ -1,4 +1,4 @@
-"""One model's tuning: observe, decide, actuate. Holds what must survive from tick to tick."""
+"""The tuning of one model: observe, decide, actuate, with the state between ticks."""
 
 from __future__ import annotations
 
@@ -32,69 +32,69 @@ from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 
 Measured = Mapping[PodKey, PodMetrics] | MetricsError | None
-"""One answer of the metrics source for all models, or why there is none; None where nobody asked."""
+"""The answer of the metrics source for all models, or its error; None if it was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times of the loop, in seconds."""
+    """Durations of the loop, in seconds."""
 
     tick: float
-    """From one tick to the next."""
+    """Time from one tick to the next."""
     push_lease: float
-    """How long an engine keeps a pushed table without renewal."""
+    """Time for which an engine keeps a pushed schedule without renewal."""
     max_sample_age: float
-    """Older samples are stale: hold."""
+    """Maximum age of a sample; older ones are stale."""
     settle: float
-    """How long decisions rest after the ready pods changed, so that the load can spread."""
+    """Time for which the tuner holds after the ready pods changed, so that the load can spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class TickOutcome:
-    """Everything that one tick found out and did about one model."""
+    """The observations and actions of one tick for one model."""
 
     model: TunedModel
     now: float  # unix seconds
     observations: tuple[Observation, ...]
     metrics_error: MetricsError | None
     permission: Permission
-    decision: Decision | None  # None in mode Off, and where something else rules the table
+    decision: Decision | None  # None in mode Off, and if the tuner does not decide
     before: Schedule  # wanted before this tick
     wanted: Schedule
-    in_force: Schedule | None  # what at least one pod confirmed last; None before that
+    in_force: Schedule | None  # confirmed last by at least one pod; None before that
     push: PushReport | None  # None without ready pods
-    probe: ProbeReport | None = None  # None where none was wanted
-    launched: LaunchReport | None = None  # None where tables are pushed
-    launch: LaunchOutcome | None = None  # None where the launch is none of the tuner's business
-    forgotten: str | None = None  # why everything learnt before was forgotten at this tick; None where not
-    simulated: tuple[str, ...] = ()  # what engines stand in for that compute nothing
+    probe: ProbeReport | None = None  # None if no probe was wanted
+    launched: LaunchReport | None = None  # None if schedules are pushed
+    launch: LaunchOutcome | None = None  # None if the tuner may not judge the launch
+    forgotten: str | None = None  # why this tick reset the tuner; None if it did not
+    simulated: tuple[str, ...] = ()  # what simulated engines imitate
     cuda_graphs: tuple[str, ...] = ()  # vLLM's modes of CUDA graphs
-    max_num_seqs: int | None = None  # largest batch; None where neither spec nor engines say it
-    known_map: KnownMap | None = None  # what engines of this launch measured before they served
-    differing: tuple[Differing, ...] = ()  # pods that are far from it
-    metrics_note: str = ""  # what should be mended about measurements that are of use
+    max_num_seqs: int | None = None  # maximum batch size; None if unknown
+    known_map: KnownMap | None = None  # measured by engines of this launch before they served
+    differing: tuple[Differing, ...] = ()  # pods that differ from it
+    metrics_note: str = ""  # a defect of usable measurements, with its remedy
 
     @property
     def without_drafter(self) -> bool:
-        """Every ready pod was launched without a drafter."""
+        """Whether every ready pod was launched without a drafter."""
         pods = self.model.pods
         return bool(pods) and not any(pod.drafts for pod in pods)
 
     @property
     def observes(self) -> bool:
-        """Decisions are reported and not carried out."""
+        """Whether decisions are reported and not carried out."""
         return self.model.mode is TuningMode.OBSERVE
 
     @property
     def relaunches_tables(self) -> bool:
-        """A table that is chosen becomes a launch, so it is told of when that is ordered."""
+        """Whether a chosen schedule becomes a launch, so that the report follows when it is ordered."""
         rollout = self.model.relaunching.actuation is Actuation.ROLLOUT
         return rollout and self.model.mode is TuningMode.AUTO
 
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """The part of the spec that what was learnt holds for; a change of it starts afresh."""
+    """The part of the spec that the tuner state depends on; a change of it resets the state."""
 
     mode: TuningMode
     static: Schedule
@@ -103,16 +103,16 @@ class _Setup:
 
 @dataclass(frozen=True, slots=True)
 class _ReadyPods:
-    """The ready pods, by how they were launched."""
+    """The ready pods, by their launch configuration."""
 
     drafting: tuple[EnginePod, ...]
-    as_launched: tuple[EnginePod, ...]  # under Rollout: of them, those with the table that was ordered
+    as_launched: tuple[EnginePod, ...]  # under Rollout: those with the ordered schedule
     bare: tuple[EnginePod, ...]  # without a drafter
-    rollout: bool  # tables come with the launch; nothing is pushed
+    rollout: bool  # schedules come with the launch; nothing is pushed
 
     @classmethod
     def of(cls, model: TunedModel) -> _ReadyPods:
-        """Of a model as it stands."""
+        """The ready pods of a model."""
         rollout = model.relaunching.actuation is Actuation.ROLLOUT
         bare = tuple(pod for pod in model.pods if not pod.drafts)
         drafting = tuple(pod for pod in model.pods if pod.drafts)
@@ -122,11 +122,11 @@ class _ReadyPods:
 
     @property
     def with_plugin(self) -> tuple[EnginePod, ...]:
-        """Those that can be asked about themselves: engines that take tables with their launch are stock."""
+        """Pods that report their state. Engines that take their schedule with the launch are stock images."""
         return () if self.rollout else (*self.drafting, *self.bare)
 
     def report(self, table: Schedule) -> LaunchReport | None:
-        """None where tables are pushed, and without pods that draft."""
+        """The progress of a launch; None if schedules are pushed, and without pods with a drafter."""
         if not self.rollout or not self.drafting:
             return None
         return LaunchReport(table, running=len(self.as_launched), pods=len(self.drafting))
@@ -135,9 +135,9 @@ class _ReadyPods:
 class ModelTuner:
     """Tunes one model. Not for concurrent use.
 
-    uid: of the model.
-    restored: what an earlier process knew of this model, under the spec that it has now.
-    clock: unix seconds, for the moment at which a table was confirmed.
+    uid: UID of the model.
+    restored: the state of an earlier process for this model under its present spec.
+    clock: unix seconds, for the moment at which a schedule was confirmed.
     """
 
     def __init__(
@@ -168,12 +168,13 @@ class ModelTuner:
         self._launches = LaunchTuner(launch_orders, restored.relaunches if restored else RelaunchState())
         self._ready: frozenset[str] = frozenset()
         self._settled_at = float("-inf")
-        self._at = float("-inf")  # of the last tick
+        self._at = float("-inf")  # time of the last tick
         self._probes = 0
         self._forgot = restored.forgot if restored else None
         self._era = 0
         self.deleted_era: int | None = None
-        """Of the knowledge that somebody deleted; where it is the present one, the next tick forgets it."""
+        """The era of the tuner state that was deleted. If it is the present one, the next tick resets the
+        tuner."""
 
     @property
     def measured_until(self) -> float | None:
@@ -183,7 +184,7 @@ class ModelTuner:
         return min((at for at in needed if at is not None), default=None)
 
     def coming(self, model: TunedModel) -> tuple[tuple[EnginePod, Push], ...]:
-        """Pods that will take pushes once they are ready, and the last push."""
+        """Starting pods that will take pushes, each with the last push."""
         order = self._pushed.order
         if order is None or model.relaunching.actuation is Actuation.ROLLOUT:
             return ()
@@ -191,7 +192,7 @@ class ModelTuner:
 
     @property
     def knowledge(self) -> Knowledge | None:
-        """What a later process needs to go on; None where nothing is tuned."""
+        """The state for a later process; None if nothing is tuned."""
         setup = self._setup
         if self._state is None or setup is None or setup.mode is TuningMode.OFF:
             return None
@@ -219,10 +220,10 @@ class ModelTuner:
         forgotten = self._asked_to_forget(model)
         if forgotten is not None:
             state = self._forget(model, policy, rule, state)
-        # While no pod with a drafter was measured yet, the others must not pass for the whole model.
+        # Until a pod with a drafter is measured, the others must not count as the whole model.
         apart = bare if observations or not ready.drafting else ()
         if self._map is None and measured is not None:
-            # The first decision about a launch is no guess where its engines know better.
+            # The first decision about a launch uses the profile that its engines measured.
             self._map = newest(None, _of(ready.drafting, await self._introductions.of(ready.with_plugin)))
         decides = rule.active and forgotten is None
         decision = self._decide(model, state, policy, observations, apart, now) if decides else None
@@ -259,21 +260,22 @@ class ModelTuner:
         )
 
     def _asked_to_forget(self, model: TunedModel) -> str | None:
-        """By whom, if anybody did since the last time; each request is honoured once."""
+        """The cause of a reset that was requested since the last tick; None without one."""
         if model.mode is TuningMode.OFF:
             return None
         asked = model.instructions.forget
         if asked is not None and asked != self._forgot:
             self._forgot = asked
-            by = f"the annotation {FORGET} is {asked!r}"
+            cause = f"the annotation {FORGET} is {asked!r}"
         elif self.deleted_era == self._era:
-            by = f"the ConfigMap {state_config_map(model.name)} was deleted"
+            cause = f"the ConfigMap {state_config_map(model.name)} was deleted"
         else:
             return None
-        return f"Forgotten on request: {by}. Tuning begins again from the static table {model.static}."
+        start = f"Tuning begins with the static schedule {model.static}."
+        return f"Outrider reset the tuner, because {cause}. {start}"
 
     def _forget(self, model: TunedModel, policy: Policy, rule: Permission, known: TunerState) -> TunerState:
-        """As if the model were new; but a pause holds the table, and what engines say of themselves stays."""
+        """Reset the state as for a new model. A pause keeps the schedule, and the facts of engines stay."""
         state = TunerState.start(model.static, policy)
         if rule.reason is TuningReason.PAUSED:
             state = replace(state, schedule=known.schedule)
@@ -283,7 +285,7 @@ class ModelTuner:
         return state
 
     def _continue(self, model: TunedModel) -> tuple[TunerState, Policy]:
-        """The state to decide from, afresh when the user changed what it rests on, and what to decide by."""
+        """The state and the policy of this tick. The state is new if the user changed what it depends on."""
         policy = usable(model.policy, self._pushed.failed_k)
         setup = _Setup(model.mode, model.static, policy)
         if self._state is None or setup != self._setup:
@@ -291,13 +293,13 @@ class ModelTuner:
             base = (_last_reported(model) if resumes else None) or model.static
             restored = self._restored.state if self._restored is not None else None
             if self._state is None and restored is None:
-                self._forgot = model.instructions.forget  # nothing is known that it could be about
+                self._forgot = model.instructions.forget  # there is no state to reset
             self._state = restored or TunerState.start(base, policy)
             self._setup, self._restored = setup, None
         return self._state, model.relaunching.paced(policy)
 
     def _follow_clock(self, state: TunerState, now: float) -> TunerState:
-        """Where the clock was ahead, what was noted then lies in the future, and counts as of now."""
+        """The state with times in the future set to now, after a clock that was ahead."""
         ahead, self._at = max(self._at, state.at or 0.0) - now, now
         if ahead > 0:
             self._state = state = not_ahead(state, now, ahead=ahead)
@@ -306,7 +308,7 @@ class ModelTuner:
         return state
 
     def _watch_replicas(self, model: TunedModel, now: float) -> None:
-        """The first pods of a model have no load to share with others, and nothing is known of them yet."""
+        """Hold after a change of the ready pods, except for the first pods of a model."""
         ready = frozenset(pod.name for pod in model.pods)
         if ready != self._ready:
             if ready and self._ready:
@@ -316,7 +318,7 @@ class ModelTuner:
     def _observe(
         self, model: TunedModel, ready: _ReadyPods, measured: Measured, now: float
     ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-        """Of the pods with the wanted table, and of those without a drafter."""
+        """Observations of the pods with the wanted schedule, and of those without a drafter."""
         self._launched.follow(ready.as_launched, now)
         self._bare.follow(ready.bare, now)
         if measured is None or isinstance(measured, MetricsError):
@@ -402,7 +404,7 @@ def _wanted(model: TunedModel, rule: Permission, decision: Decision | None, stat
 
 
 def _last_reported(model: TunedModel) -> Schedule | None:
-    """The table that an earlier process chose and reported for this very spec, where it is still allowed."""
+    """The schedule that an earlier process reported for this spec, if it is still allowed; else None."""
     speculation = model.status.speculation
     converged = model.status.condition(ConditionType.ACTUATION_CONVERGED)
     active = model.status.condition(ConditionType.TUNING_ACTIVE)

@@ -1,4 +1,4 @@
-"""May the tuner change the table at this tick, and if not, why? Pure."""
+"""Whether the tuner may change the schedule at this tick, and why not. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from outrider.api.annotations import OVERRIDE_UNTIL, Instructions, Override
+from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED, Instructions, Override
 from outrider.api.conditions import rfc3339
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
@@ -22,7 +22,7 @@ _DECIDING = (
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What rules the table. ``table``: the one that a person set."""
+    """Who decides on the schedule, and why. ``table``: the schedule that is set in its place."""
 
     reason: TuningReason
     message: str
@@ -30,23 +30,23 @@ class Permission:
 
     @property
     def active(self) -> bool:
-        """The tuner decides."""
+        """Whether the tuner decides."""
         return self.reason in _DECIDING
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is known at a tick about who may change the table."""
+    """The inputs of a tick about who may change the schedule."""
 
     instructions: Instructions
     mode: TuningMode
     now: float  # unix seconds
-    settled_at: float  # unix seconds; earlier the load is still spreading
-    returned_table: Schedule | None = None  # static one of pods that came back, since the spec's own failed
+    settled_at: float  # unix seconds; before, the load is still spreading
+    returned_table: Schedule | None = None  # static schedule of the restored revision after a rollback
 
 
 def permission(scene: Scene) -> Permission:
-    """A person's table comes first, then a pause, then the rest after a change of replicas."""
+    """The permission of a tick: an override comes first, then a pause, then a change of replicas."""
     found = next((ruled for rule in _RULES if (ruled := rule(scene))), _TUNES)
     note = next((noted for note in _NOTES if (noted := note(scene))), None)
     if note is None:
@@ -59,21 +59,28 @@ def _overridden(scene: Scene) -> Permission | None:
     override = scene.instructions.override
     if override is None or _over(override, scene):
         return None
-    message = f"The annotation sets the table {override.schedule} until {rfc3339(override.until)}."
+    message = (
+        f"The annotation {OVERRIDE} sets the schedule {override.schedule} until "
+        f"{rfc3339(override.until)}. To end it earlier, remove the annotation."
+    )
     return Permission(TuningReason.OVERRIDDEN, message, override.schedule)
 
 
 def _paused(scene: Scene) -> Permission | None:
     if not scene.instructions.paused:
         return None
-    return Permission(TuningReason.PAUSED, "The annotation holds the table in force. No probes are made.")
+    message = f"The annotation {PAUSED} keeps the present schedule, without probes. To resume, remove it."
+    return Permission(TuningReason.PAUSED, message)
 
 
 def _rolled_back(scene: Scene) -> Permission | None:
     table = scene.returned_table
     if table is None:
         return None
-    message = f"The spec was rolled back, see Degraded: its last good revision keeps its own table, {table}."
+    message = (
+        "Tuning is off: the spec was rolled back (see Degraded). The last good revision serves with its "
+        f"static schedule {table}."
+    )
     return Permission(TuningReason.ROLLED_BACK, message, table)
 
 
@@ -81,29 +88,34 @@ def _settling(scene: Scene) -> Permission | None:
     if scene.now >= scene.settled_at:
         return None
     until = rfc3339(datetime.fromtimestamp(scene.settled_at, UTC))
-    return Permission(TuningReason.SETTLING, f"The ready pods changed: the table is held until {until}.")
+    message = f"Outrider keeps the schedule until {until}, because the number of ready pods changed."
+    return Permission(TuningReason.SETTLING, message)
 
 
 def _observing(scene: Scene) -> Permission | None:
     if scene.mode is not TuningMode.OBSERVE:
         return None
-    message = "Mode Observe: decisions follow the measurements and are not carried out."
+    message = "Mode Observe: the tuner decides and changes nothing. To change it, set tuning.mode: Auto."
     return Permission(TuningReason.OBSERVING, message)
 
 
 def _refused(scene: Scene) -> _Note | None:
     refused = scene.instructions.refused
-    return None if refused is None else (TuningReason.ANNOTATION_REFUSED, f"Not used: {refused}")
+    return (
+        None
+        if refused is None
+        else (TuningReason.ANNOTATION_REFUSED, f"Outrider ignores an annotation: {refused}")
+    )
 
 
 def _expired(scene: Scene) -> _Note | None:
-    """The annotations of an override are still there."""
+    """The note about an override that ended."""
     override = scene.instructions.override
     if override is None or not _over(override, scene):
         return None
     words = (
-        f"The override {override.schedule} is not used, since it ended at {rfc3339(override.until)}: remove "
-        f"its annotations, or set {OVERRIDE_UNTIL} to a time to come."
+        f"Outrider ignores the override {override.schedule}, because it ended at {rfc3339(override.until)}. "
+        f"Remove its annotations, or set {OVERRIDE_UNTIL} to a later time."
     )
     return TuningReason.OVERRIDE_EXPIRED, words
 
@@ -113,7 +125,7 @@ def _over(override: Override, scene: Scene) -> bool:
 
 
 _Note = tuple[TuningReason, str]
-"""What is said besides, and the reason where the tuner decides."""
+"""A reason that applies if the tuner decides, and a sentence that is added to the message."""
 
 _RULES: Sequence[Callable[[Scene], Permission | None]] = (
     _overridden,
@@ -123,4 +135,4 @@ _RULES: Sequence[Callable[[Scene], Permission | None]] = (
     _observing,
 )
 _NOTES: Sequence[Callable[[Scene], _Note | None]] = (_refused, _expired)
-_TUNES = Permission(TuningReason.TUNING, "Decisions follow the measurements.")
+_TUNES = Permission(TuningReason.TUNING, "The tuner changes the schedule by its measurements.")

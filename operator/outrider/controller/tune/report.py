@@ -1,4 +1,4 @@
-"""Turn a tick's outcome into the tuning loop's part of status. Pure."""
+"""The tuning loop's part of the status, from the outcome of a tick. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEPT_DECISIONS = 5
 _ACCEPTANCE_SPAN_SECONDS = 60.0
 
 _SPEC = "spec"
-"""Stands in a record for the launch that the spec alone asks for."""
+"""Name in a record for the launch configuration of the spec."""
 
 _CHOICES = (
     DecisionReason.BETTER_K,
@@ -44,7 +44,7 @@ _CHOICES = (
 
 @dataclass(frozen=True, slots=True)
 class ReportState:
-    """What reporting remembers between ticks."""
+    """The state of reporting between ticks."""
 
     conditions: tuple[Condition, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
@@ -53,31 +53,31 @@ class ReportState:
 
     @classmethod
     def continued(cls, status: Status) -> ReportState:
-        """Go on from what an earlier process wrote."""
+        """The state after the status of an earlier process."""
         own = tuple(condition for condition in status.conditions if condition.type in TUNERS)
         speedup = status.speculation.speedup if status.speculation else None
         return cls(own, tuple(status.decisions), speedup)
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """One condition, None where it is absent."""
+        """One condition; None if it is absent."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The tuning loop's part of status; conditions and decisions are those that reporting remembers."""
+    """The tuning loop's part of the status; `state` has its conditions and decisions."""
 
     speculation: SpeculationStatus
     state: ReportState
 
     @classmethod
     def continued(cls, status: Status) -> Report:
-        """As an earlier process left it."""
+        """The report in the status of an earlier process."""
         nothing = SpeculationStatus(state=SpeculationState.UNAVAILABLE)
         return cls(status.speculation or nothing, ReportState.continued(status))
 
     def to_wire(self) -> dict[str, object]:
-        """For server-side apply: exactly the fields that the tuning loop owns."""
+        """The wire form for server-side apply, with exactly the fields that the tuning loop owns."""
         dump = {"by_alias": True, "exclude_none": True, "mode": "json"}
         return {
             "conditions": [condition.model_dump(**dump) for condition in self.state.conditions],  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ class Report:
 
 
 def report(outcome: TickOutcome, state: ReportState) -> Report:
-    """What to write after one tick."""
+    """The report after one tick."""
     windows = _recent(state.windows, outcome)
     if outcome.forgotten is not None:
         state = _forgetting(state)
@@ -113,20 +113,18 @@ def report(outcome: TickOutcome, state: ReportState) -> Report:
 
 
 def _forgetting(state: ReportState) -> ReportState:
-    """Without what rests on measurements that are forgotten; what was decided stays history."""
+    """The state without results of dropped measurements. Past decisions remain."""
     measured = (ConditionType.SPECULATION_EFFECTIVE, ConditionType.DRAFTER_HEALTHY)
     kept = (c for c in state.conditions if c.type not in measured)
     return replace(state, conditions=tuple(kept), speedup=None)
 
 
 def failing(model: TunedModel, error: Exception, last: Report, *, now: float) -> Report:
-    """What to write of a model whose ticks end in an error: as it was, and that it is not tuned.
-
-    now: unix seconds.
-    """
+    """The report of a model whose ticks fail: the last one with the error. now: unix seconds."""
     message = (
-        f"The operator fails at this model: {type(error).__name__}: {error}. Engines serve on, with the "
-        "table of the spec once the last push has run out. The operator's log has more."
+        f"Outrider does not tune this model, because its ticks fail: {type(error).__name__}: {error}. "
+        "Engines serve, with the static schedule once the last push expires. The operator's log has the "
+        "traceback."
     )
     said = Statement(ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
     others = tuple(c for c in last.state.conditions if c.type != ConditionType.TUNING_ACTIVE)
@@ -191,7 +189,7 @@ def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[
         return (_forgotten(outcome, outcome.forgotten), *kept)[:KEPT_DECISIONS]
     if decision is None or outcome.relaunches_tables:
         return kept
-    if not outcome.observes:  # where nothing was changed, the measurements are of no change
+    if not outcome.observes:  # in mode Observe nothing changed, so no gain was measured
         kept = _with_measured_gain(decision, kept)
     if not decision.changed or decision.kind is Kind.HOLD:
         return kept
@@ -218,7 +216,7 @@ def _forgotten(outcome: TickOutcome, sentence: str) -> DecisionRecord:
 
 
 def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
-    """A relaunch that begins, and the measured gain of the last one."""
+    """The records with a relaunch that begins and the measured gain of the last one."""
     found = outcome.launch
     if found is None or found.error is not None:
         return kept
@@ -239,14 +237,14 @@ def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tu
 
 
 def _with_measured_gain(decision: Decision, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
-    """The gain that this tick measured belongs to the last K that was chosen, not to a trial since."""
+    """The records with the gain that this tick measured, at the last chosen K and not at a trial."""
     return kept if decision.measured_gain is None else _with_gain(kept, _CHOICES, decision.measured_gain)
 
 
 def _with_gain(
     kept: tuple[DecisionRecord, ...], reasons: tuple[str, ...], gain: float
 ) -> tuple[DecisionRecord, ...]:
-    """On the newest record with one of these reasons, where it has none yet."""
+    """The records with the gain at the newest one of these reasons, unless it has one."""
     chosen = next((index for index, record in enumerate(kept) if record.reason in reasons), None)
     if chosen is None or kept[chosen].measured_gain is not None:
         return kept

@@ -1,8 +1,7 @@
-"""What one model's tuner knows, kept in a ConfigMap beside the model, so that a restart goes on where the
-last process stopped. It goes with its owner; reconcile leaves it alone.
+"""The tuner state of one model in a ConfigMap, so that a restart continues from it.
 
-Only an object that was seen can have been deleted: its UID is remembered, and another one in its place, or
-none, is a deletion. One that never was, and a write that failed, are none.
+Garbage collection deletes the ConfigMap with its owner, and the reconciler does not touch it. A deletion
+counts only for an object that was seen: this module keeps its UID and compares.
 """
 
 from __future__ import annotations
@@ -31,30 +30,31 @@ log = logging.getLogger(__name__)
 
 STATE_KEY = "state.json"
 KEEP_SECONDS = 30.0
-"""Time between two writes, unless the table changed."""
+"""Seconds between two writes, unless the schedule changed."""
 
 
 class StateDeleted(Exception):
-    """Somebody deleted what the tuner kept."""
+    """The stored tuner state was deleted."""
 
 
 class StateStore(Protocol):
-    """Where what a tuner knows survives a restart."""
+    """A store for the tuner state that survives a restart."""
 
     async def read(self, model: TunedModel) -> str | None:
-        """The text that was written last; None when there is none.
+        """The text that was written last; None without one.
 
         Raises:
-            NameTaken: its place belongs to somebody else.
+            NameTaken: the ConfigMap belongs to another owner.
             ClusterError: it cannot be read at present.
         """
         ...
 
     async def write(self, model: TunedModel, text: str) -> None:
-        """Store a text; where the same one is stored already, nothing happens.
+        """Store a text. The same text again is not written.
 
         Raises:
-            StateDeleted: what was read or written last is gone; the next write stores anew.
+            StateDeleted: the object that was read or written last is gone; the next write creates another
+            one.
             ClusterError: not stored.
         """
         ...
@@ -67,7 +67,7 @@ class ClusterStateStore:
         self._cluster = cluster
         self._store = store
         self._children = Children(cluster, store, manager=TUNER_MANAGER)
-        self._seen: dict[str, str] = {}  # UID of a model to that of its ConfigMap
+        self._seen: dict[str, str] = {}  # by the UID of a model, that of its ConfigMap
 
     async def read(self, model: TunedModel) -> str | None:
         """See `StateStore.read`."""
@@ -97,27 +97,27 @@ class ClusterStateStore:
         if now is not None:
             self._seen[model.uid] = now
             if before not in (None, now):
-                raise StateDeleted  # just before this write, which made another one
+                raise StateDeleted  # it was deleted just before this write, which created another one
 
     async def _was_deleted(self, model: TunedModel) -> bool:
         seen = self._seen.get(model.uid)
         if seen is None or self._watched(model) == seen:
             return False
-        # The watch finds it by a label, which somebody may have taken away.
+        # The watch finds it by a label, which a user may have removed.
         live = await self._cluster.get(CONFIG_MAPS, model.namespace, state_config_map(model.name))
         return live is None or Child.model_validate(live).metadata.uid != seen
 
     def _watched(self, model: TunedModel) -> str | None:
-        """UID of the ConfigMap, as far as the watch has told."""
+        """UID of the ConfigMap by the watch; None if the watch has none."""
         key = Key(model.namespace, state_config_map(model.name))
         stored = self._store.children[CONFIG_MAPS].get(key)
         return None if stored is None else stored.metadata.uid
 
 
 class StateKeeper:
-    """Writes now and then. Trouble is told once and never stops tuning.
+    """Writes the tuner state periodically. A failure is reported once and never stops tuning.
 
-    tell: takes an Event about the model.
+    `tell`: receives an Event about the model.
     """
 
     def __init__(self, states: StateStore, tell: Callable[[TunedModel, Event], None]) -> None:
@@ -127,10 +127,10 @@ class StateKeeper:
         self._kept: object = None
         self._told: str | None = None
         self.deleted_era: int | None = None
-        """Somebody deleted what was kept of it; nothing of it, or of an earlier one, is kept again."""
+        """The era whose stored state was deleted; its state and earlier ones are not written again."""
 
     async def keep(self, model: TunedModel, knowledge: Knowledge, *, now: float, stops: bool = False) -> None:
-        """Write if it is time, if the table or an order changed, or at the end. now: unix seconds."""
+        """Write the state if it is due, if schedule or order changed, or at the end. now: unix seconds."""
         era = knowledge.era
         if self.deleted_era is not None and era <= self.deleted_era:
             return
@@ -143,14 +143,14 @@ class StateKeeper:
             self.deleted_era = era
             return
         except ClusterError as error:
-            log.warning("%s/%s: tuner state not written: %s", model.namespace, model.name, error)
+            log.warning("%s/%s: the tuner state was not written: %s", model.namespace, model.name, error)
             return  # the next report tries again
         self._kept_at, self._kept = now, rests_on
 
     async def _write(self, model: TunedModel, text: str) -> None:
         size = len(text.encode())
         if size > LARGEST_BYTES:
-            self._complain(model, f"it has {size} bytes, allowed are {LARGEST_BYTES}")
+            self._complain(model, f"it has {size} bytes, and the limit is {LARGEST_BYTES}")
             return
         try:
             await self._states.write(model, text)
@@ -162,28 +162,28 @@ class StateKeeper:
         if self._told == problem:
             return
         self._told = problem
-        note = f"What was learnt is not stored and will be lost at a restart: {problem}"
+        note = f"Outrider cannot save the tuner state, so a restart begins without measurements: {problem}"
         log.error("%s/%s: %s", model.namespace, model.name, note)
         self._tell(model, Event(EventReason.STATE_NOT_SAVED, note, warning=True))
 
 
 _LOOK_SECONDS = 1.0
-"""How long a tick waits for a reading that it began."""
+"""Seconds that a tick waits for a read that it began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What there is to go on from. ``problem``: why something is stored and cannot be used."""
+    """The restored state. ``problem``: why the stored state cannot be used."""
 
     knowledge: Knowledge | None
     problem: str | None = None
 
 
 class Restoring:
-    """Reads until it is read. Not for concurrent use.
+    """Reads the stored state, with retries. Not for concurrent use.
 
     since: unix seconds.
-    patience_seconds: after them the model is tuned without what is stored.
+    patience_seconds: timeout, after which the model is tuned without the stored state.
     """
 
     def __init__(self, states: StateStore, *, since: float, patience_seconds: float) -> None:
@@ -193,7 +193,7 @@ class Restoring:
         self._reading: asyncio.Task[Restored] | None = None
 
     async def look(self, model: TunedModel, *, now: float) -> Restored | None:
-        """What was read; None while it cannot be read, so ask again. now: unix seconds."""
+        """The result of the read; None while it fails, so call again. now: unix seconds."""
         if self._reading is None:
             self._reading = asyncio.create_task(_read(self._states, model))
             await asyncio.wait({self._reading}, timeout=_LOOK_SECONDS)
@@ -202,15 +202,15 @@ class Restoring:
             try:
                 return reading.result()
             except ClusterError as error:
-                log.warning("%s/%s: tuner state not read: %s", model.namespace, model.name, error)
-        self._since = min(self._since, now)  # later only where the clock was ahead
+                log.warning("%s/%s: the tuner state was not read: %s", model.namespace, model.name, error)
+        self._since = min(self._since, now)  # later only after a clock that was ahead
         if now - self._since < self._patience:
             return None
         self.stop()
         return Restored(None, f"it could not be read for {self._patience:g} s")
 
     def stop(self) -> None:
-        """Give up."""
+        """Cancel the read."""
         if self._reading is not None:
             self._reading.cancel()
 
@@ -223,6 +223,6 @@ async def _read(states: StateStore, model: TunedModel) -> Restored:
         return Restored(None, str(error))
     except ClusterError:
         raise
-    except Exception as error:  # supervision: whatever is stored, the model is tuned
-        log.exception("%s/%s: tuner state not read", model.namespace, model.name)
+    except Exception as error:  # supervision: the model is tuned even if its stored state cannot be read
+        log.exception("%s/%s: the tuner state was not read", model.namespace, model.name)
         return Restored(None, f"internal error, see the operator's log: {type(error).__name__}")

@@ -31,42 +31,42 @@ from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreach
 log = logging.getLogger(__name__)
 
 _CLOCK_SLACK_SECONDS = 2.0
-"""How far the clocks of the operator and of the source may differ."""
+"""Maximum difference between the clocks of the operator and of the metrics source."""
 _STOP_SECONDS = 3.0
 _SHORTEST_REST_SECONDS = 1.0
-"""Between two rounds of early looks, and between the first two ticks."""
+"""Seconds between two rounds of early ticks, and between the first two ticks."""
 _EARLY_LOOK_SECONDS = 3.0
-"""Between two early looks at one model, however often it is changed."""
+"""Minimum seconds between two early ticks of one model, however often it changes."""
 _CPU_SECONDS = 0.5
-"""What one tick of one model may take. An honest one with one pod takes some 3 ms."""
+"""CPU seconds that one tick of one model may take. A usual tick with one pod takes about 3 ms."""
 _CPU_SHARE = 0.05
-"""Of one CPU, for a model whose ticks take more than that."""
+"""Ratio of one CPU for a model whose ticks take more than that."""
 _PASSING_FAILURES = 2
-"""In a row; a model that fails more often says so in its status."""
+"""Failures in a row that are not reported; from the next one on, the status reports them."""
 
 
 @dataclass(slots=True)
 class _Tuned:
-    """What the loop remembers of one model between ticks."""
+    """The state of one model between ticks."""
 
     model: TunedModel
     reported: Report
     writes: WriteQueue
     restoring: Restoring
-    tuner: ModelTuner | None = None  # None until there is an answer what an earlier process knew
+    tuner: ModelTuner | None = None  # None until the stored state is read
     failures: int = 0  # ticks in a row that ended in an error
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of a tick or an early look
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by a tick or an early tick
 
 
 class TuningLoop:
-    """Runs until cancelled. A model that fails does not delay the others, and one that is dear rests.
+    """Ticks until cancelled. A failing model delays no other; an expensive one is ticked less often.
 
-    A tick waits for the source of metrics and for engines, each within bounds. What is read from the API
-    server and written to it runs in the background, model by model.
+    A tick waits for the metrics source and for engines, each with a timeout. Reads and writes at the API
+    server run in the background, model by model.
 
-    epochs: of this process, whatever becomes of the loop.
-    term: the leader's term, read at each tick; it fences every push.
-    traces: by default they go nowhere.
+    epochs: those of this process, which outlive the loop.
+    term: the leadership term, read at each tick; it fences every push.
+    traces: by default they are dropped.
     clock: unix seconds.
     """
 
@@ -103,7 +103,7 @@ class TuningLoop:
             max_sample_age=max(30.0, 3 * interval_seconds),
             settle=settle_seconds,
         )
-        # Half of what a lease leaves after a tick, so that late metrics leave time to renew the last push.
+        # Half of the lease without a tick: after late metrics, there is still time to renew the last push.
         self._longest_fetch = (lease_seconds - interval_seconds) / 2
         self._metrics = metrics
         self._traces = traces or Traces()
@@ -115,15 +115,15 @@ class TuningLoop:
         self._asked_for: set[Key] = set()
         self._asked = asyncio.Event()
         self._looked_at: dict[Key, float] = {}
-        """Models of the last early looks, and when, by the loop's time."""
+        """Time of the last early tick by model, in the loop's seconds."""
 
     def look_now(self, key: Key) -> None:
-        """Do not wait for the next tick: somebody changed this model, or a pod of it came up."""
+        """Request an early tick: this model changed, or one of its pods became ready."""
         self._asked_for.add(key)
         self._asked.set()
 
     async def run(self) -> None:
-        """Resume, then tick until cancelled, at a steady pace; then keep what was learnt.
+        """Resume, then tick until cancelled at a steady pace; then save the tuner state.
 
         A slow tick delays the next one and never overlaps it.
         """
@@ -143,12 +143,12 @@ class TuningLoop:
             try:
                 with self._metrics.tuning_tick_seconds.time():
                     await act()
-            except Exception:  # supervision: what all models share may work again at the next tick
-                log.exception("a tick failed")
+            except Exception:  # supervision: a shared part may work again at the next tick
+                log.exception("the tick of all models failed")
             await asyncio.sleep(max(0.0, started + interval - loop.time()))
 
     async def _look_early_forever(self) -> None:
-        """At models that were changed, and at no others. A storm of changes makes no storm of looks."""
+        """Tick changed models early, and no others. Many changes do not cause as many ticks."""
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as looks:
             while True:
@@ -166,21 +166,21 @@ class TuningLoop:
                     self._asked.set()
 
     async def _look_early(self, key: Key) -> None:
-        """Without measurements: one query for all models is not made for the sake of one."""
+        """Tick one model without measurements, because the query covers all models."""
         try:
             model = self._fleet.tuned_model(key)
             if model is not None:
                 await self._tick_supervised(self._remembered(model), None)
-        except Exception:  # supervision: the next tick looks at it again
-            log.exception("%s not looked at early", key)
+        except Exception:  # supervision: the next tick repeats it
+            log.exception("the early tick of %s failed", key)
 
     def _coming(self) -> list[tuple[EnginePod, Push]]:
-        """As of the last tick: an engine is seen long before it listens."""
+        """Starting pods by the last tick: a pod is known long before its engine listens."""
         known = ((tuned.model, tuned.tuner) for tuned in self._tuned.values())
         return [each for model, tuner in known if tuner is not None for each in tuner.coming(model)]
 
     async def _rest(self, started: float) -> None:
-        """Until the next tick is due, or somebody asks; a storm of changes makes no storm of ticks."""
+        """Wait until the next tick is due or requested. Many changes do not cause as many ticks."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, min(_SHORTEST_REST_SECONDS, self._interval) - (loop.time() - started)))
         try:
@@ -192,15 +192,15 @@ class TuningLoop:
             self._asked.clear()
 
     async def resume(self) -> None:
-        """One round without measurements: engines get at once what is known already.
+        """Tick all models once without measurements, so that engines get the known schedule at once.
 
-        Whoever led before may be lost with much of the cluster, and the source of metrics among it.
+        The leader before may be lost together with the metrics source.
         """
         with self._traces.span("round"):
             await self._tick_all(self._look_at_models(), None)
 
     async def tick(self) -> None:
-        """One round over all models."""
+        """Tick all models once."""
         models = self._look_at_models()
         with self._traces.span("round"):
             await self._tick_all(models, await self._measure(models))
@@ -223,10 +223,10 @@ class TuningLoop:
         async with asyncio.TaskGroup() as ticks:
             for model in models:
                 ticks.create_task(self._tick_supervised(self._tuned[model.uid], measured))
-                await asyncio.sleep(0)  # one model decides, then whatever else waits has its turn
+                await asyncio.sleep(0)  # let other tasks run between two models
 
     async def written(self) -> None:
-        """Wait until everything that ticks had to say is written or given up."""
+        """Wait until every write of the ticks ended."""
         await asyncio.gather(*(tuned.writes.emptied() for tuned in self._tuned.values()))
 
     async def _measure(self, models: Sequence[TunedModel]) -> Measured:
@@ -239,18 +239,18 @@ class TuningLoop:
         except MetricsError as error:
             found = error
         except TimeoutError:
-            action = "Look at its load, or raise the push lease."
+            action = "Check its load, or raise tuning.lease."
             found = SourceUnreachable(f"no answer within {self._longest_fetch:g} s", action=action)
-        except Exception as error:  # supervision: engines lose their tables when nobody renews them
-            log.exception("measurements not read")
+        except Exception as error:  # supervision: engines lose their schedule without renewal
+            log.exception("the measurements were not read")
             found = MetricsError(
-                f"internal error: {type(error).__name__}", action="Look at the operator's log."
+                f"internal error: {type(error).__name__}", action="The operator's log has the traceback."
             )
         self._metrics.prometheus_errors.inc()
         return found
 
     def _lookback(self) -> float:
-        """Back to the oldest sample that a window still needs, within bounds: answers are large."""
+        """Seconds back to the oldest sample that a window still needs, bounded because answers are large."""
         longest = self._timing.max_sample_age + 2 * self._interval
         needed = [t.tuner.measured_until for t in self._tuned.values() if t.tuner is not None]
         oldest = min((at for at in needed if at is not None), default=None)
@@ -302,18 +302,18 @@ class TuningLoop:
             model,
             Report.continued(model.status),
             WriteQueue(self._reporter, self._states),
-            # Until then engines may hold the table that an earlier process pushed.
+            # Until then, engines may keep the schedule of an earlier process.
             Restoring(self._states, since=self._clock(), patience_seconds=self._timing.push_lease),
         )
 
     async def _begin(self, tuned: _Tuned) -> ModelTuner | None:
-        """Go on where an earlier process stopped, as far as it left anything behind; None: not yet."""
+        """A tuner with the stored state of an earlier process; None while that is being read."""
         model = tuned.model
         restored = await tuned.restoring.look(model, now=self._clock())
         if restored is None:
             return None
         if restored.problem is not None:
-            note = f"What was learnt before cannot be used, the tuner starts afresh: {restored.problem}"
+            note = f"The tuner begins without its stored state, which cannot be used: {restored.problem}"
             log.error("%s/%s: %s", model.namespace, model.name, note)
             tuned.writes.tell(model, [Event(EventReason.STATE_IGNORED, note, warning=True)])
         return ModelTuner(
@@ -332,7 +332,7 @@ class TuningLoop:
             async with asyncio.timeout(_STOP_SECONDS):
                 failures = await asyncio.gather(*closing, return_exceptions=True)
         except TimeoutError:
-            log.warning("not every tuner state was written within %.0f s", _STOP_SECONDS)
+            log.warning("some tuner states were not written within %.0f s", _STOP_SECONDS)
             return
         for failure in filter(None, failures):
             log.warning("a tuner state was not written: %s", failure)
@@ -388,7 +388,7 @@ def _log(outcome: TickOutcome) -> None:
         level = logging.INFO if decision.changed else logging.DEBUG
         log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)
     if launch is not None and launch.error is not None:
-        log.warning("%s: launch not ordered: %s", name, launch.error)
+        log.warning("%s: the launch order failed: %s", name, launch.error)
     elif launch is not None and launch.ordered:
         log.info("%s: %s: %s", name, launch.verdict.reason, launch.verdict.sentence)
     if probe is not None:

@@ -1,4 +1,4 @@
-"""Whether the K of the bin of now changes: what is best beyond doubt, as far as guardrails let it."""
+"""The change of K in the present bin: a significantly better K, if the guardrails allow it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.tuning.view import View
 
 
 def change(view: View) -> Wish:
-    """Back to the K before where the new one proved slower; else to one that should take over; else none."""
+    """Return to the K before if the new one is slower; else change to a better K; else hold."""
     bin_state, belief = view.bin_state, view.belief
     back = choice.reverted(bin_state, belief, view.policy, view.now)
     k = (

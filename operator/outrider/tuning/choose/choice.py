@@ -1,4 +1,4 @@
-"""Which K each batch bin gets."""
+"""The choice of K for each batch bin."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from outrider.tuning.policy import Choice, Policy
 from outrider.tuning.state import BinState, TunerState, room
 
 _LIKELY = 0.5
-"""A K that keeps the SLO with this probability may be tried."""
+"""Minimum probability of keeping the latency limit for a K that may be probed."""
 
 
 def keeping(belief: Belief, policy: Policy) -> tuple[int, ...]:
-    """The candidates that keep the SLO, but for `latency_risk`."""
+    """The candidates that keep the latency limit, up to a risk of `latency_risk`."""
     return _likely(belief, policy, 1.0 - policy.safety.latency_risk)
 
 
 def usable(belief: Belief, policy: Policy) -> tuple[int, ...]:
-    """The same; where none keeps it, the one with the shortest step."""
+    """The candidates of `keeping`; without any, the one with the shortest step."""
     return keeping(belief, policy) or (_quickest(belief, policy),)
 
 
 def worth_trying(belief: Belief, policy: Policy) -> tuple[int, ...]:
-    """Those that may be in slices: usable ones, and others that rather keep the SLO than not."""
+    """The candidates for probes: usable ones, and those that likely keep the latency limit."""
     return tuple(sorted({*usable(belief, policy), *_likely(belief, policy, _LIKELY)}))
 
 
@@ -40,19 +40,19 @@ def _quickest(belief: Belief, policy: Policy) -> int:
 
 
 def seen(state: TunerState) -> frozenset[int]:
-    """The K that were measured, at whatever batch size: no K takes over on a prior alone.
+    """The K that were measured at any batch size: no K is chosen on a prior alone.
 
-    Those of a map that is believed count, too: `Belief.mapped`.
+    The K of a trusted step-time profile count too: `Belief.mapped`.
     """
     return frozenset(k.k for k in state.known)
 
 
 def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], policy: Policy) -> int | None:
-    """The K that should take over; None when the one in force stays.
+    """The K that should replace the present one; None if it stays.
 
-    A settled K gives way to a gain beyond `min_gain` and `confidence_sigmas`; and to the smallest K, however
-    unsure, where it is taken to lose more than `safe_loss` against that. Before it is settled less is asked,
-    and nothing for a step down: when in doubt, the smaller K.
+    A settled K is replaced for a gain above `min_gain` and `confidence_sigmas`. The smallest K replaces it if
+    its estimated loss against that exceeds `safe_loss`, whatever the error. Before a bin is settled, a
+    smaller gain is enough, and a smaller K needs none.
     """
     choice, allowed = policy.choice, usable(belief, policy)
     measured |= belief.mapped
@@ -77,7 +77,7 @@ def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], po
 
 
 def reverted(bin_state: BinState, belief: Belief, policy: Policy, now: float) -> int | None:
-    """The K before the last change, where the new one turned out slower and the old one keeps the SLO."""
+    """The K before the last change, if the new one is slower and the old one keeps the latency limit."""
     old, since, choice = bin_state.replaced, bin_state.changed_at, policy.choice
     if old is None or since is None or bin_state.settled_at is None or now - since > 2 * choice.dwell_seconds:
         return None
@@ -88,7 +88,7 @@ def reverted(bin_state: BinState, belief: Belief, policy: Policy, now: float) ->
 def follow(
     state: TunerState, beliefs: Mapping[int, Belief], current: int, policy: Policy, now: float
 ) -> TunerState:
-    """The other bins: those seen before by the same rule, the unseen ones by a careful guess."""
+    """The state with K of the other bins: visited ones by `challenger`, unseen ones by a careful estimate."""
     measured = seen(state)
     for index, belief in beliefs.items():
         bin_state = state.bins.get(index)
@@ -107,9 +107,9 @@ def follow(
 def _guess(
     state: TunerState, index: int, belief: Belief, measured: frozenset[int], policy: Policy
 ) -> TunerState:
-    """A larger batch than any so far, or one between: for its first burst.
+    """The state with K for an unseen batch bin, for its first burst.
 
-    Never more than the user gave, unless engines measured step times there.
+    K never exceeds that of the static schedule, unless engines measured step times there.
     """
     before = state.bins.get(index) or BinState(policy.allowed(state.schedule.k_at(policy.bins[index])))
     guess = replace(before, foretold=belief.foretold)

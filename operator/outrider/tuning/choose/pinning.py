@@ -1,4 +1,4 @@
-"""Where tuning does not pay: the static table stays for as long as it took to find out."""
+"""The static fallback: if tuning did not pay, the static schedule stays as long as the finding took."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from outrider.tuning.state import Ledger
 from outrider.tuning.view import View
 
 _SEEN = 0.5
-"""Weight of the ledger from which on it is judged."""
+"""Minimum weight of the ledger to judge it."""
 
 
 def pinned(view: View) -> Wish | None:
-    """Hold the static table, begin to, or end it; None where what was chosen rules."""
+    """Hold, begin or end the static fallback; None if the tuned schedule is used."""
     state, policy, ledger = view.state, view.policy, view.state.ledger
     if (left := state.pinned_seconds(view.now)) > 0:
-        return view.hold(DecisionReason.STATIC_FALLBACK, f"the static table stays for {left:.0f} s")
+        return view.hold(
+            DecisionReason.STATIC_FALLBACK,
+            f"the static schedule stays for {left:.0f} s, because tuning did not pay",
+        )
     everywhere = frozenset(view.beliefs)
     if state.pinned:
         sentence = view.say("the fallback to the static schedule expired; the tuned schedule is restored")
@@ -29,5 +32,7 @@ def pinned(view: View) -> Wish | None:
     pinned_state = replace(
         state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.safety.ledger_seconds
     )
-    sentence = view.say(f"the static table was {-100 * ledger.gain / ledger.weight:.0f} % better, it stays")
+    sentence = view.say(
+        f"the static schedule was {-100 * ledger.gain / ledger.weight:.0f} % better, so it is used"
+    )
     return Wish(Kind.ROLL_BACK, DecisionReason.STATIC_FALLBACK, sentence, pinned_state, explained=everywhere)

@@ -17,7 +17,9 @@ def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
     trial = state.trial
     if trial is None or not trial.starved(policy.exploration, now):
         return Wish(Kind.HOLD, veto.reason, veto.sentence, state)
-    sentence = f"trial of K {trial.k} given up after {now - trial.heard_at:.0f} s: {veto.sentence}"
+    sentence = (
+        f"the trial of K {trial.k} ends without a result after {now - trial.heard_at:.0f} s: {veto.sentence}"
+    )
     return Wish(
         Kind.ROLL_BACK,
         DecisionReason.TRIAL_NOT_MEASURED,
@@ -39,7 +41,9 @@ def ended(view: View, trial: Trial, tried: Wish) -> Wish:
     """A trial is over and nothing follows."""
     tried = replace(tried, kind=Kind.ROLL_BACK, explained=frozenset({trial.bin}))
     if trial.bin != view.bin:
-        sentence = view.say(f"the load left batch {view.policy.label(trial.bin)}, trial of K {trial.k} ends")
+        sentence = view.say(
+            f"the load left batch {view.policy.label(trial.bin)}, so the trial of K {trial.k} ends"
+        )
         return replace(tried, reason=DecisionReason.LOAD_CHANGED, sentence=sentence)
     k = view.bin_state.k
     sentence = view.say(f"K {trial.k} is not better, {view.rate(trial.k)} vs {view.rate(k)}")

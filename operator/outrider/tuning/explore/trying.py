@@ -38,7 +38,7 @@ def attempt(view: View) -> Wish:
     state = _paid(view, len(planned.ks) * length, planned.loss)
     k, calibrating = view.bin_state.k, view.bin_state.settled_at is None
     reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
-    words = f"trying K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {view.rate(k)}"
+    words = f"probe of K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {view.rate(k)}"
     if view.readings.exact:
         return Wish(Kind.EXPLORE, reason, view.say(words), state, probe=_probe(view, ks, length))
     trial = Trial(view.bin, ks[0], started_at=view.now, heard_at=view.now)

@@ -29,8 +29,8 @@ def turn(view: View) -> Wish | None:
         return None
     state = view.state.with_bin(view.bin, bin_state.changed_to(k, view.now, settled=True))
     sentence = (
-        f"K {bin_state.k} -> {k}, equal as far as is known, {view.rate(k)} vs {view.rate(bin_state.k)}, "
-        f"and less known (± {100 * belief.gain(k, bin_state.k)[1]:.0f} %)"
+        f"K {bin_state.k} -> {k}, equal within the error, {view.rate(k)} vs {view.rate(bin_state.k)}, "
+        f"and less measured (± {100 * belief.gain(k, bin_state.k)[1]:.0f} %)"
     )
     return Wish(
         Kind.EXPLORE,
