@@ -68,7 +68,7 @@ def test_a_refused_value_ends_the_command_with_its_name() -> None:
     result = CliRunner().invoke(app, ["run"], env={"OUTRIDER_TUNING_INTERVAL_SECONDS": "0", "COLUMNS": "240"})
 
     assert result.exit_code == 2
-    assert "tuning_interval_seconds" in result.output
+    assert "--tuning-interval-seconds" in result.output
 
 
 def test_the_reference_is_current() -> None:

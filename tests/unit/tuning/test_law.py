@@ -189,7 +189,7 @@ def test_an_engine_that_cannot_probe_tries_one_k_for_a_tick() -> None:
 def test_an_engine_that_cannot_probe_plans_one_k_and_pays_for_no_other() -> None:
     decision = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
     tried = chosen(decision)
-    assert f"trying K {tried}, 10.0 s each" in decision.sentence
+    assert f"probe of K {tried}, 10.0 s each" in decision.sentence
     assert decision.state.bins[POLICY.bin_of(8.0)].credit == POLICY.exploration.calibration_seconds - 10.0
 
 

@@ -181,7 +181,7 @@ def test_a_k_that_breaks_the_limit_goes_with_the_numbers_that_tell_why() -> None
     policy = a_policy(inter_token_latency_limit=1.25 * true_step(1.0, 3))
     changes = [d for d in judged(policy, tail=0.4) if d.reason is DecisionReason.LATENCY_LIMIT_EXCEEDED]
     assert changes
-    assert f"{1250 * true_step(1.0, 3):.0f} ms allowed" in changes[0].sentence
+    assert f"above {1250 * true_step(1.0, 3):.0f} ms" in changes[0].sentence
 
 
 def test_where_no_k_keeps_the_limit_the_shortest_step_rules_and_that_is_told() -> None:

@@ -100,7 +100,7 @@ def test_rows_that_follow_a_better_k_are_told_with_it() -> None:
     better = next(d for d in run(a_start(3), Engine(32.0), ticks=20) if d.reason is DecisionReason.BETTER_K)
     first, *others = better.sentence.split("; ")
     assert first.startswith("batch 25-48: K 3 -> ")
-    assert any(row.startswith("batch 49+: K 3 -> 0, guessed") for row in others)
+    assert any(row.startswith("batch 49+: K 3 -> 0, estimated") for row in others)
 
 
 def test_a_row_that_was_chosen_before_is_told_with_its_numbers() -> None:
