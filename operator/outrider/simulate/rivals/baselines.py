@@ -84,9 +84,11 @@ class OffBelowLength(AcceptanceThresholds):
 class AcceptedLengthAverage:
     """`ema`: SGLang's first rule on the moving average of accepted tokens, blind to load.
 
+    K rises by one candidate if the average is above K - 0.5. It falls by one candidate if the average is more
+    than 0.75 below the previous one. Here a tick holds many of SGLang's updates, which move the average by 0.2
+    every 5 batches.
+
     Source: sgl-project/sglang, adaptive_spec_params.py, as first published; `sglang` is its present form.
-    K rises by one candidate if the average is above K - 0.5. It falls by one if the average is below the
-    previous K - 0.75. SGLang moves the average every 5 batches by 0.2; a tick holds many of them.
     """
 
     ALPHA = 0.2
