@@ -85,8 +85,8 @@ class AcceptedLengthAverage:
     """`ema`: SGLang's first rule on the moving average of accepted tokens, blind to load.
 
     K rises by one candidate if the average is above K - 0.5. It falls by one candidate if the average is more
-    than 0.75 below the previous one. Here a tick holds many of SGLang's updates, which move the average by 0.2
-    every 5 batches.
+    than 0.75 below the previous one. Here a tick holds many of SGLang's updates, which move the average by
+    0.2 every 5 batches.
 
     Source: sgl-project/sglang, adaptive_spec_params.py, as first published; `sglang` is its present form.
     """
