@@ -1,42 +1,163 @@
-"""The fast loop: which K follows from the drafts of late."""
+"""The fast loop: which K follows from the drafts of late, and what holds whatever they are."""
 
 from __future__ import annotations
 
-from outrider_protocol.fast_loop import FastLoop
-from tests.unit.protocol.test_cost_model import MODEL
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider_protocol.cost_model import Limit
+from outrider_protocol.fast_loop import FastLoop, Reason
+from tests.unit.protocol.engines import KS, AnEngine, a_model, seconds
+
+GOOD, BAD = 0.9, 0.05
 
 
-def _serve(loop: FastLoop, steps: int, accepted: float, batch: int = 8) -> list[int]:
-    """K of each step, of which this ratio of drafts is accepted at every position."""
-    chosen = []
-    for _ in range(steps):
-        k = loop.choose(batch, 1000 * batch)
-        loop.count(k, batch, [round(batch * accepted ** (place + 1)) for place in range(k)])
-        chosen.append(k)
-    return chosen
+def test_k_of_the_schedule_stays_until_drafts_were_counted() -> None:
+    loop = FastLoop(a_model(), k=2)
+    assert [loop.choose(8, 8000) for _ in range(3)] == [2, 2, 2]
+    assert loop.reason is Reason.START
 
 
 def test_text_that_the_drafter_foresees_gets_the_largest_k() -> None:
-    assert _serve(FastLoop(MODEL, k=0), 200, 0.95)[-1] == 5
+    assert set(AnEngine(FastLoop(a_model(), k=2)).serve(GOOD, 2.0)[-50:]) == {5}
 
 
-def test_text_that_the_drafter_does_not_foresee_gets_no_drafts_but_looks() -> None:
-    loop = FastLoop(MODEL, k=5)
-    chosen = _serve(loop, 400, 0.05)[-100:]
-    assert loop.k == 0
-    assert 0 < sum(k > 0 for k in chosen) <= 10
+@pytest.mark.parametrize("batch", [1, 8, 64])
+def test_k_follows_a_change_of_text_in_both_directions_within_a_second_and_a_half(batch: int) -> None:
+    engine = AnEngine(FastLoop(a_model(), k=2), batch)
+    engine.serve(GOOD, 30.0)
+    engine.serve(BAD, 1.5)
+    assert engine.loop.k == 0
+    engine.serve(BAD, 90.0)
+    engine.serve(GOOD, 1.5)
+    assert engine.loop.k >= 3
 
 
-def test_k_returns_from_0_when_the_text_changes() -> None:
-    loop = FastLoop(MODEL, k=0)
-    _serve(loop, 400, 0.05)
-    _serve(loop, 400, 0.95)
+@pytest.mark.parametrize(("batch", "acceptance"), [(1, 0.1), (8, 0.05), (64, 0.0)])
+def test_looks_cost_at_most_half_a_percent_once_a_minute_was_quiet(acceptance: float, batch: int) -> None:
+    engine = AnEngine(FastLoop(a_model(), k=0), batch)
+    engine.serve(acceptance, 70.0)
+    began, tokens = engine.now, engine.tokens
+    engine.serve(acceptance, 60.0)
+    held = batch / seconds(batch, 0)
+    assert (engine.tokens - tokens) / (engine.now - began) > 0.995 * held
+
+
+def test_broken_drafter_ends_at_no_drafts_with_rare_looks() -> None:
+    engine = AnEngine(FastLoop(a_model(), k=5))
+    engine.serve(0.0, 70.0)
+    late = engine.serve(0.0, 20.0)
+    assert engine.loop.k == 0
+    assert 0 < sum(k > 0 for k in late) < 0.04 * len(late)
+    assert {k for k in late if k} == {1}
+
+
+def test_k_of_0_that_is_no_candidate_needs_no_looks() -> None:
+    engine = AnEngine(FastLoop(a_model(candidates=(1, 3)), k=1))
+    assert set(engine.serve(BAD, 5.0)[-100:]) <= {1, 3}
+
+
+def test_deeper_position_is_looked_at_so_that_a_better_k_is_found() -> None:
+    """Half of the requests are foreseen well: the first position alone does not show it."""
+    loop = FastLoop(a_model(), k=1)
+    for _ in range(2000):
+        k = loop.choose(8, 8000)
+        loop.count(k, 8, [4] * k)
     assert loop.k == 5
 
 
+def test_smaller_batch_leaves_room_for_longer_drafts() -> None:
+    engine = AnEngine(FastLoop(a_model(), k=2), 64)
+    engine.serve(0.6, 5.0)
+    at_large = engine.loop.k
+    engine.batch = 1
+    engine.serve(0.6, 0.05)
+    assert engine.loop.k > at_large
+    assert engine.loop.reason is Reason.BATCH
+
+
+def test_longer_contexts_draft_less_where_drafts_cost_more_with_context() -> None:
+    model = a_model(slope=1e-7)
+    short, long = FastLoop(model, k=5), FastLoop(model, k=5)
+    for _ in range(200):
+        for loop, tokens in ((short, 8_000), (long, 800_000)):
+            k = loop.choose(8, tokens)
+            loop.count(k, 8, [6, 4, 3, 2, 1][:k])
+    assert long.k < short.k
+
+
+def test_new_cost_model_keeps_what_was_counted() -> None:
+    engine = AnEngine(FastLoop(a_model(), k=2))
+    engine.serve(GOOD, 5.0)
+    engine.loop.use(a_model(Limit(None, 2)))
+    assert engine.step(GOOD) == 2
+    assert engine.loop.reason is Reason.COST_MODEL
+    engine.loop.use(a_model())
+    assert engine.step(GOOD) == 5
+
+
+def test_limit_of_a_larger_batch_holds_at_once() -> None:
+    engine = AnEngine(FastLoop(a_model(Limit(8, 5), Limit(None, 1)), k=2))
+    engine.serve(GOOD, 5.0)
+    engine.batch = 9
+    assert engine.step(GOOD) == 1
+    assert engine.loop.reason is Reason.LIMIT
+
+
+def test_new_requests_are_looked_at_at_once() -> None:
+    engine = AnEngine(FastLoop(a_model(), k=0))
+    engine.serve(BAD, 100.0)
+    looks = engine.loop.looks
+    while engine.step(BAD) or engine.step(BAD) or engine.step(BAD):
+        pass
+    engine.step(BAD, new_requests=8)
+    assert looks < engine.loop.looks
+
+
 def test_survival_is_a_mean_over_the_time_with_and_without_drafts() -> None:
-    loop = FastLoop(MODEL, k=0)
-    _serve(loop, 20_000, 0.9)
-    assert abs(loop.survival[0] - 0.9) < 0.1
-    _serve(loop, 2_500, 0.0)  # about 21 of the 30 seconds
-    assert 0.2 < loop.survival[0] < 0.7
+    engine = AnEngine(FastLoop(a_model(), k=0))
+    engine.serve(GOOD, 150.0)
+    assert engine.loop.survival[0] == pytest.approx(GOOD, abs=0.05)
+    engine.serve(BAD, 30.0 * math.log(2.0))
+    assert engine.loop.survival[0] == pytest.approx((GOOD + BAD) / 2, abs=0.1)
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.integers(1, 80),  # batch
+        st.integers(0, 10**7),  # tokens in the KV cache
+        st.integers(0, 80),  # new requests
+        st.lists(st.integers(0, 80), max_size=8),  # accepted by position, whatever is counted
+        st.integers(0, 7),  # K of those drafts
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None)
+@given(steps=_STEPS, largest=st.sampled_from(KS), above=st.sampled_from(KS), k=st.integers(0, 9))
+def test_chosen_k_is_always_allowed(
+    steps: list[tuple[int, int, int, list[int], int]], largest: int, above: int, k: int
+) -> None:
+    model = a_model(Limit(16, largest), Limit(None, above))
+    loop = FastLoop(model, k=k)
+    for batch, context, new, accepted, drafted in steps:
+        assert loop.choose(batch, context, new) in model.allowed(batch)
+        loop.count(drafted, batch, accepted)
+        survival = loop.survival
+        assert all(
+            0.0 <= after <= before <= 1.0 for before, after in zip((1.0, *survival), survival, strict=False)
+        )
+
+
+@settings(deadline=None)
+@given(steps=_STEPS)
+def test_same_steps_give_the_same_choices(steps: list[tuple[int, int, int, list[int], int]]) -> None:
+    first, second = FastLoop(a_model(), k=3), FastLoop(a_model(), k=3)
+    for batch, context, new, accepted, drafted in steps:
+        assert first.choose(batch, context, new) == second.choose(batch, context, new)
+        for loop in (first, second):
+            loop.count(drafted, batch, accepted)
