@@ -102,7 +102,6 @@ def test_the_first_screen_has_the_gains_of_its_records(
     assert fixed[arms[1]] == max(fixed.values())
     for shown, arm in zip(row[1:], arms, strict=False):
         assert shown.startswith(rounded(gains[arm]))
-    assert f"{record}.json" in row[-1]
 
 
 def test_the_first_screen_has_the_gain_of_the_demo() -> None:
