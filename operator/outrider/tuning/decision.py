@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
@@ -16,6 +16,7 @@ from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.estimate.tax import Tax
 from outrider.tuning.limits import Count, Seconds, Whole, Words
 from outrider.tuning.state import TunerState
+from outrider_protocol.cost_model import CostModel
 
 
 class Kind(StrEnum):
@@ -131,6 +132,10 @@ class Probe:
     slices: tuple[Slice, ...]
 
 
+def no_cost_model() -> None:
+    """What a tick has without measurements."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One tick's answer: the table wanted and everything that it was made from.
@@ -154,6 +159,8 @@ class Decision:
     speedup: Speedup | None = None  # None until K=0 and the K in force were measured here
     probe: Probe | None = None  # to be run on top of the table; None where the engine cannot, or need not
     structural: Structural = Structural.KEEP
+    cost_model: Callable[[], CostModel | None] = field(default=no_cost_model, compare=False, repr=False)
+    """Makes what engines may choose K by at each step, since few ticks need it. None: the schedule alone."""
     outlook: Outlook | None = field(default=None, compare=False, repr=False)  # None without measurements
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.choose.changing import change
 from outrider.tuning.choose.pinning import pinned
+from outrider.tuning.cost_model import cost_model_of
 from outrider.tuning.decision import Decision, Kind, Wish
 from outrider.tuning.estimate.belief import beliefs
 from outrider.tuning.estimate.latency import learn_tail, with_tail
@@ -89,7 +91,10 @@ def decide(
         wish = blind(learnt, veto or guardrails.NOTHING_SEEN, policy, now)
     else:
         wish = _wish(view.with_state(choice.follow(learnt, view.beliefs, view.bin, policy, now)))
-    return report(wish, view, before=state.schedule, windows=windows, policy=policy, in_force=in_force)
+    decision = report(wish, view, before=state.schedule, windows=windows, policy=policy, in_force=in_force)
+    if view is None or in_force is not None:
+        return decision
+    return replace(decision, cost_model=partial(cost_model_of, view, decision.state, step_times))
 
 
 def _wish(view: View) -> Wish:
@@ -103,7 +108,7 @@ def _wish(view: View) -> Wish:
     if chosen.reason is DecisionReason.SETTLED:
         chosen = turn(view) or chosen
     view = view.with_state(chosen.state)
-    tried = attempt(view)
+    tried = attempt(view.of_step_times_alone() if view.state.followed is not None else view)
     if chosen.kind is not Kind.HOLD:
         return replace(chosen, state=tried.state, probe=tried.probe)
     if trial is not None and tried.kind is not Kind.EXPLORE:

@@ -55,6 +55,9 @@ class Estimation:
     """Absolute standard deviation of the acceptance rate of one tick: prompts differ."""
     acceptance_half_life_seconds: float = 30.0
     """Acceptance follows the texts, so it is forgotten fast; counts are large."""
+    undrafted_half_life_seconds: float = 60.0
+    """Acceptance of positions that are not drafted loses half its weight in this time, so that K=0 and short
+    drafts are left again once the text may have changed."""
     shift_drafts: float = 40.0
     """Drafts before and after that it takes to tell one text from another."""
     k0_tax: float = 0.10

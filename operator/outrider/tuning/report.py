@@ -164,6 +164,7 @@ def _speedup(view: View, in_force: Schedule | None) -> Speedup | None:
     if 0 not in policy.candidates:
         return None
     gain, error = view.belief.gain(k, 0) if k != 0 else (0.0, 0.0)
+    gain, error = _followed_gain(view) or (gain, error)
     tax = view.tax
     middle = gain - tax.mean
     width = 1.96 * sqrt(error**2 + tax.variance)
@@ -176,6 +177,14 @@ def _speedup(view: View, in_force: Schedule | None) -> Speedup | None:
     ratio, low, high = ((exp(x) + q) / (1.0 + q) for x in (middle, middle - width, middle + width))
     known = high / ratio - 1.0 <= policy.estimation.speedup_known
     return Speedup(ratio, low, high, reference, at, known)
+
+
+def _followed_gain(view: View) -> tuple[float, float] | None:
+    """log of the goodput over K=0 of engines that choose K themselves, and its error; None without any."""
+    followed = view.state.followed
+    if followed is None or followed.bin != view.bin:
+        return None
+    return view.belief.followed_gain(followed, 0)
 
 
 def _reading_over_writing(view: View) -> float:
@@ -205,6 +214,7 @@ def _structural(view: View) -> Structural:
     tax = view.tax.mean
     best = belief.best(policy.candidates)
     gain, error = belief.gain(best, 0) if best != 0 else (0.0, 0.0)
+    gain, error = max((gain, error), _followed_gain(view) or (0.0, 0.0))
     if gain - tax > max(policy.choice.min_gain, policy.choice.confidence_sigmas * error):
         return Structural.ON
     if (

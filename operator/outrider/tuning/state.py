@@ -11,6 +11,7 @@ from pydantic import Field
 
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.estimate.acceptance import Profile
+from outrider.tuning.estimate.followed import Followed
 from outrider.tuning.estimate.surface import MOST_KNOWN, Known
 from outrider.tuning.estimate.tail import Tail
 from outrider.tuning.estimate.tax import Comparison, Tax
@@ -165,6 +166,7 @@ class TunerState:
     tail: Tail | None = None  # of gaps between outputs; None where no limit asks for it
     tax: Tax | None = None  # of K=0; None until a launch without drafter was measured
     comparison: Comparison | None = None  # of such a launch, while one runs
+    followed: Followed | None = None  # what engines gain that choose K at each step; None where none does
 
     @classmethod
     def start(cls, static: Schedule, policy: Policy) -> TunerState:

@@ -74,6 +74,10 @@ class View:
         """The same with another state."""
         return self if state is self.state else replace(self, state=state)
 
+    def of_step_times_alone(self) -> View:
+        """The same where engines count acceptance themselves: what other K teach are step times alone."""
+        return replace(self, beliefs={i: belief.of_step_times_alone() for i, belief in self.beliefs.items()})
+
     def hold(self, reason: DecisionReason, words: str) -> Wish:
         """Nothing changes, and why."""
         return Wish(Kind.HOLD, reason, self.say(words), self.state)

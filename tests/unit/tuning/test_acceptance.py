@@ -54,9 +54,11 @@ def test_a_draft_that_stops_at_the_first_position_does_not_count_for_the_second(
     assert profile.tried[1] == pytest.approx(profile.accepted[0])
 
 
-def test_without_drafts_nothing_is_forgotten() -> None:
-    profile = learnt()
-    assert profile.after(readings(k=0, acceptance=0.5), 600.0, POLICY.estimation).tried == profile.tried
+def test_without_drafts_rates_stay_and_count_half_after_a_half_life() -> None:
+    profile, estimation = learnt(), POLICY.estimation
+    later = profile.after(readings(k=0, acceptance=0.5), estimation.undrafted_half_life_seconds, estimation)
+    assert later.tried == tuple(count / 2 for count in profile.tried)
+    assert later.accepted == tuple(count / 2 for count in profile.accepted)
 
 
 def test_other_text_is_noticed_in_one_tick() -> None:

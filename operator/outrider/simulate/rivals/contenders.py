@@ -44,13 +44,15 @@ class Brief:
             raise ValueError("this rule needs an offline profile")
         return self.profile
 
-    def outrider(self, *, stock: bool) -> Law:
+    def outrider(self, *, stock: bool, teaches: bool = True) -> Law:
         """Return the tuner, which starts from the hand-written schedule."""
-        return Law(self.law, hand_table(self.law.candidates), stock=stock, step_times=self.step_times)
+        static = hand_table(self.law.candidates)
+        return Law(self.law, static, stock=stock, teaches=teaches, step_times=self.step_times)
 
 
 _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
     "outrider": lambda brief: brief.outrider(stock=brief.stock),
+    "outrider-schedule": lambda brief: brief.outrider(stock=brief.stock, teaches=False),
     "outrider-stock": lambda brief: brief.outrider(stock=True),
     "hand": lambda brief: Fixed(hand_table(brief.law.candidates)),
     "acceptance": lambda brief: AcceptanceThresholds(brief.law),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from outrider.api.schedule import Row, Schedule
+from outrider.tuning.cost_model import next_cost_model
 from outrider.tuning.decision import Decision, Probe, Speedup
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.law import decide
@@ -43,6 +44,7 @@ class Law:
     """`outrider`: the tuner, as the operator runs it.
 
     stock: strip the exact cells and run no probes, as for engines without the plugin.
+    teaches: push a cost model, so that engines choose K at each step; else the schedule alone.
     step_times: what the engines measured of themselves before they served.
     """
 
@@ -52,9 +54,12 @@ class Law:
         static: Schedule,
         *,
         stock: bool = False,
+        teaches: bool = True,
         step_times: StepTimeMap | None = None,
     ) -> None:
         self._policy, self._stock, self._step_times = policy, stock, step_times
+        self._teaches = teaches and not stock
+        self._cost_model: CostModel | None = None
         self._state = TunerState.start(static, policy)
         self.decisions: list[Decision] = []
 
@@ -70,7 +75,9 @@ class Law:
         self.decisions.append(decision)
         probe = None if self._stock else decision.probe
         on_trial = decision.state.trial is not None
-        return Action(decision.schedule, probe, on_trial, decision.speedup)
+        if self._teaches:
+            self._cost_model = next_cost_model(self._cost_model, decision)
+        return Action(decision.schedule, probe, on_trial, decision.speedup, self._cost_model)
 
 
 def _without_cells(observation: Observation) -> Observation:

@@ -69,6 +69,21 @@ class Profile:
     accepted: _PerPosition = ()
     shifted: bool = False  # the newest readings tell of other text than before
 
+    @classmethod
+    def of_survival(cls, survival: Sequence[float], drafts: float) -> Profile:
+        """What engines counted themselves that choose K at each step.
+
+        Their drafts are of the texts that suit drafts, so a count of them would promise too much.
+
+        survival: see `Window.survival`. drafts: how many of them it weighs as.
+        """
+        tried, accepted, reached = list[float](), list[float](), 1.0
+        for share in survival:
+            tried.append(drafts * reached)
+            reached = min(max(share, 0.0), reached)
+            accepted.append(drafts * reached)
+        return cls(tuple(tried), tuple(accepted))
+
     def rates(self, length: int) -> tuple[Array, Array]:
         """Acceptance of each position, given that the one before was accepted, and its variance."""
         rates, variances = np.empty(length), np.empty(length)
@@ -98,8 +113,9 @@ class Profile:
     def after(self, readings: Iterable[Reading], seconds: float, estimation: Estimation) -> Profile:
         """With one tick's drafts; `seconds` since the tick before."""
         tried, accepted = _counts(readings)
+        undrafted = 0.5 ** (max(0.0, seconds) / estimation.undrafted_half_life_seconds)
         if not tried or tried[0] <= 0:
-            return Profile(self.tried, self.accepted)
+            return Profile(_faded(self.tried, undrafted), _faded(self.accepted, undrafted))
         moved = self._tells_of_a_shift(tried, accepted, estimation)
         keep = 0.0 if moved else 0.5 ** (max(0.0, seconds) / estimation.acceptance_half_life_seconds)
         first = _sum(self._kept(0, keep), (tried[0], accepted[0]))
@@ -108,7 +124,7 @@ class Profile:
         for position in range(1, max(len(tried), len(self.tried))):
             new = _at(tried, accepted, position)
             follows = moved or new[0] <= 0
-            old = self._guess(position, power, keep) if follows else self._kept(position, keep)
+            old = self._guess(position, power, keep, undrafted) if follows else self._kept(position, keep)
             rows.append(_sum(old, new))
         return Profile(tuple(t for t, _ in rows), tuple(a for _, a in rows), shifted=moved)
 
@@ -117,13 +133,13 @@ class Profile:
         tried, hits = self._counts(position)
         return tried * keep, hits * keep
 
-    def _guess(self, position: int, power: float, keep: float) -> tuple[float, float]:
+    def _guess(self, position: int, power: float, keep: float, undrafted: float) -> tuple[float, float]:
         """The same of one that is not: text that is harder at first is taken to be so further on.
 
-        Nothing is forgotten without drafts; of other text they are but a guess.
+        Without drafts the counts fade by `undrafted`; of other text they are but a guess.
         """
         tried, hits = self._counts(position)
-        left = tried if keep > 0 else min(tried, _GUESS_COUNT)
+        left = tried * undrafted if keep > 0 else min(tried, _GUESS_COUNT)
         return left, left * _rate((tried, hits)) ** power
 
     def _counts(self, position: int) -> tuple[float, float]:
@@ -152,6 +168,10 @@ def _counts(readings: Iterable[Reading]) -> tuple[tuple[float, ...], tuple[float
             tried[position] += max(before, hits)
             accepted[position] += hits
     return tuple(tried), tuple(accepted)
+
+
+def _faded(counts: tuple[float, ...], kept: float) -> tuple[float, ...]:
+    return tuple(count * kept for count in counts)
 
 
 def _at(tried: tuple[float, ...], accepted: tuple[float, ...], position: int) -> tuple[float, float]:

@@ -21,6 +21,7 @@ import numpy as np
 from outrider.tuning.estimate.acceptance import Tokens
 from outrider.tuning.estimate.blend import blend
 from outrider.tuning.estimate.features import Array
+from outrider.tuning.estimate.followed import Followed
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import Point, noise_variance
 from outrider.tuning.estimate.tail import NONE, Tail
@@ -79,10 +80,18 @@ class Belief:
         row = self.candidates.index(k)
         return exp(self.log_goodput[row] + self.log_step[row])
 
+    def log_tokens(self, k: int) -> float:
+        """log of the tokens that one request gains in a step."""
+        return log(self.tokens_of(k) / self.batch_size)
+
+    def of_step_times_alone(self) -> Belief:
+        """The same where acceptance is known: what is left to measure are step times."""
+        return replace(self, covariance=self.of_steps, tokens=None)
+
     def _log_step(self, k: int) -> tuple[float, float]:
         """With its variance."""
         row = self.candidates.index(k)
-        return float(self.log_step[row]), max(float(self._of_steps[row, row]), 0.0)
+        return float(self.log_step[row]), max(float(self.of_steps[row, row]), 0.0)
 
     def gain(self, k: int, over: int) -> tuple[float, float]:
         """log of the goodput of `k` over that of `over`, and its standard error."""
@@ -92,6 +101,23 @@ class Belief:
             max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0)
         )
 
+    def followed_gain(self, followed: Followed, over: int) -> tuple[float, float] | None:
+        """log of the goodput of steps whose K the engine chose over that of one fixed K, and its error.
+
+        The error is that of the step times. Over K=0 no acceptance is estimated. None without steps.
+        Source: the formulas of `followed.py`.
+        """
+        total, plain = sum(followed.steps), followed.tokens - followed.accepted
+        if total <= 0 or plain <= 0 or self.candidates != followed.ks:
+            return None
+        seconds = np.array(followed.steps) * np.exp(self.log_step)
+        mean = float(seconds.sum()) / total
+        gained = log(followed.tokens / plain) - self.log_tokens(over)
+        weights = seconds / seconds.sum()
+        weights[self.candidates.index(over)] -= 1.0
+        error = sqrt(max(float(weights @ self.of_steps @ weights), 0.0))
+        return gained - log(mean / self.step_seconds(over)), error
+
     def told_apart(self, ks: Sequence[int], best: int, variances: Array, seconds: Array) -> Array:
         """[ks, n, ks]: what measuring the one takes from the variance of the other's gain over the K `best`.
 
@@ -99,7 +125,7 @@ class Belief:
         variances: [n], of the log step time; seconds: [n], of engine time.
         """
         rows, row = [self.candidates.index(k) for k in ks], self.candidates.index(best)
-        known = self._of_steps[rows]
+        known = self.of_steps[rows]
         apart = known[:, rows] - known[:, row, None]
         own = known[range(len(rows)), rows]
         found: Array = (apart**2)[:, None] / (own[:, None] + variances)[:, :, None]
@@ -115,7 +141,7 @@ class Belief:
         variance: of the log step time; seconds: of engine time.
         """
         row, tokens = self.candidates.index(k), self.tokens
-        known = self._of_steps[row]
+        known = self.of_steps[row]
         learnt: Array = np.outer(known, known) / (known[row] + variance)
         if tokens is not None:
             less = tokens.learnt([k], self._drafts([k], np.array([seconds])))[0, 0]
@@ -129,7 +155,7 @@ class Belief:
         return self.batch_size * seconds / steps
 
     @cached_property
-    def _of_steps(self) -> Array:
+    def of_steps(self) -> Array:
         """The part of the covariance that step times bring."""
         return self.covariance if self.tokens is None else self.covariance - self.tokens.covariance
 

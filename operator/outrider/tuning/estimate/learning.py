@@ -8,9 +8,11 @@ from math import exp, sqrt
 
 import numpy as np
 
+from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.belief import Belief, residuals
 from outrider.tuning.estimate.blend import blend, trust_in
 from outrider.tuning.estimate.collapse import Drafts, has_collapsed
+from outrider.tuning.estimate.followed import Followed
 from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import MOST_KNOWN, Known, noise_variance, noise_variances
 from outrider.tuning.estimate.tax import Comparison, Tax
@@ -32,6 +34,12 @@ _TOO_NOISY = 0.25
 
 _PROMPTS_MISFIT = 0.125
 """Log step time, over the log of the tokens with prompts by those without, that the linear model misses."""
+
+_FOLLOWED_DRAFTS = 400.0
+"""Drafts that the mean acceptance of an engine weighs as that chooses K itself: it moves with the texts."""
+
+_MAX_EARNING_SECONDS = 60.0
+"""Between two ticks. Probe time is earned while the tuner decides, not while a person or an error does."""
 
 _Residual = tuple[float, float, float]
 """See `residuals`."""
@@ -63,7 +71,8 @@ def learn(
         and _lost_trust(step_times, before, state, policy.estimation, now)
     ):
         state = state.all_unsettled(policy.exploration.recalibration_seconds)
-    return _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy, now)
+    state = _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy, now)
+    return _follow_engines(state, readings, seconds, policy)
 
 
 def keep_ledger(
@@ -83,13 +92,28 @@ def keep_ledger(
     if total <= 0:
         return state
     gain = k0 = 0.0
-    for row in rows:
-        belief, share = beliefs[row.bin], row.seconds / total
-        given = policy.allowed(state.static.k_at_mean(row.batch_size))
-        gain += share * belief.gain(row.k, given)[0]
-        k0 += share * (row.k == 0)
+    for index in sorted({row.bin for row in rows}):
+        of_bin = [row for row in rows if row.bin == index]
+        share = sum(row.seconds for row in of_bin) / total
+        gain += share * _gain_over_static(of_bin, beliefs[index], state, policy, readings)
+        k0 += sum(row.seconds for row in of_bin if row.k == 0) / total
     pods = len({r.pod for r in rows})
     return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, safety=policy.safety))
+
+
+def _gain_over_static(
+    rows: Sequence[Reading], belief: Belief, state: TunerState, policy: Policy, readings: Readings
+) -> float:
+    """log of the goodput of the K that ran over that of the static schedule. rows: of one batch bin."""
+    if readings.survival is not None:
+        given = policy.allowed(state.static.k_at_mean(readings.batch_size(rows[0].bin)))
+        found = belief.followed_gain(Followed.of(rows[0].bin, belief.candidates, rows), given)
+        return 0.0 if found is None else found[0]
+    total, gain = sum(row.seconds for row in rows), 0.0
+    for row in rows:
+        given = policy.allowed(state.static.k_at_mean(row.batch_size))
+        gain += row.seconds / total * belief.gain(row.k, given)[0]
+    return gain
 
 
 def learn_tax(
@@ -132,7 +156,8 @@ def _pace(state: TunerState, pod: str) -> float:
 
 def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:
     exploration = policy.exploration
-    credit = state.probe_credit + exploration.probe_share * seconds
+    earning = 0.0 if state.pinned else min(seconds, _MAX_EARNING_SECONDS)
+    credit = state.probe_credit + exploration.probe_share * earning
     return replace(
         state,
         at=now,
@@ -252,10 +277,21 @@ def _follow_trial(state: TunerState, readings: Readings, now: float) -> TunerSta
     return replace(state, trial=replace(trial, heard_at=now, seconds=trial.seconds + heard))
 
 
+def _follow_engines(state: TunerState, readings: Readings, seconds: float, policy: Policy) -> TunerState:
+    """What the steps gained of engines that choose K themselves."""
+    if readings.survival is None or readings.bin is None:
+        return state if state.followed is None else replace(state, followed=None)
+    newer = Followed.of(readings.bin, policy.candidates, readings.of(readings.bin))
+    followed = newer if state.followed is None else state.followed.after(newer, seconds)
+    return replace(state, followed=followed)
+
+
 def _follow_acceptance(
     state: TunerState, readings: Readings, seconds: float, policy: Policy, now: float
 ) -> TunerState:
     """First-position acceptance does not depend on K, so its history spans all tables."""
+    if readings.survival is not None:
+        return replace(state, profile=Profile.of_survival(readings.survival, _FOLLOWED_DRAFTS), collapsed=0)
     profile = state.profile.after(readings.rows, seconds, policy.estimation)
     state = replace(state, profile=profile)
     if profile.shifted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log1p, log2
@@ -104,6 +104,8 @@ class Readings:
     rows: tuple[Reading, ...]
     mixed: int  # windows that speak about no single K
     exact: bool  # the engines count per (bin, K), so they can probe by themselves
+    survival: tuple[float, ...] | None = None
+    """See `Window.survival`, averaged over the pods that have it; None where no engine chooses K itself."""
 
     @cached_property
     def bin(self) -> int | None:
@@ -127,7 +129,7 @@ class Readings:
         return tuple(row for row in self.rows if row.bin == index)
 
 
-def read(windows: Iterable[Window], in_force: Schedule, policy: Policy) -> Readings:
+def read(windows: Sequence[Window], in_force: Schedule, policy: Policy) -> Readings:
     """Exact cells where a window has them; else the window as a whole, if it ran with one K."""
     rows: list[Reading] = []
     mixed, exact = 0, False
@@ -142,7 +144,17 @@ def read(windows: Iterable[Window], in_force: Schedule, policy: Policy) -> Readi
                 rows.append(row)
             else:
                 mixed += 1
-    return Readings(tuple(rows), mixed, exact)
+    return Readings(tuple(rows), mixed, exact, _survival(windows))
+
+
+def _survival(windows: Sequence[Window]) -> tuple[float, ...] | None:
+    """The mean over pods, each by its request-steps."""
+    told = [(w.survival, w.request_steps) for w in windows if w.survival and w.cells and w.request_steps > 0]
+    total = sum(weight for _, weight in told)
+    if not told:
+        return None
+    length = min(len(survival) for survival, _ in told)
+    return tuple(sum(s[j] * weight for s, weight in told) / total for j in range(length))
 
 
 def _of_cells(window: Window, policy: Policy) -> list[Reading]:
