@@ -91,6 +91,9 @@ class SpeculationStatus(StatusModel):
     step_time_profile: Line | None = None
     """Number of step times that engines of this launch measured before they served. Names the pods that
     differ by more than 10 %. Absent if no engine measured any."""
+    fast_loop: Line | None = None
+    """How many engines choose K themselves at each step, within what the operator allows, and which K they
+    use now. Absent while the schedule alone chooses K."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Number of the last table that was pushed; it rises by one with every change."""
     schedule: Annotated[list[AppliedRow], Field(fail_fast=True, max_length=MAX_ROWS)] | None = None

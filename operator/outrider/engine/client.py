@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import httpx
@@ -26,6 +26,7 @@ from outrider.foreign import InputRefused, read_as
 from outrider.foreign.readers import ENGINE_REFUSAL, ENGINE_STATE
 from outrider.transport import AnswerRefused, ask_pod, pod_http
 from outrider.tuning.decision import Probe
+from outrider_protocol.cost_model import CostModel
 
 STATE_PATH = "/outrider/v1/state"
 SCHEDULE_PATH = "/outrider/v1/schedule"
@@ -58,16 +59,25 @@ class EngineAddress:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """One schedule to install, fenced by the leader's term and the epoch within it."""
+    """One schedule to install, fenced by the leader's term and the epoch within it.
+
+    cost_model: by which the engine chooses K at each step while the lease lives. None: by the schedule.
+    """
 
     schedule: Schedule
     term: int
     epoch: int
     lease_seconds: float
+    cost_model: CostModel | None = None
+
+    def without_cost_model(self) -> Push:
+        """The same for an engine that takes none."""
+        return replace(self, cost_model=None)
 
     def to_wire(self) -> dict[str, object]:
         """Return the body of ``PUT /outrider/v1/schedule``."""
-        return {
+        taught = {} if self.cost_model is None else {"costModel": self.cost_model.to_wire()}
+        return taught | {
             "term": self.term,
             "epoch": self.epoch,
             "schedule": self.schedule.to_wire(),

@@ -46,6 +46,7 @@ Word = Annotated[str, Field(max_length=128), AfterValidator(_in_one_line)]
 DraftLength = Annotated[int, Field(ge=0, le=_LARGEST_K)]
 BatchSize = Annotated[int, Field(ge=1, le=_LARGEST_BATCH)]
 FenceNumber = Annotated[int, Field(ge=0, le=_LARGEST_NUMBER)]
+Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -124,6 +125,35 @@ def _read_step_times(cells: object) -> tuple[StepTime, ...]:
         return ()
 
 
+class FastLoop(_Wire):
+    """Whether the engine chooses K at each step by a pushed cost model, and what came of it."""
+
+    possible: bool
+    """The engine takes cost models."""
+    revision: Word | None = None
+    """Names the launch; a cost model has to carry it."""
+    active: bool = False
+    """A cost model is in use."""
+    inactive_reason: Word | None = None
+    """Such as NoCostModel, Refused or Disagrees; newer engines may know more."""
+    inactive_detail: Sentence | None = None
+    num_speculative_tokens: DraftLength | None = None
+    """K of the last step."""
+    survival: Annotated[tuple[Probability, ...] | None, Field(fail_fast=True, max_length=_MOST_K)] = None
+    """By position: the probability that a draft is accepted up to there, averaged over engine time."""
+
+
+_FAST_LOOP = TypeAdapter(FastLoop)
+
+
+def _read_fast_loop(value: object) -> FastLoop | None:
+    """None where it cannot be read: the schedule holds without it, so the answer counts."""
+    try:
+        return None if value is None else _FAST_LOOP.validate_python(value)
+    except ValidationError:
+        return None
+
+
 class _Row(_Wire):
     max_batch_size: BatchSize | None = None
     num_speculative_tokens: DraftLength
@@ -167,6 +197,8 @@ class EngineState(_Wire):
     """None if the plugin has no self-test."""
     step_times: Annotated[tuple[StepTime, ...], BeforeValidator(_read_step_times)] = ()
     """Empty if the engine measured none, and in answers to pushes and probes."""
+    fast_loop: Annotated[FastLoop | None, BeforeValidator(_read_fast_loop)] = None
+    """None where the plugin takes no cost model."""
     probe: ProbeState | None = None
     """None before the first probe, and if the plugin cannot probe."""
 

@@ -43,6 +43,8 @@ class FakeEngine:
     max_num_seqs: int | None = None
     simulated: str | None = None  # None: it says nothing of the kind, as plugins before there were stand-ins
     step_times: list[dict[str, float]] = field(default_factory=list)  # what its sweep measured
+    fast_loop: dict[str, object] | None = None  # what it says of its own choice of K; None: an older plugin
+    cost_model: dict[str, object] | None = None  # in force
     probes: bool = True  # False: a plugin from before there were probes and self-tests
     probe: dict[str, object] | None = None
     metrics: str = ""  # the text of /metrics, which needs no signature
@@ -74,7 +76,19 @@ class FakeEngine:
             **({} if self.max_num_seqs is None else {"maxNumSeqs": self.max_num_seqs}),
             **({} if self.simulated is None else {"simulated": self.simulated}),
             **({"stepTimes": self.step_times} if self.step_times else {}),
+            **({} if self.fast_loop is None else self.own_choice()),
             **({"probe": self.probe, "selfTest": self.self_test()} if self.probes else {}),
+        }
+
+    def own_choice(self) -> dict[str, object]:
+        active = self.cost_model is not None
+        return {
+            "fastLoop": {
+                "possible": True,
+                "revision": "eagle3/64/5",
+                "active": active,
+                **(self.fast_loop or {}),
+            }
         }
 
     def self_test(self) -> dict[str, object]:
@@ -127,12 +141,17 @@ class FakeEngine:
             return _error(503, "LiveTuningImpossible", self.live_reason)
         pair = (body["term"], body["epoch"])
         rows: list[dict[str, int]] = body["schedule"]  # type: ignore[assignment]
-        if pair < (self.term, self.epoch) or (pair == (self.term, self.epoch) and rows != self.schedule):
+        model: dict[str, object] | None = body.get("costModel")  # type: ignore[assignment]
+        if model is not None and self.fast_loop is None:
+            return _error(422, "Malformed", "costModel is not known")
+        other = rows != self.schedule or model != self.cost_model
+        if pair < (self.term, self.epoch) or (pair == (self.term, self.epoch) and other):
             return _error(409, "StaleEpoch", f"{self.term}.{self.epoch} is in force")
         if not {row["numSpeculativeTokens"] for row in rows} <= self.captured - self.failed:
             return _error(422, "NotCaptured")
         self.term, self.epoch = pair  # type: ignore[assignment]
         self.source = "Pushed"
+        self.cost_model = model
         if not self.lies:
             self.schedule = rows
         return None

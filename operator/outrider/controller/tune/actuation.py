@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from outrider.engine.errors import (
     ProbeRunning,
     PushRefused,
 )
-from outrider.engine.state import EngineState
+from outrider.engine.state import EngineState, FastLoop
 from outrider.tuning.decision import Probe
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class Confirmed:
     boot_id: str
     at: float  # unix seconds; later counts of the pod belong to this schedule
     failed_k: frozenset[int] = frozenset()  # in the engine's self-test; not to be used
+    fast_loop: FastLoop | None = None  # None if the engine takes no cost model
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,25 @@ class PushReport:
 
 
 async def push_to_all(
-    engines: EngineClient, pods: Sequence[EnginePod], push: Push, *, clock: Callable[[], float] = time.time
+    engines: EngineClient,
+    pods: Sequence[EnginePod],
+    push: Push,
+    *,
+    taught: Set[str] = frozenset(),
+    clock: Callable[[], float] = time.time,
 ) -> PushReport:
     """Push to all pods at once; a slow or refusing pod never delays the others.
 
+    taught: UIDs of the pods that take the cost model; the others get the schedule alone.
     clock: unix seconds.
     """
-    outcomes = await asyncio.gather(*(_push_supervised(engines, pod, push, clock) for pod in pods))
+    plain = push.without_cost_model()
+    outcomes = await asyncio.gather(
+        *(
+            _push_supervised(engines, pod, push if pod.address.pod_uid in taught else plain, clock)
+            for pod in pods
+        )
+    )
     return PushReport(epoch=push.epoch, outcomes=tuple(outcomes))
 
 
@@ -129,10 +142,11 @@ async def push_ahead_forever(engines: EngineClient, coming: Coming) -> None:
 
 
 async def _push_ahead(engines: EngineClient, pod: EnginePod, push: Push) -> None:
+    """Push the schedule alone: the operator does not know yet whether this pod takes a cost model."""
     try:
         # Most do not listen yet. The first tick after the pod is ready reports any other error.
         with suppress(EngineError):
-            await engines.push(pod.address, push)
+            await engines.push(pod.address, push.without_cost_model())
     except Exception:  # supervision: one pod must not end the pushes to all
         log.exception("push to %s failed", pod.name)
 
@@ -161,7 +175,7 @@ async def _push_to_one(
         return Failed(pod.name, error)
     if not state.confirms(push.schedule, term=push.term, epoch=push.epoch):
         return Failed(pod.name, _not_in_force(push.schedule, state.schedule), state)
-    return Confirmed(pod.name, state.boot_id, clock(), state.failed_k)
+    return Confirmed(pod.name, state.boot_id, clock(), state.failed_k, state.fast_loop)
 
 
 async def _state(engines: EngineClient, pod: EnginePod) -> EngineState | None:

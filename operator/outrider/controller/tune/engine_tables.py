@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from outrider.api.schedule import Schedule
 from outrider.controller.fleet import EnginePod
 from outrider.controller.tune.actuation import Failed, PushReport, push_to_all
 from outrider.engine.client import EngineClient, Push
 from outrider.engine.errors import EngineUnreachable, StaleTerm
+from outrider.engine.state import FastLoop
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Observation, Window
+from outrider_protocol.cost_model import CostModel
 
 _EARLIER = ""
 """Name for the pods that an earlier process asked, until this process asked each of them."""
@@ -113,6 +115,9 @@ class PushedTables:
         self._told: dict[str, frozenset[int]] = {_EARLIER: failed_k} if failed_k else {}
         self._pods: dict[str, _Confirmed] = {}
         self._overtaken_by: dict[str, int] = {}  # epoch that a pod had in force, once per pod
+        self._plain: frozenset[str] = frozenset()  # UIDs of pods that got the last epoch without a cost model
+        self.fast_loops: dict[str, FastLoop] = {}
+        """The last report of each engine on its own choice of K, by pod."""
         self.order: Push | None = None
         """The last push, also for pods that were not ready at that time."""
         self.in_force: Schedule | None = None
@@ -147,30 +152,57 @@ class PushedTables:
         max_age: float,
     ) -> tuple[Observation, ...]:
         """One observation per pod that uses the wanted schedule."""
-        return tuple(
-            known.span.next_window(PodKey(namespace, pod.name), measured, now=now, max_age=max_age)
-            for pod in pods
-            if (known := self._pods.get(pod.name)) is not None and known.epoch == self._epoch
-        )
+        found: list[Observation] = []
+        for pod in pods:
+            known = self._pods.get(pod.name)
+            if known is not None and known.epoch == self._epoch:
+                key = PodKey(namespace, pod.name)
+                window = known.span.next_window(key, measured, now=now, max_age=max_age)
+                found.append(self._with_survival(pod.name, window))
+        return tuple(found)
 
-    async def push(self, pods: Sequence[EnginePod], wanted: Schedule, *, term: int) -> PushReport | None:
-        """Push a schedule to all pods. Returns None without pods."""
-        self.order = Push(wanted, term=term, epoch=self._next_epoch(wanted), lease_seconds=self._lease)
+    def _with_survival(self, pod: str, window: Observation) -> Observation:
+        """Add the acceptance that the engine averaged over all texts, if it chooses K at each step."""
+        told = self.fast_loops.get(pod)
+        if told is None or not told.active or not isinstance(window, Window):
+            return window
+        return replace(window, survival=told.survival)
+
+    async def push(
+        self,
+        pods: Sequence[EnginePod],
+        wanted: Schedule,
+        *,
+        term: int,
+        cost_model: CostModel | None = None,
+        taught: Set[str] = frozenset(),
+    ) -> PushReport | None:
+        """Push a schedule to all pods. Returns None without pods.
+
+        taught: UIDs of the pods that take the cost model.
+        """
+        epoch = self._next_epoch(wanted, cost_model, taught)
+        self.order = Push(wanted, term=term, epoch=epoch, lease_seconds=self._lease, cost_model=cost_model)
+        self._plain = frozenset(pod.address.pod_uid for pod in pods) - taught
         present = {pod.name for pod in pods}
         self._pods = {name: known for name, known in self._pods.items() if name in present}
         self._overtaken_by = {name: at for name, at in self._overtaken_by.items() if name in present}
         if not pods:
             return None
-        report = await push_to_all(self._engines, pods, self.order, clock=self._clock)
+        report = await push_to_all(self._engines, pods, self.order, taught=taught, clock=self._clock)
+        self.fast_loops = {c.pod: c.fast_loop for c in report.confirmed if c.fast_loop is not None}
         self._remember(report, wanted)
         self._remember_self_tests(report)
         for failed in report.failed:
             self._remember_overtaking(failed, term)
         return report
 
-    def _next_epoch(self, wanted: Schedule) -> int:
+    def _next_epoch(self, wanted: Schedule, cost_model: CostModel | None, taught: Set[str]) -> int:
+        """Return a new epoch for new content, since engines refuse other content under the same fence."""
         ahead = max(self._overtaken_by.values(), default=0)
-        if wanted == self.wanted and ahead < self._epoch:
+        same = wanted == self.wanted and cost_model == (self.order and self.order.cost_model)
+        newly_taught = cost_model is not None and bool(self._plain & taught)
+        if same and not newly_taught and ahead < self._epoch:
             return self._epoch
         return self._epochs.next(self._uid, above=ahead)
 

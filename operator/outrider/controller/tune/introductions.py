@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from outrider.controller.fleet import EnginePod
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError
-from outrider.engine.state import StepTime
+from outrider.engine.state import EngineState, StepTime
 from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
 
 
@@ -20,6 +20,7 @@ class Introduction:
     simulated: the GPU and model that a simulated engine imitates; None for an engine that computes.
     cuda_graphs: vLLM's mode of CUDA graphs; None without any.
     max_num_seqs: its maximum batch size; None if unknown.
+    launch: the revision that a cost model for it carries; None if it takes no cost model.
     """
 
     pod: str
@@ -28,6 +29,7 @@ class Introduction:
     cuda_graphs: str | None
     step_times: StepTimeMap | None
     max_num_seqs: int | None = None
+    launch: str | None = None
 
 
 class Introductions:
@@ -36,6 +38,11 @@ class Introductions:
     def __init__(self, engines: EngineClient) -> None:
         self._engines = engines
         self._told: dict[str, Introduction] = {}  # by the UID of a pod
+
+    @property
+    def known(self) -> tuple[Introduction, ...]:
+        """The facts of the pods of the last question, without those that have not answered."""
+        return tuple(self._told.values())
 
     async def of(self, pods: Sequence[EnginePod]) -> tuple[Introduction, ...]:
         """The facts of these pods in their order, without those that have not answered."""
@@ -59,6 +66,7 @@ class Introductions:
             cuda_graphs=state.cuda_graphs,
             step_times=_map(state.step_times),
             max_num_seqs=state.max_num_seqs,
+            launch=_launch(state),
         )
         return {pod.address.pod_uid: told}
 
@@ -71,6 +79,10 @@ def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
 def batch_of_all(told: Iterable[Introduction]) -> int | None:
     """The maximum batch size that all of them support; None if none reports it."""
     return min((one.max_num_seqs for one in told if one.max_num_seqs is not None), default=None)
+
+
+def _launch(state: EngineState) -> str | None:
+    return state.fast_loop.revision if state.fast_loop is not None and state.fast_loop.possible else None
 
 
 def _map(cells: Sequence[StepTime]) -> StepTimeMap | None:

@@ -14,6 +14,7 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.store import state_config_map
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
+from outrider.controller.tune.cost_models import CostModels, Teaching, described
 from outrider.controller.tune.engine_tables import Epochs, PushedTables, UnpushedPods
 from outrider.controller.tune.introductions import Introduction, Introductions, batch_of_all, each_once
 from outrider.controller.tune.known_map import Differing, KnownMap, differing, newest
@@ -63,6 +64,7 @@ class TickOutcome:
     wanted: Schedule
     in_force: Schedule | None  # confirmed last by at least one pod; None before that
     push: PushReport | None  # None without ready pods
+    fast_loop: str | None = None  # how engines choose K at each step; None if the schedule chooses
     probe: ProbeReport | None = None  # None if no probe was wanted
     launched: LaunchReport | None = None  # None if schedules are pushed
     launch: LaunchOutcome | None = None  # None if the tuner may not judge the launch
@@ -164,6 +166,7 @@ class ModelTuner:
         self._launched = UnpushedPods()
         self._bare = UnpushedPods()
         self._introductions = Introductions(engines)
+        self._cost_models = CostModels()
         self._map = restored.step_times if restored else None
         self._launches = LaunchTuner(launch_orders, restored.relaunches if restored else RelaunchState())
         self._ready: frozenset[str] = frozenset()
@@ -228,8 +231,9 @@ class ModelTuner:
         decides = rule.active and forgotten is None
         decision = self._decide(model, state, policy, observations, apart, now) if decides else None
         wanted = launched_table(model) if ready.rollout else _wanted(model, rule, decision, state)
+        teaching = self._cost_models.of_tick(model, rule, decision, ready.drafting, self._introductions.known)
         push, told = await asyncio.gather(
-            self._push(ready, wanted, term), self._introductions.of(ready.with_plugin)
+            self._push(ready, wanted, teaching, term), self._introductions.of(ready.with_plugin)
         )
         drafting = _of(ready.drafting, told)
         self._map = newest(self._map, drafting)
@@ -248,6 +252,7 @@ class ModelTuner:
             wanted=wanted,
             in_force=self._in_force(ready, wanted),
             push=push,
+            fast_loop=described(teaching, self._pushed.fast_loops.values()),
             probe=probe,
             launched=ready.report(wanted),
             launch=launch,
@@ -359,8 +364,13 @@ class ModelTuner:
         self._estimates = decision.estimates or self._estimates
         return decision
 
-    async def _push(self, ready: _ReadyPods, wanted: Schedule, term: int) -> PushReport | None:
-        return None if ready.rollout else await self._pushed.push(ready.drafting, wanted, term=term)
+    async def _push(
+        self, ready: _ReadyPods, wanted: Schedule, teaching: Teaching, term: int
+    ) -> PushReport | None:
+        if ready.rollout:
+            return None
+        model, taught = teaching.cost_model, teaching.pods
+        return await self._pushed.push(ready.drafting, wanted, term=term, cost_model=model, taught=taught)
 
     async def _probe(
         self, model: TunedModel, decision: Decision | None, push: PushReport | None, term: int

@@ -149,6 +149,7 @@ def _speculation(
         simulated=", ".join(outcome.simulated) or None,
         cuda_graphs=", ".join(outcome.cuda_graphs) or None,
         step_time_profile=describe(outcome.known_map, outcome.differing),
+        fast_loop=outcome.fast_loop,
         epoch=push.epoch if push else None,
         schedule=_rows(table) if table else None,
         schedule_summary=str(table.merged()) if table else None,

@@ -1,0 +1,92 @@
+"""The cost model that the engines of one model get, and when they get none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from outrider.api.reasons import TuningReason
+from outrider.api.speculation import Actuation, TuningMode
+from outrider.controller.fleet import EnginePod, TunedModel
+from outrider.controller.tune.introductions import Introduction
+from outrider.controller.tune.permission import Permission
+from outrider.engine.state import FastLoop
+from outrider.tuning.cost_model import next_cost_model
+from outrider.tuning.decision import Decision
+from outrider_protocol.cost_model import CostModel
+
+
+@dataclass(frozen=True, slots=True)
+class Teaching:
+    """What one tick pushes beside the schedule.
+
+    cost_model: None: engines choose K by the schedule alone.
+    pods: UIDs of the pods that get it; the others take none, or were launched otherwise.
+    withheld: why there is no cost model; empty where there is one.
+    """
+
+    cost_model: CostModel | None = None
+    pods: frozenset[str] = frozenset()
+    withheld: str = ""
+
+
+class CostModels:
+    """Keeps the last cost model, so that engines get another only where it would choose other K."""
+
+    def __init__(self) -> None:
+        self._last: CostModel | None = None
+
+    def of_tick(
+        self,
+        model: TunedModel,
+        rule: Permission,
+        decision: Decision | None,
+        pods: Sequence[EnginePod],
+        introductions: Iterable[Introduction],
+    ) -> Teaching:
+        """pods: the ready ones with a drafter."""
+        launches = {one.pod: one.launch for one in introductions if one.launch is not None}
+        withheld = _withheld(model, rule, decision)
+        if withheld or not launches:
+            self._last = None
+            return Teaching(withheld=withheld or "no engine takes a cost model: their plugin is older")
+        self._last = self._last if decision is None else next_cost_model(self._last, decision)
+        if self._last is None:
+            return Teaching(withheld="step times are not known well enough yet")
+        launch = _most_common(launches.values())
+        self._last = replace(self._last, revision=launch)
+        taught = frozenset(pod.address.pod_uid for pod in pods if launches.get(pod.name) == launch)
+        return Teaching(self._last, taught)
+
+
+def _withheld(model: TunedModel, rule: Permission, decision: Decision | None) -> str:
+    """Why the schedule alone chooses K; empty where engines may."""
+    if model.mode is not TuningMode.AUTO:
+        return f"mode {model.mode.value}"
+    if model.relaunching.actuation is Actuation.ROLLOUT:
+        return "the schedule changes with a rollout"
+    if not rule.active and rule.reason is not TuningReason.SETTLING:
+        return rule.reason.value
+    if decision is not None and decision.state.pinned:
+        return "the static schedule holds"
+    return ""
+
+
+def _most_common(launches: Iterable[str]) -> str:
+    found = list(launches)
+    return max(sorted(set(found)), key=found.count)
+
+
+def described(teaching: Teaching, fast_loops: Iterable[FastLoop]) -> str | None:
+    """For status, such as ``2 of 2 engines choose K 0-5 at each step``; None where nothing is pushed."""
+    if teaching.cost_model is None:
+        return None
+    loops = list(fast_loops)
+    active = [loop for loop in loops if loop.active]
+    ks = [loop.num_speculative_tokens for loop in active if loop.num_speculative_tokens is not None]
+    span = "" if not ks else f" {min(ks)}" if min(ks) == max(ks) else f" {min(ks)}-{max(ks)}"
+    text = f"{len(active)} of {len(loops)} engines choose K at each step"
+    if ks:
+        text += f"; now K{span}"
+    dropped = next((loop.inactive_detail or loop.inactive_reason for loop in loops if not loop.active), None)
+    return text if dropped is None else f"{text}; the others follow the schedule: {dropped}"
