@@ -11,7 +11,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.cli.cluster_access import CannotRead, access, told
 from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.errors import ClusterError
+from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
 from outrider.controller.store import state_config_map
 from outrider.controller.tune.memory import read_estimates
@@ -41,7 +41,7 @@ async def read_model(
         CannotRead: no such model, an unreadable one, or an API server that does not answer.
     """
     try:
-        raw = await cluster.get(MODELS, namespace, name)
+        raw = await stored_model(cluster, namespace, name)
         stored = await cluster.get(CONFIG_MAPS, namespace, state_config_map(name))
     except ClusterError as error:
         raise told(error) from error
@@ -51,6 +51,24 @@ async def read_model(
         return SpeculativeModel.of_stored(raw), _estimates(stored)
     except ValidationError as error:
         raise CannotRead(f"{namespace}/{name} cannot be read: {complaint(error, raw)}.") from error
+
+
+async def stored_model(cluster: ClusterClient, namespace: str, name: str) -> JsonObject | None:
+    """Return the stored model, or None if it does not exist; the right to list models is enough.
+
+    The operator's own account may list models and not get them, and the commands run in its pod.
+
+    Raises:
+        ClusterError: neither right, or no answer.
+    """
+    try:
+        return await cluster.get(MODELS, namespace, name)
+    except Refused as refused:
+        try:
+            found, _ = await cluster.list_all(MODELS, namespace, fields=f"metadata.name={name}")
+        except Refused:
+            raise refused from None
+        return next(iter(found), None)
 
 
 def no_such_model(namespace: str, name: str) -> CannotRead:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from outrider.cli.cluster_access import CannotRead, access, told
-from outrider.cli.model_reader import no_such_model
+from outrider.cli.model_reader import no_such_model, stored_model
 from outrider.cli.on_call import OnCall, on_call
 from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster.client import ClusterClient
@@ -76,7 +76,7 @@ async def look(cluster: ClusterClient, namespace: str, question: Question) -> Mo
             found, _ = await cluster.list_all(MODELS, None if question.everywhere else namespace)
             models = (on_call(raw, now) for raw in found)
             return tuple(sorted(models, key=lambda model: (model.namespace, model.name)))
-        raw = await cluster.get(MODELS, namespace, question.name)
+        raw = await stored_model(cluster, namespace, question.name)
     except ClusterError as error:
         raise told(error) from error
     if raw is None:

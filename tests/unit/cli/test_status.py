@@ -189,6 +189,20 @@ async def test_a_missing_right_says_so() -> None:
             await look(cluster, "default", Question(None, ClusterChoice(), everywhere=True))
 
 
+async def test_the_right_to_list_is_enough_for_one_model() -> None:
+    forbidden = refusal(403, "speculativemodels is forbidden")
+    async with a_cluster(forbidden, answer(a_list(well("b")))) as (cluster, server):
+        (found,) = await look(cluster, "default", Question("b", ClusterChoice(), everywhere=False))
+        assert found.name == "b"
+        assert server.asked[-1].split("?")[1].startswith("fieldSelector=metadata.name")
+
+
+async def test_without_the_rights_to_get_and_to_list_the_first_refusal_is_the_answer() -> None:
+    async with a_cluster(refusal(403, "cannot get"), refusal(403, "cannot list")) as (cluster, _):
+        with pytest.raises(CannotRead, match="cannot get"):
+            await look(cluster, "default", Question("b", ClusterChoice(), everywhere=False))
+
+
 async def test_models_come_by_namespace_and_name() -> None:
     async with a_cluster(answer(a_list(well("b"), well("a")))) as (cluster, server):
         found = await look(cluster, "default", Question(None, ClusterChoice(), everywhere=True))
