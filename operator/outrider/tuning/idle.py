@@ -1,4 +1,4 @@
-"""What the law can say while no engine has a drafter: whether one would pay at the load of now."""
+"""The tuner while no engine has a drafter: it estimates whether one would pay at the current load."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ def launched_without(
     *,
     step_times: StepTimeMap | None = None,
 ) -> Decision:
-    """A hold that says what drafting would bring. bare: readings of launches without a drafter.
+    """Hold, with the estimated gain of drafting. bare: readings of launches without a drafter.
 
-    What was learnt beside a drafter is not forgotten meanwhile: nothing can replace it. So the load
-    at which the drafter did not pay is remembered, and another load is judged from it, with the
-    larger error that the distance brings.
+    Measurements with a drafter keep their weight meanwhile, because nothing can replace them. So the estimate
+    for another load starts from the load at which the drafter did not pay. Its error grows with the distance.
     """
-    # A ledger of the time before would condemn the drafter on the day of its return.
+    # A ledger of the time before would count against the drafter when it returns.
     state = replace(state, ledger=Ledger(), trial=None)
     if bare.bin is None:
         sentence = "the engines run without a drafter; no tokens were generated"
@@ -42,7 +41,7 @@ def launched_without(
         f"batch {policy.label(bare.bin)}: the engines run without a drafter; drafting would gain "
         f"{100 * expm1(gain):+.0f} % ± {100 * error:.0f} %"
     )
-    # Without any memory of why the drafter went, the one that the user asked for gets its chance.
+    # Without a measurement against the drafter, the user's drafter is used.
     pays = not state.known or gain > max(policy.choice.min_gain, policy.relaunch.rollout_sigmas * error)
     return replace(
         Wish(Kind.HOLD, DecisionReason.NO_DRAFTER, sentence, state).decided(before=state.schedule),
@@ -53,7 +52,7 @@ def launched_without(
 
 
 def over_no_drafter(belief: Belief, tax: Tax) -> tuple[float, float]:
-    """log of the goodput of the best K > 0 over a launch without a drafter, and its standard error."""
+    """Return the log of the goodput of the best K > 0 over that without a drafter, and its standard error."""
     drafting = [k for k in belief.candidates if k > 0]
     if not drafting or 0 not in belief.candidates:
         return float("-inf"), 0.0

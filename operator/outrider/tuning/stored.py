@@ -1,4 +1,4 @@
-"""The stored form of the law's memory: versioned, checked, a few kilobytes of JSON."""
+"""The stored form of the tuner's state: versioned, checked, a few kilobytes of JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 
 VERSION = 3
-"""Of the stored form. Raise it when a field changes its meaning, and add to `_UPGRADES`."""
+"""Version of the stored form. Increase it when a field changes its meaning, and add to `_UPGRADES`."""
 
 LARGEST_BYTES = TUNER_STATE.most_bytes
 
@@ -39,17 +39,17 @@ _STATE_OF_VERSION_1 = ("static", "schedule", "candidates", "edges", "first_accep
 
 
 def to_wire(state: TunerState) -> dict[str, object]:
-    """JSON-able."""
+    """Return the state as JSON types."""
     wire = _STORED.dump_python(_Stored(VERSION, state), mode="json", by_alias=True)
     assert isinstance(wire, dict)
     return wire
 
 
 def from_wire(data: object, policy: Policy) -> TunerState:
-    """The inverse of `to_wire`; older versions are brought up to date.
+    """Parse the output of `to_wire`, also of older versions.
 
     Raises:
-        StateError: of an unknown version, for other candidates or bins, or corrupt.
+        StateError: an unknown version, other candidates or bins, or a corrupt state.
     """
     try:
         state = _STORED.validate_python(_upgraded(data)).state
@@ -69,7 +69,7 @@ def from_wire(data: object, policy: Policy) -> TunerState:
 
 
 def _require_sound(state: TunerState) -> None:
-    """What the law itself would never have written."""
+    """Refuse values that the tuner never writes."""
     if len({known.key for known in state.known}) < len(state.known):
         raise StateError("it has the same cell twice")
     for row in (*state.static.rows, *state.schedule.rows):
@@ -92,7 +92,7 @@ def _upgraded(data: object) -> object:
 
 
 def _from_version_1(data: Mapping[str, object]) -> object:
-    """Tables and the history of acceptance; its measurements were of goodput and say nothing here."""
+    """Keep schedules and the history of acceptance; the other measurements were of goodput."""
     state = data.get("state")
     if not isinstance(state, Mapping):
         raise StateError("state: missing")
@@ -101,7 +101,7 @@ def _from_version_1(data: Mapping[str, object]) -> object:
 
 
 def _from_version_2(data: Mapping[str, object]) -> object:
-    """Prompt tokens per step were kept, which say too little; so cells count as ones without prompts."""
+    """Drop prompt tokens per step, which do not suffice; cells then count as steps without prompts."""
     state = data.get("state")
     known = state.get("known", ()) if isinstance(state, Mapping) else None
     if not isinstance(state, Mapping) or not isinstance(known, Sequence):

@@ -1,4 +1,4 @@
-"""A trial through the table, from its start to its end: for engines that cannot probe."""
+"""A trial through the schedule, from its start to its end, for engines that cannot probe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.tuning.view import View
 
 
 def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
-    """Hold, since nothing can be seen; but a trial must not stick when nobody measures it."""
+    """Hold without measurements, but end a trial that gets none for too long."""
     trial = state.trial
     if trial is None or not trial.starved(policy.exploration, now):
         return Wish(Kind.HOLD, veto.reason, veto.sentence, state)
@@ -38,7 +38,7 @@ def measuring(view: View) -> Wish | None:
 
 
 def ended(view: View, trial: Trial, tried: Wish) -> Wish:
-    """A trial is over and nothing follows."""
+    """End a trial without a successor."""
     tried = replace(tried, kind=Kind.ROLL_BACK, explained=frozenset({trial.bin}))
     if trial.bin != view.bin:
         sentence = view.say(

@@ -1,4 +1,4 @@
-"""Trying other K in the batch bin of now: how long, on which pod, and within which limits."""
+"""Probes of other K in the current batch bin: how long, on which pod, and within which limits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from outrider.tuning.state import Trial, TunerState
 from outrider.tuning.view import View
 
 _SHARE = 0.9
-"""Of the time between two ticks that slices may fill, so that they end before the next."""
+"""Ratio of the time between two ticks that probes may use, so that they end before the next."""
 
 
 def attempt(view: View) -> Wish:
-    """Slices of other K, if worth it, allowed and affordable; with nothing left to learn the bin is settled.
+    """Plan probes that are worth their cost, allowed and affordable; otherwise the bin is settled.
 
-    Engines that count per (bin, K) run slices by themselves. On others one K takes the table for a tick.
+    Engines that count per (bin, K) run probes. On others one K runs in the schedule for a tick.
     """
     veto = guardrails.first_veto(guardrails.TRYING, view)
     if veto is not None:
@@ -48,7 +48,7 @@ def attempt(view: View) -> Wish:
 
 
 def _nothing(view: View, *, credit_left: bool, saturated: bool) -> Wish:
-    """Settled, unless only the loss budget keeps it from trying."""
+    """Return True if the bin is settled; False if only the loss budget prevents probes."""
     bin_state = view.bin_state
     k = bin_state.k
     if bin_state.settled_at is not None or (credit_left and not saturated):
@@ -58,17 +58,16 @@ def _nothing(view: View, *, credit_left: bool, saturated: bool) -> Wish:
 
 
 def _credit(view: View) -> float:
-    """Seconds that slices may take now."""
+    """Return the seconds that probes may take now."""
     bin_state = view.bin_state
     return bin_state.credit if bin_state.settled_at is None else view.state.probe_credit
 
 
 def _room(view: View, length: float) -> float:
-    """Seconds that slices may take until the next tick.
+    """Return the seconds that probes may take until the next tick.
 
-    A trial through the table is one slice, as long as the tick. With ticks shorter than a slice one slice
-    runs beyond the next, or nothing would ever be tried. A limit on the slowest tenth of all gaps leaves room
-    for one slice.
+    A trial through the schedule lasts one tick. If a tick is shorter than a probe, one probe runs beyond the
+    next tick. A limit on the slowest tenth of all gaps leaves room for one probe.
     """
     if view.policy.safety.inter_token_latency_limit is not None:
         return length
@@ -76,7 +75,7 @@ def _room(view: View, length: float) -> float:
 
 
 def terms(view: View, seconds: float) -> slices.Terms:
-    """Under which a slice of so many seconds is worth it."""
+    """Return the conditions under which a probe of this length is worth its cost."""
     policy, pods = view.policy, _sharing_pods(view)
     safety = policy.safety
     return slices.Terms(
@@ -91,7 +90,7 @@ def terms(view: View, seconds: float) -> slices.Terms:
 
 
 def _budget(view: View) -> float:
-    """Seconds of the smallest K's goodput that slices may cost in `loss_seconds`."""
+    """Return the allowed cost of probes in `loss_seconds`, in seconds of the smallest K's goodput."""
     safety = view.policy.safety
     return safety.loss_budget * safety.loss_seconds * _sharing_pods(view)
 
@@ -104,7 +103,7 @@ def _plan(view: View, length: float, room: float) -> slices.Plan:
 
 
 def _paid(view: View, seconds: float, loss: float) -> TunerState:
-    """Time and loss of the slices are booked when they are asked for."""
+    """Subtract time and cost of the probes when they are requested."""
     bin_state = view.bin_state
     state = replace(view.state, loss=view.state.loss + loss / _sharing_pods(view))
     if bin_state.settled_at is None:
@@ -113,12 +112,12 @@ def _paid(view: View, seconds: float, loss: float) -> TunerState:
 
 
 def _sharing_pods(view: View) -> int:
-    """Pods that gain from what one of them tries; a trial through the table runs on all."""
+    """Return the number of pods that gain from a probe; a trial through the schedule runs on all."""
     return len(view.readings.pods(view.bin)) if view.readings.exact else 1
 
 
 def _slice_seconds(view: View) -> float:
-    """Long enough for some steps of the slowest K; without probes a trial takes a tick."""
+    """Return the length of a probe: some steps of the slowest K; without probes a trial takes a tick."""
     exploration = view.policy.exploration
     if not view.readings.exact:
         return max(view.interval, exploration.slice_seconds)
@@ -128,7 +127,7 @@ def _slice_seconds(view: View) -> float:
 
 
 def _probe(view: View, ks: Sequence[int], seconds: float) -> Probe:
-    """On one pod of the bin, another one at each tick."""
+    """Choose one pod of the bin, another one at each tick."""
     pods = view.readings.pods(view.bin)
     low, high = view.policy.limits(view.bin)
     return Probe(pods[view.state.ticks % len(pods)], low, high, tuple(Slice(k, seconds) for k in ks))

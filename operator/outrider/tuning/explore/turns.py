@@ -1,9 +1,10 @@
-"""Turns: of K that are equal as far as is known, the one that is less known takes the table for a while.
+"""Turns: of several K with equal estimates, the least measured one runs for a while.
 
-Slices are short, so they hardly tell apart what is nearly as good; and to run it costs nothing. So it runs as
-long as a K in force would.
-Source: the online knowledge gradient of Ryzhov, Powell and Frazier 2012, which adds to what a choice earns
-what running it teaches.
+Probes are short, so they hardly distinguish values of K that are nearly equal. Running such a K in the
+schedule costs nothing, so it runs as long as any chosen K.
+
+Source: the online knowledge gradient of Ryzhov, Powell and Frazier 2012, which adds the worth of the
+information from a choice to its gain.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from outrider.tuning.explore import slices, trying
 from outrider.tuning.view import View
 
 _SHARE_OF_CHANGES = 0.5
-"""Of the changes per hour that a settled bin may make; the rest is kept for a K that proves better."""
+"""Ratio of the changes per hour for turns; the rest is reserved for a K that proves better."""
 
 
 def turn(view: View) -> Wish | None:
-    """Another K for a settled bin; None where the one in force is as well worth running."""
+    """Return another K for a settled bin; None if the present one is worth as much."""
     bin_state, belief = view.bin_state, view.belief
     room = _SHARE_OF_CHANGES * view.policy.choice.switches_per_hour
     if bin_state.settled_at is None or bin_state.recent_switches(view.now) + 1 > room:
@@ -42,7 +43,7 @@ def turn(view: View) -> Wish | None:
 
 
 def _next(view: View) -> int:
-    """Of the K within `min_gain` of the best, the one whose next turn is worth most."""
+    """Return the K within `min_gain` of the best whose next turn has the maximum worth."""
     policy, belief, now = view.policy, view.belief, view.bin_state.k
     allowed = choice.usable(belief, policy)
     measured = choice.seen(view.state) | belief.mapped

@@ -1,7 +1,7 @@
-"""How the engines should be launched: without a drafter, with another table, one as a canary. Pure.
+"""Choice of the launch configuration: without a drafter, with another schedule, with a canary. Pure.
 
-A relaunch costs a rolling restart, so it needs a gain that stays, keeps its distance from the one
-before, and is taken back when it does not end or does not pay.
+A relaunch costs a rolling restart. So it needs a lasting gain and a minimum interval. The tuner rolls it back
+if it does not end or does not pay.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from outrider.tuning.relaunch.state import Refused, RelaunchState
 
 @dataclass(frozen=True, slots=True)
 class Relaunching:
-    """What the spec lets the tuner do to the launch of the engines."""
+    """Relaunches that the spec allows."""
 
     actuation: Actuation = Actuation.LIVE
     structural_off: StructuralOff = StructuralOff.NEVER
     canary: Canary = Canary.NEVER
     interval_seconds: float = 3600.0
-    """Shortest time between two rolling restarts; going back is never delayed."""
+    """Minimum time between two rolling restarts; a roll-back is never delayed."""
     deadline_seconds: float = 1200.0
-    """A relaunch that has not ended by then has failed, and is taken back."""
+    """Time after which a relaunch that has not ended counts as failed and is rolled back."""
     one_k: bool = False
-    """A launch has one K for all batch sizes: that of the load of now."""
+    """True: a launch has one K for all batch sizes, that of the current load."""
 
     @property
     def silent(self) -> bool:
-        """The launch is none of the tuner's business."""
+        """True if the tuner neither changes nor judges the launch."""
         wishes = (self.actuation, self.structural_off, self.canary)
         return wishes == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
 
     def paced(self, policy: Policy) -> Policy:
-        """Who allows relaunches in short succession wants them judged as quickly."""
+        """Return the policy with shorter judgement, if relaunches may follow each other quickly."""
         if self.silent:
             return policy
         interval = max(self.interval_seconds, 1.0)
@@ -53,7 +53,7 @@ class Relaunching:
         )
 
     def advising(self) -> Relaunching:
-        """The same, but only with words."""
+        """Return the same with recommendations only."""
         never = self.structural_off is StructuralOff.NEVER
         advice = StructuralOff.NEVER if never else StructuralOff.RECOMMEND
         return replace(self, actuation=Actuation.LIVE, structural_off=advice, canary=Canary.NEVER)
@@ -61,11 +61,11 @@ class Relaunching:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is seen at a tick. Pods are the ready ones."""
+    """Input of one tick. Pods are the ready ones."""
 
     limits: Relaunching
-    decision: Decision | None  # None: nothing is decided at present
-    static: Schedule  # the table of a launch that names none
+    decision: Decision | None  # None: there is no decision at present
+    static: Schedule  # the schedule of a launch that names none
     replicas: int  # wanted, a canary included
     ready: int  # without the canary
     as_ordered: int  # of them, those that were launched as ordered
@@ -74,17 +74,17 @@ class Scene:
 
     @property
     def outlook(self) -> Outlook | None:
-        """What is believed at the load of now; None without measurements."""
+        """Estimates at the current load; None without measurements."""
         return None if self.decision is None else self.decision.outlook
 
     def table(self, launch: Launch) -> Schedule:
-        """The table that engines have after this launch."""
+        """Return the schedule of engines after this launch."""
         return launch.schedule or self.static
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to want, and what to say of it."""
+    """The wanted launch and its reason."""
 
     state: RelaunchState  # its order is the wanted one
     reason: LaunchReason | None = None  # None: nothing new can be said
@@ -108,7 +108,7 @@ _Rule = Callable[[Scene, RelaunchState, Policy], Verdict | None]
 
 
 def judge(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict:
-    """One tick's verdict; the first rule that has something to say wins."""
+    """Return one tick's verdict; the first rule with a result applies."""
     state = state.seen(
         complete=scene.ready >= scene.replicas - state.order.canary and scene.as_ordered == scene.ready,
         canary=scene.canaries > 0,
@@ -123,7 +123,7 @@ def judge(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict:
 
 
 def _late(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
-    """A relaunch that does not end is taken back; one that goes back already has nowhere else to go."""
+    """Roll back a relaunch that does not end, unless it is a roll-back itself."""
     if not state.under_way or state.taken_back or state.started_at is None:
         return None
     if scene.now - state.started_at <= scene.limits.deadline_seconds:
@@ -166,14 +166,14 @@ def _canary_runs(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict 
 
 
 def _told(tax: Tax | None, *, late: bool) -> str:
-    """tax: as the canary showed it; None where it was not measured."""
+    """Describe the canary's result. `tax`: as the canary measured it; None without a measurement."""
     if late:
         return words.CANARY_DID_NOT_START
     return words.CANARY_TOLD_NOTHING if tax is None else words.tax_costs(tax)
 
 
 def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
-    """A table that turns out slower than the one before goes back at once."""
+    """Roll back immediately a schedule that is slower than the one before."""
     pair = _table_pair(scene, state)
     outlook = scene.outlook
     if pair is None or outlook is None or state.taken_back or state.done_at is None:
@@ -260,7 +260,7 @@ def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Po
 
 
 def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy) -> _Wish | None:
-    """Another table, for engines that get it at their launch only."""
+    """Propose another schedule, for engines that get it only at launch."""
     if scene.limits.actuation is not Actuation.ROLLOUT or not state.order.launch.drafter:
         return None
     if scene.decision is None:
@@ -283,7 +283,7 @@ def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy)
 
 
 def _measured_gain(scene: Scene, state: RelaunchState) -> float | None:
-    """Of the last relaunch over the launch before, when it is measured for the first time."""
+    """Return the gain of the last relaunch over the launch before, at its first measurement."""
     outlook = scene.outlook
     if outlook is None or state.gain_told or state.done_at is None or state.taken_back:
         return None
@@ -296,7 +296,7 @@ def _measured_gain(scene: Scene, state: RelaunchState) -> float | None:
 
 
 def _table_pair(scene: Scene, state: RelaunchState) -> tuple[int, int] | None:
-    """K of now under the table of the last relaunch and under the one before, where both were measured."""
+    """Return K at the current load by the last relaunch's schedule and by the one before, if measured."""
     outlook, now, before = scene.outlook, state.order.launch, state.before
     if outlook is None or state.done_at is None or not (now.drafter and before.drafter) or now == before:
         return None
@@ -309,6 +309,6 @@ def _table_pair(scene: Scene, state: RelaunchState) -> tuple[int, int] | None:
 
 
 def _back_off(scene: Scene, state: RelaunchState, relaunch: Relaunch) -> float:
-    """Seconds to wait after a relaunch: doubled for each one that came to nothing."""
+    """Return the wait after a relaunch in seconds, doubled for each one without a gain."""
     interval = scene.limits.interval_seconds
     return max(interval, min(interval * 2.0 ** min(state.strikes, 32), relaunch.longest_back_off_seconds))

@@ -1,4 +1,4 @@
-"""What the rules about relaunches remember between ticks."""
+"""State of the relaunch rules between ticks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.tuning.limits import UnixSeconds, Whole, Words
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A launch that failed or was slower; not tried again before its time."""
+    """A launch that failed or was slower, and when it may be repeated."""
 
     launch: Words  # as `Launch` writes it
     until: UnixSeconds
@@ -27,9 +27,9 @@ class RelaunchState:
     before: Launch = field(default_factory=Launch)  # of the replicas, before the last relaunch
     started_at: UnixSeconds | None = None  # of the last relaunch of the replicas
     done_at: UnixSeconds | None = None  # when all pods ran it; None while it is under way
-    taken_back: Words = ""  # why the last relaunch goes back to an earlier launch; "" where it does not
+    taken_back: Words = ""  # why the last relaunch is rolled back; "" if it is not
     gain_told: bool = True  # of the last relaunch
-    strikes: Whole = 0  # relaunches in a row that failed or came to nothing
+    strikes: Whole = 0  # relaunches in a row that failed or gained nothing
     refused: Annotated[tuple[Refused, ...], Field(max_length=64)] = ()
     wish: Words | None = None  # the launch that looks better, as `Launch` writes it
     wished_at: UnixSeconds | None = None  # since when it does so without a break
@@ -42,7 +42,7 @@ class RelaunchState:
         return self.started_at is not None and self.done_at is None
 
     def seen(self, *, complete: bool, canary: bool, now: float) -> RelaunchState:
-        """What the pods say. complete: all wanted pods are ready and launched as ordered."""
+        """Update from the pods. complete: all wanted pods are ready and launched as ordered."""
         state = replace(self, refused=tuple(r for r in self.refused if r.until > now))
         if state.under_way and complete:
             state = replace(state, done_at=now)
@@ -51,7 +51,7 @@ class RelaunchState:
         return state
 
     def adopting(self, order: LaunchOrder, now: float) -> RelaunchState:
-        """The stored order is another one: it was given by a process that could not say so, or withdrawn."""
+        """Take over a stored order that differs: another process gave or withdrew it."""
         state = self
         if order.launch != self.order.launch:
             state = replace(
@@ -62,15 +62,15 @@ class RelaunchState:
         return replace(state, order=order)
 
     def wishing(self, launch: str, now: float) -> RelaunchState:
-        """A launch looks better; the time runs from when it first did."""
+        """Record a launch that looks better, and when it first did."""
         return self if self.wish == launch else replace(self, wish=launch, wished_at=now)
 
     def refused_until(self, launch: str) -> float:
-        """Unix seconds; in the past where it is not refused."""
+        """Return the unix time until which a launch is refused, in the past if it is not."""
         return max((r.until for r in self.refused if r.launch == launch), default=float("-inf"))
 
     def relaunched(self, launch: Launch, now: float, *, within: float) -> RelaunchState:
-        """A relaunch begins. A drafter that returned and goes again within that time is a strike."""
+        """Begin a relaunch. A drafter that is removed again soon after its return counts as a failure."""
         strikes = self.strikes
         if not launch.drafter and self.started_at is not None:
             returned = self.order.launch.drafter and not self.before.drafter
@@ -80,7 +80,7 @@ class RelaunchState:
         )
 
     def back(self, refused: Refused, why: str, now: float) -> RelaunchState:
-        """The last relaunch is taken back."""
+        """Roll back the last relaunch."""
         state = replace(self._to(self.before, now), taken_back=why, refused=(*self.refused, refused))
         return replace(state, gain_told=True, wish=None, wished_at=None)
 
