@@ -56,8 +56,8 @@ class Estimation:
     acceptance_half_life_seconds: float = 30.0
     """Half-life of acceptance. It is short, because acceptance follows the texts and counts are large."""
     undrafted_half_life_seconds: float = 60.0
-    """Half-life of the acceptance of positions without drafts. It lets the tuner leave K=0 and short drafts again
-    once the text may have changed."""
+    """Half-life of the acceptance of positions without drafts. It lets the tuner leave K=0 and short drafts
+    again once the text may have changed."""
     shift_drafts: float = 40.0
     """Drafts before and after a change that are needed to detect another text."""
     k0_tax: float = 0.10
