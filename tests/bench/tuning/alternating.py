@@ -50,7 +50,8 @@ STEP = StepTime(
 OUTRIDER = "outrider"
 FAST_LOOP = "fast-loop"
 ORACLE = "oracle"
-POLICIES = (OUTRIDER, FAST_LOOP, *RIVALS, ORACLE)
+POLICIES = (OUTRIDER, "outrider-schedule", FAST_LOOP, *RIVALS, ORACLE)
+"""`outrider-schedule` is the tuner on engines without a fast loop."""
 
 Row = dict[str, object]
 
@@ -182,7 +183,11 @@ def main(arguments: Sequence[str]) -> None:
     began = datetime.now(UTC)
     jobs = list(product(cells(everything=options.all), range(options.seeds)))
     with ProcessPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(partial(_job, policies), jobs))
+        rows: list[Row] = []
+        for row in pool.map(partial(_job, policies), jobs):
+            rows.append(row)
+            if len(rows) % 10 == 0 or len(rows) == len(jobs):
+                print(f"{len(rows)} of {len(jobs)} runs", flush=True)
         claimed = claims(list(CONTRASTS.values()), STEP, pool.map)
     found = summary(rows, policies)
     print(text(found))
