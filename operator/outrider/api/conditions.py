@@ -65,9 +65,9 @@ class Condition(StatusModel):
     status: ConditionStatus
     """True, False or Unknown."""
     reason: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
-    """Stable word for the cause, one of those in the reference."""
+    """Reason in one stable word; docs/runbooks/conditions.md has the list."""
     message: Annotated[str, room_for(LONGEST_MESSAGE), Field(max_length=LONGEST_MESSAGE)] = ""
-    """One sentence for people."""
+    """What Outrider does, why, and what to do to change it."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """Generation of the spec that the statement is about."""
     last_transition_time: Timestamp

@@ -1,4 +1,4 @@
-"""Parts of ``spec.speculation``: the drafter's weights and the rows of a table."""
+"""Parts of ``spec.speculation``: the drafter's weights and the rows of a schedule."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ DraftLength = Annotated[int, Field(ge=0, le=MAX_K)]
 
 
 class DrafterSource(ApiModel):
-    """The weights that make draft tokens."""
+    """The weights of the drafter."""
 
     uri: Uri
-    """Where the drafter lies: hf://org/name, s3://bucket/folder, oci://registry/image:tag#folder,
+    """Address of the drafter's weights: hf://org/name, s3://bucket/folder, oci://registry/image:tag#folder,
     pvc://claim/path or file:///path."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """Commit, tag or branch of an hf:// drafter; pin a commit in production. Of an s3:// drafter the revision
-    in status.weights: other objects are refused."""
+    """Commit, tag or branch of an hf:// drafter; pin a commit in production. For an s3:// drafter, the
+    revision in status.weights; Outrider then refuses other objects. Default: main, or the present objects."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] | None = None
-    """GPUs that share the drafter: spec.parallelism.tensor, or 1 with method dspark. Default: vLLM's own,
-    spec.parallelism.tensor. Heads and prediction layers always lie on the GPUs of their target."""
+    """Number of GPUs of the drafter: spec.parallelism.tensor, or 1 with method dspark. Heads and prediction
+    layers always use the GPUs of their target. Default: spec.parallelism.tensor."""
 
     @rule(
         "!has(self.revision) || self.uri.startsWith('hf://') || self.uri.startsWith('s3://')",
@@ -41,9 +41,9 @@ class DrafterSource(ApiModel):
 
 
 class ScheduleRow(ApiModel):
-    """One row of a table: K up to a batch size."""
+    """One row of a schedule: K up to a batch size."""
 
     max_batch_size: Annotated[int, Field(ge=1, le=MAX_BATCH_SIZE)] | None = None
-    """Largest number of scheduled requests of this row, inclusive. The last row leaves it out."""
+    """Maximum batch size of this row, inclusive. The last row leaves it out."""
     num_speculative_tokens: DraftLength
     """K: draft tokens per request and step."""

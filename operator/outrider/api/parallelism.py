@@ -1,4 +1,4 @@
-"""How one replica of an engine spreads over GPUs, and over nodes."""
+"""The GPUs and nodes of one replica of an engine."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from outrider.api.base import ApiModel, rule
 
 
 class Parallelism(ApiModel):
-    """How one replica spreads over GPUs."""
+    """The GPUs and nodes of one replica."""
 
     tensor: Annotated[int, Field(ge=1, le=64)] = 1
-    """Tensor-parallel size."""
+    """Tensor-parallel size. Default: 1."""
     pipeline: Annotated[int, Field(ge=1, le=64)] = 1
-    """Pipeline-parallel size."""
+    """Pipeline-parallel size. Default: 1."""
     data: Annotated[int, Field(ge=1, le=64)] = 1
-    """Data-parallel size inside a replica. Above 1 the engine keeps one K from start to start: tune it by
-    `actuation: Rollout`, or not at all."""
+    """Data-parallel size inside a replica. Above 1, an engine keeps one K until it restarts, so tuning needs
+    `actuation: Rollout`. Default: 1."""
     expert: bool = False
-    """Spread the experts of a mixture-of-experts model."""
+    """Whether to spread the experts of a mixture-of-experts model over the GPUs. Default: false."""
     nodes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Pods per replica, each with its share of tensor x pipeline. Above 1 a replica is a group of a
-    LeaderWorkerSet, which the cluster must have."""
+    """Pods per replica, each with an equal part of tensor x pipeline. Above 1, a replica is a group of a
+    LeaderWorkerSet, which the cluster must have. Default: 1."""
 
     @rule(
         "(self.tensor * self.pipeline) % self.nodes == 0",
@@ -44,10 +44,10 @@ class Parallelism(ApiModel):
 
     @property
     def gpus(self) -> int:
-        """Ranks, and so GPUs, of one replica."""
+        """Number of GPUs of one replica."""
         return self.tensor * self.pipeline * self.data
 
     @property
     def gpus_per_pod(self) -> int:
-        """The same in each of its pods."""
+        """Number of GPUs of each pod."""
         return self.gpus // self.nodes

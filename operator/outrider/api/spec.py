@@ -28,8 +28,8 @@ ServedName = Annotated[
     *text_rules(
         TextRule(
             "[^ ,-][^ ,]*",
-            "'{}' is not a name of a model: it has no blanks or commas, and does not begin with a dash; "
-            "write one name into servedName, and more of them into servedAliases",
+            "'{}' is not a name of a model: names have no blanks or commas, and do not begin with a dash. "
+            "Write one name into servedName, and others into servedAliases",
         )
     ),
 ]
@@ -48,18 +48,18 @@ class Model(ApiModel):
     """The model that is served."""
 
     uri: Uri
-    """Where the model lies: hf://org/name, s3://bucket/folder, oci://registry/image:tag#folder,
+    """Address of the model's weights: hf://org/name, s3://bucket/folder, oci://registry/image:tag#folder,
     pvc://claim/path or file:///path."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """Commit, tag or branch of an hf:// model; pin a commit in production. Of an s3:// model the revision in
-    status.weights: other objects are refused."""
+    """Commit, tag or branch of an hf:// model; pin a commit in production. For an s3:// model, the revision
+    in status.weights; Outrider then refuses other objects. Default: main, or the present objects."""
     served_name: ServedName | None = None
     """The name that clients send as `model`, and the one in metrics. Default: the name of this object."""
     served_aliases: Annotated[list[ServedName], Field(max_length=16)] = Field(default_factory=list)
     """Further names that clients may send."""
     max_length: ContextLength | None = None
-    """Longest context in tokens, prompt and answer together: 8192, or as vLLM writes it 160K (of 1024) and
-    25.6k (of 1000); auto for the longest that fits into the GPU's memory. Default: the model's own."""
+    """Maximum context in tokens, prompt and answer together. Examples: 8192, 160K (times 1024), 25.6k (times
+    1000), or auto for the maximum that fits into the GPU's memory. Default: the model's own."""
     secret_ref: SecretKey | None = None
     """The Hugging Face token for hf:// models and drafters."""
 
@@ -83,7 +83,7 @@ class Model(ApiModel):
 
     @property
     def longest_context(self) -> int | None:
-        """Tokens; None where the model's own, or what fits, decides."""
+        """Maximum context in tokens; None for the model's own, or for the maximum that fits."""
         return self.max_length if isinstance(self.max_length, int) else None
 
 
@@ -105,39 +105,39 @@ class Engine(ApiModel):
     """The inference engine in each pod."""
 
     runtime: RuntimeKind = RuntimeKind.VLLM
-    """The engine's kind."""
+    """Kind of the engine. vLLM is the only one."""
     version: Version = "0.33.0"
-    """The engine's version. It decides which methods run, and the default image."""
+    """Version of the engine. It determines the available methods and the default image. Default: 0.33.0."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Image with the engine and the Outrider plugin; with `tuning.actuation: Rollout` any image of the
+    """Image with the engine and the Outrider plugin. With `tuning.actuation: Rollout`, any image of the
     engine. Default: the operator's image for this version."""
     model_runner: ModelRunner = ModelRunner.AUTO
-    """vLLM's model runner. Auto: the one on which K can change at the least cost, and vLLM's own choice where
-    K cannot change; docs/reference/methods.md has the table."""
+    """vLLM's model runner. Auto: the one on which K changes at the lowest cost, or vLLM's choice if K cannot
+    change. docs/reference/methods.md has the list."""
     args: EngineArgs = Field(default_factory=dict)
-    """Flags of the engine without leading dashes, such as `max-num-seqs: 64`. True sets a flag, false sets
-    its `--no-` form, a list gives several values, an object is passed as JSON, as vLLM does with its own
-    config file; a key that is left out leaves the flag to vLLM. Flags that other fields set are refused."""
+    """Flags of the engine without leading dashes. Example: `max-num-seqs: 64`. True sets a flag and false its
+    `--no-` form. A list gives several values, and an object is passed as JSON. A missing key leaves the flag
+    to vLLM. Admission refuses flags that other fields set."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 8000
-    """Port of the engine's HTTP server in the pod."""
+    """Port of the engine's HTTP server in the pod. Default: 8000."""
 
 
 class DeviceClaim(ApiModel):
-    """GPUs by Dynamic Resource Allocation: a claim of each pod's own."""
+    """GPUs by Dynamic Resource Allocation. Each pod gets its own claim."""
 
     name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
     """Name of the claim in the pod."""
     resource_claim_template_name: Name
-    """The ResourceClaimTemplate of which it is made, in the model's namespace."""
+    """Name of its ResourceClaimTemplate, in the model's namespace."""
 
 
 class Resources(ApiModel):
     """Compute resources of the engine container."""
 
     limits: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
-    """Upper bounds, such as nvidia.com/gpu: 1."""
+    """Upper bounds. Example: nvidia.com/gpu: 1."""
     requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
-    """What the scheduler reserves."""
+    """Amounts that the scheduler reserves. Example: memory: 64Gi."""
     claims: Annotated[list[DeviceClaim], Field(fail_fast=True, max_length=8)] = Field(default_factory=list)
     """Devices in place of limits such as nvidia.com/gpu. Kubernetes 1.34 or newer."""
 
@@ -151,38 +151,38 @@ class Resources(ApiModel):
 
 
 class OnFailure(StrEnum):
-    """What becomes of a rollout that fails."""
+    """The action after a failed rollout."""
 
     ROLL_BACK = "RollBack"
     HOLD = "Hold"
 
 
 class DisruptionBudget(StrEnum):
-    """Whether drains of nodes are slowed down for a model."""
+    """The PodDisruptionBudget of a model."""
 
     AUTO = "Auto"
     NEVER = "Never"
 
 
 class Rollout(ApiModel):
-    """How pods are replaced when the pod template changes."""
+    """Replacement of pods after a change of the pod template."""
 
     max_surge: IntOrPercent = 1
-    """Pods above spec.replicas during a rollout, as a number or percentage."""
+    """Maximum pods above spec.replicas during a rollout, as a number or percentage. Default: 1."""
     max_unavailable: IntOrPercent = 0
-    """Pods below spec.replicas during a rollout, as a number or percentage."""
+    """Maximum pods below spec.replicas during a rollout, as a number or percentage. Default: 0."""
     progress_deadline: Patience = "20m"
-    """How long a rollout may make no progress before it counts as failed; at least 10s."""
+    """Time without progress after which a rollout has failed. At least 10s. Default: 20m."""
     on_failure: OnFailure = OnFailure.ROLL_BACK
-    """What becomes of a rollout that fails. RollBack: the last revision that was complete returns, until
-    the spec asks for other pods. Hold: the pods stay as they are."""
+    """Action after a failed rollout. RollBack (default): Outrider restores the last good revision until the
+    spec asks for other pods. Hold: the pods stay as they are."""
     surge_timeout: Patience = "5m"
-    """How long a pod above spec.replicas may find no node with room. Then the rollout goes on in place: one
-    serving pod at a time gives its room up. With two or more replicas and `maxUnavailable: 0` only; never
-    where progressDeadline is shorter. At least 10s."""
+    """Time for which an additional pod may be unschedulable. After it, Outrider replaces serving pods one at
+    a time. This needs two or more replicas, `maxUnavailable: 0` and a longer progressDeadline. At least 10s.
+    Default: 5m."""
     disruption_budget: DisruptionBudget = DisruptionBudget.AUTO
-    """Auto: of two or more replicas, drains of nodes take one at a time (a PodDisruptionBudget). Never: for
-    a budget of your own; Kubernetes evicts no pod that two of them select."""
+    """Auto (default): with two or more replicas, a PodDisruptionBudget lets drains evict one at a time.
+    Never: for your own budget, because Kubernetes evicts no pod that two budgets select."""
 
     @rule(
         "!((self.maxSurge == 0 || self.maxSurge == '0%') && "
@@ -215,28 +215,28 @@ def _from(scheme: str) -> str:
 
 
 class Spec(ApiModel):
-    """What is wanted."""
+    """The desired state."""
 
     model: Model
-    """The model that is served."""
+    """The model to serve."""
     speculation: Speculation
     """Speculative decoding: method, drafter, draft lengths, tuning."""
     engine: Annotated[Engine, _stored_default(Engine)] = Field(default_factory=Engine)
     """The inference engine."""
     parallelism: Annotated[Parallelism, _stored_default(Parallelism)] = Field(default_factory=Parallelism)
-    """How one replica spreads over GPUs."""
+    """The GPUs and nodes of one replica."""
     resources: Resources | None = None
     """Compute resources of the engine in each pod. Default: limits nvidia.com/gpu = tensor x pipeline x data,
-    divided by nodes. Given resources replace the default; without GPUs in them, none are used."""
+    divided by nodes. Your resources replace the default; without GPUs in them, the engine uses none."""
     replicas: Annotated[int, Field(ge=0, le=MOST_PODS)] = 1
-    """Number of engines: of pods, or with `parallelism.nodes` of groups of pods."""
+    """Number of engines: pods, or groups of pods with `parallelism.nodes`. Default: 1."""
     rollout: Annotated[Rollout, _stored_default(Rollout)] = Field(default_factory=Rollout)
-    """How pods are replaced."""
+    """Replacement of pods."""
     cache: Cache | None = None
-    """A volume that keeps downloaded weights. Default: each pod downloads hf:// weights for itself.
-    s3:// needs one."""
+    """A volume for downloaded weights. Default: each pod downloads hf:// weights for itself. s3:// needs a
+    volume."""
     pod_template: PodTemplate | None = None
-    """An overlay on the pod."""
+    """An overlay on the engine pods."""
 
     @rule(
         f"!has(self.cache) || {_from('hf')} || {_from('s3')}",
@@ -290,7 +290,7 @@ class Spec(ApiModel):
     @rule(
         f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC} || {_ROLLOUT}",
         "spec.parallelism.data is {parallelism.data}: with data parallelism vLLM cannot change K while it "
-        "runs; write data: 1 (and more replicas for a dense model), or set "
+        "runs. Write data: 1 (and more replicas for a dense model), or set "
         'spec.speculation.tuning.actuation: Rollout, or mode: "Off"',
         field=".parallelism.data",
     )
@@ -334,7 +334,7 @@ class Spec(ApiModel):
         f"{[str(method) for method in (Method.NONE, *PIPELINED)]} && "
         "(self.speculation.method == 'none' || self.engine.modelRunner != 'V1'))",
         "spec.parallelism.pipeline is {parallelism.pipeline}: with pipeline stages vLLM drafts on its V2 "
-        "model runner only, by methods mtp and eagle3 (dspark with some models); use one of these with "
+        "model runner only, by methods mtp and eagle3 (dspark with some models). Use one of these with "
         "spec.engine.modelRunner: Auto, or write pipeline: 1 and a larger tensor",
         field=".parallelism.pipeline",
     )
@@ -347,7 +347,7 @@ class Spec(ApiModel):
     @rule(
         f"self.speculation.method == 'none' || !has(self.engine.args) || !({POOLS})",
         "spec.speculation.method: with these engine.args (runner, convert or task) the model gives "
-        "embeddings or scores and generates no tokens, so it needs no drafts; write method: none",
+        "embeddings or scores and generates no tokens. Write method: none",
         field=".speculation.method",
     )
     def _pooling_models_draft_nothing(self) -> bool:
@@ -385,9 +385,11 @@ class Spec(ApiModel):
 
     @property
     def live(self) -> bool:
-        """K can change, while the engine runs or with a restart: the method allows it, there is one
-        data-parallel rank or `actuation: Rollout`, vLLM does not choose by itself how much it verifies, and
-        `candidates` leaves a choice."""
+        """Whether K can change, in the running engine or by a restart.
+
+        The method has to allow it, with one data-parallel rank or `actuation: Rollout`. vLLM must not verify
+        adaptively, and `candidates` must have more than one K.
+        """
         wanted = self.speculation
         reached = self.parallelism.data == 1 or self._rolls_out
         several = len(wanted.effective_candidates()) > 1
@@ -395,12 +397,12 @@ class Spec(ApiModel):
 
     @property
     def one_k(self) -> bool:
-        """Engines are started with one K for all batch sizes, and another one takes a restart."""
+        """Whether engines have one K for all batch sizes, so that another K needs a restart."""
         return self.live and self.parallelism.data > 1
 
     @property
     def tuning_mode(self) -> TuningMode:
-        """What the tuner may do with this model; Off where K cannot change."""
+        """The mode of the tuner; Off if K cannot change."""
         return self.speculation.tuning.mode if self.live else TuningMode.OFF
 
     def candidates(self) -> tuple[int, ...]:
@@ -408,8 +410,8 @@ class Spec(ApiModel):
         return self.speculation.effective_candidates(live=self.live)
 
     def static_schedule(self) -> Schedule:
-        """The table that holds without the tuner."""
+        """The static schedule."""
         if self.one_k and self.speculation.schedule is None:
-            # Its row for small batches: from the middle both ways are short.
+            # The row for small batches: both directions are short from its K.
             return Schedule.constant(self.speculation.static_schedule(live=True).k_at(1))
         return self.speculation.static_schedule(live=self.live)

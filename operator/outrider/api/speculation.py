@@ -1,4 +1,4 @@
-"""``spec.speculation``: method, drafter, the K values, the static table and the tuner's mode."""
+"""``spec.speculation``: method, drafter, the K values, the static schedule and the tuner's mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.api.text import shortened
 
 
 class TuningMode(StrEnum):
-    """What the tuner may do."""
+    """The mode of the tuner."""
 
     OFF = "Off"
     OBSERVE = "Observe"
@@ -27,14 +27,14 @@ class TuningMode(StrEnum):
 
 
 class Actuation(StrEnum):
-    """How a new table reaches the engines."""
+    """The way in which a new schedule reaches the engines."""
 
     LIVE = "Live"
     ROLLOUT = "Rollout"
 
 
 class StructuralOff(StrEnum):
-    """What may happen to a drafter that does not pay for long."""
+    """The action on a drafter that does not pay for long."""
 
     NEVER = "Never"
     RECOMMEND = "Recommend"
@@ -42,14 +42,14 @@ class StructuralOff(StrEnum):
 
 
 class Canary(StrEnum):
-    """Whether one replica may run without speculation for a while, to be measured against."""
+    """Whether one replica may run without speculation for some minutes, as the reference."""
 
     NEVER = "Never"
     ALLOW = "Allow"
 
 
 class K0(StrEnum):
-    """What a drafter does while K is 0."""
+    """The work of a drafter while K is 0."""
 
     AUTO = "Auto"
     SYNC = "Sync"
@@ -67,42 +67,44 @@ class Slo(ApiModel):
     """Latency targets. Not available yet: leave `slo` out."""
 
     inter_token_latency: Duration | None = None
-    """Upper bound of the p90 time between two tokens of a request."""
+    """Upper bound of the p90 time between two tokens of a request. Example: 50ms."""
     time_to_first_token: Duration | None = None
-    """Upper bound of the p90 time until a request's first token."""
+    """Upper bound of the p90 time to the first token of a request. Example: 500ms."""
 
 
 class Tuning(ApiModel):
-    """How the table follows the load. Only a change of `actuation`, `k0` or `sweep` restarts pods, and what
-    the tuner is allowed to do by `actuation: Rollout`, `structuralOff: Allow` and `canary: Allow`."""
+    """Tuning of the schedule by the load. A change of `actuation`, `k0` or `sweep` restarts pods. The tuner
+    itself restarts pods only with `actuation: Rollout`, `structuralOff: Allow` or `canary: Allow`."""
 
     mode: TuningMode = TuningMode.AUTO
-    """Off keeps the static table, Observe reports what the tuner would do, Auto does it."""
+    """Off keeps the static schedule. Observe reports decisions without carrying them out. Auto (default)
+    tunes."""
     actuation: Actuation = Actuation.LIVE
-    """How a new table reaches the engines. Live: a push into the running engines. Rollout: a rolling
-    restart per change, for images without Outrider's plugin; the engine is started as a stock one. With mode
-    Off it keeps the static table."""
+    """The way in which a new schedule reaches the engines. Live (default): a push into the running engines.
+    Rollout: a rolling restart per change, for stock images without Outrider's plugin. With mode Off, engines
+    keep the static schedule."""
     objective: Literal["Goodput", "Latency"] = "Goodput"
-    """What is maximised. Goodput: tokens per second of engine time."""
+    """The quantity to maximize. Goodput (default): output tokens per second of engine time."""
     slo: Slo | None = None
-    """Latency targets that a table must keep. Not available yet."""
+    """Latency targets of a schedule. Not available yet."""
     k0: K0 = K0.AUTO
-    """What the drafter does while K is 0. Sync: it follows every step, as vLLM has it. Skip: steps that
-    only decode go without it, and it reads what it missed before it drafts again; not with n-gram, suffix,
-    parallel drafts, the V2 runner, or EAGLE and MTP under asynchronous scheduling.
-    Auto: Skip where it was shown on a real engine, else Sync. Changing it restarts pods."""
+    """The work of the drafter while K is 0. Sync: it runs in every step, as in vLLM. Skip: decode steps run
+    without it, and it reads the missed tokens before it drafts again. Skip does not work with n-gram, suffix,
+    parallel drafts and the V2 runner, nor with EAGLE and MTP under asynchronous scheduling. Auto (default):
+    Skip for launches that were tested on a real engine, else Sync. A change restarts pods."""
     structural_off: StructuralOff = StructuralOff.NEVER
-    """Whether a model that drafts nothing for long may be relaunched without its drafter. Recommend says so
-    in the condition LaunchOptimal, Allow does it, and comes back when drafting would pay again."""
+    """Whether Outrider relaunches a model without its drafter if K is 0 for long. Never (default): no.
+    Recommend: the condition LaunchOptimal reports it. Allow: it relaunches, and returns when drafting would
+    pay."""
     canary: Canary = Canary.NEVER
-    """Whether one of two or more replicas may be launched without speculation for some minutes, so that the
-    speedup is measured against a true launch without drafter."""
+    """Whether one of two or more replicas may run without speculation for some minutes. The speedup is then
+    measured against a launch without a drafter. Default: Never."""
     relaunch_interval: RestartInterval = "1h"
-    """Shortest time between two rolling restarts that the tuner makes; at least 1m. Going back is never
-    delayed."""
+    """Minimum time between two relaunches by the tuner. A return to the launch before is never delayed. At
+    least 1m. Default: 1h."""
     sweep: Sweep = Sweep.AUTO
-    """Whether an engine measures its step times before it serves, so that the tuner knows them at once. Auto:
-    for at most 20 s, and a tenth of the start. A change restarts the pods."""
+    """Whether an engine measures a step-time profile before it serves. Auto (default): for at most 20 s, and
+    at most 10 % of its start. Never: it does not. A change restarts the pods."""
 
     @rule(
         "self.mode != 'Off' || self.structuralOff == 'Never'",
@@ -147,7 +149,7 @@ class Tuning(ApiModel):
 
 
 SUFFIX_TREE_DEPTH = 24
-"""vLLM's own limit of suffix decoding, which drafts what it finds. From source."""
+"""vLLM's limit of suffix decoding. Source: vLLM's SpeculativeConfig."""
 _TREE_DEPTH = "suffix_decoding_max_tree_depth"
 
 
@@ -170,7 +172,7 @@ _ADAPTIVE = (
 
 
 def _vllms_name(method: object) -> object:
-    """Other names that vLLM, its recipes and model cards have for a method."""
+    """Refuse other names of a method in vLLM, its recipes and model cards, with the name to write."""
     meant = _SYNONYMS.get(method) if isinstance(method, str) else None
     if meant is None and isinstance(method, str) and method not in list(Method):
         meant = Method.MTP if method.endswith(("_mtp", "_nextn", "assistant")) else None
@@ -194,29 +196,29 @@ class Speculation(ApiModel):
     """Speculative decoding of one model."""
 
     method: Annotated[Method, BeforeValidator(_vllms_name)]
-    """How draft tokens are made; docs/reference/methods.md says which engine versions run it. What vLLM finds
-    out is said here: mtp for every prediction layer, also one that lies apart, such as the assistants of
-    Gemma 4; draft_model for a small model of its own."""
+    """Method of drafting; docs/reference/methods.md has the engine versions. Write mtp for every prediction
+    layer, also for a separate one such as the assistants of Gemma 4. Write draft_model for a separate small
+    model."""
     drafter: DrafterSource | None = None
-    """The drafter's weights; required or forbidden by the method."""
+    """The drafter's weights. The method requires or forbids them."""
     num_speculative_tokens: Annotated[int, Field(ge=1, le=MAX_K)] | None = None
-    """The largest K, fixed when an engine starts. Required unless the method is none. Two methods have a
-    length of their own where it is left out: suffix, up to vLLM's limit of 24, and dspark with a drafter."""
+    """Maximum K, fixed when an engine starts. Required unless the method is none. Two methods have a default:
+    suffix vLLM's limit of 24, and dspark the length of its drafter. Example: 5."""
     candidates: Annotated[list[DraftLength], Field(fail_fast=True, min_length=1, max_length=8)] | None = None
-    """The K values that the tuner may use; each costs start-up time and memory. Rising, with the ceiling.
-    The ceiling alone, which needs mode Off, launches the engine as without Outrider: with one K, for good.
-    Default: 0, 1, 2, half the ceiling rounded up, and the ceiling."""
+    """The K values that the tuner may use, ascending and with numSpeculativeTokens as the last. Each one
+    costs start time and memory. A single value needs mode Off; the engine then has one draft length. Default:
+    0, 1, 2, half of the maximum rounded up, and the maximum. Example: [0, 1, 3, 5]."""
     schedule: Annotated[list[ScheduleRow], Field(fail_fast=True, min_length=1, max_length=16)] | None = None
-    """The static table: start value of every engine, and what it falls back to without the operator.
-    Default: half the ceiling up to batch size 8, 1 up to 32, 0 above. Changing it never restarts a pod,
-    except with `tuning.actuation: Rollout`, where it is a rolling restart."""
+    """The static schedule: every engine starts with it, and returns to it without the operator. A change
+    restarts pods only with `tuning.actuation: Rollout`. Default: half of numSpeculativeTokens up to batch
+    size 8, 1 up to 32, 0 above."""
     config: SpeculativeConfig = Field(default_factory=dict)
-    """Other keys of vLLM's speculative configuration, under vLLM's names, such as `prompt_lookup_max: 8`,
-    `max_model_len: 4096` and `quantization: fp8` (of the drafter), `draft_sample_method: probabilistic`, or
-    `use_heterogeneous_vocab: true` for a draft model of another vocabulary.
-    vLLM checks them at the start. Keys that other fields set are refused."""
+    """Other keys of vLLM's speculative configuration, under vLLM's names. Examples: `prompt_lookup_max: 8`,
+    the drafter's `max_model_len: 4096` and `quantization: fp8`, `draft_sample_method: probabilistic`. A draft
+    model of another vocabulary needs `use_heterogeneous_vocab: true`. vLLM checks them at its start.
+    Admission refuses keys that other fields set."""
     tuning: Tuning = Field(default_factory=Tuning)
-    """How the table follows the load."""
+    """Tuning of the schedule by the load."""
 
     @rule(
         f"!(self.method in {_REFUSED})",
@@ -273,9 +275,9 @@ class Speculation(ApiModel):
 
     @rule(
         f"!{_ADAPTIVE} || !{_TUNED}",
-        f"spec.speculation.config.{ADAPTIVE_VERIFICATION}: vLLM then leaves drafted tokens unverified, so "
-        "its counters no longer say how many drafts are right, and the tuner would choose by wrong numbers; "
-        'set tuning.mode: "Off", or leave the key out',
+        f"spec.speculation.config.{ADAPTIVE_VERIFICATION}: vLLM then leaves drafted tokens unverified. "
+        "Its counters do not show how many drafts are right, and the tuner would use wrong numbers. "
+        'Set tuning.mode: "Off", or leave the key out',
         field=".config",
     )
     def _adaptive_verification_is_not_tuned(self) -> bool:
@@ -305,8 +307,8 @@ class Speculation(ApiModel):
 
     @rule(
         f"!(self.method in {_OF_ONE_BLOCK}) || has({_N}) || (self.method == 'dspark' && has(self.drafter))",
-        "spec.speculation.numSpeculativeTokens: set the length of the block that the head drafts at once; "
-        "its model card has it, and its config.json as block_size (DFlash heads draft one token less)",
+        "spec.speculation.numSpeculativeTokens: set the length of the block that the head drafts at once. "
+        "Its model card and block_size in its config.json have it (DFlash heads draft one token less)",
         field=".numSpeculativeTokens",
     )
     def _block_is_given(self) -> bool:
@@ -446,11 +448,11 @@ class Speculation(ApiModel):
         return {*(self.candidates or ()), *(row.num_speculative_tokens for row in self.schedule or ())}
 
     def effective_candidates(self, *, live: bool | None = None) -> tuple[int, ...]:
-        """Every K that an engine of this model is launched with, rising: `candidates`, or its default.
+        """Every K that an engine of this model is launched with, ascending: `candidates`, or its default.
 
         The one K of an engine that cannot change it; (0,) without speculation.
 
-        ``live``: whether the engine can change K; default: as far as the method allows it.
+        ``live``: whether the engine can change K; by default, whether the method allows it.
         """
         ceiling = self.num_speculative_tokens or self.own_length
         if ceiling is None:
@@ -462,10 +464,10 @@ class Speculation(ApiModel):
         return tuple(sorted(k for k in {0, 1, 2, (ceiling + 1) // 2, ceiling} if k <= ceiling))
 
     def static_schedule(self, *, live: bool | None = None) -> Schedule:
-        """The table that holds without the tuner: `schedule`, or its default.
+        """The static schedule: `schedule`, or its default.
 
-        Default: the largest draft length up to half the ceiling for batches up to 8, then up to 1
-        for batches up to 32, then the smallest. Source: the rule of thumb of vLLM's users.
+        Default for batches up to 8: the largest candidate up to half of the maximum K. Up to 32: at most 1.
+        Above: the smallest candidate. Source: the rule of thumb of vLLM's users.
         """
         if self.schedule is not None:
             return Schedule(

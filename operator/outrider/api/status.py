@@ -1,4 +1,4 @@
-"""``status`` of a SpeculativeModel: what was observed, and what the tuner did."""
+"""``status`` of a SpeculativeModel: the observed state, and the decisions of the tuner."""
 
 from __future__ import annotations
 
@@ -25,69 +25,69 @@ Ratio = Annotated[float, *_decimal(2)]
 
 
 Line = Annotated[str, room_for(512), Field(max_length=512)]
-"""A table or a launch in one line."""
+"""A schedule or a launch configuration in one line."""
 
 
 class SpeculationState(StrEnum):
-    """What speculation does at present."""
+    """The state of speculation."""
 
     ACTIVE = "Active"
     """At least one batch size has K > 0."""
     SOFT_OFF = "SoftOff"
     """K is 0 for every batch size; the drafter stays loaded."""
     HARD_OFF = "HardOff"
-    """Launched without a drafter."""
+    """The engines run without a drafter."""
     UNAVAILABLE = "Unavailable"
     """No engine reports a state."""
 
 
 class SpeedupReference(StrEnum):
-    """What a speedup is measured against."""
+    """The reference of a speedup."""
 
     PROBE = "Probe"
-    """Short spans of K=0 on the same pods."""
+    """Probes of K=0 on the same pods."""
     CANARY = "Canary"
     """A pod without speculation under the same traffic."""
     PRIOR = "Prior"
-    """Not measured: the estimate of the model."""
+    """Not measured: an estimate of the tuner."""
 
 
 class AppliedRow(StatusModel):
-    """One row of the table in force."""
+    """One row of the present schedule."""
 
     max_batch_size: Annotated[int, Field(ge=1)] | None = None
-    """Largest number of scheduled requests of this row, inclusive; absent in the last row."""
+    """Maximum batch size of this row, inclusive; absent in the last row."""
     num_speculative_tokens: Annotated[int, Field(ge=0)]
     """K: draft tokens per request and step."""
 
 
 class Speedup(StatusModel):
-    """Goodput with the table in force over goodput with K=0."""
+    """Goodput with the present schedule over goodput with K=0."""
 
     ratio: Ratio
-    """Best estimate; above 1 speculation pays."""
+    """Estimate; above 1 speculation pays. Example: 1.42."""
     low: Ratio | None = None
     """Lower end of the 95 % interval."""
     high: Ratio | None = None
     """Upper end of the 95 % interval."""
     summary: Annotated[str, room_for(32), Field(max_length=32)] | None = None
-    """The ratio and half of its interval in short; absent while that is too wide to be knowledge."""
+    """The ratio and half of its interval. Absent while the interval is too wide. Example: 1.26 ±0.08."""
     reference: SpeedupReference
-    """What it is measured against."""
+    """Its reference."""
     measured_at: Timestamp
-    """When it was measured."""
+    """Time of the measurement."""
 
 
 class SpeculationStatus(StatusModel):
     """Speculation as the engines report it."""
 
     state: SpeculationState
-    """What speculation does at present."""
+    """The state of speculation."""
     simulated: Line | None = None
-    """What engines stand in for that compute nothing, such as h100_8b; absent where all of them compute."""
+    """GPU and model that simulated engines imitate, such as h100_8b. Absent if all engines compute."""
     cuda_graphs: Line | None = None
-    """vLLM's mode of CUDA graphs, such as FULL_AND_PIECEWISE. PIECEWISE costs speed, and says that a table or
-    a flag took the full graphs away; docs/reference/methods.md has what helps. Absent where no one tells."""
+    """vLLM's mode of CUDA graphs, such as FULL_AND_PIECEWISE. PIECEWISE is slower, because a schedule or a
+    flag excludes full graphs; docs/reference/methods.md has remedies. Absent if no engine reports it."""
     step_time_profile: Line | None = None
     """Number of step times that engines of this launch measured before they served. Names the pods that
     differ by more than 10 %. Absent if no engine measured any."""
@@ -95,64 +95,64 @@ class SpeculationStatus(StatusModel):
     """How many engines choose K themselves at each step, within what the operator allows, and which K they
     use now. Absent while the schedule alone chooses K."""
     epoch: Annotated[int, Field(ge=0)] | None = None
-    """Number of the last table that was pushed; it rises by one with every change."""
+    """Version of the last pushed schedule; it rises by one with every change."""
     schedule: Annotated[list[AppliedRow], Field(fail_fast=True, max_length=MAX_ROWS)] | None = None
-    """The table in force."""
+    """The present schedule."""
     schedule_summary: Line | None = None
     """The same schedule in one line. Example: 8:3,32:1,*:0 is K=3 up to 8 requests, K=1 up to 32, then 0."""
     applied_replicas: Annotated[int, Field(ge=0)] | None = None
-    """Pods that confirmed the table."""
+    """Number of pods that confirmed the schedule."""
     acceptance_rate: Ratio | None = None
-    """Accepted over drafted tokens, 0 to 1."""
+    """Accepted over drafted tokens of the last minute, 0 to 1."""
     acceptance_length: Ratio | None = None
     """Mean tokens per drafted step, the bonus token included."""
     per_position_acceptance: Annotated[list[Ratio], Field(fail_fast=True, max_length=64)] | None = None
-    """Share of drafts whose first, second, … token was accepted, of those that are so long; of all drafts
-    where the engine lacks the plugin."""
+    """Acceptance rate at the first, second, … position, of the drafts that reach it. Without the plugin in
+    the engine, it is a ratio of all drafts."""
     speedup: Speedup | None = None
-    """Gain over K=0; absent until measured, and while no replica serves."""
+    """Speedup over K=0; absent until it is measured, and while no replica serves."""
 
 
 class DecisionRecord(StatusModel):
-    """One change of the table, or one that Observe would have made."""
+    """One change of the schedule, or one that mode Auto would have made."""
 
     time: Timestamp
-    """When it was decided."""
+    """Time of the decision."""
     from_: Annotated[Line, Field(alias="from")]
-    """The table before, in one line."""
+    """The schedule before, in one line."""
     to: Line
-    """The table after, in one line."""
+    """The schedule after, in one line."""
     reason: Annotated[str, Field(max_length=128)]
-    """Stable word for the cause."""
+    """Reason in one stable word."""
     message: Annotated[str, room_for(1024), Field(max_length=1024)] = ""
-    """One sentence with the numbers."""
+    """The cause with its numbers, in one sentence."""
     would: bool | None = None
-    """Mode Observe: what Auto would have done. Nothing was changed."""
+    """True in mode Observe: mode Auto would have changed the schedule; nothing was changed."""
     expected_gain: Ratio | None = None
-    """Expected goodput over goodput before; 1.10 is 10 % more."""
+    """Expected goodput over goodput before. Example: 1.10 is 10 % more."""
     measured_gain: Ratio | None = None
-    """The same, measured after the change."""
+    """Measured goodput after the change over goodput before."""
 
 
 class Status(StatusModel):
-    """What was observed."""
+    """The observed state."""
 
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """Generation of the spec that this status is about."""
     reason: Annotated[str, Field(max_length=128)] | None = None
-    """How the model is, in one word: the reason of Degraded, and that of Ready where nothing is wrong."""
+    """The reason of Degraded, or that of Ready if the model is not degraded. Example: Serving."""
     serving: Annotated[str, Field(max_length=32)] | None = None
-    """Engine pods that serve, and how many the spec wants, such as 1/2."""
+    """Ready engine pods over the number in the spec. Example: 1/2."""
     replicas: Annotated[int, Field(ge=0)] | None = None
-    """Engine pods that exist."""
+    """Number of engine pods."""
     ready_replicas: Annotated[int, Field(ge=0)] | None = None
-    """Engine pods that serve."""
+    """Number of ready engine pods."""
     updated_replicas: Annotated[int, Field(ge=0)] | None = None
-    """Engine pods of the current revision."""
+    """Number of engine pods of the current revision."""
     selector: Annotated[str, Field(max_length=512)] | None = None
     """Label selector of the engine pods, for autoscalers."""
     url: Annotated[str, Field(max_length=512)] | None = None
-    """Where clients in the cluster send OpenAI requests."""
+    """URL for OpenAI requests from inside the cluster."""
     conditions: Annotated[
         list[Condition],
         Field(
@@ -161,9 +161,9 @@ class Status(StatusModel):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = Field(default_factory=list)
-    """Statements about the model."""
+    """Conditions of the model."""
     weights: WeightsStatus | None = None
-    """The weights of `spec.cache`: how far the download is, and what it brought."""
+    """The weights of `spec.cache`: progress and result of the download."""
     speculation: SpeculationStatus | None = None
     """Speculation as the engines report it."""
     decisions: Annotated[
@@ -173,5 +173,5 @@ class Status(StatusModel):
     """The last five decisions, newest first."""
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of this type, None when it is absent."""
+        """The condition of this type; None if it is absent."""
         return next((condition for condition in self.conditions if condition.type == type_), None)

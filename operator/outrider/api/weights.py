@@ -22,15 +22,15 @@ class AccessMode(StrEnum):
 
 
 class Addressing(StrEnum):
-    """Where in a request the bucket's name stands."""
+    """The place of the bucket's name in a request."""
 
     PATH = "Path"
     VIRTUAL_HOST = "VirtualHost"
 
 
 class ObjectStore(ApiModel):
-    """Where the buckets of s3:// are, and with which keys they are read. Default: AWS, with the identity of
-    the pods' service account."""
+    """The store of s3:// buckets and its keys. Default: AWS, with the identity of the pods' service
+    account."""
 
     endpoint: (
         Annotated[
@@ -45,14 +45,14 @@ class ObjectStore(ApiModel):
         ]
         | None
     ) = None
-    """URL of a store that speaks S3. Default: AWS."""
+    """URL of an S3-compatible store. Default: AWS. Example: https://minio.storage.svc:9000."""
     region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+$")] | None = None
     """Region of the buckets. Default: the environment's, else us-east-1."""
     addressing: Addressing | None = None
-    """Where a request names the bucket. Default: Path with an endpoint, VirtualHost without."""
+    """The place of the bucket's name in a request. Default: Path with an endpoint, VirtualHost without."""
     secret: ClaimName | None = None
-    """Secret with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where the keys need one, AWS_SESSION_TOKEN.
-    Default: the identity of the pods' service account."""
+    """Secret with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if needed, AWS_SESSION_TOKEN. Default: the
+    identity of the pods' service account."""
 
 
 class Cache(ApiModel):
@@ -61,14 +61,14 @@ class Cache(ApiModel):
     claim: ClaimName | None = None
     """An existing PersistentVolumeClaim. Models may share it."""
     size: Quantity | None = None
-    """Size of a claim that is made for this model, and goes with it."""
+    """Size of a new claim, which is deleted with this model. Example: 50Gi."""
     storage_class: ClaimName | None = None
     """Storage class of that claim. Default: the cluster's."""
     access_mode: AccessMode | None = None
-    """Which nodes may mount that claim. Default: ReadWriteOnce, with which all pods run on one node."""
+    """Access mode of that claim. Default: ReadWriteOnce, with which all pods run on one node."""
 
     s3: ObjectStore | None = None
-    """For s3:// weights: the store that has the buckets, and its keys."""
+    """The store of s3:// weights, and its keys."""
 
     @rule(
         "has(self.claim) != has(self.size)",
@@ -89,43 +89,44 @@ Word = Annotated[str, room_for(512), Field(max_length=512)]
 
 
 class ArtifactStatus(StatusModel):
-    """Weights that were downloaded."""
+    """Downloaded weights."""
 
     uri: Word
-    """Where they come from."""
+    """Address of the source."""
     revision: Word
-    """The commit that the wanted revision named when they were downloaded; of s3:// a digest of what the
-    store told of all objects."""
+    """Commit of the wanted revision at the download. For s3://, a digest of the store's data on all
+    objects."""
     path: Word
-    """Where they lie on the volume."""
+    """Path on the volume."""
     size: Word
-    """How large they are, such as 16.1 GB."""
+    """Size. Example: 16.1 GB."""
     vocabulary_size: Annotated[int, Field(ge=1)] | None = None
-    """Of their config.json, as all that follows; absent where it is not told."""
+    """Vocabulary size in tokens. This field and the following ones are from config.json; absent if it lacks
+    them."""
     hidden_size: Annotated[int, Field(ge=1)] | None = None
     """Width of a layer."""
     layers: Annotated[int, Field(ge=1)] | None = None
     """Number of layers."""
     experts: Annotated[int, Field(ge=1)] | None = None
-    """Of a mixture of experts: how many a layer has."""
+    """Experts per layer of a mixture-of-experts model."""
     target_hidden_size: Annotated[int, Field(ge=1)] | None = None
-    """Of a drafter that says for which width of its target it was made."""
+    """Width of the target model for which a drafter was made."""
     longest_context: Annotated[int, Field(ge=1)] | None = None
-    """Tokens of the longest request that they were made for."""
+    """Maximum context of the model in tokens."""
     made_for_method: Word | None = None
-    """Of a drafter in the Speculators format, such as eagle3."""
+    """Method of a drafter in the Speculators format. Example: eagle3."""
     made_for_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Of such a drafter: the draft length that it was trained for."""
+    """Draft length for which a drafter in the Speculators format was trained."""
     chat_template: Word | None = None
-    """Digest of the chat template that lies beside them."""
+    """Digest of the chat template beside the weights."""
     architecture: Word | None = None
-    """Class of the model, such as Qwen3ForCausalLM."""
+    """Class of the model. Example: Qwen3ForCausalLM."""
     layer_kinds: Word | None = None
-    """Kinds of its layers where they are listed, such as full_attention,sliding_attention."""
+    """Kinds of layers if config.json lists them. Example: full_attention,sliding_attention."""
 
     @property
     def size_bytes(self) -> int | None:
-        """To a tenth of a gigabyte; None where `size` says something else."""
+        """The size in bytes, to a tenth of a gigabyte; None if `size` has another form."""
         number, _, unit = self.size.partition(" ")
         try:
             return round(float(number) * 1e9) if unit == "GB" else None
@@ -137,12 +138,12 @@ class WeightsStatus(StatusModel):
     """The weights of `spec.cache`."""
 
     wanted: Word
-    """Digest of what was asked for; what is told belongs to no other wish."""
+    """Digest of the requested weights; the other fields belong to this request only."""
     progress: Word | None = None
-    """How far the download is, such as Downloading 12.3 of 16.1 GB; absent before and after it."""
+    """Progress of the download; absent before and after it. Example: Downloading 12.3 of 16.1 GB."""
     model: ArtifactStatus | None = None
-    """The model's, once all is there."""
+    """The model's weights, after the download."""
     drafter: ArtifactStatus | None = None
-    """The drafter's, likewise."""
+    """The drafter's weights, after the download."""
     advice: Word | None = None
-    """What of the drafter will not go as well as it could; absent where nothing is known."""
+    """Advice on the drafter; absent without any."""
