@@ -32,7 +32,7 @@ class Target(StrEnum):
     GPU = "gpu"
     CPU = "cpu"
     TWIN = "twin"
-    """That of the CPU, with the stand-in for a GPU on top."""
+    """The image of the CPU with the simulated engine on top."""
 
 
 DOCKERFILES: Mapping[Target, Path] = {
@@ -59,12 +59,12 @@ class Plugin:
 
     @property
     def version(self) -> str:
-        """As in the wheel's name."""
+        """The version in the wheel's name."""
         return self.wheel.name.split("-")[1]
 
     @property
     def sha256(self) -> str:
-        """Of the wheel's bytes, in hexadecimal."""
+        """SHA-256 of the wheel's bytes, in hexadecimal."""
         return hashlib.sha256(self.wheel.read_bytes()).hexdigest()
 
     def arguments(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Plugin:
 
 
 VLLM_IMAGE = "vllm/vllm-openai"
-"""By version, as a tag: the base of the image for GPUs."""
+"""The base of the image for GPUs, with the version as its tag."""
 
 
 def default_version(target: Target) -> str:
@@ -122,7 +122,7 @@ def library_commands(
 ) -> tuple[Sequence[str], ...]:
     """Bring the folder of libraries into a build's context, by the hashes of the lock. Run them in `ROOT`.
 
-    The stand-in has those of the image below it. processor: of the image, as Python calls it.
+    The simulated engine has those of its base image. processor: of the image, as Python calls it.
     """
     if target is Target.TWIN:
         return ()
@@ -159,7 +159,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("target", type=Target, choices=list(Target))
     parser.add_argument("--tag", required=True, help="name of the image")
     parser.add_argument("--vllm-version", help="default: the newest that was checked, or 0.32.0 on CPU")
-    parser.add_argument("--base", help="another base image, best with its digest; twin: the CPU engine's tag")
+    parser.add_argument(
+        "--base", help="another base image, best with its digest; `twin`: tag of the CPU engine"
+    )
     parser.add_argument(
         "--platform",
         choices=PROCESSORS,
@@ -168,7 +170,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     base = options.base
     if base is None and options.target is Target.TWIN:
-        parser.error("twin takes --base, the tag of the CPU engine that it stands on")
+        parser.error("`twin` needs --base: the tag of the CPU engine that it extends")
     if base is None and options.target is Target.GPU:
         base = by_digest(f"{VLLM_IMAGE}:v{options.vllm_version or default_version(Target.GPU)}")
     wanted = options.platform or ("linux/amd64" if options.target is Target.GPU else None)

@@ -48,7 +48,7 @@ from engine_image.contract.worker_expectations import OF_WORKERS
 from outrider_engine.support import RECURRENT_STATES_RIGHT, Version
 
 TWIN_SINCE: Version = (0, 29)
-"""The first release that the stand-in for a GPU is meant for."""
+"""The first release that the simulated engine supports."""
 
 
 def _serving(launcher: str) -> tuple[Form, ...]:

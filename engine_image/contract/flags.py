@@ -1,7 +1,7 @@
-"""``python -m engine_image.contract.flags --write FILE``: the flags of every vLLM that is supported.
+"""``python -m engine_image.contract.flags --write FILE``: the flags of every supported vLLM.
 
-A parser is made of types that the source does not spell out, so each release's own code makes it, in the
-Python of the engine environment. ``operator/outrider/plan/runtimes/vllm/known_flags.py`` holds the result.
+The source does not spell out the types of a parser. So each release's own code builds it, in the Python of
+the engine environment. ``operator/outrider/plan/runtimes/vllm/known_flags.py`` holds the result.
 """
 
 from __future__ import annotations

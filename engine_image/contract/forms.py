@@ -83,7 +83,7 @@ class Defines:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """Instances of a class, by itself or its bases, have these attributes."""
+    """Instances of a class, through itself or its bases, have these attributes."""
 
     path: str
     name: str
@@ -203,7 +203,7 @@ class Names:
 
     @property
     def covers(self) -> frozenset[str]:
-        """Nothing: texts are no attributes."""
+        """Nothing, since texts name no attribute."""
         return frozenset()
 
     def text(self) -> str:

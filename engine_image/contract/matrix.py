@@ -1,6 +1,6 @@
 """What each method does when K changes, read from vLLM's source, to be compared with the plugin's table.
 
-What cannot be told from the source is left out, never guessed.
+What the source does not show is omitted, never guessed.
 """
 
 from __future__ import annotations
@@ -167,10 +167,10 @@ def _is_told_k(source: Source, method: str) -> bool:
 
 
 def _proposer_response(source: Source, path: str, name: str) -> Response | str:
-    """By the ``propose`` of a V1 proposer: it asserts the configured K, or takes over the one it is told."""
+    """By the ``propose`` of a V1 proposer: it asserts the configured K, or takes the one of the step."""
     propose = _method(source, path, name, "propose")
     if propose is None:
-        # A factory of somebody's own class.
+        # A factory of a custom class.
         return Response.FULL_LENGTH
     text = ast.unparse(propose)
     if "assert num_speculative_tokens == self." in text:
@@ -204,7 +204,7 @@ def _parallel_response(source: Source) -> Response | str:
 
 
 def _speculator_response(source: Source, path: str, name: str) -> Response:
-    """By the ``propose`` of a V2 speculator: whether the K it is told does more than skip drafting at 0."""
+    """By the ``propose`` of a V2 speculator: whether the K of the step does more than skip drafting at 0."""
     propose = _method(source, path, name, "propose")
     if propose is None:
         return Response.FULL_LENGTH

@@ -69,7 +69,7 @@ def check(source: Source, version: str) -> Outcome:
     """Verify every expectation, and the plugin's table of methods, in one vLLM."""
     number = parse_version(version)
     if number is None:
-        raise ValueError(f"{version} is no version")
+        raise ValueError(f"{version} is not a version")
     verdicts = {
         expectation.form.text(): _spell(expectation.form.verify(source))
         if expectation.needed_in(number)

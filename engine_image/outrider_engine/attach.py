@@ -1,11 +1,10 @@
 """Attaches the control to vLLM's own classes. The only module that knows the inner names of its engine core.
 
-Source: vLLM 0.32.0. `vllm.v1.engine.core.EngineCore`: its ``getattr`` dispatch of utility calls runs
-them on the engine's thread between steps; ``step`` schedules, runs and updates one after the other,
-``step_with_batch_queue`` schedules the next step before it updates from the last, both in order.
-``post_step`` takes the drafts from the workers.
+Source: vLLM 0.32.0. `vllm.v1.engine.core.EngineCore` runs utility calls on the engine's thread between steps,
+by a ``getattr`` dispatch. ``step`` schedules, runs and updates one after the other. ``step_with_batch_queue``
+schedules the next step before it updates from the last. ``post_step`` takes the drafts from the workers.
 `vllm.v1.core.sched.scheduler.Scheduler`: ``schedule`` reads ``dynamic_sd_lookup`` once per step, and
-``update_from_output`` gives per request the tokens that are sent, and vLLM's own sums over drafts.
+``update_from_output`` gives the tokens of each request, and vLLM's own sums over drafts.
 """
 
 from __future__ import annotations
@@ -57,11 +56,10 @@ _FAILURE = "_outrider_failure"
 
 
 def attach_to_vllm() -> None:
-    """Add the utility methods to the engine core and wrap the scheduler. Once per process is enough;
-    more often does no harm.
+    """Add the utility methods to the engine core and wrap the scheduler. Repeated calls have no effect.
 
     Raises:
-        ImportError, AttributeError: this vLLM lacks a class or method that the plugin stands on.
+        ImportError, AttributeError: this vLLM lacks a class or method that the plugin needs.
     """
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.engine.core import EngineCore
@@ -124,7 +122,7 @@ def outrider_longest_step_seconds(engine_core: Any) -> float:
 def outrider_put_schedule(
     engine_core: Any, body: dict[str, object], cost_model_fault: str | None = None
 ) -> dict[str, object]:
-    """Install a pushed table. cost_model_fault: see `Push.cost_model_fault`."""
+    """Install a pushed schedule. cost_model_fault: see `Push.cost_model_fault`."""
 
     def put(control: EngineCoreControl) -> State:
         push = parse_push(body)
@@ -139,18 +137,18 @@ def outrider_post_probe(engine_core: Any, body: dict[str, object]) -> dict[str, 
 
 
 def outrider_put_measuring(engine_core: Any, body: dict[str, object]) -> dict[str, object]:
-    """Count steps, or pause to."""
+    """Count steps, or pause the counting."""
     return _answer(engine_core, lambda control: control.measure(enabled=parse_measuring(body)))
 
 
 def outrider_begin_self_test(engine_core: Any) -> list[Trial]:
-    """Begin the self-test: its trials."""
+    """Begin the self-test; its requests."""
     control = _control_of(engine_core)
     return [] if control is None else control.begin_self_test()
 
 
 def outrider_begin_trial(engine_core: Any, k: int) -> None:
-    """Begin the trial of one K."""
+    """Begin the request of one K."""
     if control := _control_of(engine_core):
         control.begin_trial(k)
 
@@ -158,7 +156,7 @@ def outrider_begin_trial(engine_core: Any, k: int) -> None:
 def outrider_end_trial(
     engine_core: Any, k: int, tokens: list[int], fault: str | None, tied: bool = False
 ) -> None:
-    """End the trial of one K."""
+    """End the request of one K."""
     if control := _control_of(engine_core):
         control.end_trial(k, tokens=tokens, fault=fault, tied=tied)
 
@@ -170,31 +168,31 @@ def outrider_end_self_test(engine_core: Any, fault: str | None) -> None:
 
 
 def outrider_begin_sweep(engine_core: Any, seconds: float) -> list[Visit]:
-    """Begin the sweep: its visits."""
+    """Begin the startup profile; its visits."""
     control = _control_of(engine_core)
     return [] if control is None else control.begin_sweep(seconds)
 
 
 def outrider_begin_visit(engine_core: Any, batch: int, context: int) -> None:
-    """Begin one visit of the sweep."""
+    """Begin one visit of the startup profile."""
     if control := _control_of(engine_core):
         control.begin_visit(batch, context)
 
 
 def outrider_visiting(engine_core: Any) -> bool:
-    """Whether the visit has slices left."""
+    """Whether the visit has parts left."""
     control = _control_of(engine_core)
     return control is not None and control.visiting
 
 
 def outrider_end_visit(engine_core: Any) -> None:
-    """End one visit of the sweep."""
+    """End one visit of the startup profile."""
     if control := _control_of(engine_core):
         control.end_visit()
 
 
 def outrider_end_sweep(engine_core: Any, fault: str | None) -> None:
-    """End the sweep."""
+    """End the startup profile."""
     if control := _control_of(engine_core):
         control.end_sweep(fault)
 
@@ -228,19 +226,19 @@ def facts_of(scheduler: Any) -> EngineFacts:
 
 
 def _is_recurrent(model: Any) -> bool:
-    """vLLM knows by the class of the model; a release that names it otherwise leaves it to the self-test."""
+    """vLLM decides by the class of the model. In a release with other names the self-test finds it."""
     names = ("is_hybrid", "is_attention_free", "has_inner_state")
     return any(bool(getattr(model, name, False)) for name in names)
 
 
 def _drafts_with_several_modules(speculation: Any) -> bool:
-    """Older releases know no such model."""
+    """Older releases have no such model."""
     asked = getattr(speculation, "use_multi_module_mtp", None)
     return asked is not None and bool(asked())
 
 
 def _room(config: Any) -> Room | None:
-    """None where a release names it otherwise: it costs the sweep and nothing else."""
+    """None in a release with other names, which then has no startup profile."""
     model: Any = getattr(config, "model_config", None)
     cache: Any = getattr(config, "cache_config", None)
     request, blocks = getattr(model, "max_model_len", None), getattr(cache, "num_gpu_blocks", None)
@@ -250,11 +248,11 @@ def _room(config: Any) -> Room | None:
 
 
 def read_static_table() -> Table | None:
-    """The static table of the configured file; None when no file is configured.
+    """The static schedule of the configured file; None when no file is configured.
 
     Raises:
         OSError: the file cannot be read.
-        Refusal: it holds no table.
+        Refusal: it holds no schedule.
     """
     path = os.environ.get(STATIC_SCHEDULE_VARIABLE)
     if not path:
@@ -266,7 +264,7 @@ def read_static_table() -> Table | None:
 
 
 def control_for(scheduler: Any) -> EngineCoreControl:
-    """The control of a scheduler that was just made. Raises where the engine has another shape."""
+    """The control of a new scheduler. Raises where the engine has another shape."""
     facts = facts_of(scheduler)
     if scheduler.dynamic_sd_lookup is None:
         scheduler.dynamic_sd_lookup = lookup_after_launch(facts, os.environ.get(CANDIDATES_VARIABLE))
@@ -294,7 +292,9 @@ def _with_control(original: Callable[..., None]) -> Callable[..., None]:
             setattr(self, _CONTROL, control_for(self))
         except Exception as error:
             setattr(self, _FAILURE, f"{type(error).__name__}: {error}")
-            logger.exception("outrider: no live control in this engine; serving goes on")
+            logger.exception(
+                "outrider: no live control, since this vLLM has another shape; the engine continues to serve"
+            )
 
     return init
 
@@ -352,7 +352,7 @@ def _with_drafts_asked_for(original: Callable[..., None]) -> Callable[..., None]
     @functools.wraps(original)
     def post_step(self: Any, *args: Any, **kwargs: Any) -> None:
         control: EngineCoreControl | None = getattr(self.scheduler, _CONTROL, None)
-        # To ask a worker for drafts is a call to another process, where it lives in one.
+        # A request for drafts is a call to another process, if the worker lives in one.
         if control is None or control.following is None or not control.following.left_out:
             original(self, *args, **kwargs)
 
@@ -376,7 +376,7 @@ def _answer(engine_core: Any, change: Callable[[EngineCoreControl], State]) -> d
 
 
 def _control_of(engine_core: Any) -> EngineCoreControl | None:
-    """For whoever asks or changes something between two steps: so all steps are counted first."""
+    """The control, with all steps counted, for a request between two steps."""
     control: EngineCoreControl | None = getattr(engine_core.scheduler, _CONTROL, None)
     if control is not None:
         control.backlog.work_off()
@@ -385,4 +385,4 @@ def _control_of(engine_core: Any) -> EngineCoreControl | None:
 
 def _why_no_control(engine_core: Any) -> str:
     failure = getattr(engine_core.scheduler, _FAILURE, None)
-    return f"the plugin failed at the start: {failure}" if failure else "this scheduler carries no control"
+    return f"the plugin failed at the start: {failure}" if failure else "this scheduler has no control"

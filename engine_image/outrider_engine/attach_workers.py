@@ -1,7 +1,7 @@
 """Attaches the plugin's parts to a worker as vLLM makes one: its modules are not for every process.
 
 Source: vLLM 0.32.0. Every worker is a `vllm.v1.worker.worker_base.WorkerBase`, whatever process it lives in.
-A part that this vLLM does not fit is left out alone, and told in the log.
+A part that does not fit this vLLM is omitted alone, with an entry in the log.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ATTACHED = "_outrider_attached"
 
 
 def attach_to_workers() -> None:
-    """Attach what `parts` names to every worker. More often than once does no harm.
+    """Attach what `parts` names to every worker. Repeated calls have no effect.
 
     Raises:
-        ImportError, AttributeError: this vLLM lacks a class or method that the plugin stands on.
+        ImportError, AttributeError: this vLLM lacks a class or method that the plugin needs.
     """
     from vllm.v1.worker.worker_base import WorkerBase
 
@@ -43,7 +43,7 @@ def attach(worker: Any) -> None:
             try:
                 part()
             except Exception:
-                logger.exception("outrider: %s; serving goes on", without)
+                logger.exception("outrider: %s; the engine continues to serve", without)
         original(self, *args, **kwargs)
 
     setattr(init, _ATTACHED, True)

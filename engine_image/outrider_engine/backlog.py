@@ -1,7 +1,7 @@
-"""Work of steps that can wait: done many at a time, or as soon as somebody needs what it gives.
+"""Work of steps that can wait: done in batches, or as soon as a request needs its result.
 
-What runs once in a step of ten milliseconds finds code and data out of the processor's caches, and takes
-several times as long as in a row.
+Code that runs once in a step of ten milliseconds finds the processor's caches cold. It takes several times as
+long as in a row.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ MOST_WAITING = 64
 
 
 class Backlog:
-    """Work in the order in which it came. Everything runs on the engine core's thread.
+    """Work in the order in which it came. Runs on the engine core's thread.
 
-    failed: takes the error of a piece of work. What waited behind it is dropped.
+    failed: receives the error of a piece of work. The work behind it is dropped.
     """
 
     def __init__(self, failed: Callable[[Exception], None]) -> None:
@@ -24,7 +24,7 @@ class Backlog:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to work it off."""
+        """Whether the limit of waiting work is reached."""
         return len(self._waiting) >= MOST_WAITING
 
     def put(self, work: Callable[..., None], *args: object) -> None:

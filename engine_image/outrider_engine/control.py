@@ -1,4 +1,4 @@
-"""Who may set the table and for how long: fencing by (term, epoch) and a lease.
+"""Who may set the schedule and for how long: fencing by (term, epoch) and a lease.
 
 Pure: the clock is a parameter, in monotonic seconds.
 """
@@ -24,19 +24,19 @@ LONGEST_LEASE_SECONDS = 3600.0
 
 
 class Source(StrEnum):
-    """Where the table in force comes from."""
+    """Where the schedule in force comes from."""
 
     STATIC = "Static"
-    """Nothing was pushed since the engine started."""
+    """No push since the engine started."""
     PUSHED = "Pushed"
-    """A pushed table under a live lease."""
+    """A pushed schedule under a valid lease."""
     FALLBACK = "Fallback"
-    """The lease of the last push ran out; the static table is back."""
+    """The lease of the last push ended; the static schedule is in force."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fence:
-    """The order of pushes: the leader's term first, then its own count of tables."""
+    """The order of pushes: the leadership term first, then the version of the schedule."""
 
     term: int
     epoch: int
@@ -44,10 +44,10 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A table that a controller wants in force for ``lease_seconds``, and a cost model for the fast loop.
+    """A schedule that a controller wants in force for ``lease_seconds``, and a cost model for the fast loop.
 
     cost_model: None without one, or with one that cannot be read.
-    cost_model_fault: why it cannot be read. The table is in force all the same.
+    cost_model_fault: why it cannot be read. The schedule is in force nevertheless.
     """
 
     fence: Fence
@@ -70,12 +70,12 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a table must keep to in one engine."""
+    """The K that a schedule of one engine may have."""
 
     max_num_seqs: int
     captured: frozenset[int]
     failed: frozenset[int] = frozenset()
-    """Captured, but failed by the self-test."""
+    """Captured K that failed the self-test."""
 
     @property
     def usable(self) -> frozenset[int]:
@@ -85,10 +85,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The last accepted push and until when it holds.
+    """The last accepted push and the end of its lease.
 
-    ``lease_ends_at``: monotonic seconds; None when no lease runs. The push stays known
-    after its lease, since it still fences off older ones.
+    ``lease_ends_at``: monotonic seconds; None without a lease. The push stays known after its lease, since it
+    still fences off older ones.
     """
 
     last_push: Push | None = None
@@ -96,23 +96,23 @@ class Control:
 
     @property
     def source(self) -> Source:
-        """Where the table in force comes from."""
+        """Where the schedule in force comes from."""
         if self.last_push is None:
             return Source.STATIC
         return Source.FALLBACK if self.lease_ends_at is None else Source.PUSHED
 
     @property
     def pushed_table(self) -> Table | None:
-        """The pushed table while its lease lives, else None: the static table rules."""
+        """The pushed schedule while its lease is valid, else None: the static schedule is in force."""
         return self.last_push.table if self.last_push and self.source is Source.PUSHED else None
 
     def lease_remaining_seconds(self, now: float) -> float | None:
-        """Seconds until the static table returns; None when no lease runs."""
+        """Seconds until the static schedule returns; None without a lease."""
         return None if self.lease_ends_at is None else max(0.0, self.lease_ends_at - now)
 
 
 def accept(control: Control, push: Push, *, limits: Limits, now: float) -> Control:
-    """Take a push, or the renewal of the last one.
+    """Accept a push, or the renewal of the last one.
 
     Raises:
         Refusal: `Reason.STALE_EPOCH` or `Reason.NOT_CAPTURED`; ``control`` stays in force.
@@ -122,7 +122,7 @@ def accept(control: Control, push: Push, *, limits: Limits, now: float) -> Contr
         if push.fence < last.fence:
             raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} is older than {_name(last.fence)}")
         if push.fence == last.fence and not _same_table(push, last, limits):
-            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another table")
+            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another schedule")
         if push.fence == last.fence and not _same_cost_model(push, last):
             raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another cost model")
     require_captured(push.table.values(), limits.captured, failed=limits.failed)
@@ -130,13 +130,13 @@ def accept(control: Control, push: Push, *, limits: Limits, now: float) -> Contr
 
 
 def require_in_force(control: Control, fence: Fence) -> None:
-    """Refuse what does not stand on the pushed table in force.
+    """Refuse a fence other than that of the pushed schedule in force.
 
     Raises:
         Refusal: `Reason.STALE_EPOCH`.
     """
     if control.last_push is None or control.source is not Source.PUSHED:
-        raise Refusal(Reason.STALE_EPOCH, f"{_name(fence)} is not in force; the static table is")
+        raise Refusal(Reason.STALE_EPOCH, f"{_name(fence)} is not in force; the static schedule is")
     if fence != control.last_push.fence:
         raise Refusal(
             Reason.STALE_EPOCH, f"{_name(fence)} is not in force; {_name(control.last_push.fence)} is"
@@ -153,7 +153,7 @@ def lapse(control: Control, now: float) -> Control:
 def parse_push(value: object) -> Push:
     """Read the body of ``PUT /outrider/v1/schedule``.
 
-    A cost model that cannot be read never costs the table: the push says why in its place.
+    A cost model that cannot be read never costs the schedule: the push has the cause in its place.
 
     Raises:
         Refusal: `Reason.MALFORMED`; the message names the field.

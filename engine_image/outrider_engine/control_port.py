@@ -1,4 +1,4 @@
-"""The control API on a port of its own, so that a NetworkPolicy can tell the operator from clients."""
+"""The control API on its own port, so that a NetworkPolicy can admit the operator and not clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def control_port(environment: Mapping[str, str]) -> int | None:
     """The port; None where the control API is on the engine's own HTTP port.
 
     Raises:
-        ValueError: it is no number.
+        ValueError: the value is not a number.
     """
     value = environment.get(CONTROL_PORT_VARIABLE)
     return int(value) if value else None
@@ -21,10 +21,10 @@ def control_port(environment: Mapping[str, str]) -> int | None:
 def listen(port: int) -> socket.socket:
     """A socket for connections to any address of the pod, over IPv4 and IPv6.
 
-    Several API server processes of one engine share the port: whichever is asked, the engine core answers.
+    Several API server processes of one engine share the port; each asks the same engine core.
 
     Raises:
-        OSError: somebody else has the port.
+        OSError: the port is in use.
     """
     if socket.has_dualstack_ipv6():
         return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, reuse_port=True)

@@ -1,4 +1,4 @@
-"""The control of one engine core: which table is in force, and why."""
+"""The control of one engine core: which schedule is in force, and why."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ logger = logging.getLogger("vllm.outrider")
 Clock = Callable[[], float]
 
 _MOST_PROBES_KNOWN = 10_000
-"""Under one table; a day of probes without a pause."""
+"""Under one schedule; a day of probes without a pause."""
 
 
 class EngineCoreControl:
-    """Lives as long as its scheduler and runs on the engine core's thread only, between steps.
+    """Lives as long as its scheduler. Runs on the engine core's thread only, between steps.
 
-    read_static: the static table of this moment, None when no file is configured; read at the
-        start and again when a lease lapses. Raises OSError or Refusal.
+    read_static: reads the static schedule, None when no file is configured. Called at the start and
+        when a lease lapses. Raises OSError or Refusal.
     meter: counts the steps; None where they cannot be counted.
     measuring: whether the meter counts from the start.
     following: which steps go without the drafter; None where it follows every step.
@@ -76,7 +76,7 @@ class EngineCoreControl:
         )
         self._control = Control()
         self._probe: Probe | None = None
-        # Under the fence in force. A request that was overheard must not run its probe again.
+        # Under the fence in force. A replayed request must not run its probe again.
         self._probes_run: deque[str] = deque(maxlen=_MOST_PROBES_KNOWN)
         self._self_test = SelfTest(faults=refused_k(facts))
         self._sweep = Sweep()
@@ -88,11 +88,11 @@ class EngineCoreControl:
 
     @property
     def meter(self) -> Meter | None:
-        """The meter, while steps are to be counted. The sweep has one of its own: it is no traffic."""
+        """The meter while steps are to be counted; during the startup profile, the profile's own."""
         return (self._sweep_meter or self._meter) if self._measuring else None
 
-    # The hooks of a step. None of them ever raises: a failure disables what failed for good,
-    # and serving goes on.
+    # The hooks of a step. None of them ever raises: a failure disables for good what failed, and the engine
+    # continues to serve.
 
     def before_schedule(self) -> None:
         """A step is about to look K up: leases lapse and probes end."""
@@ -105,7 +105,7 @@ class EngineCoreControl:
             self._disable_tuning(error)
 
     def after_step(self, step: Step, choice: Choice | None = None) -> None:
-        """A step was counted: probes go on to their next slice, and end.
+        """A step was counted: each probe continues with its next part, or ends.
 
         choice: what the fast loop chose for it.
         """
@@ -125,29 +125,30 @@ class EngineCoreControl:
             self._disable_tuning(error)
 
     def measuring_failed(self, error: Exception) -> None:
-        """Steps cannot be counted any more. Tables and leases are not touched."""
+        """Steps cannot be counted any more. Schedules and leases stay as they are."""
         self._meter, self._sweep_meter, self._measuring = None, None, False
         self.choosing.disable("steps cannot be counted any more")
         self._hook_failures += 1
         self._problems["measure"] = f"the measuring hook failed: {type(error).__name__}: {error}"
-        logger.error("outrider: %s; steps are no longer counted, serving goes on", self._problems["measure"])
+        logger.error("outrider: %s; serving continues without counting", self._problems["measure"])
 
     def following_failed(self, error: Exception) -> None:
-        """Steps go without the drafter no more. What it missed it knows badly until those requests end."""
+        """No step skips the drafter any more. Requests that it missed tokens of get bad drafts until they
+        end."""
         self.following = None
         self._hook_failures += 1
         self._problems["drafter"] = f"the drafter's hook failed: {type(error).__name__}: {error}"
-        logger.error("outrider: %s; the drafter follows every step", self._problems["drafter"])
+        logger.error("outrider: %s; the drafter runs in every step", self._problems["drafter"])
 
     def choosing_failed(self, error: Exception) -> None:
-        """The fast loop chooses no more. The table is in force."""
+        """The fast loop chooses no more. The schedule is in force."""
         self._hook_failures += 1
         why = self._problems["fastLoop"] = f"the fast loop failed: {type(error).__name__}: {error}"
         self.choosing.disable(why)
-        logger.error("outrider: %s; the schedule decides, serving goes on", why)
+        logger.error("outrider: %s; the schedule decides, the engine continues to serve", why)
 
     def unread(self, blocks: BlockIds) -> set[int]:
-        """Of the blocks that a request gives back, those that its drafter never read and never will."""
+        """Those blocks of a request that its drafter never read and never will, as the request ends."""
         if self.following is None:
             return set()
         try:
@@ -159,7 +160,7 @@ class EngineCoreControl:
     # The requests of the control API.
 
     def put(self, push: Push) -> State:
-        """Install a pushed table, or renew its lease.
+        """Install a pushed schedule, or renew its lease.
 
         Raises:
             Refusal: nothing was changed.
@@ -177,7 +178,7 @@ class EngineCoreControl:
         return self.state()
 
     def start_probe(self, request: ProbeRequest) -> State:
-        """Run a probe on top of the pushed table. The same one again is answered and not run twice.
+        """Run a probe on top of the pushed schedule. A repeated request is answered and does not run again.
 
         Raises:
             Refusal: nothing was changed.
@@ -194,14 +195,14 @@ class EngineCoreControl:
             raise Refusal(Reason.MALFORMED, f"this engine runs at most {limits.max_num_seqs} requests")
         require_captured(request.values(), limits.captured, failed=limits.failed)
         if self.meter is None:
-            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "steps are not counted, so a probe would not end")
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "measuring is off, so a probe would not end")
         self._probe = start(request, self._clock())
         self._probes_run.append(request.id)
         self._install()
         return self.state()
 
     def measure(self, *, enabled: bool) -> State:
-        """Count steps, or pause to.
+        """Count steps, or pause the counting.
 
         Raises:
             Refusal: steps cannot be counted in this engine.
@@ -216,7 +217,7 @@ class EngineCoreControl:
         return self.state()
 
     def state(self) -> State:
-        """What the scheduler really uses at this moment, read from it."""
+        """What the scheduler uses at this moment, read from the scheduler."""
         self.before_schedule()
         control, facts, table = self._control, self._facts, self._table.in_use()
         fence = control.last_push.fence if control.last_push else None
@@ -242,20 +243,20 @@ class EngineCoreControl:
             probe=self._probe.to_wire() if self._probe else None,
             fastLoop=self.choosing.to_wire(),
             selfTest=self._self_test.to_wire(),
-            sweep=self._sweep.to_wire(),
+            startupProfile=self._sweep.to_wire(),
             engines=1,
             enginesAgree=True,
             problems=sorted(problems),
         )
 
     def state_with_step_times(self) -> State:
-        """The state, and the map that the sweep made. It never changes, so pushes are answered without."""
+        """The state with the startup profile. The profile never changes, so answers to pushes omit it."""
         state = self.state()
         state["stepTimes"] = self._step_times
         return state
 
     def measurement(self) -> Measurement:
-        """The sums over all steps, and what the gauges show beside them."""
+        """The sums over all steps, and the values of the gauges."""
         table, meter = self._table.in_use(), self._meter
         return Measurement(
             state=self.state(),
@@ -274,10 +275,10 @@ class EngineCoreControl:
         """0 where steps are not counted."""
         return self._meter.longest_step_seconds if self._meter else 0.0
 
-    # The self-test, step by step as the front end goes through it.
+    # The self-test, request by request as the front end makes it.
 
     def begin_self_test(self) -> list[Trial]:
-        """The trials, in order; none when the self-test cannot run or was begun before."""
+        """The requests of the self-test, in order; none when it cannot run or has begun before."""
         why_not = self._obstacle or ("steps are not counted" if self.meter is None else None)
         self._self_test, trials = self._self_test.begun(
             self._table.limits.captured, obstacle=why_not, now=self._clock()
@@ -285,32 +286,32 @@ class EngineCoreControl:
         return trials
 
     def begin_trial(self, k: int) -> None:
-        """The next request goes from the smallest K to ``k`` and back."""
+        """Let the next request go from the minimum K to ``k`` and back."""
         self._self_test = self._self_test.with_trial(k, self._clock())
         self._install()
 
     def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool = False) -> None:
-        """Judge the trial by its tokens or its fault, and by the steps that were counted.
+        """Judge the request by its tokens or its fault, and by the steps that were counted.
 
-        tied: see `SelfTest.judged`. Tokens of an engine that computes nothing say nothing.
+        tied: see `SelfTest.judged`. Tokens of a simulated engine prove nothing.
         """
         tied = tied or self._facts.simulated is not None
         self._self_test = self._self_test.judged(k, tokens=tokens, fault=fault, tied=tied)
         self._install()
 
     def end_self_test(self, fault: str | None) -> None:
-        """Close the self-test. From here on no table holds a K that failed."""
+        """Close the self-test. From here on no schedule has a K that failed."""
         self._self_test = self._self_test.closed(fault, now=self._clock())
         self._heed_self_test()
         self._install()
 
-    # The sweep, visit by visit as the front end goes through it.
+    # The startup profile, visit by visit as the front end makes it.
 
     def begin_sweep(self, seconds: float) -> list[Visit]:
-        """The visits, in order; none when there can be no sweep or it was begun before."""
+        """The visits, in order; none when no profile can be measured or one has begun before."""
         room, meter = self._facts.room, self.meter
         why_not = self._obstacle or ("steps are not counted" if meter is None else None)
-        why_not = why_not or ("this release does not tell its room" if room is None else None)
+        why_not = why_not or ("this release of vLLM does not report its cache size" if room is None else None)
         self._sweep, visits = self._sweep.begun(
             self._table.limits.usable,
             max_num_seqs=self._facts.max_num_seqs,
@@ -324,23 +325,23 @@ class EngineCoreControl:
         return visits
 
     def begin_visit(self, batch: int, context: int) -> None:
-        """Steps of this batch size run one K after the other."""
+        """Let steps of this batch size run one K after the other."""
         self._sweep = self._sweep.with_visit(batch, context, self._clock())
         self._install()
 
     @property
     def visiting(self) -> bool:
-        """Whether the visit has slices left."""
+        """Whether the visit has parts left."""
         self.before_schedule()
         return self._sweep.visiting
 
     def end_visit(self) -> None:
-        """The table rules again."""
+        """Return to the schedule."""
         self._sweep = self._sweep.left()
         self._install()
 
     def end_sweep(self, fault: str | None) -> None:
-        """Close the sweep. From here on steps are traffic."""
+        """Close the startup profile. From here on steps serve clients."""
         self._sweep = self._sweep.closed(fault, now=self._clock())
         self._step_times, self._sweep_meter = self._sweep.step_times(), None
         if self._meter is not None:
@@ -358,7 +359,7 @@ class EngineCoreControl:
             self._end_probe(ProbeReason.LEASE_LAPSED)
             self.choosing.stop(Inactive.LEASE_LAPSED)
             self._table.reload_static(keep=True)
-            logger.warning("outrider: the lease of the pushed table ran out; the static table is back")
+            logger.warning("outrider: no push renewed the lease, so the static schedule is in force")
         self._probe = self._probe.at(now) if self._probe else None
         if (self._control, self._probe, self._self_test) != (control, probe, self_test):
             self._install()
@@ -378,13 +379,13 @@ class EngineCoreControl:
 
     @property
     def at_rest(self) -> bool:
-        """Whether neither a probe nor the self-test nor the sweep is under way."""
+        """Whether neither a probe nor the self-test nor the startup profile runs."""
         testing = self._self_test.state is SelfTestState.RUNNING
         probing = self._probe is not None and self._probe.running
         return not (testing or probing or self._sweep.visiting)
 
     def _overlaid(self) -> list[int | None]:
-        """The K on top of the table, by overlay."""
+        """The K on top of the schedule, by overlay."""
         return [overlay.rules if overlay else None for overlay in self._overlays()]
 
     def _overlays(self) -> tuple[Probe | None, ...]:
@@ -408,15 +409,15 @@ class EngineCoreControl:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, self._obstacle)
 
     def _disable_tuning(self, error: Exception) -> None:
-        """Without the hook a lease could never lapse, so the pushed table goes and none is taken again."""
+        """Without the hook no lease could end, so the pushed schedule ends and no push is accepted again."""
         self._hook_failures += 1
         self._obstacle = self._problems["hook"] = f"the step hook failed: {type(error).__name__}: {error}"
-        logger.error("outrider: %s; live tuning is off, serving goes on", self._obstacle)
+        logger.error("outrider: %s; live tuning is disabled, the engine continues to serve", self._obstacle)
         self._control = replace(self._control, lease_ends_at=None)
         self.choosing.disable(self._obstacle)
         self._end_probe(ProbeReason.LEASE_LAPSED)
         self._self_test = replace(self._self_test, trial=None)
         self._sweep = self._sweep.left()
-        # The step must go on even where the table cannot be written.
+        # The step must continue even where the schedule cannot be written.
         with suppress(Exception):
             self._install()

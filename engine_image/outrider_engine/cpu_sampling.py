@@ -1,13 +1,13 @@
 """Sampled answers on a CPU come from the target's own distribution, with drafts as without.
 
 Source: vLLM 0.26 to 0.33. `vllm.utils.cpu_triton_utils._expand_kernel_impl` spreads a value per request over
-the request's draft tokens, but for tensors of other types than int64 it writes into a copy that nobody
-reads. Temperature, top-p and top-k of drafts are then whatever the memory held. Greedy requests do not come
-this way, and on a GPU it is another kernel.
+the request's draft tokens. For tensors of other types than int64 it writes into a copy that is never read.
+Temperature, top-p and top-k of drafts are then arbitrary memory. Greedy requests do not use it, and a GPU has
+another kernel.
 
-`vllm.v1.sample.ops.topk_topp_sampler.apply_top_k_only` takes a maximum over the drafts of a step, and fails
-where a step has none, such as one that reads a prompt. That would end the engine at the first request with
-top-k and without top-p.
+`vllm.v1.sample.ops.topk_topp_sampler.apply_top_k_only` takes a maximum over the drafts of a step. It fails in
+a step without drafts, such as one that computes a prompt. The first request with top-k and without top-p
+would end the engine.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MENDED = "_outrider_mended"
 
 
 def mend_on_cpu() -> None:
-    """Replace vLLM's functions before its worker takes hold of them. Other platforms are left alone.
+    """Replace vLLM's functions before its worker imports them. Other platforms stay as they are.
 
     Raises:
-        ImportError, AttributeError: this vLLM lacks what the mend stands on.
+        ImportError, AttributeError: this vLLM lacks a function that the repair needs.
     """
     from vllm.platforms import current_platform
 
@@ -36,7 +36,7 @@ def mend_on_cpu() -> None:
 
 
 def mend(kernels: Any) -> None:
-    """Let each draft have the parameters of its request. More often than once does no harm."""
+    """Let each draft have the parameters of its request. Repeated calls have no effect."""
     kernels._expand_kernel_impl = expand
     # Until 0.30 the module itself wraps the function for those who read it.
     wrapper = getattr(kernels, "expand_kernel", None)
@@ -45,7 +45,7 @@ def mend(kernels: Any) -> None:
 
 
 def mend_top_k(sampler: Any) -> None:
-    """Keep steps without drafts from vLLM's top-k. More often than once does no harm."""
+    """Keep steps without drafts from vLLM's top-k. Repeated calls have no effect."""
     original: Callable[[Any, Any], Any] = sampler.apply_top_k_only
     if hasattr(original, _MENDED):
         return

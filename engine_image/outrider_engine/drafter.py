@@ -1,10 +1,10 @@
-"""The drafter's side of `outrider_engine.following`: skips a pass, or reads what was missed.
+"""The drafter's side of `outrider_engine.following`: skips a pass, or processes missed tokens.
 
 Runs in vLLM's workers. Source: vLLM 0.32.0. `GPUModelRunner.propose_draft_token_ids` has the scheduler's
-output, with which the order travels, prepares the drafter's inputs and calls its ``propose``. With K=0 that
-is one pass over the given tokens, for the sake of the drafter's KV cache, and no draft: so it serves to catch
-up, too. With asynchronous scheduling the runner needs what it prepares in any case. EAGLE's drafters get the
-target's hidden states of these tokens besides, which are kept as a pass is skipped.
+output, which carries the order. It prepares the drafter's inputs and calls its ``propose``. With K=0 that is
+one pass over the given tokens, for the drafter's KV cache, without a draft. So it also serves to catch up.
+With asynchronous scheduling the runner always needs what it prepares. EAGLE's drafters also get the target's
+hidden states of these tokens, which are kept when a pass is skipped.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ORDER = "outrider_order"
 _OF_THE_TARGET = "get_mtp_target_hidden_states"
 """A method that some targets have."""
 
-_FOLLOWS = "outrider: the drafter cannot be left out or catch up; it follows every step now"
-"""From here on; it knows some requests badly until they end."""
+_FOLLOWS = "outrider: the drafter cannot be skipped or catch up; it runs in every step now"
+"""From here on. It drafts badly for some requests until they end."""
 
 _BROKEN = "_outrider_broken"
 _KEPT = "_outrider_kept"
@@ -37,10 +37,10 @@ _ATTACHED = "_outrider_attached"
 
 
 def attach_to_drafter() -> None:
-    """Wrap vLLM's runner and its drafters. More often than once does no harm.
+    """Wrap vLLM's runner and its drafters. Repeated calls have no effect.
 
     Raises:
-        ImportError, AttributeError: this vLLM lacks a class or method that the plugin stands on.
+        ImportError, AttributeError: this vLLM lacks a class or method that the plugin needs.
     """
     from vllm.v1.spec_decode.llm_base_proposer import SpecDecodeBaseProposer
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner

@@ -1,4 +1,4 @@
-"""Lets an engine's clients go elsewhere before it ends: what its container runs before SIGTERM.
+"""Lets an engine's clients leave before it ends: the command that its container runs before SIGTERM.
 
 ``python -m outrider_engine.drain --port 8000 --at-least 5 --at-most 80``
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 DRAIN_FILE_VARIABLE = "OUTRIDER_DRAIN_FILE"
 SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-"""Of the pod's own network: the connections of all its processes."""
+"""Files with the connections of all processes of the pod's network."""
 
 POLL_SECONDS = 0.2
 _ESTABLISHED = "01"
@@ -61,7 +61,7 @@ def open_connections(port: int, tables: Sequence[Path] = SOCKET_TABLES) -> int:
 
 
 def _rows(table: Path) -> list[str]:
-    """Without the heading; none where the kernel lacks this kind of address."""
+    """Rows without the heading; none where the kernel lacks this kind of address."""
     return table.read_text().splitlines()[1:] if table.exists() else []
 
 

@@ -1,8 +1,8 @@
-"""How an API server takes leave of its clients.
+"""Graceful shutdown of an API server.
 
-While the pod drains every request is served as ever, and every answer closes its connection, so the
-client's next request goes to another pod. Once vLLM ends its engine it answers new requests with an
-error of its own; they are sent away here instead, as something to try again.
+While the pod drains, it serves every request, and every answer closes its connection. So the client's next
+request goes to another pod. Once vLLM ends its engine, it answers new requests with an error. This module
+answers them with 503 instead, so that clients try again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outrider_engine.asgi import App, Message, Receive, Scope, Send
 
 RETRY_AFTER_SECONDS = 1
 SETTLE_SECONDS = 2.0
-"""Within which a request that was taken has reached the engine core."""
+"""Time within which an accepted request reaches the engine core."""
 READINESS = ("/health", b"readiness")
 """Path and query of the readiness probe. A server without this middleware answers it by its health."""
 
@@ -37,9 +37,9 @@ _UNAVAILABLE = json.dumps(
 
 
 class Ending:
-    """How far the end of this API server has come.
+    """Progress of the shutdown of this API server.
 
-    drain_file: it is there while the pod drains; None where nothing drains the pod.
+    drain_file: exists while the pod drains; None where nothing drains the pod.
     """
 
     def __init__(self, drain_file: Path | None) -> None:
@@ -59,7 +59,7 @@ class Ending:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """A request that was taken is under way during the block."""
+        """An accepted request is under way during the block."""
         self._under_way += 1
         try:
             yield
@@ -69,10 +69,10 @@ class Ending:
     def stop(
         self, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """From here on no new request is served; returns when the engine may end.
+        """Serve no new request from here on; returns when the engine may end.
 
-        Those that were taken come first: the core of an engine that ends answers a request that reaches it
-        with an empty completion. Blocks, so it is not for the event loop of a server that goes on.
+        Accepted requests come first, since the core of an engine that ends answers with an empty completion.
+        It blocks, so never call it on the event loop of a running server.
         """
         if self._stopped:
             return
@@ -88,7 +88,7 @@ class Ending:
 
 
 class EndingMiddleware:
-    """Takes leave of clients as `Ending` says; until then every request and answer passes as it is."""
+    """Ends connections as `Ending` says; until then every request and answer passes unchanged."""
 
     def __init__(self, app: App, *, ending: Ending) -> None:
         self._app = app
@@ -105,7 +105,7 @@ class EndingMiddleware:
             with self._ending.request():
                 await self._app(scope, receive, answer.send)
         except Exception:
-            # Whatever a request meets in an engine that ends, sending it again is what helps.
+            # In an engine that ends, another try is the remedy for any error.
             if answer.begun or not self._ending.stopped:
                 raise
             await answer.refuse()

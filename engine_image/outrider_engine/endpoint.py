@@ -37,10 +37,10 @@ SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
 SELF_TEST_FILE_VARIABLE = "OUTRIDER_SELF_TEST_FILE"
 SWEEP_VARIABLE = "OUTRIDER_SWEEP"
 
-DIED = "the engine core ended and said nothing: it was killed, or it broke in native code"
+DIED = "the engine core ended without a message: the system killed it, or native code failed"
 
 Answer = Callable[[bytes], Awaitable[object]]
-"""What a route answers to a body."""
+"""Answer of a route to a body."""
 
 
 class ControlApi:
@@ -80,7 +80,7 @@ class ControlApi:
             app.add_api_route(path, route, methods=[method], include_in_schema=False)
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:  # noqa: ARG002
-        """Keep the way to the engine cores and test them; vLLM awaits this once, before it serves."""
+        """Store the client of the engine cores and test them; vLLM awaits this once, before it serves."""
         self._engines = EngineCores(engine_client)
         self._scrape = Scrape(self._engines)
         self._await_end(self._engines, state)
@@ -95,7 +95,7 @@ class ControlApi:
             # What is raised here ends the server before it serves.
             leave(str(hang))
             raise
-        # From here on steps are those of traffic. The loop itself keeps no task alive.
+        # From here on steps serve clients. The loop keeps no reference to a task.
         self._pulse = Pulse(self._engines, patience_of(os.environ))
         self._watch = asyncio.create_task(self._pulse.watch())
         if self._port is not None:
@@ -109,12 +109,15 @@ class ControlApi:
         try:
             listening = listen(port)
         except OSError:
-            logger.exception("outrider: no control API on port %d; serving goes on", port)
+            logger.exception(
+                "outrider: port %d cannot be opened, so the engine serves without a control API",
+                port,
+            )
             return
         self._serving = asyncio.create_task(serve_beside(app, listening))
 
     def _await_end(self, engines: EngineCores, state: Any) -> None:
-        """Be told when vLLM ends, however that began."""
+        """Register for the shutdown of vLLM, whatever its cause."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -131,7 +134,7 @@ class ControlApi:
     def _guarded(
         self, method: str, path: str, answer: Answer
     ) -> Callable[[Request], Awaitable[JSONResponse]]:
-        """A route that asks for a signature and tells a refusal with its reason."""
+        """A route that requires a signature and answers a refusal with its reason."""
 
         async def route(request: Request) -> JSONResponse:
             given = request.headers.get("authorization")

@@ -20,33 +20,33 @@ from outrider_engine.sweep import Visit
 logger = logging.getLogger("vllm.outrider")
 
 _LIKELIEST = 5
-"""That a tie is looked for among; vLLM gives up to 20 unless it is launched with fewer."""
+"""Number of tokens among which a tie is searched; vLLM returns up to 20 by default."""
 
 DEATH_SECONDS = 1.0
-"""How often a call that waits looks whether the engine core still lives."""
+"""Interval at which a waiting call checks whether the engine core still runs."""
 
 
 class EngineCoreDied(Exception):
-    """The engine core will not answer any more; the process is about to end."""
+    """The engine core has ended without an answer; the process is about to end."""
 
 
 class EngineCores:
     """Reached by vLLM's own utility calls, through the ``engine_core`` of its async engine client.
 
-    A client of another shape makes the control API say so and does not keep the server from starting.
+    With a client of another shape the control API reports it, and the server starts nevertheless.
     """
 
     def __init__(self, engine_client: Any) -> None:
         self._engine_client = engine_client
 
     def on_shutdown(self, begins: Callable[[], None]) -> None:
-        """Have ``begins`` called, in whatever thread, just before vLLM ends this client.
+        """Call ``begins``, in any thread, just before vLLM ends this client.
 
-        Its first step is to give up tokenizing, so from there on a new request ends in an error.
+        vLLM stops tokenizing first, so a new request fails from there on.
         """
         shutdown = getattr(self._engine_client, "shutdown", None)
         if shutdown is None:
-            logger.warning("outrider: the end of this engine is not seen; requests that meet it will fail")
+            logger.warning("outrider: this vLLM does not announce its shutdown; requests during it will fail")
             return
 
         @functools.wraps(shutdown)
@@ -58,7 +58,7 @@ class EngineCores:
 
     @property
     def died(self) -> bool:
-        """Whether an engine core has ended, and not because somebody asked it to."""
+        """Whether an engine core has ended without a request to do so."""
         return bool(self._engine_client.errored)
 
     async def state(self) -> State:
@@ -67,15 +67,15 @@ class EngineCores:
             answers = cast(list[State], await self._call_all("outrider_get_state"))
             return merge(answers, data_parallel_size=self._data_parallel_size())
         except Exception as error:
-            logger.exception("outrider: the engine core does not tell its state")
-            return unavailable(f"the engine core does not tell its state: {_first_line(error)}")
+            logger.exception("outrider: the engine core does not report its state")
+            return unavailable(f"the engine core does not report its state: {_first_line(error)}")
 
     async def measurements(self) -> list[Measurement]:
-        """What each engine core has counted. Raises whatever vLLM's client raises."""
+        """What each engine core has counted. Raises the errors of vLLM's client."""
         return cast(list[Measurement], await self._call_all("outrider_get_measurement"))
 
     async def longest_step_seconds(self) -> float:
-        """Of all engine cores. Raises whatever vLLM's client raises."""
+        """The maximum over all engine cores. Raises the errors of vLLM's client."""
         return max(cast(list[float], await self._call_all("outrider_longest_step_seconds")))
 
     def model_name(self) -> str:
@@ -83,7 +83,7 @@ class EngineCores:
         return str(self._engine_client.vllm_config.model_config.served_model_name)
 
     async def put(self, body: dict[str, object], cost_model_fault: str | None = None) -> State:
-        """Install a table in the one engine core.
+        """Install a schedule in the only engine core.
 
         cost_model_fault: see `Push.cost_model_fault`.
 
@@ -93,7 +93,7 @@ class EngineCores:
         return await self._change("outrider_put_schedule", body, cost_model_fault)
 
     async def probe(self, body: dict[str, object]) -> State:
-        """Start a probe in the one engine core.
+        """Start a probe in the only engine core.
 
         Raises:
             Refusal: nothing was changed.
@@ -101,7 +101,7 @@ class EngineCores:
         return await self._change("outrider_post_probe", body)
 
     async def measure(self, body: dict[str, object]) -> State:
-        """Let the one engine core count steps, or pause to.
+        """Let the only engine core count steps, or pause the counting.
 
         Raises:
             Refusal: nothing was changed.
@@ -109,47 +109,47 @@ class EngineCores:
         return await self._change("outrider_put_measuring", body)
 
     async def begin_self_test(self) -> list[Trial]:
-        """The trials that this process is to run; none when another one does, or none can be run."""
+        """The requests of the self-test for this process; none where another makes them or none can run."""
         if self._data_parallel_size() > 1:
             return []
         return cast(list[Trial], await self._call("outrider_begin_self_test"))
 
     async def begin_trial(self, k: int) -> None:
-        """The next request is the trial of ``k``."""
+        """Announce the request that tests ``k``."""
         await self._call("outrider_begin_trial", k)
 
     async def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool) -> None:
-        """The trial of ``k`` gave these tokens, or has failed. tied: they part at a tie of two."""
+        """Report the tokens or the fault of ``k``. tied: the tokens differ at a tie of two."""
         await self._call("outrider_end_trial", k, tokens, fault, tied)
 
     async def end_self_test(self, fault: str | None) -> None:
-        """All trials are done, or could not go on."""
+        """Report the end of the self-test. fault: why it could not finish."""
         await self._call("outrider_end_self_test", fault)
 
     async def begin_sweep(self, seconds: float) -> list[Visit]:
-        """The visits that this process is to make; none when another one does, or none can be made."""
+        """The visits for this process; none when another one makes them, or no profile can be measured."""
         if self._data_parallel_size() > 1:
             return []
         return cast(list[Visit], await self._call("outrider_begin_sweep", seconds))
 
     async def begin_visit(self, batch: int, context: int) -> None:
-        """The next requests are one batch of the sweep."""
+        """Announce the requests of one visit."""
         await self._call("outrider_begin_visit", batch, context)
 
     async def visiting(self) -> bool:
-        """Whether the visit has slices left."""
+        """Whether the visit has parts left."""
         return bool(await self._call("outrider_visiting"))
 
     async def end_visit(self) -> None:
-        """The batch is gone."""
+        """Report that the requests of the visit have ended."""
         await self._call("outrider_end_visit")
 
     async def end_sweep(self, fault: str | None) -> None:
-        """The sweep is over; fault: why it could not go on."""
+        """Report the end of the startup profile. fault: why it could not finish."""
         await self._call("outrider_end_sweep", fault)
 
     async def generate(self, prompt: list[int], tokens: int) -> list[int]:
-        """So many tokens after a prompt of token ids, chosen greedily, stop tokens or not."""
+        """The next ``tokens`` greedy token ids after a prompt of token ids. Stop tokens do not end it."""
         from vllm import SamplingParams
 
         parameters = SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True, detokenize=False)
@@ -180,8 +180,8 @@ class EngineCores:
             size = self._data_parallel_size()
             answer = None if size > 1 else cast(dict[str, Any], await self._call(method, *arguments))
         except Exception as error:
-            logger.exception("outrider: the engine core did not take the request")
-            message = f"the engine core did not take the request: {_first_line(error)}"
+            logger.exception("outrider: the engine core did not accept the request")
+            message = f"the engine core did not accept the request: {_first_line(error)}"
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, message) from error
         if answer is None:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, data_parallel_obstacle(size))
@@ -203,8 +203,8 @@ class EngineCores:
     async def _while_alive(self, call: Awaitable[object]) -> object:
         """The answer of a utility call.
 
-        vLLM leaves such a call unanswered when the engine core dies, and its server does not end while
-        a request waits: the container would stay, never ready again, and never be restarted.
+        vLLM leaves such a call unanswered when the engine core dies. Its server does not end while a request
+        waits, so the container would stay unready and Kubernetes would never restart it.
 
         Raises:
             EngineCoreDied: the engine core died before it answered.
@@ -213,7 +213,7 @@ class EngineCores:
         try:
             while not (await asyncio.wait({answer}, timeout=DEATH_SECONDS))[0]:
                 if self.died:
-                    raise EngineCoreDied("it died before it answered")
+                    raise EngineCoreDied("it ended before it answered")
             return answer.result()
         finally:
             answer.cancel()

@@ -1,8 +1,7 @@
-"""The plugin's metrics in Prometheus' text form, and how they come to the engine's own ``/metrics``.
+"""The plugin's metrics in Prometheus' text form, added to the engine's own ``/metrics``.
 
-The sums live in the engine core, and every API server process tells the same ones. So they are neither
-kept nor added up in the registry of a process: each scrape asks the engine core and adds the answer to
-what vLLM writes.
+The sums live in the engine core, and every API server process reports the same ones. No process keeps them in
+its registry. Each scrape asks the engine core and adds the answer to vLLM's text.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ def render(measurements: Sequence[Measurement], *, model_name: str) -> bytes:
 
 
 def render_silence(seconds: float) -> bytes:
-    """What an API server tells of a core that answers or not. Without labels: it is the server's own."""
+    """The silence of the core, as one API server sees it; so it has no labels."""
     registry = CollectorRegistry(auto_describe=False)
-    text = "Seconds that the engine core has owed this server an answer."
+    text = "Seconds for which the engine core has not answered this server."
     registry.register(_Families([GaugeMetricFamily("outrider:core_silent_seconds", text, value=seconds)]))
     return generate_latest(registry)
 
@@ -80,7 +79,7 @@ def _families(measurements: Sequence[Measurement], model_name: str) -> Iterable[
     for name, (text, values) in POSITIONS.items():
         counter = CounterMetricFamily(f"outrider:{name}", text, labels=[*ENGINE, "batch", "k", "position"])
         for labels, cell in cells:
-            # A position that was never drafted has nothing to tell, not even that nothing was accepted.
+            # A position that was never drafted has no sample: 0 would mean that nothing was accepted.
             for position, (drafted, tokens) in enumerate(zip(cell["draftTokens"], values(cell), strict=True)):
                 if drafted or tokens:
                     counter.add_metric([*labels, str(position)], tokens)
@@ -91,30 +90,32 @@ def _families(measurements: Sequence[Measurement], model_name: str) -> Iterable[
 
 def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[Metric]:
     hooks = CounterMetricFamily("outrider:hook_seconds", "Time in the plugin's step hooks.", labels=ENGINE)
-    failures = CounterMetricFamily("outrider:hook_failures", "Hooks that failed and are off.", labels=ENGINE)
+    failures = CounterMetricFamily(
+        "outrider:hook_failures", "Hooks that failed and are disabled.", labels=ENGINE
+    )
     skipped = CounterMetricFamily(
-        "outrider:drafter_steps_skipped", "Steps with K=0 that went without the drafter.", labels=ENGINE
+        "outrider:drafter_steps_skipped", "Steps with K=0 that skipped the drafter.", labels=ENGINE
     )
     caught_up = CounterMetricFamily(
         "outrider:drafter_tokens_caught_up",
-        "Tokens that the drafter had missed and read later.",
+        "Tokens that the drafter missed and processed later.",
         labels=ENGINE,
     )
     table = GaugeMetricFamily(
         "outrider:num_speculative_tokens",
-        "The table in force: K at the lower edge of the bin.",
+        "K of the schedule in force at the lower edge of the bin.",
         labels=[*ENGINE, "batch"],
     )
     gauges = {
         name: GaugeMetricFamily(f"outrider:{name}", text, labels=ENGINE)
         for name, text in {
-            "lease_remaining_seconds": "Seconds until the static table returns; 0 without a lease.",
+            "lease_remaining_seconds": "Seconds until the static schedule returns; 0 without a lease.",
             "term": "Term of the last accepted push.",
             "epoch": "Epoch of the last accepted push.",
-            "live_tuning": "1 while the table can be changed.",
+            "live_tuning": "1 while the schedule can change.",
             "probe_running": "1 while a probe runs.",
-            "longest_step_seconds": "The longest step since the engine started: a push may wait for so long.",
-            "sweep_cells": "Cells of the map that the engine measured before it served.",
+            "longest_step_seconds": "The longest step since the engine started; a push may wait as long.",
+            "startup_profile_cells": "Cells of the startup profile.",
         }.items()
     }
     for labels, found in engines:
@@ -130,7 +131,7 @@ def _engine_families(engines: list[tuple[list[str], Measurement]]) -> Iterable[M
         probe = state["probe"]
         gauges["probe_running"].add_metric(labels, float(probe is not None and probe["running"]))
         gauges["longest_step_seconds"].add_metric(labels, found["longestStepSeconds"])
-        gauges["sweep_cells"].add_metric(labels, len(found["stepTimes"]))
+        gauges["startup_profile_cells"].add_metric(labels, len(found["stepTimes"]))
         lookup = found["lookup"]
         for batch in batch_bins(len(lookup) - 1) if lookup else ():
             table.add_metric([*labels, batch.label], (lookup or [])[batch.low])
@@ -182,9 +183,9 @@ def _k(cell: CellSums) -> str:
 
 
 class MetricsMiddleware:
-    """Adds text to the answer of ``GET /metrics``, whoever gives it; any other request passes.
+    """Adds text to the answer of ``GET /metrics``; any other request passes.
 
-    text: what to add; empty for nothing. Must not raise.
+    text: returns the text to add; empty for none. Must not raise.
     """
 
     def __init__(self, app: App, *, text: Callable[[], Awaitable[bytes]]) -> None:
@@ -196,14 +197,14 @@ class MetricsMiddleware:
         if not _asks_for_metrics(scope):
             return await self._app(scope, receive, send)
         text = await self._text()
-        # A compressed answer cannot be added to, so none is asked for.
+        # Text cannot be added to a compressed answer, so none is requested.
         headers = [pair for pair in scope["headers"] if pair[0].lower() != b"accept-encoding"]
         answer = _Answer(send, text)
         return await self._app({**scope, "headers": headers}, receive, answer.send)
 
 
 class _Answer:
-    """Holds the start of an answer back until its length is known."""
+    """Delays the start of an answer until its length is known."""
 
     def __init__(self, send: Send, text: bytes) -> None:
         self._send = send
@@ -237,6 +238,6 @@ def _asks_for_metrics(scope: Scope) -> bool:
 
 
 def _is_text(start: Message) -> bool:
-    """Whether lines may follow: OpenMetrics ends with a mark of its own."""
+    """Whether lines may follow: OpenMetrics has an end mark."""
     kinds = [value for name, value in start["headers"] if name.lower() == b"content-type"]
     return start["status"] == 200 and any(kind.startswith(b"text/plain") for kind in kinds)

@@ -1,19 +1,19 @@
-"""When the drafter of an engine is left out of a step, and when it reads what it missed.
+"""Which steps skip the drafter of an engine, and when it processes what it missed.
 
-A drafter keeps a KV cache of its own, so vLLM has it run with K=0, too. Here steps that only decode with
-K=0 go without it. What it missed is read in one pass: before it drafts again, and whenever it has missed
-`MOST_BEHIND` tokens of the running requests. So it drafts for requests that it knows whole. Prompts
-always pass the drafter.
+A drafter has its own KV cache, so vLLM runs it with K=0, too. Here steps that only decode with K=0 skip it.
+It processes what it missed in one pass: before it drafts again, and whenever it has missed `MOST_BEHIND`
+tokens of the running requests. So its cache is complete for every request that it drafts for. Prompts always
+pass the drafter.
 
-Blocks of the KV cache outlive their requests and serve others as a prefix, with what the drafter missed
-in them. So the blocks are remembered, and a request that takes one over has missed it, too.
+Blocks of the KV cache outlive their requests and serve others as a prefix, with the gaps of the drafter in
+them. So the blocks are recorded, and a request that reuses one has the same gap.
 
-A drafter that reads the target's hidden states besides the text finds those of the tokens that it missed
-where the worker has kept them (`outrider_engine.kept_states`). They are kept for running requests only: what
-others left unread is no prefix any more.
+Some drafters also read the target's hidden states. For missed tokens the worker has kept them
+(`outrider_engine.kept_states`), for running requests only. Blocks that an ended request left unread never
+serve as a prefix.
 
-Pure but for its own books. Everything runs on the engine core's thread. A position counts the tokens of
-a request from 0.
+Pure except for its own state. Runs on the engine core's thread. A position counts the tokens of a request
+from 0.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 MOST_BEHIND = 2048
-"""Tokens of all running requests that the drafter may have missed: a short prompt's worth of work, and of
-hidden states that must be kept."""
+"""Maximum of missed tokens over all running requests: the work of a short prompt, and the hidden states to
+keep."""
 
 MOST_STEPS = 256
-"""Steps in a row without the drafter where hidden states are kept. So much of an answer at most is no prefix
-for the next turn of its chat, and a pass in so many steps costs nothing."""
+"""Maximum of steps in a row without the drafter where hidden states are kept. It bounds the part of an answer
+that cannot serve as a prefix, and one pass in so many steps costs almost nothing."""
 
 LARGEST_POSITION = 2**53
 
@@ -38,10 +38,10 @@ BlockIds: TypeAlias = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the drafter does in one step besides what vLLM asks of it.
+    """Extra work of the drafter in one step, beside what vLLM asks for.
 
-    skip: it does not run over the step's own tokens.
-    missed: by request, the position of the first token that it reads before, and the tokens.
+    skip: it does not process the step's own tokens.
+    missed: by request, the position of the first missed token that it processes before, and the tokens.
     """
 
     skip: bool = False
@@ -52,7 +52,7 @@ SKIP = Order(skip=True)
 
 
 class Step(Protocol):
-    """A step that was scheduled."""
+    """A scheduled step."""
 
     @property
     def num_speculative_tokens(self) -> int:
@@ -66,7 +66,7 @@ class Step(Protocol):
 
     @property
     def drafter_can_run(self) -> bool:
-        """vLLM leaves the drafter out where a request nears the end of its context."""
+        """Whether vLLM runs the drafter: it does not where a request nears the end of its context."""
         ...
 
     @property
@@ -104,11 +104,11 @@ class Step(Protocol):
 
 
 class Following:
-    """What the drafter of one engine has missed.
+    """The tokens that the drafter of one engine has missed.
 
     block_sizes: tokens per block, by group of the KV cache.
-    most_tokens: that the drafter can read in one pass, each request's next token included.
-    most_drafts: that a request can verify in one step, besides its one token.
+    most_tokens: maximum that the drafter can process in one pass, each request's next token included.
+    most_drafts: maximum that a request can verify in one step, beside its one token.
     unsure: tokens by which a position may be too high, as drafts are still under verification.
     reads_states: the drafter needs the target's hidden states.
     """
@@ -125,7 +125,7 @@ class Following:
         self.steps_skipped = 0
         self.tokens_caught_up = 0
         self.left_out = False
-        """Whether the latest step goes without the drafter, and so without drafts."""
+        """Whether the latest step skips the drafter, and so has no drafts."""
         self._block_sizes = tuple(block_sizes)
         self._most_tokens = most_tokens
         self._most_behind = min(MOST_BEHIND, most_tokens // 2)
@@ -143,7 +143,7 @@ class Following:
         self._blocks: dict[int, int] = {}
 
     def scheduled(self, step: Step) -> Order | None:
-        """What the drafter does in this step; None for what vLLM asks of it and no more."""
+        """The order for this step; None where the drafter does only what vLLM asks for."""
         idle, self.left_out = step.num_speculative_tokens == 0 and step.only_decodes, False
         if not (idle or self._begins or self._blocks):
             return None
@@ -156,8 +156,8 @@ class Following:
             return SKIP
         if not self._begins:
             return None
-        # With K=0 the drafter runs for the prompts: whoever begins learns what its prefix lacks. Others wait,
-        # unless what they missed must be kept for them.
+        # With K=0 the drafter runs for the prompts: a new request catches up on its prefix. Others wait,
+        # unless hidden states must be kept for them.
         prompts_only = step.num_speculative_tokens == 0 and not idle
         names = step.begun if prompts_only and not self.reads_states else step.computed
         missed = self._catch_up(step, names) if step.drafter_can_run else {}
@@ -166,13 +166,13 @@ class Following:
         return Order(skip=idle and self._skip(step), missed=missed)
 
     def given_back(self, blocks: BlockIds) -> set[int]:
-        """Of the blocks that a request gives back, those of tokens that the drafter can never read."""
+        """Those blocks of a request that ends whose tokens the drafter can never process."""
         unread = {block for ids in blocks for block in ids if block in self._blocks}
         self._unmark(unread)
         return unread
 
     def _skip(self, step: Step) -> bool:
-        """Leave the drafter out, unless it would fall too far behind."""
+        """Skip the drafter, unless it would miss too many tokens."""
         computed, missing = step.computed, step.num_tokens
         if not self._may_miss(step, missing):
             return False
@@ -193,7 +193,7 @@ class Following:
         return self._behind + tokens <= self._most_behind and self._steps < self._most_steps
 
     def _catch_up(self, step: Step, names: Iterable[str]) -> dict[str, tuple[int, list[int]]]:
-        """What it reads now of what it missed of these requests of the step, as far as one pass goes."""
+        """The missed tokens of these requests that one pass can process now."""
         left, self._steps = self._most_tokens, 0
         missed: dict[str, tuple[int, list[int]]] = {}
         for name in names:
@@ -215,7 +215,7 @@ class Following:
         return missed
 
     def _end(self, name: str, computed: int = LARGEST_POSITION) -> int:
-        """The position after the last one that the drafter missed, at most that where a step begins."""
+        """The position after the last missed one, at most the position where a step begins."""
         return min(self._latest[name] + self._most_per_step, computed)
 
     def _forget(self, name: str) -> None:
@@ -223,7 +223,7 @@ class Following:
         self._latest.pop(name, None)
 
     def _take_over(self, step: Step) -> None:
-        """Blocks that a request gets are new to it, or a prefix with what the drafter missed in it."""
+        """Record the blocks of a request: new ones, or a prefix with gaps."""
         for name, blocks in step.begun.items():
             self._forget(name)
             computed = step.computed[name]
@@ -248,7 +248,7 @@ class Following:
             self._blocks.pop(block, None)
 
     def _from(self, blocks: BlockIds, position: int) -> Mapping[int, int]:
-        """The blocks that hold this position and later ones, with the first of their tokens that is one."""
+        """The blocks from this position on, each with the index of its first missed token."""
         return {
             block: position % size if index == 0 else 0
             for size, ids in zip(self._block_sizes, blocks, strict=True)

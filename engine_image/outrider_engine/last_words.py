@@ -1,8 +1,8 @@
-"""Why an engine ends, left where Kubernetes reads it.
+"""The termination message: why an engine ends, written where Kubernetes reads it.
 
-Kubernetes keeps the last 2 KiB of a log, and nothing of one that ends with exit code 0. vLLM's API server
-talks on after its engine core has ended: of a core that cannot start the cause lies above those 2 KiB,
-and after a step that failed the exit code is 0.
+Kubernetes keeps the last 2 KiB of a log; after exit code 0 it keeps nothing. vLLM's API server logs more
+after its engine core has ended. So the cause of a failed start is above those 2 KiB. After a failed step the
+exit code is 0.
 
 Source: vLLM 0.32.0, `vllm.v1.engine.core.EngineCoreProc.run_engine_core` and
 `vllm.v1.executor.multiproc_executor.WorkerProc.worker_main`: what ends them is logged with its error.
@@ -23,11 +23,11 @@ FATAL = {
     "vllm.v1.engine.core": ("EngineCore failed to start.", "EngineCore encountered a fatal error."),
     "vllm.v1.executor.multiproc_executor": ("WorkerProc failed to start.",),
 }
-"""By logger, what vLLM says of an error that ends the engine."""
+"""By logger, the messages of vLLM for an error that ends the engine."""
 
 
 def leave(words: str) -> None:
-    """Say why the engine ends. The first words count: whatever follows is a consequence."""
+    """Write why the engine ends. The first message counts, since later ones are consequences."""
     path = os.environ.get(TERMINATION_LOG_VARIABLE, "/dev/termination-log")
     # Kubernetes makes the file; elsewhere there is none, and none is made.
     with contextlib.suppress(OSError), os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "w") as log:
@@ -55,6 +55,6 @@ _LISTENER = _Listener()
 
 
 def listen() -> None:
-    """Leave the cause where vLLM logs one. Once per process is enough; more often does no harm."""
+    """Write the cause whenever vLLM logs one. Repeated calls have no effect."""
     for name in FATAL:
         logging.getLogger(name).addFilter(_LISTENER)

@@ -1,8 +1,8 @@
-"""The table of an engine that was launched without one, so that vLLM kept its full CUDA graphs.
+"""The schedule of an engine that was launched without one, so that vLLM kept its full CUDA graphs.
 
-On the V1 runner vLLM gives up full graphs for a table in its configuration. They exist for the K of the
-launch alone in any case; steps of another K run piecewise, as do those of a launch with one K in which a
-request has fewer drafts. The scheduler is the only reader of the table, and asks for it at every step.
+On the V1 runner vLLM drops full graphs for a schedule in its configuration. They exist for the K of the
+launch only. Steps of another K run piecewise, and so do steps in which a request has fewer drafts. Only the
+scheduler reads the schedule, at every step.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from outrider_engine.support import EngineFacts, Runner, obstacle
 
 CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
-"""Every K that a table may name, such as ``0,1,3``; unset where the launch has a table of its own."""
+"""Every K that a schedule may have, such as ``0,1,3``; unset where the launch has its own schedule."""
 
 
 def lookup_after_launch(facts: EngineFacts, candidates: str | None) -> list[int] | None:
-    """The scheduler's lookup with each candidate once, the largest on all batch sizes but the last.
+    """The scheduler's lookup with each candidate once, the maximum on all other batch sizes.
 
-    None without candidates, or where this engine could not follow a table.
+    None without candidates, or where this engine cannot change K.
 
     Raises:
-        ValueError: they are no list of K for this engine.
+        ValueError: the candidates are not a list of K for this engine.
     """
     if not candidates or facts.runner is not Runner.V1 or obstacle(facts, has_table=True) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Starts vLLM's API server, or a worker of one, after a look at the paths that it needs.
+"""Starts vLLM's API server, or a worker of one, after a check of the paths that it needs.
 
 ``python -m outrider_engine.launch <flags of the API server>``
 """
@@ -29,7 +29,10 @@ def main(arguments: Sequence[str]) -> None:
     """Replace this process by the server, or a worker, or end with `EXIT_CONFIG` where a path is missing."""
     for role, path in local_paths(arguments):
         if not is_model(path):
-            report("ModelNotFound", f"the {role} {path} does not exist or holds no model")
+            report(
+                "ModelNotFound",
+                f"the {role} {path} does not exist or has no model configuration",
+            )
             sys.exit(EXIT_CONFIG)
     make_link_target()
     program = WORKER if HEADLESS in arguments else API_SERVER

@@ -1,4 +1,4 @@
-"""What the scheduler's lookup holds: the pushed table or the static one, and overlays on top of it."""
+"""The scheduler's lookup: the pushed schedule or the static one, with overlays on top."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger("vllm.outrider")
 
 
 Choose: TypeAlias = Callable[[int, int], int]
-"""K of a step by its number of requests and by the K of the table."""
+"""K of a step by its number of requests and by the K of the schedule."""
 
 
 class Scheduler(Requests, Protocol):
@@ -28,7 +28,7 @@ class Scheduler(Requests, Protocol):
 class ChoosingLookup(list[int]):
     """A lookup whose single entries are chosen as vLLM reads them, once per step.
 
-    As a list it is the table with its overlays.
+    As a list it is the schedule with its overlays.
 
     choose: must not raise.
     held: batch sizes whose K an overlay holds.
@@ -50,8 +50,7 @@ class ChoosingLookup(list[int]):
 class LookupTable:
     """The one writer of the scheduler's lookup.
 
-    read_static: the static table of this moment, None when no file is configured. Raises OSError
-        or Refusal.
+    read_static: reads the static schedule, None when no file is configured. Raises OSError or Refusal.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class LookupTable:
             raise ValueError(f"the lookup has {len(launched)} entries for {max_num_seqs} requests")
         self.limits = Limits(max_num_seqs, captured_values(launched or ()))
         self.problem: str | None = None
-        """Why the static table is not the configured one; None when it is."""
+        """Why the static schedule is not the configured one; None when it is."""
         self._scheduler = scheduler
         self._read_static = read_static
         self._static: Table | None = None
@@ -75,17 +74,17 @@ class LookupTable:
 
     @property
     def exists(self) -> bool:
-        """Whether the engine was launched with a table."""
+        """Whether the engine was launched with a schedule."""
         return self._static is not None
 
     def install(
         self, pushed: Table | None, overlays: Iterable[Probe | None] = (), choose: Choose | None = None
     ) -> None:
-        """Write the pushed table, or the static one for None, with the overlays on top.
+        """Write the pushed schedule, or the static one for None, with the overlays on top.
 
         As a new list each time: a step may hold the old one.
 
-        choose: takes the place of the table, and not of the overlays. None for the table itself.
+        choose: replaces the schedule, but not the overlays. None for the schedule itself.
         """
         table = pushed or self._static
         if table is None:
@@ -102,10 +101,10 @@ class LookupTable:
         self._below, self._written = table, lookup
 
     def reload_static(self, *, keep: bool) -> None:
-        """Read the static table again.
+        """Read the static schedule again.
 
-        keep: an unusable file leaves the table of before, as long as that may be used; otherwise
-            the smallest usable K takes its place.
+        keep: an unusable file leaves the previous schedule, as long as that may be used. Otherwise the
+            minimum usable K replaces it.
         """
         try:
             table = self._read_static()
@@ -120,10 +119,9 @@ class LookupTable:
             self._static = table or self._static
 
     def in_use(self) -> Table | None:
-        """The table beneath the overlays, as the scheduler really has it; None without one.
+        """The schedule beneath the overlays, as the scheduler has it; None without one.
 
-        Rows as they were given when the scheduler holds what was written, else rows made from
-        what it holds.
+        Rows of the push if the scheduler has what was written, else rows made from its lookup.
         """
         lookup = self._scheduler.dynamic_sd_lookup
         if lookup is None:

@@ -1,13 +1,13 @@
 """Exact sums over engine steps, per batch bin and K.
 
-A step belongs to the bin of its number of scheduled requests. The table's K at a step says how many
-tokens its drafter proposes; they are verified in the next step. So a step has two K: the one that it
-verifies and the one that it drafts. It belongs to K when it drafts K and every request in it that was
-in a step before drafted K there too. Otherwise it is ``mixed``: above all the one step after a change
-of K. Thus requests in their first step agree with any K, drafts that are cut at the end of a context
-or that a drafter does not find count with the K that was asked for, and the steady state is never mixed.
+A step belongs to the bin of its number of scheduled requests. The schedule's K at a step is the number of
+tokens that the drafter proposes; the next step verifies them. So a step has two K: the one that it verifies
+and the one that it drafts. It belongs to K when it drafts K and every request in it that was in a step before
+drafted K there too. Otherwise it is ``mixed``, mostly the one step after a change of K. Requests in their
+first step agree with any K. Shortened or missing drafts count with the requested K. The steady state is never
+mixed.
 
-Pure but for its own sums: times are parameters. Everything runs on the engine core's thread.
+Pure except for its own sums: times are parameters. Runs on the engine core's thread.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TypedDict
 from outrider_engine.bins import batch_bins, bin_indices
 
 LONGEST_GAP_SECONDS = 1.0
-"""A longer gap between two steps is a pause that somebody asked for and no engine time."""
+"""A longer gap between two steps is a requested pause, which is not engine time."""
 
 MOST_STEPS_IN_FLIGHT = 64
-"""More than any pipeline is deep. Older steps without a result are forgotten."""
+"""More than the depth of any pipeline. Older steps without a result are dropped."""
 
 
 class CellSums(TypedDict):
@@ -47,7 +47,7 @@ class CellSums(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One finished step, as a probe or the sweep sees it. ``seconds`` is engine time."""
+    """One finished step, as a probe or the startup profile sees it. ``seconds`` is engine time."""
 
     batch_size: int
     num_speculative_tokens: int
@@ -88,16 +88,16 @@ class _InFlight:
 class Meter:
     """Counts the steps of one scheduler.
 
-    Engine time of a step runs from the end of the step before to its own end while the engine has
-    work, and from its own start after an idle time. So idle time is not counted, whatever is done
-    between two steps is, and where steps overlap the sum is still the time that the engine was busy.
+    Engine time of a step begins at the end of the previous step, or at its own start after idle time. It ends
+    with the step. So it excludes idle time and includes work between two steps. Where steps overlap, the sum
+    is still the time that the engine was busy.
     """
 
     def __init__(self, max_num_seqs: int, num_speculative_tokens: int) -> None:
         self.hook_seconds = 0.0
-        """Time that the plugin's own hooks took, summed over steps."""
+        """Seconds in the plugin's own hooks, summed over steps."""
         self.longest_step_seconds = 0.0
-        """Engine time. So long a push or a scrape may wait: the core answers between two steps."""
+        """Engine time. A push or a scrape may wait as long, since the core answers between two steps."""
         self._bins = batch_bins(max_num_seqs)
         self._bin_of = bin_indices(max_num_seqs)
         self._mixed = num_speculative_tokens + 1
@@ -125,10 +125,9 @@ class Meter:
         """A step was scheduled.
 
         key: the object by which `finished` finds the step again.
-        gone: requests that ended since the step before.
+        gone: requests that ended since the previous step.
         num_speculative_tokens: the K that this step drafts.
-        prefill_tokens: tokens that are computed although they were known: prompts, and what a
-            preempted request had.
+        prefill_tokens: computed tokens that were known before: prompts, and tokens of a preempted request.
         context_tokens: tokens of these requests in the KV cache as the step begins.
         began: seconds, any clock that `finished` uses too.
         """
@@ -163,13 +162,13 @@ class Meter:
         work_left: bool,
         ended: float,
     ) -> Step | None:
-        """A step has its result; None for a step that was not counted when it was scheduled.
+        """Count the result of a step; None for a step that was not counted when it was scheduled.
 
         drafted, accepted: tokens per position that this step verified.
-        work_left: the engine goes on without waiting for requests.
+        work_left: the engine continues without waiting for requests.
         """
         while self._in_flight and self._in_flight[0].key is not key:
-            # A step whose result never came must not hold up the later ones.
+            # A step without a result must not block the later ones.
             if not any(step.key is key for step in self._in_flight):
                 return None
             self._in_flight.popleft()
@@ -203,7 +202,7 @@ class Meter:
         )
 
     def forget(self) -> None:
-        """Drop what is in flight, before a time in which steps are not reported. The sums stay."""
+        """Drop the steps in flight, before a time in which steps are not reported. The sums stay."""
         self._in_flight.clear()
         self._drafted.clear()
         self._busy = False

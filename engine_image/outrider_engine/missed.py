@@ -1,4 +1,4 @@
-"""What a drafter missed, as the inputs of one pass over it.
+"""Missed tokens as the inputs of one pass of the drafter.
 
 Source: vLLM 0.32.0, `vllm.v1.spec_decode.llm_base_proposer.SpecDecodeBaseProposer.propose` and
 `vllm.v1.attention.backend.CommonAttentionMetadata`.
@@ -106,12 +106,12 @@ def missed_inputs(
 
 
 def _positions(runs: Sequence[Run]) -> NDArray[np.int64]:
-    """Of the tokens of these runs, one after the other."""
+    """Positions of the tokens of these runs, in sequence."""
     return np.concatenate([np.arange(run.begin, run.end) for run in runs])
 
 
 def _slots(drafter: Any, runs: Sequence[Run], metadata: Any) -> Any:
-    """Where the KV cache has the tokens of these runs, one after the other."""
+    """Slots in the KV cache of the tokens of these runs, in sequence."""
     import torch
 
     table, size = metadata.block_table_tensor, drafter.block_size
@@ -124,7 +124,7 @@ def _slots(drafter: Any, runs: Sequence[Run], metadata: Any) -> Any:
 def _kept_runs(runs: Sequence[Run], is_kept: NDArray[np.bool_]) -> Iterator[Run]:
     """These runs without the tokens that were not kept. is_kept: of their tokens, one after the other.
 
-    vLLM itself leaves the drafter out of steps in which a request nears the end of its context.
+    vLLM skips the drafter in steps in which a request nears the end of its context.
     """
     ends = list(accumulate(len(run.text) for run in runs))
     for run, its in zip(runs, np.split(is_kept, ends[:-1]), strict=True):

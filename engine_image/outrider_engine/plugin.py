@@ -8,7 +8,7 @@ logger = logging.getLogger("vllm.outrider")
 
 
 def register() -> None:
-    """Attach the control to vLLM. Never raises; without it the state says why and serving goes on."""
+    """Attach the control to vLLM. Never raises: without it the state has the cause, and the engine serves."""
     _attach()
     _mend()
 
@@ -21,7 +21,7 @@ def _attach() -> None:
         listen()
         attach_to_vllm()
     except Exception:
-        logger.exception("outrider: this vLLM cannot be controlled; serving goes on")
+        logger.exception("outrider: this vLLM cannot be controlled; the engine continues to serve")
 
 
 def _mend() -> None:
@@ -30,4 +30,6 @@ def _mend() -> None:
 
         mend_on_cpu()
     except Exception:
-        logger.exception("outrider: sampling with drafts may be wrong on a CPU; serving goes on")
+        logger.exception(
+            "outrider: sampling with drafts may be wrong on a CPU; the engine continues to serve"
+        )

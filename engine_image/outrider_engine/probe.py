@@ -1,7 +1,7 @@
-"""A probe: a few K, each for a short while in one batch bin, on top of the table in force.
+"""A probe: other K in one batch bin, each for a short time, on top of the schedule in force.
 
-It ends by itself: when its slices are done, at its deadline, when another table is pushed, or with the
-lease of the table that it stands on. Pure: the clock is a parameter, in monotonic seconds.
+Its parts run one after the other. It ends after its last part, at its deadline, at a push of another
+schedule, or with the lease of its schedule. Pure: the clock is a parameter, in monotonic seconds.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ LONGEST_DEADLINE_SECONDS = 600.0
 
 
 class ProbeReason(StrEnum):
-    """How a probe stands."""
+    """State of a probe."""
 
     RUNNING = "Running"
     COMPLETED = "Completed"
-    """Every slice ran its steps or seconds."""
+    """Every part ran its steps or seconds."""
     DEADLINE = "Deadline"
-    """The deadline came first; the batch was elsewhere, or the slices were too long."""
+    """The deadline came first: the batch was in another bin, or the parts were too long."""
     SUPERSEDED = "Superseded"
-    """Another table was pushed."""
+    """A newer push arrived."""
     LEASE_LAPSED = "LeaseLapsed"
-    """The lease of the table ran out."""
+    """The lease of the schedule ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One K until ``steps`` steps or ``seconds`` of engine time in the bin, whichever comes first."""
+    """One part: a K until ``steps`` steps or ``seconds`` of engine time in the bin, whichever comes first."""
 
     num_speculative_tokens: int
     seconds: float | None = None
@@ -46,7 +46,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """What is asked for. ``high`` is None for an open bin."""
+    """A requested probe. ``high`` is None for an open bin."""
 
     fence: Fence
     id: str
@@ -80,7 +80,7 @@ class ProbeRequest:
 
 
 class SliceResult(TypedDict):
-    """Sums over the steps of one slice that drafted and verified its K. ``seconds`` is engine time."""
+    """Sums over the steps of one part that drafted and verified its K. ``seconds`` is engine time."""
 
     numSpeculativeTokens: int
     steps: int
@@ -90,7 +90,7 @@ class SliceResult(TypedDict):
 
 
 class ProbeState(TypedDict):
-    """A probe as the state tells it. ``results``: one entry per slice that began."""
+    """A probe as the state shows it. ``results``: one entry per part that began."""
 
     id: str
     minBatchSize: int
@@ -102,7 +102,7 @@ class ProbeState(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one slice has used and seen. Mixed steps are used up and not seen."""
+    """The steps of one part: those that it used, and of them those that count. Mixed steps do not count."""
 
     used_steps: int = 0
     used_seconds: float = 0.0
@@ -112,7 +112,7 @@ class Tally:
     emitted_tokens: int = 0
 
     def with_step(self, step: Step) -> Tally:
-        """The tally after one more step of the slice's K in the bin."""
+        """The tally after one more step of the part's K in the bin."""
         used = replace(self, used_steps=self.used_steps + 1, used_seconds=self.used_seconds + step.seconds)
         if step.mixed:
             return used
@@ -125,7 +125,7 @@ class Tally:
         )
 
     def fills(self, part: Slice) -> bool:
-        """Whether the slice is done."""
+        """Whether the part is done."""
         return (part.steps is not None and self.used_steps >= part.steps) or (
             part.seconds is not None and self.used_seconds >= part.seconds
         )
@@ -133,7 +133,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe that was started. ``tallies``: one per slice that began; the last is the current one."""
+    """A probe that has started. ``tallies``: one per part that began; the last is the current one."""
 
     request: ProbeRequest
     ends_at: float
@@ -142,17 +142,17 @@ class Probe:
 
     @property
     def running(self) -> bool:
-        """Whether the probe rules its bin."""
+        """Whether the probe sets the K of its bin."""
         return self.reason is ProbeReason.RUNNING
 
     @property
     def current(self) -> Slice:
-        """The slice that runs, or ran last."""
+        """The part that runs, or ran last."""
         return self.request.slices[len(self.tallies) - 1]
 
     @property
     def rules(self) -> int | None:
-        """The K that the probe puts on its bin; None when it has ended."""
+        """The K of the probe for its bin; None when it has ended."""
         return self.current.num_speculative_tokens if self.running else None
 
     def over(self, lookup: Lookup) -> Lookup:
@@ -185,7 +185,7 @@ class Probe:
         return replace(self, tallies=(*tallies, Tally()))
 
     def to_wire(self) -> ProbeState:
-        """The form in which the state tells it."""
+        """The form that the state has."""
         return ProbeState(
             id=self.request.id,
             minBatchSize=self.request.low,
@@ -238,7 +238,7 @@ def _parse_id(value: object) -> str:
 
 def _parse_slices(value: object) -> tuple[Slice, ...]:
     if not isinstance(value, list) or not 0 < len(value) <= MOST_SLICES:
-        raise Refusal(Reason.MALFORMED, f"slices must be a list of 1 … {MOST_SLICES} slices")
+        raise Refusal(Reason.MALFORMED, f"`slices` must be a list of 1 … {MOST_SLICES} parts")
     return tuple(_parse_slice(part, f"slices[{index}]") for index, part in enumerate(value))
 
 

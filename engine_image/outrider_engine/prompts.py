@@ -6,8 +6,9 @@ from typing import Any
 
 
 def prefill_tokens(output: Any) -> int:
-    """Tokens of this step that are computed although they were known: a decoding request computes one
-    token besides its drafts, and a request without output is a prompt."""
+    """Computed tokens of this step that were known before.
+
+    A decoding request computes one token beside its drafts, and a request without output is a prompt."""
     tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
     drafts = output.scheduled_spec_decode_tokens
     decoding = len(tokens) + sum(map(len, drafts.values()))

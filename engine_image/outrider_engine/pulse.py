@@ -1,11 +1,11 @@
-"""Whether the engine core still goes on, as an API server sees it.
+"""The watchdog: whether the engine core still answers, as an API server sees it.
 
-vLLM's ``/health`` knows of a core that ended, and of none that hangs. A core answers calls between two steps,
-so a question that stays open tells for how long its step has lasted.
+vLLM's ``/health`` fails for a core that ended, but not for one that hangs. A core answers calls between two
+steps, so an open question has waited as long as its step has lasted.
 
 Source: vLLM 0.32.0. `v1/executor/multiproc_executor.py` ends an engine whose workers take longer than
-``VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS`` for a step; where the model runs inside the core, as with a single GPU
-(`v1/executor/uniproc_executor.py`), nothing looks.
+``VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS`` for a step. With one GPU the model is in the core,
+and vLLM does not watch it (`v1/executor/uniproc_executor.py`).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ STEP_VARIABLE = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"
 USUAL_SECONDS = 300.0
 """vLLM's own limit for the workers of a step."""
 LONGEST_STEPS = 10
-"""A core that once took a minute for a step is left alone for ten."""
+"""If a step once took a minute, the limit is ten minutes."""
 BEAT_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 
 
 class Engines(Protocol):
-    """The part of the engine cores that is asked."""
+    """The part of the engine cores that the watchdog uses."""
 
     async def longest_step_seconds(self) -> float:
-        """Of all engine cores; answered between two steps."""
+        """The maximum over all engine cores; answered between two steps."""
         ...
 
 
 def patience_of(variables: Mapping[str, str]) -> float:
-    """How many seconds a core may be silent, as the environment says; infinite where nobody is to look."""
+    """Maximum seconds of silence, from the environment; infinite where the watchdog is disabled."""
     for name in (HANG_VARIABLE, STEP_VARIABLE):
         try:
             seconds = float(variables[name])
@@ -50,10 +50,10 @@ def patience_of(variables: Mapping[str, str]) -> float:
 
 
 class Pulse:
-    """Asks the engine cores again and again, one question at a time.
+    """Asks the engine cores periodically, one question at a time.
 
-    patience: seconds of silence that are no hang, whatever the steps so far.
-    look_seconds: how often an open question is looked at.
+    patience: minimum seconds of silence that count as a hang.
+    look_seconds: interval at which an open question is checked.
     """
 
     def __init__(self, engines: Engines, patience: float, *, look_seconds: float = LOOK_SECONDS) -> None:
@@ -63,17 +63,17 @@ class Pulse:
         self._longest_step = 0.0
         self._told = False
         self.silent_seconds = 0.0
-        """For how long the present question has been open. Counted in looks and not by a clock: of a machine
-        that stood still as a whole nobody can say that the core did."""
+        """For how long the current question has been open. Counted in checks: a clock would count a pause of
+        the whole machine, too."""
 
     @property
     def limit(self) -> float:
-        """The longest silence that is no hang, in seconds."""
+        """Maximum silence in seconds before the core counts as hung."""
         return max(self._patience, LONGEST_STEPS * self._longest_step)
 
     @property
     def hang(self) -> str | None:
-        """What is wrong, in one line; None while the core goes on."""
+        """The hang in one line; None while the core answers."""
         if self.silent_seconds <= self.limit:
             return None
         return (
@@ -82,13 +82,13 @@ class Pulse:
         )
 
     async def watch(self) -> None:
-        """Ask for as long as the server lives."""
+        """Ask as long as the server runs."""
         while True:
             await self.beat()
             await asyncio.sleep(BEAT_SECONDS)
 
     async def beat(self) -> None:
-        """Ask once, and wait for the answer, whatever it is: a core that ends is told of elsewhere."""
+        """Ask once, and wait for the answer. Other code reports a core that ends."""
         answer = asyncio.ensure_future(self._engines.longest_step_seconds())
         try:
             while not (await asyncio.wait({answer}, timeout=self._look_seconds))[0]:
@@ -103,13 +103,13 @@ class Pulse:
     def _tell(self) -> None:
         if self.hang is not None and not self._told:
             self._told = True
-            logger.error("outrider: %s; /health fails from now on", self.hang)
+            logger.error("outrider: %s; /health fails, so that Kubernetes restarts the container", self.hang)
 
 
 class PulseMiddleware:
     """Answers ``/health`` with 503 while the core hangs; any other request passes.
 
-    hang: what is wrong; None while nothing is.
+    hang: the hang in one line; None without one.
     """
 
     def __init__(self, app: App, *, hang: Callable[[], str | None]) -> None:

@@ -1,7 +1,7 @@
-"""Runs the self-test before the API server serves: vLLM awaits the plugin's state first.
+"""Runs the self-test before the API server serves, since vLLM awaits the plugin's state first.
 
-A failure never keeps the server from starting. It costs live tuning, or the K that failed. A core that
-answers nothing any more could serve nobody: that ends the engine, and the next start leaves its K out.
+A failure never keeps the server from starting. It costs live tuning, or the K that failed. A core that stops
+answering could not serve either: the engine ends, and its next start skips that K.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ logger = logging.getLogger("vllm.outrider")
 
 TRIAL_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
-"""After a trial without an answer the core itself has so long to say anything at all."""
+"""Limit for the core to answer after a request of the self-test that got no answer."""
 PROMPT = [5, 6, 7, 8] * 6
-"""Small ids are in every vocabulary. What the model says to them, said twice, is the prompt of the trials: a
-text that drafters know well, and that n-gram finds."""
+"""Small ids are in every vocabulary. The model's answer to them, repeated once, is the prompt of the
+self-test. Drafters predict such a text well, and n-gram finds it."""
 TEXT_TOKENS = 24
 TIE_SECONDS = 150.0
-"""That the question how close two tokens are may take: vLLM compiles what ranks log-probabilities first."""
+"""Limit for the comparison of two tokens: vLLM first compiles the kernel that ranks log-probabilities."""
 TIE = 0.25
-"""Nats between two tokens below which rounding decides, as `outrider verify` has it: logits of 16 to 32 in
-bfloat16 are 0.125 apart, and both may be rounded."""
+"""Nats between two tokens below which rounding decides, as in `outrider verify`. Logits of 16 to 32 are 0.125
+apart in bfloat16, and both may be rounded."""
 
 POLL_SECONDS = 0.2
 
 
 class CoreHangs(Exception):
-    """The engine core does not answer any more."""
+    """The engine core has stopped answering."""
 
 
 class Engines(Protocol):
@@ -44,15 +44,15 @@ class Engines(Protocol):
         ...
 
     async def begin_self_test(self) -> list[Trial]:
-        """The trials of this process."""
+        """The requests of this process."""
         ...
 
     async def begin_trial(self, k: int) -> None:
-        """Begin one trial."""
+        """Begin one request."""
         ...
 
     async def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool) -> None:
-        """End one trial."""
+        """End one request."""
         ...
 
     async def end_self_test(self, fault: str | None) -> None:
@@ -78,7 +78,7 @@ async def self_test(
     """Run the self-test, or wait for the process that does.
 
     Raises:
-        CoreHangs: a trial stopped the core; it is remembered as one that did not end.
+        CoreHangs: a request stopped the core; `Attempts` stores it as one that did not end.
     """
     try:
         async with asyncio.timeout(SELF_TEST_SECONDS):
@@ -90,7 +90,7 @@ async def self_test(
     except CoreHangs:
         raise
     except Exception:
-        logger.exception("outrider: the self-test could not be run; serving goes on")
+        logger.exception("outrider: the self-test could not run; the engine serves without it")
 
 
 async def _run(
@@ -101,7 +101,7 @@ async def _run(
     for trial in trials:
         k = trial["numSpeculativeTokens"]
         if k in attempts.unfinished:
-            why = "the engine ended in its trial at an earlier start"
+            why = "the engine ended in its request at an earlier start"
             await engines.end_trial(k, tokens=[], fault=why, tied=False)
             continue
         attempts.begin(k)
@@ -117,13 +117,14 @@ async def _run(
 
 
 async def _well_drafted(engines: Engines, smallest: int, seconds: float) -> list[int]:
-    """The prompt of all trials; `PROMPT` where the engine does not answer, which its trial finds, too."""
+    """The prompt of all requests; `PROMPT` where the engine does not answer, which its request will
+    report."""
     await engines.begin_trial(smallest)
     try:
         async with asyncio.timeout(seconds):
             text = await engines.generate(PROMPT, TEXT_TOKENS)
     except Exception:
-        logger.exception("outrider: no text for the self-test")
+        logger.exception("outrider: the engine gave no text for the self-test")
         return PROMPT
     return [*text, *text] if len(text) == TEXT_TOKENS else PROMPT
 
@@ -146,7 +147,7 @@ async def _run_trial(
         async with asyncio.timeout(seconds):
             tokens = await engines.generate(prompt, wanted)
         if len(tokens) != wanted:
-            fault = f"{len(tokens)} of {wanted} tokens came"
+            fault = f"the engine gave {len(tokens)} of {wanted} tokens"
         async with asyncio.timeout(TIE_SECONDS):
             tied = await _part_at_a_tie(engines, prompt, tokens, reference)
     except TimeoutError:
@@ -165,10 +166,10 @@ async def _run_trial(
 async def _part_at_a_tie(
     engines: Engines, prompt: list[int], tokens: list[int], reference: list[int]
 ) -> bool:
-    """Whether two greedy answers part where two tokens are about as likely as each other.
+    """Whether two greedy answers differ first at two tokens that are about equally likely.
 
-    Kernels for batches of other shapes round otherwise. A prefill of what both have in common is asked: it
-    takes no step before it for granted.
+    Kernels round differently for batches of other shapes. A fresh prefill of the common prefix depends on no
+    step before it.
     """
     pairs = enumerate(zip(tokens, reference, strict=False))
     parted = next((place for place, (ours, theirs) in pairs if ours != theirs), None)
@@ -181,14 +182,14 @@ async def _part_at_a_tie(
 
 
 def fault_of(error: Exception) -> str:
-    """In one line."""
+    """An error in one line."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def hang(since: str, fault: str | None, seconds: float) -> CoreHangs:
-    """What is told of a core that does not answer any more. fault: what was seen before; None: nothing."""
-    told = f"the engine core hangs since {since}: {fault or 'it answered, and then'}"
-    return CoreHangs(f"{told}, and nothing for {seconds:.0f} s more")
+    """The error for a core that has stopped answering. fault: what came before; None without one."""
+    began = f"the engine core hangs since {since}: {fault or 'it answered, and then'}"
+    return CoreHangs(f"{began}, and nothing for {seconds:.0f} s more")
 
 
 async def _wait_for_the_other(engines: Engines) -> None:

@@ -1,9 +1,9 @@
 """Ends a pass of a drafter of one layer as soon as the KV cache has its tokens.
 
-Runs in vLLM's workers. Source: vLLM 0.32.0. Of what a drafter missed it drafts nothing, so such a pass serves
-the cache alone. `vllm.model_executor.layers.attention.attention.Attention` writes it and then calls its
-``impl``. What comes after in a layer, attention and feed-forward, is most of its work, and only the next
-layer would read that. Where a captured graph calls no ``impl`` the pass goes on to its end.
+Runs in vLLM's workers. Source: vLLM 0.32.0. A pass over missed tokens drafts nothing, so it serves the
+cache alone. `vllm.model_executor.layers.attention.attention.Attention` writes it and then calls its
+``impl``. The rest of a layer, attention and feed-forward, is most of its work, and only the next layer
+would read it. Where a captured graph calls no ``impl`` the pass runs to its end.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ class Reason(StrEnum):
     UNAUTHORIZED = "Unauthorized"
     """Not signed, or not by the operator for this request to this pod."""
     STALE_EPOCH = "StaleEpoch"
-    """(term, epoch) is older than the last accepted push, or the same with another table; for a probe,
-    not that of the pushed table in force."""
+    """(term, epoch) is older than the last accepted push, or equal with another schedule or cost model. For a
+    probe: not that of the pushed schedule in force."""
     PROBE_RUNNING = "ProbeRunning"
-    """Another probe runs; one at a time."""
+    """Another probe runs; an engine runs one at a time."""
     TOO_LARGE = "TooLarge"
     """The body exceeds the size limit."""
     MALFORMED = "Malformed"
@@ -22,7 +22,7 @@ class Reason(StrEnum):
     NOT_CAPTURED = "NotCaptured"
     """A K that the engine was not launched with, or that failed the self-test."""
     LIVE_TUNING_IMPOSSIBLE = "LiveTuningImpossible"
-    """This engine cannot change its table while it runs."""
+    """This engine cannot change its schedule while it runs."""
 
 
 HTTP_STATUS = {

@@ -1,4 +1,4 @@
-"""What a request to the control API must carry: a signature, a body of bounded size, JSON."""
+"""The parts of a request to the control API: a signature, a body of bounded size, JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks the engine cores for their sums when somebody looks, at most once at a time."""
+"""Asks the engine cores for their sums at each scrape, one question at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Engines(Protocol):
 
 
 class Scrape:
-    """Many scrapes at a time share one question, so that they cannot slow the engine down."""
+    """Concurrent scrapes share one question, so that they cannot slow the engine down."""
 
     def __init__(self, engines: Engines, *, seconds: float = ASK_SECONDS) -> None:
         self._engines = engines
@@ -46,10 +46,10 @@ class Scrape:
         try:
             if self._question is None or self._question.done():
                 self._question = asyncio.create_task(self._engines.measurements())
-            # The answer is for all who wait, so nobody's impatience ends the question.
+            # All scrapes wait for this answer, so the timeout of one must not cancel the question.
             return await asyncio.wait_for(asyncio.shield(self._question), self._seconds)
         except Exception as error:
-            why = f"the engine core does not tell its sums: {type(error).__name__}"
+            why = f"the engine core does not report its sums: {type(error).__name__}"
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, why) from error
 
     async def text(self) -> bytes:
@@ -58,9 +58,9 @@ class Scrape:
             text = render(await self.measurements(), model_name=self._engines.model_name())
         except Exception as error:  # noqa: BLE001  vLLM's own metrics must not suffer
             if not self._silent:
-                logger.warning("outrider: metrics are left out: %s", error)
+                logger.warning("outrider: the metrics are incomplete: %s", error)
             self._silent = True
-            # Sums of before would look like a standstill; missing ones look like what they are.
+            # Old sums would look like a standstill, so the sums are missing.
             return b""
         self._silent = False
         return text

@@ -1,7 +1,7 @@
-"""Who may use the control API of a pod: whoever signed the request, for this very pod.
+"""Who may use the control API of a pod: the holder of the private key, with a signature for this pod.
 
-A pod holds the public key alone. So whoever reads everything in a pod can sign nothing, and a request
-that was made for one pod is worth nothing at another. The operator's side of `signed_bytes` is
+A pod holds the public key only. So a compromised pod cannot sign, and a signature for one pod is invalid at
+any other. The operator's side of `signed_bytes` is
 `outrider.engine.signing`; a test holds the two together.
 """
 
@@ -24,13 +24,13 @@ POD_UID_VARIABLE = "OUTRIDER_POD_UID"
 
 SCHEME = "Outrider-Ed25519"
 _KIND = "outrider-control-1"
-"""A signature for another purpose or another form of request is none here."""
+"""A signature for another purpose or another form of request is invalid here."""
 _LONGEST_HEADER = len(f"{SCHEME} ") + 88
 """64 bytes in Base64."""
 
 
 def signed_bytes(*, method: str, path: str, pod_uid: str, body: bytes) -> bytes:
-    """What a signature is over: netstrings, so that no two requests have the same bytes."""
+    """The signed bytes: netstrings, so that no two requests have the same bytes."""
     fields = (_KIND, method, path, pod_uid, hashlib.sha256(body).hexdigest())
     return b"".join(b"%d:%b," % (len(field), field) for field in (text.encode() for text in fields))
 
@@ -55,7 +55,7 @@ def read_signature(authorization: str | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a pod knows of who may enter.
+    """The keys by which a pod accepts requests.
 
     public_key_file: PEM; read for each request, so it may change.
     """
@@ -65,12 +65,12 @@ class Gate:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Gate:
-        """As the pod's spec says. Without a key or a UID it admits nobody."""
+        """The gate of the pod's environment. Without a key or a UID it refuses every request."""
         file = environment.get(PUBLIC_KEY_FILE_VARIABLE)
         return cls(Path(file) if file else None, environment.get(POD_UID_VARIABLE, ""))
 
     def admit(self, signature: bytes, *, method: str, path: str, body: bytes) -> None:
-        """Let a request pass that was signed for this pod.
+        """Accept a request that was signed for this pod.
 
         Raises:
             Refusal: `Reason.UNAUTHORIZED`.

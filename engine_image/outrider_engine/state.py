@@ -16,7 +16,7 @@ from outrider_engine.sweep import StepTime, Sweep, SweepWire
 
 
 class LiveTuning(TypedDict):
-    """Whether the table can be changed while the engine runs, and if not, why."""
+    """Whether the schedule can change while the engine runs, and if not, why."""
 
     possible: bool
     reason: str | None
@@ -45,7 +45,7 @@ class State(TypedDict):
     probe: ProbeState | None
     fastLoop: FastLoopWire
     selfTest: SelfTestWire
-    sweep: SweepWire
+    startupProfile: SweepWire
     stepTimes: NotRequired[list[StepTime]]  # where the state is asked for, not where it is an answer
     engines: int
     enginesAgree: bool
@@ -67,13 +67,13 @@ class Measurement(TypedDict):
 
 
 PER_ENGINE_FIELDS = frozenset(
-    {"bootId", "leaseRemainingSeconds", "fastLoop", "selfTest", "sweep", "stepTimes"}
+    {"bootId", "leaseRemainingSeconds", "fastLoop", "selfTest", "startupProfile", "stepTimes"}
 )
 """Fields that differ between engines of one pod that agree."""
 
 
 def unavailable(reason: str) -> State:
-    """The state of an engine that the plugin cannot see into."""
+    """The state of an engine that the plugin cannot read."""
     return State(
         bootId="",
         engineVersion=None,
@@ -95,7 +95,7 @@ def unavailable(reason: str) -> State:
         probe=None,
         fastLoop=no_fast_loop(reason),
         selfTest=SelfTest().to_wire(),
-        sweep=Sweep().to_wire(),
+        startupProfile=Sweep().to_wire(),
         engines=1,
         enginesAgree=True,
         problems=[],
@@ -103,7 +103,7 @@ def unavailable(reason: str) -> State:
 
 
 def unmeasured(reason: str) -> Measurement:
-    """The measurement of an engine that the plugin cannot see into."""
+    """The measurement of an engine that the plugin cannot read."""
     return Measurement(
         state=unavailable(reason),
         lookup=None,

@@ -37,7 +37,7 @@ class Response(StrEnum):
     BREAKS = "breaks"
     """It fails an assertion or mixes up the drafts of different requests."""
     TABLE_DROPPED = "table dropped"
-    """vLLM drops the table at the start."""
+    """vLLM drops the schedule at the start."""
     ABSENT = "absent"
     """This runner has no such method."""
 
@@ -89,7 +89,7 @@ _OBSTACLES: Mapping[Response, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What an engine has room for, in tokens: one request, and the KV cache of all."""
+    """Capacity of an engine in tokens: one request, and the KV cache of all."""
 
     request: int
     cache: int
@@ -100,11 +100,10 @@ class EngineFacts:
     """What an engine was launched with. ``method`` is None without speculation.
 
     recurrent: layers of the target carry a state from token to token.
-
     shares_cache: its KV cache goes to other engines, or comes from them.
-    simulated: where the step times of an engine come from that computes nothing; None for a real one.
+    simulated: source of the step times of a simulated engine; None for a real one.
     cuda_graphs: vLLM's mode of CUDA graphs by its name; None where it has none.
-    room: None where this release does not tell it.
+    room: None where this release does not report it.
     """
 
     engine_version: str
@@ -133,7 +132,7 @@ class K0(StrEnum):
     SYNC = "Sync"
     """It follows every step, as vLLM has it."""
     SKIP = "Skip"
-    """It is left out, and catches up before it drafts again."""
+    """Steps skip it, and it catches up before it drafts again."""
 
 
 K0_VARIABLE = "OUTRIDER_K0"
@@ -143,18 +142,18 @@ READ_STATES = ("eagle", "eagle3", "mtp")
 """Their drafters read the target's hidden states besides the text."""
 
 _SHOWN = ("draft_model", "eagle3", "mtp")
-"""Left out, and caught up, in tests on a real engine."""
+"""Methods whose drafter was skipped and caught up in tests on a real engine."""
 
 
 def skips(facts: EngineFacts, k0: K0) -> bool:
-    """Whether the drafter of this engine may be left out while K is 0."""
+    """Whether steps may skip the drafter of this engine while K is 0."""
     shown = facts.method in _SHOWN and not facts.async_scheduling
     wanted = k0 is K0.SKIP or (k0 is K0.AUTO and shown)
     return wanted and skip_obstacle(facts) is None
 
 
 def skip_obstacle(facts: EngineFacts) -> str | None:
-    """Why the drafter of this engine has to follow every step; None when it can catch up.
+    """Why no step may skip the drafter of this engine; None when it can catch up.
 
     A draft model needs the text alone. EAGLE and MTP need the target's hidden states besides, which are kept
     by their place in the KV cache. Of several layers each reads what the one before it made.
@@ -163,12 +162,12 @@ def skip_obstacle(facts: EngineFacts) -> str | None:
     if version is None or not OLDEST_VERSION <= version <= NEWEST_VERSION:
         return f"vLLM {facts.engine_version} was not checked for it"
     if facts.simulated is not None:
-        return "the engine computes nothing"
+        return "the engine is simulated"
     alone = not (facts.parallel_drafting or facts.several_modules)
     if facts.method not in ("draft_model", *READ_STATES) or not alone:
         return f"a drafter of method {facts.method} cannot catch up"
     if facts.method in READ_STATES and facts.async_scheduling:
-        return "with asynchronous scheduling nobody knows exactly which hidden states to keep"
+        return "with asynchronous scheduling the scheduler does not know which hidden states to keep"
     if facts.runner is not Runner.V1:
         return f"the drafter cannot be left out on the {facts.runner} runner"
     if facts.data_parallel_size > 1:
@@ -188,15 +187,15 @@ Source: ``GPUModelRunner._prepare_inputs`` of V1, ``mamba_hybrid.py`` of V2, ``g
 def refused_k(facts: EngineFacts) -> dict[int, str]:
     """K with which this release answers wrongly, and why; empty where none is known.
 
-    That is 0, which makes steps without drafts. A drafter that searches the text makes them whenever it finds
-    nothing, so that every other K goes, and answers are right because nothing is ever accepted.
+    That is 0, which makes steps without drafts. A drafter that searches the text makes such steps whenever it
+    finds nothing. There every other K is refused, and answers are right because no draft is ever accepted.
     """
     version = parse_version(facts.engine_version)
     if not facts.recurrent or version is None or version >= RECURRENT_STATES_RIGHT:
         return {}
     why = (
         f"in a step without drafts after accepted ones vLLM {facts.engine_version} reads a stale recurrent "
-        "state, so answers would be wrong; 0.32 does not"
+        "state, so answers would be wrong; use 0.32 or later"
     )
     searches = facts.method in ("ngram", "ngram_gpu", "suffix")
     return dict.fromkeys(range(1, facts.num_speculative_tokens + 1) if searches else (0,), why)

@@ -1,9 +1,9 @@
-"""The sweep of an engine before its traffic: step time by batch size, K and context.
+"""The startup profile: step time by batch size, K and context, measured before the engine serves.
 
 A visit keeps one batch of the plugin's own requests at one context and runs every K for a few steps. The
-places that give most come first, and every place is visited again while the budget lasts; so a short
-budget gives a coarse map. This is the side of the engine core. Pure: the clock is a parameter. The
-requests come from the front end, see `outrider_engine.sweeping`.
+most informative places come first. Every place is visited again while the budget lasts, so a short budget
+gives a coarse profile. This is the side of the engine core. Pure: the clock is a parameter. The requests
+come from the front end, see `outrider_engine.sweeping`.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from outrider_engine.support import Room
 
 SHORT_CONTEXT, DEEP_CONTEXT = 32, 2048  # tokens of a prompt
 LEAST_DEPTH = 4
-"""A deep context is at least so many times the short one, or it is left out."""
+"""Minimum ratio of the deep context to the short one; below it the deep one is omitted."""
 MOST_TOKENS = 1024
-"""That a request generates; it is aborted long before."""
+"""Tokens that a request may generate; it is aborted long before."""
 STEPS_PER_SLICE = 7
-"""The first of them is the change of K, which says nothing."""
+"""The first of them is mixed by the change of K, and does not count."""
 LEAST_STEPS = 3
-"""Of a cell that is told."""
+"""Minimum for a cell to be reported."""
 MOST_ROUNDS = 3
 SMALLEST_ERROR = 0.01
-"""Relative. A few steps that agree by chance are not as exact as they look."""
+"""Minimum relative error. A few steps that agree by chance are not as exact as they look."""
 STALL = 3.0
-"""A step that took so many times the median met something else, which says nothing of the engine."""
+"""A step of so many times the median does not count: something else delayed it."""
 _OF_A_DEVIATION = 1.4826
-"""Standard deviation of a bell curve, in median absolute deviations."""
+"""Standard deviation of a normal distribution, in median absolute deviations."""
 
 
 class SweepState(StrEnum):
-    """How the sweep stands."""
+    """State of the startup profile."""
 
     SKIPPED = "Skipped"
     RUNNING = "Running"
     MEASURED = "Measured"
-    """There is a map, perhaps not of every cell."""
+    """There is a profile, possibly with missing cells."""
     FAILED = "Failed"
-    """There is none."""
+    """There is no profile."""
 
 
 class SweepWire(TypedDict):
-    """The sweep as the state tells it."""
+    """The startup profile as the state shows it."""
 
     state: str
     detail: str
 
 
 class StepTime(TypedDict):
-    """One cell of the map. ``contextTokens``: mean per request. ``error``: relative standard error."""
+    """One cell of the profile. ``contextTokens``: mean per request. ``error``: relative standard error."""
 
     batchSize: int
     numSpeculativeTokens: int
@@ -68,7 +68,7 @@ class StepTime(TypedDict):
 
 
 class Visit(TypedDict):
-    """So many requests of so long prompts, kept generating at most ``tokens`` until the visit has ended."""
+    """A batch of requests with prompts of ``contextTokens``, each generating up to ``tokens``."""
 
     batchSize: int
     contextTokens: int
@@ -94,17 +94,17 @@ class Samples:
 
     @property
     def steps(self) -> int:
-        """Of all visits."""
+        """Number of steps of all visits."""
         return len(self.contexts)
 
     def with_step(self, step: Step, visit: int) -> Samples:
-        """After one more step, of this visit (from 1) to the place."""
+        """The samples after one more step, of this visit (from 1) to the place."""
         went_on = (*self.runs, ()) if visit > self.visit else self.runs
         runs = (*went_on[:-1], (*went_on[-1], step.seconds))
         return Samples(runs, (*self.contexts, step.context_tokens / step.batch_size), visit)
 
     def to_wire(self, cell: Cell) -> StepTime:
-        """Within a visit the mean: what one step is late, the next one is short. Of visits the median."""
+        """The cell: the median over visits of the mean within each, as a late step shortens the next."""
         middle = median(seconds for run in self.runs for seconds in run)
         kept = [[seconds for seconds in run if seconds < STALL * middle] for run in self.runs]
         seconds = median(fmean(run) for run in kept if run)
@@ -121,10 +121,10 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The sweep so far. ``probe``: which K rules the batch of the present visit."""
+    """The profile so far. ``probe``: the K of the current visit's batch."""
 
     state: SweepState = SweepState.SKIPPED
-    note: str = "nobody asked for it"
+    note: str = "not requested"
     ks: tuple[int, ...] = ()
     began: float = 0.0
     ends_at: float = 0.0
@@ -135,12 +135,12 @@ class Sweep:
 
     @property
     def running(self) -> bool:
-        """Between its begin and its end."""
+        """Whether the profile has begun and not ended."""
         return self.state is SweepState.RUNNING
 
     @property
     def visiting(self) -> bool:
-        """Whether the present visit has slices left."""
+        """Whether the current visit has parts left."""
         return self.probe is not None and self.probe.running
 
     def begun(
@@ -153,7 +153,7 @@ class Sweep:
         obstacle: str | None,
         now: float,
     ) -> tuple[Sweep, list[Visit]]:
-        """The sweep as it begins, and its visits. A second front end gets none."""
+        """The profile as it begins, and its visits. A second front end gets none."""
         if self.state is not SweepState.SKIPPED or self.began:
             return self, []
         if obstacle is not None:
@@ -163,7 +163,7 @@ class Sweep:
         return replace(sweep, began=now, ends_at=now + seconds), visits
 
     def with_visit(self, batch: int, context: int, now: float) -> Sweep:
-        """The next steps of this batch size run every K: upwards, at the next visit downwards."""
+        """The profile in a visit: steps of this batch size run every K, ascending and descending by turns."""
         if not self.running:
             return self
         before = self.visits.get((batch, context), 0)
@@ -174,7 +174,7 @@ class Sweep:
         return replace(self, context=context, probe=start(request, now), visits=visits)
 
     def after(self, step: Step) -> Sweep:
-        """The sweep after a finished step; one that reads prompts counts for nothing."""
+        """The profile after a finished step; a step that computes prompts does not count."""
         probe = self.probe
         if probe is None or not probe.running or step.prefill_tokens:
             return self
@@ -187,15 +187,15 @@ class Sweep:
         return replace(went_on, samples={**self.samples, cell: known.with_step(step, visit)})
 
     def at(self, now: float) -> Sweep:
-        """The sweep at this moment: its visit ended when the budget is spent."""
+        """The profile at this moment: its visit has ended when the budget is spent."""
         return self if self.probe is None else replace(self, probe=self.probe.at(now))
 
     def left(self) -> Sweep:
-        """The sweep after its visit, whatever is missing."""
+        """The profile after its visit, complete or not."""
         return replace(self, probe=None)
 
     def closed(self, fault: str | None, *, now: float) -> Sweep:
-        """The sweep at its end. ``fault``: why the front end could not finish it."""
+        """The profile at its end. ``fault``: why the front end could not finish it."""
         if not self.running:
             return self
         found = len(self.step_times())
@@ -204,17 +204,17 @@ class Sweep:
         return replace(self, state=state, probe=None, note="; ".join(parts))
 
     def to_wire(self) -> SweepWire:
-        """The form in which the state tells it."""
+        """The form that the state has."""
         return SweepWire(state=self.state.value, detail=self.note)
 
     def step_times(self) -> list[StepTime]:
-        """The map so far."""
+        """The cells so far."""
         enough = ((cell, found) for cell, found in self.samples.items() if found.steps >= LEAST_STEPS)
         return [found.to_wire(cell) for cell, found in sorted(enough, key=lambda pair: pair[0])]
 
 
 def plan(max_num_seqs: int, room: Room) -> Iterable[Visit]:
-    """Every visit in order: the ends and the middle of the batch sizes at both contexts, then the rest."""
+    """Every visit in order: both ends and the middle of the batch sizes at both contexts, then the rest."""
     sizes = in_halves(batch_sizes(max_num_seqs))
     for _ in range(MOST_ROUNDS):
         for part in (sizes[:3], sizes[3:]):
@@ -227,13 +227,13 @@ def plan(max_num_seqs: int, room: Room) -> Iterable[Visit]:
 
 
 def batch_sizes(max_num_seqs: int) -> tuple[int, ...]:
-    """1, 2, 4 … and the largest."""
+    """Batch sizes 1, 2, 4 … and the maximum."""
     powers = (2**power for power in range(max_num_seqs.bit_length()))
     return tuple(sorted({*powers, max_num_seqs}))
 
 
 def in_halves(places: tuple[int, ...]) -> tuple[int, ...]:
-    """The ends, then the middle of each gap, the widest first."""
+    """The places, reordered: both ends, then the middle of each gap, the widest first."""
     order = [0, len(places) - 1][: len(places)]
     while len(order) < len(places):
         known = sorted(order)
@@ -243,7 +243,7 @@ def in_halves(places: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _context(wanted: int, batch: int, room: Room) -> int | None:
-    """The prompt of a visit: what is wanted, or as much of it as there is room for."""
+    """Prompt tokens of a visit: ``wanted``, or the maximum that fits; None if that is too little."""
     # Half of a request's room, and of the cache, is left to what is generated.
     context = min(wanted, room.request // 2, room.cache // (2 * batch))
     least = SHORT_CONTEXT // 2 if wanted == SHORT_CONTEXT else SHORT_CONTEXT * LEAST_DEPTH

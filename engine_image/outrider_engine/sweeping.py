@@ -1,7 +1,7 @@
-"""Runs the sweep after the self-test and before the API server serves, within its budget.
+"""Measures the startup profile after the self-test and before the API server serves, within its budget.
 
-A failure never keeps the server from starting; it costs the map. A core that answers nothing any more
-could serve nobody: that ends the engine, and the next start leaves the sweep out.
+A failure never keeps the server from starting; it costs the profile. A core that stops answering could not
+serve either: the engine ends, and its next start skips the profile.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ logger = logging.getLogger("vllm.outrider")
 SECONDS_VARIABLE = "OUTRIDER_SWEEP_SECONDS"
 SHARE_VARIABLE = "OUTRIDER_SWEEP_SHARE"
 LOOK_SECONDS = 0.02
-"""How often the front end asks whether a visit has ended."""
+"""Interval at which the front end asks whether a visit has ended."""
 ANSWER_SECONDS = 120.0
-"""For the core to answer before and after the sweep. It does so between two steps, and the last one may read
-the prompts of the largest batch: 26 s on a CPU that does not compute in bfloat16. An engine that is taken
-for hung starts all over again."""
+"""Limit for the core to answer before and after the profile. It answers between two steps. The last step may
+compute the prompts of the maximum batch: 26 s on a CPU that does not compute in bfloat16. An engine that
+counts as hung starts again."""
 _MARK = 0
-"""What `Attempts` keeps of a sweep that did not end."""
+"""What `Attempts` stores for a profile that did not end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """``seconds`` at most, and at most a ``share`` of the start so far."""
+    """At most ``seconds``, and at most the ratio ``share`` of the start so far."""
 
     seconds: float = 20.0
     share: float = 0.1
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Budget:
-        """As the environment says; what is no number there says nothing."""
+        """Values of the environment; a value that cannot be read as a number counts as missing."""
         usual = cls()
         return cls(
             _number(variables.get(SECONDS_VARIABLE), usual.seconds),
@@ -51,7 +51,7 @@ class Budget:
         )
 
     def after(self, start_seconds: float) -> float:
-        """Seconds for the sweep of an engine that has been starting for so long."""
+        """Seconds for the profile of an engine that has been starting for ``start_seconds``."""
         return min(self.seconds, self.share * start_seconds)
 
 
@@ -63,7 +63,7 @@ def _number(text: str | None, otherwise: float) -> float:
 
 
 class Engines(Protocol):
-    """The part of the engine cores that the sweep uses."""
+    """The part of the engine cores that the startup profile uses."""
 
     async def state(self) -> State:
         """The state of the engine."""
@@ -78,7 +78,7 @@ class Engines(Protocol):
         ...
 
     async def visiting(self) -> bool:
-        """Whether the visit has slices left."""
+        """Whether the visit has parts left."""
         ...
 
     async def end_visit(self) -> None:
@@ -86,7 +86,7 @@ class Engines(Protocol):
         ...
 
     async def end_sweep(self, fault: str | None) -> None:
-        """End the sweep."""
+        """End the startup profile."""
         ...
 
     async def generate(self, prompt: list[int], tokens: int) -> list[int]:
@@ -101,13 +101,13 @@ async def sweep(
     *,
     answer_seconds: float = ANSWER_SECONDS,
 ) -> None:
-    """Run the sweep for so many seconds, or wait for the process that does.
+    """Measure the profile within ``seconds``, or wait for the process that does.
 
     Raises:
-        CoreHangs: the core does not answer any more; it is remembered as a sweep that did not end.
+        CoreHangs: the core stopped answering; `Attempts` stores it as a profile that did not end.
     """
     if attempts.unfinished:
-        logger.error("outrider: no sweep: the engine ended in it at an earlier start")
+        logger.error("outrider: no startup profile, because the engine ended in it at an earlier start")
         return
     if seconds <= 0:
         return
@@ -119,7 +119,7 @@ async def sweep(
                 await _wait_for_the_other(engines)
             return
     except Exception:
-        logger.exception("outrider: the sweep could not be run; serving goes on")
+        logger.exception("outrider: the startup profile failed to start; the engine continues without it")
         return
     attempts.begin(_MARK)
     fault = await _run(engines, visits, seconds)
@@ -128,7 +128,7 @@ async def sweep(
 
 
 async def _run(engines: Engines, visits: list[Visit], seconds: float) -> str | None:
-    """Why not every visit was made; that the budget was spent is no fault."""
+    """Why visits are missing; None if all were made or the budget ended."""
     try:
         async with asyncio.timeout(seconds):
             for visit in visits:
@@ -136,7 +136,7 @@ async def _run(engines: Engines, visits: list[Visit], seconds: float) -> str | N
     except TimeoutError:
         return None
     except Exception as error:
-        logger.exception("outrider: the sweep could not be finished; serving goes on")
+        logger.exception("outrider: the startup profile is incomplete; the engine continues with what it has")
         return fault_of(error)
     return None
 
@@ -167,32 +167,33 @@ async def _close(engines: Engines, fault: str | None, answer_seconds: float) -> 
     try:
         async with asyncio.timeout(answer_seconds):
             await engines.end_sweep(fault)
-            outcome = (await engines.state())["sweep"]
+            outcome = (await engines.state())["startupProfile"]
     except TimeoutError:
-        raise hang("the sweep", fault, answer_seconds) from None
+        raise hang("the startup profile", fault, answer_seconds) from None
     except Exception:
-        logger.exception("outrider: the sweep could not be closed; serving goes on")
+        logger.exception("outrider: the startup profile could not be closed; the engine continues without it")
         return
     level = logging.INFO if outcome["state"] == SweepState.MEASURED else logging.ERROR
-    logger.log(level, "outrider: sweep %s: %s", outcome["state"], outcome["detail"])
+    logger.log(level, "outrider: startup profile %s: %s", outcome["state"], outcome["detail"])
 
 
 async def _wait_for_the_other(engines: Engines) -> None:
-    while (await engines.state())["sweep"]["state"] == SweepState.RUNNING:
+    while (await engines.state())["startupProfile"]["state"] == SweepState.RUNNING:
         await asyncio.sleep(POLL_SECONDS)
 
 
 def prompt(index: int, tokens: int) -> list[int]:
-    """Another one for each request, so that the cache holds each for itself; the same at every visit, so
-    that prefix caching reads it once. It repeats itself, so that n-gram drafters find something. Small ids
-    are in every vocabulary.
+    """A prompt of ``tokens`` token ids, different for each request and equal at every visit.
+
+    So the cache holds each prompt separately, and prefix caching computes it once. It repeats a pattern, so
+    that n-gram drafters find drafts. Small ids are in every vocabulary.
     """
     pattern = [5 + index // 8**place % 8 for place in range(4)]
     return (pattern * (tokens // len(pattern) + 1))[:tokens]
 
 
 def start_seconds(process: Path = Path("/proc/self/stat")) -> float:
-    """Since this process began; 0 where the system does not tell."""
+    """Seconds since this process began; 0 where the system does not report it."""
     try:
         # The name in the second field may hold spaces, and ends with the last parenthesis.
         ticks = int(process.read_text().rpartition(")")[2].split()[19])

@@ -1,4 +1,4 @@
-"""The speculation table: its wire form and the dense lookup that vLLM's scheduler indexes."""
+"""The schedule: its wire form and the dense lookup that vLLM's scheduler indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_NUMBER = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table. ``max_batch_size`` is inclusive; None means "and above"."""
+    """One row of a schedule. ``max_batch_size`` is inclusive; None means "and above"."""
 
     max_batch_size: int | None
     num_speculative_tokens: int
@@ -26,8 +26,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A function from batch size to K. Built by `parse_table` or `read_back`, which keep its rules:
-    ``max_batch_size`` rises strictly, and the last row, and only the last, is open."""
+    """A schedule: K by batch size. `parse_table` and `read_back` build it and ensure its order:
+    ``max_batch_size`` increases strictly, and only the last row is open."""
 
     rows: tuple[Row, ...]
 
@@ -37,11 +37,11 @@ class Table:
         return cls((Row(None, num_speculative_tokens),))
 
     def values(self) -> frozenset[int]:
-        """Every K that the table names."""
+        """Every K of the schedule."""
         return frozenset(row.num_speculative_tokens for row in self.rows)
 
     def dense(self, max_num_seqs: int) -> Lookup:
-        """The lookup of this table in an engine of at most ``max_num_seqs`` requests."""
+        """The lookup of this schedule in an engine of at most ``max_num_seqs`` requests."""
         lookup = [0]
         for row in self.rows:
             upper = max_num_seqs if row.max_batch_size is None else min(row.max_batch_size, max_num_seqs)
@@ -69,13 +69,13 @@ def parse_table(value: object) -> Table:
     rows = tuple(_parse_row(row, f"schedule[{index}]") for index, row in enumerate(value))
     for index, (lower, upper) in enumerate(pairwise(rows)):
         if lower.max_batch_size is None:
-            raise Refusal(Reason.MALFORMED, f"schedule[{index}]: only the last row leaves out maxBatchSize")
+            raise Refusal(Reason.MALFORMED, f"schedule[{index}]: only the last row omits maxBatchSize")
         if upper.max_batch_size is not None and upper.max_batch_size <= lower.max_batch_size:
-            raise Refusal(Reason.MALFORMED, f"schedule[{index + 1}]: maxBatchSize must rise from row to row")
+            raise Refusal(
+                Reason.MALFORMED, f"schedule[{index + 1}]: maxBatchSize must increase from row to row"
+            )
     if rows[-1].max_batch_size is not None:
-        raise Refusal(
-            Reason.MALFORMED, f"schedule[{len(rows) - 1}]: the last row must leave out maxBatchSize"
-        )
+        raise Refusal(Reason.MALFORMED, f"schedule[{len(rows) - 1}]: the last row must omit maxBatchSize")
     return Table(rows)
 
 
@@ -83,18 +83,20 @@ def require_captured(
     values: frozenset[int], captured: frozenset[int], *, failed: frozenset[int] = frozenset()
 ) -> None:
     """Refuse a K that the engine was not launched with, that failed its self-test, or that its release
-    computes wrongly.
+    computes incorrectly.
 
     Raises:
         Refusal: `Reason.NOT_CAPTURED`.
     """
     missing, broken = sorted(values - captured), sorted(values & failed)
     if missing:
-        raise Refusal(Reason.NOT_CAPTURED, f"K={missing} was not launched; the engine has {sorted(captured)}")
+        raise Refusal(
+            Reason.NOT_CAPTURED, f"the engine was launched without K={missing}; it has {sorted(captured)}"
+        )
     if broken:
         raise Refusal(
             Reason.NOT_CAPTURED,
-            f"K={broken} failed the self-test of this engine, or its release answers wrongly with it",
+            f"K={broken} failed this engine's self-test, or its release answers incorrectly with it",
         )
 
 
@@ -104,7 +106,7 @@ def captured_values(lookup: Sequence[int]) -> frozenset[int]:
 
 
 def read_back(lookup: Sequence[int]) -> Table:
-    """The table that a lookup stands for, with as few rows as it takes."""
+    """The schedule of a lookup, with as few rows as possible."""
     rows: list[Row] = []
     batch_size = 0
     for k, run in groupby(lookup[1:]):
@@ -150,7 +152,7 @@ def require_keys(
         raise Refusal(Reason.MALFORMED, f"{name} must be an object")
     missing, unknown = needed - value.keys(), value.keys() - needed - optional
     if missing or unknown:
-        what = f"needs {sorted(missing)}" if missing else "has a key that is not known"
+        what = f"needs {sorted(missing)}" if missing else "has an unknown key"
         raise Refusal(Reason.MALFORMED, f"{name} {what}")
     return value
 

@@ -19,7 +19,7 @@ _KNOWN = "_outrider_undrafted"
 
 
 def attach_to_sampler() -> None:
-    """Wrap the sampling of vLLM's runner. More often than once does no harm.
+    """Wrap the sampling of vLLM's runner. Repeated calls have no effect.
 
     Raises:
         ImportError, AttributeError: this vLLM samples elsewhere.
@@ -42,7 +42,7 @@ def _plain_without_drafts(original: Callable[..., Any]) -> Callable[..., Any]:
     def _sample(self: Any, logits: Any, spec_decode_metadata: Any) -> Any:
         plain = (
             spec_decode_metadata is not None
-            and not self.use_async_scheduling  # no processor runs vLLM that way, so nobody tried
+            and not self.use_async_scheduling  # no CPU build runs vLLM that way, so it is not tested
             and not any(spec_decode_metadata.num_draft_tokens)
             and not _has_thinking_budgets(self)
         )

@@ -36,5 +36,5 @@ def test_its_prompt_is_drafted_well_enough_that_accepted_drafts_precede_steps_wi
         self_test = wrong.first_state["selfTest"]
         assert isinstance(self_test, dict)
         assert (self_test["state"], self_test["failedK"]) == ("Failed", [k for k in CANDIDATES if k])
-        assert "other greedy tokens from" in self_test["detail"]
+        assert "its greedy tokens differ from" in self_test["detail"]
         assert wrong.first_state["schedule"] == [{"numSpeculativeTokens": 0}]

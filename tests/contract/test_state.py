@@ -34,7 +34,7 @@ def test_the_boot_id_stays_while_the_engine_runs(engine: Engine) -> None:
 
 
 def test_an_engine_that_computes_has_a_map(following: Engine) -> None:
-    sweep, cells = following.first_state["sweep"], step_times(following)
+    sweep, cells = following.first_state["startupProfile"], step_times(following)
     assert isinstance(sweep, dict)
     assert sweep["state"] == "Measured"
     print(sweep, [cell.model_dump() for cell in cells])
@@ -43,7 +43,7 @@ def test_an_engine_that_computes_has_a_map(following: Engine) -> None:
 
 
 def test_an_engine_that_was_told_not_to_has_none(engine: Engine) -> None:
-    assert engine.first_state["sweep"] == {"state": "Skipped", "detail": "nobody asked for it"}
+    assert engine.first_state["startupProfile"] == {"state": "Skipped", "detail": "not requested"}
     assert step_times(engine) == ()
 
 

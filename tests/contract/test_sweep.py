@@ -62,7 +62,7 @@ def test_the_map_of_a_stand_in_is_its_own_arithmetic(swept: Engine) -> None:
     }
     print(
         f"late by {late:.2%}",
-        swept.first_state["sweep"],
+        swept.first_state["startupProfile"],
         {cell: f"{error:+.2%}" for cell, error in errors.items()},
     )
     assert {(c.batch_size, c.num_speculative_tokens) for c in cells} == {
@@ -84,7 +84,7 @@ def test_its_requests_are_no_traffic(swept: Engine) -> None:
 
 
 def test_metrics_tell_how_large_it_is(swept: Engine) -> None:
-    assert swept.counter("outrider:sweep_cells") == len(step_times(swept))
+    assert swept.counter("outrider:startup_profile_cells") == len(step_times(swept))
 
 
 def test_nothing_of_it_is_left_when_the_engine_serves(swept: Engine) -> None:

@@ -1,4 +1,4 @@
-"""How likely the draft tokens of a text are accepted, position by position."""
+"""Probability that the draft tokens of a text are accepted, by position."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 DEFAULT_ACCEPTANCE = 0.78
-"""Of the first drafted position, where a table does not say; the usual range is 0.6 to 0.9."""
+"""Acceptance at the first position where a table has none; the usual range is 0.6 to 0.9."""
 ACCEPTANCE_DECAY = 0.95
-"""Each later position is accepted this much less often than the one before it."""
+"""Factor on the acceptance from each position to the next."""
 DEFAULT_POSITIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Chance of each position, given that all before it were accepted. Beyond the last it stays.
+    """Acceptance rate at each position, given that all before it were accepted. It is constant beyond the
+    last.
 
-    `from_survival` makes one from the shares of drafts of which position j was accepted.
+    `from_survival` builds one from the ratios of drafts with an accepted position j.
     """
 
     chances: tuple[float, ...]
 
     @classmethod
     def from_survival(cls, survival: Sequence[float]) -> Curve:
-        """survival: from the first drafted position on, never rising, from 1 to 0."""
+        """The curve of a survival: ratios from the first drafted position on, not increasing, from 1 to 0."""
         return cls(
             tuple(after / before if before > 0 else 0.0 for before, after in pairwise((1.0, *survival)))
         )
 
     @classmethod
     def usual(cls) -> Curve:
-        """Where nothing is known."""
+        """The curve where nothing is known."""
         return cls(tuple(DEFAULT_ACCEPTANCE * ACCEPTANCE_DECAY**j for j in range(DEFAULT_POSITIONS)))
 
     def at(self, position: int) -> float:
-        """Of the draft token at a position, from 0 on."""
+        """Acceptance rate at a position, from 0 on."""
         return self.chances[min(position, len(self.chances) - 1)]
 
     def gain(self, k: int) -> float:
-        """Mean tokens that a step emits per request with drafts of ``k`` tokens."""
+        """Mean tokens per request and step with drafts of ``k`` tokens."""
         survival: Iterable[float] = accumulate((self.at(j) for j in range(k)), lambda a, b: a * b)
         return 1.0 + sum(survival, 0.0)

@@ -1,5 +1,5 @@
-"""From what vLLM's scheduler asks for to what the step computes and says. Knows the scheduler's output by
-its names only, so tests make it up.
+"""From vLLM's scheduler output to the work and the text of the step. It knows the output by its names only,
+so that tests can build one.
 
 Source: vLLM 0.32.0, `vllm.v1.core.sched.output`. ``num_spec_tokens_to_schedule`` is the K that this step
 drafts with; ``scheduled_spec_decode_tokens`` are the drafts that it verifies, made in the step before.
@@ -21,14 +21,14 @@ TEXT = "twin_text"
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The classes of text. shares: of those that name none."""
+    """The classes of text. shares: weights for requests that name none."""
 
     curves: dict[str, Curve]
     shares: tuple[tuple[str, float], ...]
     seed: int
 
     def curve(self, key: int, named: object) -> Curve:
-        """That of a request. A name that there is not counts as none: `refusal` has its say before."""
+        """The curve of a request. An unknown name counts as none, since `refusal` refuses it before."""
         if isinstance(named, str) and named in self.curves:
             return self.curves[named]
         return self.curves[choose(key, self.shares)]
@@ -36,7 +36,7 @@ class Texts:
 
 @dataclass(slots=True)
 class Request:
-    """One that the engine works on. prompt: its tokens. said: tokens of its text so far."""
+    """A running request. prompt: number of its tokens. said: tokens of its text so far."""
 
     prompt: int
     key: int
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is computed, and the tokens that come out, by request in the scheduler's order."""
+    """The work of a step, and its tokens by request in the scheduler's order."""
 
     load: Load
     request_ids: Sequence[str]
@@ -62,16 +62,16 @@ class Batch:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is unfinished, as far as the scheduler has told."""
+        """Whether a request is unfinished, by the scheduler's output so far."""
         return bool(self._requests)
 
     def forget(self, output: Any) -> None:
-        """Leave out what has finished."""
+        """Drop the finished requests."""
         for request_id in output.finished_req_ids:
             self._requests.pop(request_id, None)
 
     def take(self, output: Any) -> Step:
-        """One step, and go on behind it."""
+        """One step of the scheduler; the texts advance behind it."""
         computed: dict[str, tuple[int, int]] = {}
         for request_id, known, total in (*self._new(output), *self._cached(output)):
             computed[request_id] = (known, total)

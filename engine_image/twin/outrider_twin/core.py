@@ -1,6 +1,6 @@
-"""One stand-in: it knows what each step says, how long it takes and what goes wrong in it.
+"""One simulated engine: the text, the time and the faults of each step.
 
-The clock is a parameter, and nothing of vLLM is imported.
+The clock is a parameter, and the module imports nothing of vLLM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outrider_twin.settings import Behaviour, Settings
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A step and when it is due. fault: what becomes of it instead."""
+    """A step and the moment when it is due. fault: replaces the step."""
 
     step: Step
     due: float
@@ -27,8 +27,8 @@ class Planned:
 class Core:
     """Lives as long as its engine.
 
-    drafts: the largest K of the launch; None without a drafter. pod: the name of this engine among its like.
-    now: when the engine starts, in seconds of the clock that all later times are of.
+    drafts: the maximum K of the launch; None without a drafter. pod: the name of this engine's pod.
+    now: start of the engine, in seconds of the clock of all later times.
     """
 
     def __init__(self, settings: Settings, *, drafts: int | None, pod: str, now: float) -> None:
@@ -42,11 +42,11 @@ class Core:
         self._began, self._title = now, description.title
 
     def forget(self, output: Any) -> None:
-        """Leave out the requests that have finished by a scheduler's output."""
+        """Drop the finished requests of a scheduler's output."""
         self._batch.forget(output)
 
     def plan(self, output: Any, now: float) -> Planned:
-        """The step that the scheduler asks for. Requests that it names as finished are left out first."""
+        """The requested step, after the finished requests are dropped."""
         self._batch.forget(output)
         busy, number = self._batch.busy, self._pace.steps
         step = self._batch.take(output)
@@ -57,15 +57,15 @@ class Core:
         return Planned(step, self._pace.begin(seconds, now, busy=busy), fault)
 
     def ended(self, due: float, now: float) -> None:
-        """A step's result was handed over."""
+        """Record that the result of a step was delivered."""
         self._pace.ended(due, now)
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Change what is named, from the next step on."""
+        """Change the given settings, from the next step on."""
         self._time_factor = behaviour.time_factor or self._time_factor
         self._faults = behaviour.faults or self._faults
 
     def report(self, *, asynchronous: bool) -> Report:
-        """What it tells of itself; see `report`."""
+        """The report of this engine; see `report`."""
         lateness = self._pace.lateness()
         return report(self._title, lateness, time_factor=self._time_factor, asynchronous=asynchronous)

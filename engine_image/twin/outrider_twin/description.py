@@ -1,4 +1,4 @@
-"""Which GPU an engine stands in for: its step times, its texts and its memory, read from JSON."""
+"""The GPU of a simulated engine: its step times, texts and memory, read from JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider_twin.step_time import StepTime
 from outrider_twin.throughput import Throughput, survival_from
 
 DEFAULT_TEXT = "default"
-"""The only class of text of an engine that names none."""
+"""The only class of text of an engine without classes."""
 
 UNNAMED = "a description without a name"
 
@@ -40,9 +40,9 @@ class StepTimeEntry(_Border):
 
 
 class ThroughputEntry(BaseModel):
-    """A table in the form of Outrider's simulator, plus what it does not tell.
+    """A table in the form of Outrider's simulator, with additional fields.
 
-    Other keys of that form are taken and mean nothing here.
+    Other keys of that form are accepted and ignored.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -60,7 +60,7 @@ class ThroughputEntry(BaseModel):
         for name in ("batch_sizes", "num_speculative_tokens"):
             values = list(getattr(self, name))
             if values != sorted(set(values)):
-                raise ValueError(f"{name} must rise")
+                raise ValueError(f"{name} must increase")
         for name in ("tokens_per_second", "accepted_per_step"):
             table = getattr(self, name)
             if table is not None and [len(row) for row in table] != [columns] * rows:
@@ -71,7 +71,7 @@ class ThroughputEntry(BaseModel):
         return self
 
     def curve(self) -> Curve:
-        """What its drafts were accepted like: of the row that tells most, or the usual."""
+        """The acceptance of its drafts: of the most complete row, or the usual curve."""
         rows = [
             survival
             for row in self.accepted_per_step or ()
@@ -80,7 +80,7 @@ class ThroughputEntry(BaseModel):
         return Curve.from_survival(max(rows, key=len)) if rows else Curve.usual()
 
     def timing(self, *, drafter: bool) -> Throughput:
-        """With a drafter, or launched without one where that was measured."""
+        """Step times with a drafter, or of a launch without one where that was measured."""
         plain = self.no_speculation_tokens_per_second
         if not drafter and plain is not None:
             return Throughput(
@@ -100,10 +100,10 @@ class ThroughputEntry(BaseModel):
 class Description(_Border):
     """One GPU with one model. Exactly one of ``step_time`` and ``throughput``.
 
-    name: by which it is told of. source: of the figures.
-    survival: by class of text, the share of drafts of which position j was accepted; never rising.
-    kv_tokens: how many tokens the cache holds.
-    idle_tax: by so much longer takes a step at K=0 where a drafter is loaded, relative; for a step time.
+    name: of the engine. source: of the figures.
+    survival: by class of text, the ratio of drafts with an accepted position j; not increasing.
+    kv_tokens: capacity of the cache in tokens.
+    idle_tax: relative overhead of the idle drafter on a step at K=0; for a step time.
     """
 
     name: str = ""
@@ -119,15 +119,15 @@ class Description(_Border):
         if (self.step_time is None) == (self.throughput is None):
             raise ValueError("an engine has either step_time or throughput")
         if self.idle_tax and self.throughput is not None:
-            raise ValueError("a throughput tells the tax itself, by no_speculation_tokens_per_second")
+            raise ValueError("a throughput has the overhead in no_speculation_tokens_per_second")
         for name, shares in self.survival.items():
             if list(shares) != sorted(shares, reverse=True):
-                raise ValueError(f"survival.{name} must not rise")
+                raise ValueError(f"survival.{name} must not increase")
         return self
 
     @property
     def title(self) -> str:
-        """What an engine says that it is; never empty, since an empty word would pass for an engine's."""
+        """The name of the engine; never empty, since an empty one would count as a real engine."""
         return self.name or self.source or UNNAMED
 
     def timing(self, *, drafter: bool) -> Timing:
@@ -138,7 +138,7 @@ class Description(_Border):
         return self.throughput.timing(drafter=drafter)
 
     def curves(self) -> dict[str, Curve]:
-        """By class of text; one under `DEFAULT_TEXT` where none is named."""
+        """Curves by class of text; one under `DEFAULT_TEXT` without classes."""
         if self.survival:
             return {name: Curve.from_survival(shares) for name, shares in self.survival.items()}
         return {DEFAULT_TEXT: self.throughput.curve() if self.throughput else Curve.usual()}
@@ -151,10 +151,10 @@ def shipped() -> list[str]:
 
 
 def load_shipped(name: str) -> Description:
-    """One of them.
+    """The description of a shipped engine.
 
     Raises:
-        ValueError: there is none of this name; the message lists them.
+        ValueError: no engine has this name; the message lists them.
     """
     if name not in shipped():
         raise ValueError(f"no engine {name!r}, there are: {', '.join(shipped())}")

@@ -1,6 +1,6 @@
-"""Entry point of the group ``vllm.endpoint_plugins``: metrics, and routes to look and to break things.
+"""Entry point of the group ``vllm.endpoint_plugins``: metrics, and routes that read and change its behaviour.
 
-The routes ask for no token: there is nothing to guard in an engine that computes nothing.
+The routes need no signature, since a simulated engine has nothing to protect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from outrider_twin.settings import VARIABLE, Behaviour
 logger = logging.getLogger("vllm.outrider")
 
 ASK_SECONDS = 2.0
-"""The engine core answers between two steps; one that hangs does not."""
+"""The engine core answers between two steps; a hung one does not answer."""
 
 
 class TwinApi:
@@ -44,7 +44,7 @@ class TwinApi:
         app.add_middleware(MetricsMiddleware, text=self._metrics)
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:  # noqa: ARG002
-        """Keep the way to the engine core."""
+        """Store the client of the engine core."""
         self._engine_client = engine_client
 
     async def _get(self) -> JSONResponse:
@@ -70,7 +70,7 @@ class TwinApi:
             name = str(self._engine_client.vllm_config.model_config.served_model_name)
             return render(reports, model_name=name)
         except Exception as error:  # noqa: BLE001  vLLM's own metrics must not suffer
-            logger.warning("outrider: metrics of the stand-in are left out: %s", error)
+            logger.warning("outrider: the metrics of the simulated engine are missing: %s", error)
             return b""
 
     async def _ask(self, method: str, *arguments: object) -> list[Report]:

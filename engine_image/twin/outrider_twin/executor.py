@@ -1,8 +1,8 @@
 """The executor of vLLM that sleeps instead of computing. Runs inside the engine core's process.
 
-Source: vLLM 0.32.0, `vllm.v1.executor.abstract.Executor`. A step is asked for by ``execute_model``, which
-has no result of its own, and then ``sample_tokens``. With asynchronous scheduling both are asked for
-without waiting, the next step before the result of this one is taken.
+Source: vLLM 0.32.0, `vllm.v1.executor.abstract.Executor`. vLLM requests a step by ``execute_model``, which
+has no result, and then by ``sample_tokens``. With asynchronous scheduling it does not wait for either, and
+requests the next step before it takes the result of this one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from outrider_twin.report import Report
 from outrider_twin.settings import VARIABLE, Behaviour, parse_settings
 
 LAYOUT = "LBNHC"
-"""Any that vLLM knows: there is no cache to lay out."""
+"""Any layout of vLLM: there is no cache."""
 
 
 class Due(Future):  # type: ignore[type-arg]
-    """A result that is there at a moment. taken: told when it was handed over."""
+    """A result that is available from the moment ``at`` on. core: records its real end."""
 
     def __init__(self, result: object, at: float, core: Core | None = None) -> None:
         super().__init__()
@@ -50,16 +50,16 @@ class Due(Future):  # type: ignore[type-arg]
 
 
 class TwinExecutor(Executor):  # type: ignore[misc]
-    """See `Core` for what it does; here is only how vLLM asks for it."""
+    """The interface of vLLM to `Core`."""
 
     @classmethod
     def supports_async_scheduling(cls) -> bool:
-        """As executors of GPUs do."""
+        """True, as for executors of GPUs."""
         return True
 
     @cached_property
     def supported_tasks(self) -> tuple[str, ...]:
-        """What requests may ask for."""
+        """Supported tasks of requests."""
         return ("generate",)
 
     def _init_executor(self) -> None:
@@ -75,7 +75,7 @@ class TwinExecutor(Executor):  # type: ignore[misc]
         self._asked: Any = None
         self._drafts: DraftTokenIds | None = None
 
-    # What vLLM asks while it starts.
+    # Calls of vLLM during its start.
 
     def get_kv_cache_specs(self) -> list[dict[str, Any]]:
         """A cache of the model's shape, so that blocks and their hashes are those of the real engine."""
@@ -90,14 +90,14 @@ class TwinExecutor(Executor):  # type: ignore[misc]
         return [{f"model.layers.{layer}.self_attn.attn": spec for layer in layers}]
 
     def get_supported_kv_cache_layouts(self) -> list[list[str]]:
-        """One."""
+        """The only layout."""
         return [[LAYOUT]]
 
     def set_kv_cache_layout(self, *layout: object) -> None:
         """Nothing is laid out."""
 
     def determine_available_memory(self) -> list[int]:
-        """Bytes for as many tokens as the description says, whatever the model's shape."""
+        """Bytes for the number of tokens in the description, for any shape of the model."""
         no_start = self._settings.faults.no_start
         if no_start is NoStart.OUT_OF_MEMORY:
             _run_out_of_memory()
@@ -106,7 +106,7 @@ class TwinExecutor(Executor):  # type: ignore[misc]
         (specs,) = self.get_kv_cache_specs()
         block = sum(spec.page_size_bytes for spec in specs.values())
         blocks = -(-self._settings.description().kv_tokens // self.cache_config.block_size)
-        # One block more: vLLM keeps one for itself.
+        # One more block, which vLLM reserves.
         return [block * (blocks + 1)]
 
     def initialize_from_config(self, kv_cache_configs: object) -> None:
@@ -116,10 +116,10 @@ class TwinExecutor(Executor):  # type: ignore[misc]
         """Nothing is compiled."""
 
     def check_health(self) -> None:
-        """A stand-in that runs is healthy."""
+        """Nothing to check: a simulated engine that runs is healthy."""
 
     def shutdown(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def collective_rpc(
         self,
@@ -129,7 +129,7 @@ class TwinExecutor(Executor):  # type: ignore[misc]
         kwargs: dict[str, Any] | None = None,  # noqa: ARG002
         non_block: bool = False,  # noqa: ARG002
     ) -> list[Any]:
-        """The twin's own questions; all others have no answer."""
+        """Answers to the simulated engine's own calls; None for all others."""
         if method == "twin_report":
             return [self._report()]
         if method == "twin_behave":
@@ -140,7 +140,7 @@ class TwinExecutor(Executor):  # type: ignore[misc]
     # A step.
 
     def execute_model(self, scheduler_output: Any, non_block: bool = False) -> Any:
-        """Keep what is asked for until the tokens are."""
+        """Store the requested step until `sample_tokens`."""
         if scheduler_output.total_num_scheduled_tokens == 0:
             self._core.forget(scheduler_output)
             return Due(EMPTY_MODEL_RUNNER_OUTPUT, 0.0) if non_block else EMPTY_MODEL_RUNNER_OUTPUT
@@ -158,7 +158,7 @@ class TwinExecutor(Executor):  # type: ignore[misc]
         return result if non_block else result.result()
 
     def take_draft_token_ids(self) -> DraftTokenIds | None:
-        """The drafts of the last step, for a scheduler that waits for steps. Their tokens mean nothing."""
+        """The drafts of the last step, for synchronous scheduling. Their tokens have no meaning."""
         drafts, self._drafts = self._drafts, None
         return drafts
 
@@ -181,7 +181,7 @@ def _drafts(planned: Planned) -> DraftTokenIds:
 
 
 def _suffer(fault: Kind) -> None:
-    """Have something go wrong. Returns never."""
+    """Cause the fault. Never returns."""
     if fault is Kind.DIE:
         os.kill(os.getpid(), signal.SIGKILL)
     if fault is Kind.HANG:

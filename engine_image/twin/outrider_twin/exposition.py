@@ -1,4 +1,4 @@
-"""The metrics of a stand-in: that it is one, and how late it was."""
+"""The metrics of a simulated engine: that it is simulated, and its delays."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class _Families(Collector):
 
 
 def render(reports: Sequence[Report], *, model_name: str) -> bytes:
-    """In the text format 0.0.4."""
+    """The metrics in the text format 0.0.4."""
     simulated = GaugeMetricFamily(
         "outrider_twin:simulated",
-        "1: this engine computes nothing, and its text means nothing.",
+        "1: this engine computes nothing, and its text has no meaning.",
         labels=[*LABELS, "source"],
     )
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {
@@ -36,17 +36,17 @@ def render(reports: Sequence[Report], *, model_name: str) -> bytes:
         ),
         "lost": CounterMetricFamily(
             "outrider_twin:lost_seconds",
-            "By so much longer all steps took; above 1 % of the scheduled time a measurement is void.",
+            "Additional time of all steps; above 1 % of the scheduled time a measurement is void.",
             labels=LABELS,
         ),
         "latest": GaugeMetricFamily(
-            "outrider_twin:late_seconds_max", "By so much one step was late at most.", labels=LABELS
+            "outrider_twin:late_seconds_max", "Maximum delay of one step.", labels=LABELS
         ),
         "ratio": GaugeMetricFamily(
             "outrider_twin:late_ratio", "Lost over scheduled time since the start.", labels=LABELS
         ),
         "time_factor": GaugeMetricFamily(
-            "outrider_twin:time_factor", "On the step times of the table.", labels=LABELS
+            "outrider_twin:time_factor", "Factor on the step times of the table.", labels=LABELS
         ),
     }
     for index, found in enumerate(reports):

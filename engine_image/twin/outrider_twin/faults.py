@@ -1,4 +1,4 @@
-"""Faults on command: what is to go wrong, and in which step."""
+"""Faults on command, and the step in which they occur."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from outrider_twin.load import Load
 
 
 class Kind(StrEnum):
-    """What becomes of a step."""
+    """Outcome of a step."""
 
     CRASH = "crash"
-    """It raises an error, as an assertion in a drafter does. vLLM ends."""
+    """It raises an error, like an assertion in a drafter. vLLM ends."""
     HANG = "hang"
     """It never ends."""
     DIE = "die"
-    """The engine core's process is killed in it, without a word."""
+    """The system kills the engine core's process in it, without a message."""
     OUT_OF_MEMORY = "out_of_memory"
     """The GPU has no memory left for it."""
 
@@ -32,7 +32,7 @@ class NoStart(StrEnum):
 
 
 class Trigger(BaseModel):
-    """In which steps something happens: where all that is named holds. Nothing named: in the next one.
+    """Steps in which a fault occurs: where all given conditions hold; without any, the next step.
 
     k: steps that draft so many tokens. batch: steps of at least so many requests.
     after_steps: from this step on, counted since the engine started.

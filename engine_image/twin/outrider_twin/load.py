@@ -1,4 +1,4 @@
-"""What one engine step computes, as far as its time depends on it."""
+"""The work of one engine step, as far as its time depends on it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Protocol
 class Load:
     """One step.
 
-    k: draft tokens that are proposed for each request.
+    k: draft tokens per request.
     decoding: requests that get at least one token.
-    requests: all of them, with those of which only a part of the prompt is computed.
-    tokens: all that go through the target: one per decoding request, its drafts, and prompt tokens.
-    prompt_tokens: those of prompts, and of what is computed again after a preemption.
-    kv_tokens: in the cache of all requests, before the step.
+    requests: all requests, also those with a part of their prompt only.
+    tokens: tokens that the target computes: one per decoding request, its drafts, and prompt tokens.
+    prompt_tokens: tokens of prompts, and tokens that are computed again after a preemption.
+    kv_tokens: tokens in the cache of all requests, before the step.
     """
 
     k: int
@@ -31,8 +31,8 @@ class Load:
 
 
 class Timing(Protocol):
-    """How long an engine takes for a step."""
+    """Step times of an engine."""
 
     def seconds(self, load: Load) -> float:
-        """Above 0."""
+        """Step time, above 0."""
         ...

@@ -1,4 +1,4 @@
-"""How a step's time differs from its table: from step to step, slowly, and from pod to pod. All seeded."""
+"""Noise on step times: from step to step, slow, and from pod to pod. All of it is seeded."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from math import cos, exp, floor, pi
 from outrider_twin.draws import key_of, normal
 
 LEAST_FACTOR = 0.2
-"""No step is faster than this share of its table, whatever is drawn."""
+"""Minimum ratio of a step time to its table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Factors on step times; each part is 1 on average, as nearly as makes no difference when small.
+    """Factors on step times. Small noise is 1 on average.
 
     white: relative standard deviation of one step, independent of all others.
-    drift: relative standard deviation of a slow change; drift_seconds: after so long it is another.
-    pods: relative standard deviation between pods; each keeps its own for as long as it has its name.
+    drift: relative standard deviation of a slow change over drift_seconds.
+    pods: relative standard deviation between pods; constant for a pod's name.
     pod: the name.
     """
 
@@ -29,7 +29,7 @@ class Noise:
     pod: str = ""
 
     def factor(self, step: int, elapsed: float) -> float:
-        """Of one step. elapsed: seconds since the engine started."""
+        """Factor of one step. elapsed: seconds since the engine started."""
         slow = self._pod() * self._drift(elapsed)
         white = self.white * normal(self._key("white"), step) if self.white else 0.0
         return max(LEAST_FACTOR, slow * (1.0 + white))
@@ -38,7 +38,7 @@ class Noise:
         return exp(self.pods * normal(self._key("pod"), 0)) if self.pods else 1.0
 
     def _drift(self, elapsed: float) -> float:
-        """Knots at equal distances, and half a wave of a cosine from each to the next."""
+        """Slow factor: knots at equal distances with half a cosine wave between two."""
         if not self.drift:
             return 1.0
         key, place = self._key("drift"), elapsed / self.drift_seconds

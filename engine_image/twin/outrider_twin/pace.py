@@ -1,9 +1,9 @@
 """When each step is due, and how far the real end of steps fell behind.
 
-Deadlines are chained: while there is work, a step is due its own time after the one before it was due, so
-what the scheduler does meanwhile hides inside the step, as it does in times that were measured on an
-engine. After idle time a step begins when it is asked for. A delay up to ``slack`` is made up for by the
-next steps; a longer one is lost, since steps in a burst would be worse than a pause.
+While there is work, a step is due its own time after the previous step was due. So the scheduler's work hides
+inside the step, as in times that were measured on an engine. After idle time a step begins at its request.
+The next steps compensate a delay up to ``slack``. A longer delay is lost, since a burst of steps would be
+worse than a pause.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """Since the engine started. All in seconds.
+    """Delays since the engine started, in seconds.
 
-    scheduled: of all steps, by the table. lost: by so much longer they took, pauses without work aside.
-    latest: by so much a single step was late at most.
+    scheduled: time of all steps by the table. lost: additional time of the steps, without pauses.
+    latest: maximum delay of a single step.
     """
 
     steps: int
@@ -26,7 +26,7 @@ class Lateness:
 
     @property
     def ratio(self) -> float:
-        """Lost over scheduled time: by so much the engine was slower than its table."""
+        """Lost over scheduled time: the relative slowdown against the table."""
         return self.lost / self.scheduled if self.scheduled else 0.0
 
 
@@ -41,13 +41,13 @@ class Pace:
 
     @property
     def steps(self) -> int:
-        """How many were begun."""
+        """Number of steps that began."""
         return self._steps
 
     def begin(self, seconds: float, now: float, *, busy: bool) -> float:
-        """When a step is due that is asked for now.
+        """Moment at which a step is due that is requested at ``now``.
 
-        busy: whether there was work ever since the step before.
+        busy: whether there was work since the previous step.
         """
         start = self._start(now, busy=busy)
         self._steps += 1
@@ -56,7 +56,7 @@ class Pace:
         return self._due
 
     def ended(self, due: float, now: float) -> None:
-        """A step has really ended."""
+        """Record the real end of a step."""
         self._late = max(0.0, now - due)
         self._latest = max(self._latest, self._late)
 
@@ -66,7 +66,7 @@ class Pace:
 
     def _start(self, now: float, *, busy: bool) -> float:
         if not busy:
-            # The last step before the pause has nothing after it to make up for its delay.
+            # No step follows that could compensate the delay of the last one before a pause.
             self._lost += self._late
             self._late = 0.0
             return max(now, self._due)

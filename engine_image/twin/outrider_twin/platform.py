@@ -1,7 +1,7 @@
-"""The platform of a stand-in: that of vLLM for CPUs, without what a GPU does not have.
+"""The platform of a simulated engine: vLLM's CPU platform without its CPU-specific parts.
 
-Source: vLLM 0.32.0, `vllm.platforms.cpu.CpuPlatform.check_and_update_config`: it switches asynchronous
-scheduling off, has processes spawned, and preloads libraries for its kernels.
+Source: vLLM 0.32.0, `vllm.platforms.cpu.CpuPlatform.check_and_update_config`: it disables asynchronous
+scheduling, spawns processes, and preloads libraries for its kernels.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PRELOAD = "LD_PRELOAD"
 
 
 class TwinPlatform(CpuPlatform):  # type: ignore[misc]
-    """Made once per process."""
+    """One per process."""
 
     @classmethod
     def pre_register_and_update(cls, parser: Any = None) -> None:
-        """Called before vLLM looks at a model."""
+        """Prepare the process before vLLM inspects a model."""
         super().pre_register_and_update(parser)
-        # Nothing is computed, so a model is as long as it is asked to be.
+        # Nothing is computed, so any context length works.
         os.environ.setdefault("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1")
         _inspect_models_here()
         if os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "1":
@@ -38,17 +38,17 @@ class TwinPlatform(CpuPlatform):  # type: ignore[misc]
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
-        """Raises ValueError where something is asked for that is not simulated."""
+        """Set the executor. Raises ValueError for a launch that is not simulated."""
         settings = parse_settings(os.environ[VARIABLE])
         if vllm_config.model_config is None:
             super().check_and_update_config(vllm_config)
             return
         if obstacles := launch_obstacles(vllm_config):
-            raise ValueError(f"Outrider's stand-in for a GPU: {'; '.join(obstacles)}")
+            raise ValueError(f"Outrider's simulated engine: {'; '.join(obstacles)}")
         asynchronous = vllm_config.scheduler_config.async_scheduling
         preload = os.environ.get(PRELOAD)
         super().check_and_update_config(vllm_config)
-        # The CPU's platform spawns, which costs 10 s per start, and preloads what its kernels are fast with.
+        # The CPU's platform spawns, which costs 10 s per start, and preloads libraries for its kernels.
         os.environ[START_METHOD] = "fork"
         os.environ.pop(PRELOAD, None)
         if preload is not None:
@@ -59,22 +59,22 @@ class TwinPlatform(CpuPlatform):  # type: ignore[misc]
 
     @classmethod
     def validate_request(cls, processed_inputs: Any, params: Any) -> None:
-        """Raises what vLLM tells the client, for what is not simulated."""
+        """Raise vLLM's own error for a request that is not simulated."""
         super().validate_request(processed_inputs, params)
         texts = parse_settings(os.environ[VARIABLE]).description().curves()
         if obstacles := request_obstacles(params, texts):
-            raise VLLMValidationError(f"Outrider's stand-in for a GPU: {'; '.join(obstacles)}")
+            raise VLLMValidationError(f"Outrider's simulated engine: {'; '.join(obstacles)}")
 
 
 def _inspect_models_here() -> None:
-    """vLLM looks at a model's class in a process of its own, lest a GPU be initialized; here is none."""
+    """Let vLLM inspect a model's class in this process, since there is no GPU to initialize."""
     from vllm.model_executor.models import registry
 
     registry._run_in_subprocess = lambda look: look()
 
 
 def _schedule_for_v2() -> None:
-    """vLLM's V2 runner needs Triton, so its configuration asks for it; here only the scheduler takes part."""
+    """Let vLLM accept its V2 runner without Triton, since only its scheduler runs here."""
     from vllm.config import vllm
 
     vllm.HAS_TRITON = True

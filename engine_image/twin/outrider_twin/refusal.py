@@ -1,4 +1,4 @@
-"""What a stand-in cannot do, by name: better no answer than a made-up one."""
+"""Launches and requests that a simulated engine refuses, since it would have to invent the answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from outrider_twin.batch import TEXT
 
 MARK = "simulated"
-"""The served name must hold it, so that nobody takes the answers for those of a model."""
+"""The served name must contain it, so that clients do not mistake the answers for a model's."""
 
 
 def launch_obstacles(config: Any) -> list[str]:
-    """Why an engine cannot be started with this configuration of vLLM; empty where it can."""
+    """Causes why an engine cannot start with this configuration of vLLM; empty where it can."""
     name, parallel = config.model_config.served_model_name, config.parallel_config
     found = {
         f'the served name must say "{MARK}", and {name} does not': MARK not in name,
@@ -27,7 +27,7 @@ def launch_obstacles(config: Any) -> list[str]:
 
 
 def request_obstacles(params: Any, texts: Iterable[str]) -> list[str]:
-    """Why a request cannot be answered; empty where it can. params: vLLM's sampling parameters."""
+    """Causes why a request cannot be answered; empty where it can. params: vLLM's sampling parameters."""
     extra: Mapping[str, object] = getattr(params, "extra_args", None) or {}
     named = extra.get(TEXT)
     found = {

@@ -1,6 +1,6 @@
-"""Entry point of the group ``vllm.platform_plugins``: whether this engine is a stand-in.
+"""Entry point of the group ``vllm.platform_plugins``: whether this engine is simulated.
 
-Imports nothing of vLLM, which asks before it has a platform, and swallows whatever is raised here.
+Imports nothing of vLLM. vLLM asks before it has a platform, and ignores all errors here.
 """
 
 from __future__ import annotations

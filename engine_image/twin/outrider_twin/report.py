@@ -1,4 +1,4 @@
-"""What the engine core tells of itself, as plain types that cross process borders."""
+"""The report of the engine core, as plain types that cross process borders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine is told in ``OUTRIDER_TWIN``: the name of a shipped engine, or an object in JSON."""
+"""The settings in ``OUTRIDER_TWIN``: the name of a shipped engine, or an object in JSON."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class NoiseEntry(_Border):
 
 
 class Settings(_Border):
-    """One stand-in.
+    """One simulated engine.
 
-    engine: the name of a shipped one, or a `Description`.
-    texts: shares of the classes of text, for requests that name none; equal ones where this is empty.
-    time_factor: on all step times; 0.2 is an engine five times as fast.
-    slack_seconds: a longer delay of the machine is not made up for; see `outrider_twin.pace`.
-    idle_tax, kv_tokens: instead of the description's.
+    engine: the name of a shipped engine, or a `Description`.
+    texts: weights of the classes of text, for requests that name none; empty: equal weights.
+    time_factor: factor on all step times; 0.2 is an engine five times as fast.
+    slack_seconds: maximum delay of the machine that later steps compensate; see `outrider_twin.pace`.
+    idle_tax, kv_tokens: replace those of the description.
     """
 
     engine: Description
@@ -62,17 +62,17 @@ class Settings(_Border):
         if unknown := sorted(set(self.texts) - set(known)):
             raise ValueError(f"texts: no class {', '.join(unknown)}, there are: {', '.join(known)}")
         if self.texts and not any(self.texts.values()):
-            raise ValueError("texts: one share must be above 0")
+            raise ValueError("texts: one weight must be above 0")
         return self
 
     def description(self) -> Description:
-        """The engine, with what is said instead."""
+        """The engine with the replaced values."""
         instead = {"idle_tax": self.idle_tax, "kv_tokens": self.kv_tokens}
         changes = {name: value for name, value in instead.items() if value is not None}
         return Description.model_validate({**self.engine.model_dump(), **changes})
 
     def shares(self) -> tuple[tuple[str, float], ...]:
-        """Of each class of text, in one order for all engines."""
+        """The weight of each class of text, in one order for all engines."""
         named = self.texts or dict.fromkeys(self.engine.curves(), 1.0)
         return tuple(sorted(named.items()))
 
@@ -82,7 +82,7 @@ class Settings(_Border):
 
 
 class Behaviour(_Border):
-    """What can be changed while an engine runs; what is not named stays."""
+    """Settings that can change while an engine runs; missing ones stay."""
 
     time_factor: Factor | None = None
     faults: Faults | None = None
@@ -90,19 +90,19 @@ class Behaviour(_Border):
     @model_validator(mode="after")
     def _check_faults(self) -> Self:
         if self.faults and (self.faults.start_seconds or self.faults.no_start):
-            raise ValueError("faults: the start of an engine that runs is over")
+            raise ValueError("faults: a running engine has no start; set them before it starts")
         return self
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be used; the message names the place."""
+    """Settings that cannot be used; the message names the field."""
 
 
 def parse_settings(text: str) -> Settings:
     """Read the value of the variable.
 
     Raises:
-        SettingsError: it is neither a known name nor a valid object.
+        SettingsError: the value is neither a known name nor a valid object.
     """
     stripped = text.strip()
     try:

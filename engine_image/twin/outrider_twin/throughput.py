@@ -11,20 +11,20 @@ from math import exp, log
 from outrider_twin.load import Load
 
 SINGLE_ROW_SLOPE = 0.5
-"""Of log goodput over log batch size where a table has one row: half way between memory bound (1)
-and compute bound (0)."""
+"""Slope of log goodput over log batch size for a table of one row, between memory bound (1) and compute bound
+(0)."""
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """A table of goodputs, turned into step times by the tokens that a step emits.
+    """Step times from a table of goodputs, by the tokens that a step emits.
 
-    Between two rows log goodput is linear in log batch size. Beyond the first and the last row the level
-    follows the mean slope of the two nearest rows, held between 0 (compute bound) and 1 (memory bound).
-    Between two K the step time is linear in K, and goes on so beyond the last.
+    Between two rows log goodput is linear in log batch size. Beyond the first and the last row it follows the
+    mean slope of the two nearest rows. That slope is limited to 0 (compute bound) to 1 (memory bound).
+    Between two K, and beyond the last, the step time is linear in K.
 
-    gains: tokens that a request emits per step, by column; what the table was measured with.
-    prompt_token_seconds: by so much each prompt token prolongs a step; throughputs do not tell it.
+    gains: tokens that a request emits per step, by column, as in the measurement.
+    prompt_token_seconds: additional seconds of a step per prompt token, which throughputs do not contain.
     """
 
     batch_sizes: tuple[int, ...]  # rising
@@ -34,12 +34,12 @@ class Throughput:
     prompt_token_seconds: float
 
     def seconds(self, load: Load) -> float:
-        """See `Timing`. A step that only computes prompts takes the base of one request besides."""
+        """See `Timing`. A step that only computes prompts also has the time of one request."""
         batch = max(1, load.decoding)
         return self._decode(batch, load.k) + self.prompt_token_seconds * load.prompt_tokens
 
     def goodput(self, batch: int, column: int) -> float:
-        """Tokens per second of so many requests, by the place of K among the candidates."""
+        """Tokens per second of a batch, by the place of K among the candidates."""
         sizes, found = self.batch_sizes, [row[column] for row in self.rows]
         if batch <= sizes[0]:
             return float(found[0] * (batch / sizes[0]) ** self._slope(0))
@@ -57,7 +57,7 @@ class Throughput:
         upper = min(bisect_left(ks, k), len(ks) - 1)
         before, after = self._column(batch, upper - 1), self._column(batch, upper)
         if k > ks[-1]:
-            # A line that falls would reach 0.
+            # A falling line would reach 0.
             return after + max(0.0, after - before) * (k - ks[-1]) / (ks[-1] - ks[-2])
         return before + (after - before) * (k - ks[upper - 1]) / (ks[upper] - ks[upper - 1])
 
@@ -73,9 +73,9 @@ class Throughput:
 
 
 def survival_from(candidates: Sequence[int], accepted: Sequence[float | None]) -> tuple[float, ...] | None:
-    """Share of drafts of which position j was accepted, from the mean number of accepted tokens by K.
+    """Survival: the ratio of drafts with an accepted position j, from the mean accepted tokens by K.
 
-    Linear between the K that are known. None where nothing above K=0 is.
+    Linear between known K. None without a known K above 0.
     """
     known = [(k, value) for k, value in zip(candidates, accepted, strict=True) if k and value is not None]
     if not known:

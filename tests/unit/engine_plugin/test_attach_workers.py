@@ -33,7 +33,7 @@ def test_a_part_that_does_not_fit_is_told_and_holds_up_no_other(
         worker = a_worker_class()()
     assert (worker.made, attached) == (True, ["sampler"])
     assert [record.message for record in caplog.records] == [
-        "outrider: the drafter follows every step; serving goes on"
+        "outrider: the drafter follows every step; the engine continues to serve"
     ]
 
 

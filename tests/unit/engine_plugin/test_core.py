@@ -589,7 +589,7 @@ def test_a_k_that_failed_is_in_no_table_from_then_on() -> None:
     state = control.state()
     assert (state["selfTest"]["state"], state["selfTest"]["failedK"]) == ("Failed", [3])
     assert state["capturedK"] == [0, 1, 2, 3, 5]
-    with pytest.raises(Refusal, match=r"K=\[3\] failed the self-test"):
+    with pytest.raises(Refusal, match=r"K=\[3\] failed this engine's self-test"):
         control.put(a_push(table=Table.constant(3)))
     assert control.put(a_push(table=Table.constant(5)))["source"] == "Pushed"
 

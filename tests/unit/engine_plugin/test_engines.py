@@ -162,7 +162,7 @@ async def test_a_call_that_a_dying_engine_leaves_unanswered_is_refused(
     push = asyncio.create_task(EngineCores(client).put(a_push().to_wire()))
     await silent.asked.wait()
     client.errored = True
-    with pytest.raises(Refusal, match="died before it answered"):
+    with pytest.raises(Refusal, match="ended before it answered"):
         await push
     assert silent.given_up
 
@@ -178,7 +178,7 @@ async def test_no_token_of_a_failing_call_reaches_the_answer(caplog: pytest.LogC
     with pytest.raises(Refusal) as refused:
         await cores(engine_core).put(a_push().to_wire())
     assert "s3cret" not in refused.value.message
-    assert "did not take the request" in caplog.text
+    assert "did not accept the request" in caplog.text
 
 
 def test_an_engine_core_that_ended_unasked_has_died() -> None:
@@ -198,4 +198,4 @@ def test_the_end_of_the_engine_client_is_told_before_it_begins() -> None:
 
 def test_an_engine_client_whose_end_is_not_seen_serves_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     EngineCores(SimpleNamespace()).on_shutdown(lambda: None)
-    assert "the end of this engine is not seen" in caplog.text
+    assert "does not announce its shutdown" in caplog.text

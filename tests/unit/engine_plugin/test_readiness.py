@@ -131,7 +131,7 @@ async def test_a_request_that_ends_early_is_a_failure() -> None:
     engines = FakeEngines()
     engines.short = 4
     await self_test(engines, Attempts(None))
-    assert engines.verdicts[3] == "6 of 10 tokens came"
+    assert engines.verdicts[3] == "the engine gave 6 of 10 tokens"
 
 
 async def test_a_second_front_end_waits_for_the_first() -> None:
@@ -152,7 +152,7 @@ async def test_an_engine_that_cannot_be_asked_does_not_keep_the_server_from_star
     monkeypatch.setattr(engines, "begin_self_test", dead)
     with caplog.at_level(logging.ERROR):
         await self_test(engines, Attempts(None))
-    assert "serving goes on" in caplog.text
+    assert "the engine serves without it" in caplog.text
 
 
 async def test_a_k_that_ended_the_engine_is_not_tried_at_the_next_start(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ async def test_a_fault_leaves_the_metrics_out_and_is_logged_once(caplog: pytest.
     engines.fault = ConnectionError("gone")
     scrape = Scrape(engines)
     assert [await scrape.text(), await scrape.text()] == [b"", b""]
-    assert caplog.text.count("metrics are left out") == 1
+    assert caplog.text.count("the metrics are incomplete") == 1
 
 
 class Page:

@@ -106,24 +106,24 @@ def test_other_greedy_tokens_fail_their_k() -> None:
     self_test = tried(tried(tried(begun(), 0), 3, tokens=(1, 2, 9, 9)), 5)
     closed = self_test.closed(None, now=11.0)
     assert (closed.state, closed.failed) == (SelfTestState.FAILED, {3})
-    assert "K=3: other greedy tokens from 2 on than with K=0" in closed.to_wire()["detail"]
+    assert "K=3: its greedy tokens differ from 2 on from those with K=0" in closed.to_wire()["detail"]
 
 
 def test_answers_that_part_at_a_tie_are_told_and_are_no_failure() -> None:
     self_test = tried(tried(begun(), 0), 3, tokens=(1, 2, 9, 9), tied=True)
     closed = self_test.closed(None, now=11.0)
     assert (closed.state, closed.failed) == (SelfTestState.PASSED, frozenset())
-    assert "K=3: a tie of two tokens at 2" in closed.to_wire()["detail"]
+    assert "K=3: two tokens tie at 2" in closed.to_wire()["detail"]
 
 
 def test_a_k_that_is_refused_from_the_start_is_not_tried_and_not_fallen_back_to() -> None:
-    refusing = SelfTest(faults={0: "the release answers wrongly"})
+    refusing = SelfTest(faults={0: "the release answers incorrectly"})
     assert refusing.obstacle is None
     running, trials = refusing.begun(CAPTURED, obstacle=None, now=10.0)
     assert [trial["numSpeculativeTokens"] for trial in trials] == [3, 5]
     assert running.smallest == 3
     closed = tried(running, 5).closed(None, now=11.0)
-    assert "K=0: the release answers wrongly" in closed.to_wire()["detail"]
+    assert "K=0: the release answers incorrectly" in closed.to_wire()["detail"]
 
 
 def test_where_every_k_is_refused_nothing_is_tried() -> None:

@@ -174,7 +174,7 @@ def test_it_runs_on_the_scheduler_and_is_no_traffic() -> None:
     assert engine.lookup() == before
     assert engine.core.outrider_get_measurement()["cells"] == []
     told = engine.core.outrider_get_state()
-    assert (told["sweep"]["state"], len(told["stepTimes"])) == ("Measured", 5)
+    assert (told["startupProfile"]["state"], len(told["stepTimes"])) == ("Measured", 5)
     engine.step(decoding("c"))
     assert sum(cell["steps"] for cell in engine.core.outrider_get_measurement()["cells"]) == 1
 
@@ -190,7 +190,7 @@ def test_the_map_is_told_where_the_state_is_asked_for_and_not_in_answers_to_push
 def test_an_engine_that_cannot_be_tuned_skips_it_and_says_why() -> None:
     engine = Engine(some_config(speculative_config=None))
     assert engine.core.outrider_begin_sweep(20.0) == []
-    assert engine.core.outrider_get_state()["sweep"] == {
+    assert engine.core.outrider_get_state()["startupProfile"] == {
         "state": "Skipped",
         "detail": "the engine was launched without speculation",
     }
@@ -200,7 +200,7 @@ def test_an_engine_that_cannot_be_tuned_skips_it_and_says_why() -> None:
 def test_a_release_that_does_not_tell_its_room_skips_it() -> None:
     engine = Engine(some_config(cache_config=None))
     assert engine.core.outrider_begin_sweep(20.0) == []
-    assert "room" in engine.core.outrider_get_state()["sweep"]["detail"]
+    assert "cache size" in engine.core.outrider_get_state()["startupProfile"]["detail"]
 
 
 # In the front end.
@@ -217,7 +217,7 @@ class FakeEngines:
         self.endless = False
 
     async def state(self) -> State:
-        return cast(State, {**unavailable(""), "sweep": Sweep().to_wire()})
+        return cast(State, {**unavailable(""), "startupProfile": Sweep().to_wire()})
 
     async def begin_sweep(self, seconds: float) -> list[Visit]:
         assert seconds > 0

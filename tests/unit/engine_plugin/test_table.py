@@ -119,7 +119,7 @@ def test_any_json_is_either_a_table_or_malformed(value: object) -> None:
         ([{"maxBatchSize": 0, "numSpeculativeTokens": 1}], "schedule[0].maxBatchSize"),
         ([{"maxBatchSize": 8, "numSpeculativeTokens": 1}], "the last row"),
         ([{"numSpeculativeTokens": 1}, {"numSpeculativeTokens": 1}], "only the last row"),
-        ([{"numSpeculativeTokens": 1, "k": 1}], "a key that is not known"),
+        ([{"numSpeculativeTokens": 1, "k": 1}], "an unknown key"),
     ],
 )
 def test_a_malformed_table_is_refused_by_name(rows: object, named: str) -> None:
@@ -136,7 +136,7 @@ def test_rows_must_rise(second: int) -> None:
         {"maxBatchSize": second, "numSpeculativeTokens": 1},
         {"numSpeculativeTokens": 0},
     ]
-    with pytest.raises(Refusal, match="must rise"):
+    with pytest.raises(Refusal, match="must increase"):
         parse_table(rows)
 
 

@@ -49,7 +49,7 @@ def test_full_length_drafting_ignores_the_k_of_a_step() -> None:
 
 @pytest.mark.parametrize("faults", [{"no_start": "no_cache"}, {"start_seconds": 1}], ids=str)
 def test_the_start_of_an_engine_that_runs_can_no_longer_fail(faults: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match="the start of an engine that runs is over"):
+    with pytest.raises(ValidationError, match="a running engine has no start"):
         Behaviour.model_validate({"faults": faults})
 
 

@@ -55,11 +55,11 @@ def test_what_is_said_instead_of_the_description_counts() -> None:
         ({"engine": "h100_8b", "time_faktor": 2}, "time_faktor: Extra inputs"),
         ({"engine": "h100_8b", "time_factor": 0}, "time_factor: "),
         ({"engine": "h100_8b", "texts": {"code": 1}}, "no class code, there are: gsm8k"),
-        ({"engine": "h100_8b", "texts": {"cnn": 0}}, "one share must be above 0"),
+        ({"engine": "h100_8b", "texts": {"cnn": 0}}, "one weight must be above 0"),
         ({"engine": {"kv_tokens": 5}}, "an engine has either step_time or throughput"),
         (
             {"engine": {"step_time": {"fixed": 1}, "kv_tokens": 5, "survival": {"x": [0.5, 0.6]}}},
-            "survival.x must not rise",
+            "survival.x must not increase",
         ),
         ({"engine": {"step_time": {"fixed": 0}, "kv_tokens": 5}}, "engine.step_time.fixed: "),
     ],
@@ -83,7 +83,7 @@ A_TABLE = {
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"batch_sizes": [2, 1]}, "batch_sizes must rise"),
+        ({"batch_sizes": [2, 1]}, "batch_sizes must increase"),
         ({"tokens_per_second": [[1, 2]]}, "tokens_per_second must have 2 rows of 2 numbers"),
         ({"accepted_per_step": [[0, 1], [0]]}, "accepted_per_step must have 2 rows of 2 numbers"),
         ({"no_speculation_tokens_per_second": [1]}, "no_speculation_tokens_per_second must have 2 numbers"),
