@@ -67,7 +67,7 @@ async def test_more_silent_pods_than_a_pool_has_connections_hold_up_no_other() -
 async def test_an_engine_that_accepts_and_changes_nothing_is_caught(engines: EngineClient) -> None:
     async with serving(FakeEngine("a", lies=True)) as pods:
         report = await push_to_all(engines, pods, PUSH)
-    assert "accepted the table *:1 but uses *:3" in str(report)
+    assert "accepted the schedule *:1 but uses *:3" in str(report)
 
 
 async def test_a_pod_says_which_k_failed_its_self_test(engines: EngineClient) -> None:
