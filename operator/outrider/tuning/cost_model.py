@@ -33,7 +33,7 @@ _MATERIAL_CONTEXT = 0.5
 
 
 def cost_model_of(view: View, state: TunerState, step_times: StepTimeMap | None) -> CostModel | None:
-    """What is known of step times, as engines need it; None while they are hardly known at the batch of now.
+    """The known step times in the form that engines need; None while the error at the current batch is large.
 
     view, state: of a tick, and what it remembers afterwards. The launch (`revision`) is not known here.
     """
@@ -96,7 +96,7 @@ def _apart(log_seconds: Array) -> Array:
 
 
 def _context(view: View) -> float:
-    """Tokens per request of now, to half an octave, so that it does not move with every tick."""
+    """Current tokens per request, rounded to half an octave, so that it does not move with every tick."""
     rows = view.readings.of(view.bin)
     found = [(row.log_context, row.seconds) for row in rows if row.log_context is not None]
     total = sum(seconds for _, seconds in found)
@@ -132,7 +132,7 @@ def _predicted(
 def _slopes(
     view: View, state: TunerState, step_times: StepTimeMap | None, context: float
 ) -> tuple[float, ...]:
-    """Seconds by which a step of each candidate grows per token in the KV cache, at the batch of now."""
+    """Seconds by which a step of each candidate grows per token in the KV cache, at the current batch."""
     ks, estimation, batch = view.policy.candidates, view.policy.estimation, view.belief.batch_size
     points = [Point(k, log2(batch), log2(tokens)) for tokens in (context, 2 * context) for k in ks]
     noise = state.noise(estimation)

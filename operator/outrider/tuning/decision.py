@@ -1,4 +1,4 @@
-"""What one tick of the law answers."""
+"""The answer of the tuner to one tick."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Acceptance:
 
     @property
     def first(self) -> float:
-        """Share of drafts whose first token was accepted, which does not depend on K.
+        """Ratio of drafts whose first token was accepted, which does not depend on K.
 
         Without counts by position it is taken to be the rate over all drafted tokens, which is no larger.
         """
@@ -74,9 +74,9 @@ class Reference(StrEnum):
     """What a speedup was measured against."""
 
     PROBE = "Probe"
-    """K=0 in the same engines, in slices of time; the tax of K=0 is a prior."""
+    """K=0 in the same engines, by probes. The overhead of the idle drafter is a prior."""
     CANARY = "Canary"
-    """... and the tax of K=0 was measured on a pod that was launched without a drafter."""
+    """K=0 by probes, with the overhead of the idle drafter measured on a pod without a drafter."""
     PRIOR = "Prior"
     """K=0 was not measured at this batch size: other batch sizes and the prior stand for it."""
 
@@ -89,28 +89,30 @@ class Structural(StrEnum):
     OFF = "Off"
     """K=0 rules, and K=0 costs more than no drafter: launch without one."""
     ON = "On"
-    """At the load of now a drafter would pay."""
+    """At the current load a drafter would pay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """Goodput of the K in force over that of a launch without drafter, at the batch size of now."""
+    """Goodput of the K in force over that of a launch without drafter, at the current batch size."""
 
     ratio: float
     low: float  # about 95 %
     high: float
     reference: Reference
-    measured_at: float  # unix seconds of the oldest part: K=0 or the K in force, and with a canary the tax
+    measured_at: (
+        float  # unix seconds of the oldest part: K=0 or the K in force, and with a canary the overhead
+    )
     known: bool = False  # the interval is narrow enough to be knowledge
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is believed at the load of now, for those who decide how engines are launched."""
+    """The estimates at the current load, for the choice of a launch configuration."""
 
     belief: Belief
     measured: Mapping[int, float]  # K to unix seconds of its newest measurement at this batch size
-    k0_duty: float  # 0..1: share of recent time with K=0
+    k0_duty: float  # 0..1: ratio of recent time with K=0
     tax: Tax  # of K=0 against a launch without drafter
 
 
@@ -124,7 +126,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Slices that one pod runs one after another, by itself; then its table returns."""
+    """Intervals that one pod runs one after another without further requests; then its schedule returns."""
 
     pod: str  # namespace/name
     low: int  # smallest batch size of the bin
@@ -151,7 +153,7 @@ class Decision:
     state: TunerState  # for the next tick
     batch_size: float | None = None  # mean over pods now; None without a usable window
     num_speculative_tokens: int | None = None  # wanted at that batch size
-    expected_gain: float | None = None  # relative, of this change; None when it is no exploitation
+    expected_gain: float | None = None  # relative, of this change; None unless it exploits
     measured_gain: float | None = None  # relative, of the last change in this bin; None until measured
     estimates: Mapping[str, BinEstimates] = field(default_factory=dict)  # by label
     acceptance: Acceptance | None = None  # None when nothing was drafted
@@ -166,7 +168,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the law wants, before it is reported: the kind, why, and the state that brings it about."""
+    """A proposal of the tuner before it is reported: the kind, the reason, and the state that results."""
 
     kind: Kind
     reason: DecisionReason

@@ -1,9 +1,8 @@
-"""The tuning law: measurements and memory in, the wanted table and perhaps a probe out. Pure.
+"""The tuner: measurements and memory in, the wanted schedule and perhaps a probe out. Pure.
 
-Every tick: learn the step-time surface and the acceptance from what was measured; believe, from
-both, a goodput with an uncertainty for every K at every batch size; give the bin of now the K that
-is best beyond doubt, and the other bins what follows for them; try another K where knowing it
-better is worth more than the trial costs.
+Every tick learns the step-time surface and the acceptance from what was measured. Both give a goodput with an
+uncertainty for every K at every batch size. The current batch bin gets the K that is best beyond doubt, the
+other bins what follows for them. A probe of another K runs if knowing it better is worth more than it costs.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.view import View
 
 _LONGEST_INTERVAL = 60.0
-"""Seconds. After a longer pause the next tick is taken to come after this long, where nobody says when."""
+"""Seconds. After a longer pause the next tick is taken to come after this long, unless the caller knows."""
 _FIRST_INTERVAL = 10.0
 
 
@@ -50,16 +49,16 @@ def decide(
     step_times: StepTimeMap | None = None,
     tick_seconds: float | None = None,
 ) -> Decision:
-    """One tick of the tuning law. Bad measurements never raise; they hold.
+    """One tick of the tuner. Bad measurements never raise; they hold.
 
     observations: one per ready pod, in any order. Windows of neighbouring ticks must not
         overlap, and none may begin before the wanted table was confirmed.
     now: unix seconds.
     in_force: the table that the engines ran with where decisions are not carried out (mode
         Observe, or `policy.relaunching()`); then nothing is tried. None: the wanted one of `state`.
-    without_drafter: of the pods that were launched without one. They tell the tax of K=0, and the
-        load where no other pod is measured.
-    step_times: what these engines measured of themselves before they served; None where nobody did.
+    without_drafter: of the pods that were launched without one. They show the overhead of the idle
+        drafter, and the load where no other pod is measured.
+    step_times: what these engines measured of themselves before they served; None if they measured none.
     tick_seconds: until the next tick, by which a probe has ended; by default as long as since the last one.
     """
     if in_force is not None:
@@ -98,7 +97,7 @@ def decide(
 
 
 def _wish(view: View) -> Wish:
-    """The static table where tuning does not pay; else another K for this bin; else a trial of one."""
+    """The static schedule if tuning does not pay; else another K for this bin; else a probe of one."""
     view = view.with_state(_queue(view))
     if (held := pinned(view) or measuring(view)) is not None:
         return held
@@ -117,7 +116,7 @@ def _wish(view: View) -> Wish:
 
 
 def _queue(view: View) -> TunerState:
-    """Since when requests wait. A pod that does not tell changes nothing."""
+    """Since when requests wait. A pod without this gauge changes nothing."""
     waiting, since = view.waiting, view.state.queued_since
     if waiting is None:
         return view.state

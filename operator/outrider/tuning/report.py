@@ -89,7 +89,7 @@ def pooled_acceptance(windows: Sequence[Window]) -> Acceptance | None:
 
 
 def _per_position(windows: Sequence[Window]) -> tuple[float, ...]:
-    """Share of the drafts that reach a position whose token there was accepted."""
+    """Ratio of the drafts that reach a position whose token there was accepted."""
     counts = [pair for window in windows for pair in _position_counts(window)]
     accepted = [sum(column) for column in zip_longest(*(hits for hits, _ in counts), fillvalue=0.0)]
     drafted = [sum(column) for column in zip_longest(*(tried for _, tried in counts), fillvalue=0.0)]
@@ -105,7 +105,7 @@ def _position_counts(window: Window) -> list[tuple[Sequence[float], Sequence[flo
 
 
 def _measured_gain(view: View) -> float | None:
-    """Of the K in force over the one that it replaced; None until it was measured since."""
+    """Gain of the K in force over the one that it replaced; None until it was measured since."""
     bin_state = view.bin_state
     if bin_state.replaced is None or bin_state.changed_at is None or view.trial is not None:
         return None
@@ -129,7 +129,7 @@ def _measured_at(view: View, k: int) -> float | None:
 
 
 def _estimates(view: View) -> dict[str, BinEstimates]:
-    """Every visited bin, each at the batch size of now or where it was measured; only K measured there."""
+    """Every visited bin, each at the current batch size or where it was measured; only K measured there."""
     found, estimation = {}, view.policy.estimation
     for index, bin_state in sorted(view.state.bins.items()):
         belief = view.beliefs[index]
@@ -152,11 +152,11 @@ def _estimates(view: View) -> dict[str, BinEstimates]:
 
 
 def _speedup(view: View, in_force: Schedule | None) -> Speedup | None:
-    """The K in force, or about to be, against no drafter at the batch size of now.
+    """The K in force, or about to be, against no drafter at the current batch size.
 
-    log ratio = log goodput(K) - log goodput(K=0) - log(1 + tax of K=0); 95 % of a normal distribution.
-    That is of the time in which tokens are written. To read prompts takes every launch the same time, so
-    with q seconds of reading for each of writing a ratio r becomes (r + q) / (1 + q).
+    log ratio = log goodput(K) - log goodput(K=0) - log(1 + overhead of K=0); 95 % of a normal distribution.
+    That is of the time in which tokens are written. To read prompts takes every launch the same time. So
+    with q seconds of reading for each second of writing a ratio r becomes (r + q) / (1 + q).
     """
     k, policy = view.bin_state.k, view.policy
     if in_force is not None:

@@ -1,4 +1,4 @@
-"""All that the law remembers between ticks."""
+"""The state that the tuner keeps between ticks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Trial:
     seconds: Seconds = 0.0  # engine time measured
 
     def starved(self, exploration: Exploration, now: float) -> bool:
-        """Whether nobody measured it for too long."""
+        """Whether no measurement of it came for too long."""
         return now - self.heard_at > exploration.trial_timeout_seconds
 
 
@@ -46,7 +46,7 @@ class BinState:
     """What is chosen for one batch bin."""
 
     k: Whole  # in force outside of trials; where it is a guess, at most
-    decided: bool = False  # k was chosen; otherwise it is the static table's, row by row
+    decided: bool = False  # k was chosen; otherwise it is the static schedule's, row by row
     visited: bool = False  # engines were here; otherwise k is a guess from other bins
     foretold: bool = False  # that guess rests on step times which engines measured of themselves here
     settled_at: UnixSeconds | None = None  # of the last choice; None while it is calibrated
@@ -107,14 +107,14 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What tuning gained against the static table, and how often K was 0; averages that forget."""
+    """Gain of tuning over the static schedule, and how often K was 0; averages of recent time."""
 
     gain: Gain = 0.0
     k0_duty: Share = 0.0
     weight: Share = 0.0  # how much of the time to judge by has been seen
 
     def after(self, gain: float, *, k0: float, seconds: float, safety: Safety) -> Ledger:
-        """`seconds` more of it; `k0`: share of them with K=0."""
+        """`seconds` more of it; `k0`: ratio of them with K=0."""
         keep = exp(-seconds / safety.ledger_seconds)
         return Ledger(
             self.gain * keep + gain * (1 - keep),
@@ -153,13 +153,13 @@ class TunerState:
     at: UnixSeconds | None = None  # of the last tick
     ticks: Whole = 0
     probe_credit: Seconds = 0.0
-    comparison_credit: Seconds = 0.0  # of slices of K=0 for a launch without drafter
+    comparison_credit: Seconds = 0.0  # of probes of K=0 for a launch without drafter
     queued_since: UnixSeconds | None = None  # requests waited at every tick from then on
-    loss: Seconds = 0.0  # expected cost of recent slices against no speculation
+    loss: Seconds = 0.0  # expected cost of recent probes against no speculation
     log_noise: Log = 0.0  # log of the noise found over the policy's
     drift: Drift = field(default_factory=Drift)
     ledger: Ledger = field(default_factory=Ledger)
-    pinned_until: UnixSeconds | None = None  # the static table holds so long
+    pinned_until: UnixSeconds | None = None  # the static schedule holds so long
     first_accepted: Count = 0.0  # drafts whose first token was accepted, over the whole history
     first_drafted: Count = 0.0
     collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
@@ -170,7 +170,7 @@ class TunerState:
 
     @classmethod
     def start(cls, static: Schedule, policy: Policy) -> TunerState:
-        """Nothing measured yet; the static table is in force, with only allowed K."""
+        """Nothing measured yet; the static schedule is in force, with only allowed K."""
         return cls(static, compose(static, {}, None, policy), policy.candidates, policy.bins)
 
     def with_bin(self, index: int, bin_state: BinState) -> TunerState:
@@ -183,15 +183,15 @@ class TunerState:
 
     @property
     def pinned(self) -> bool:
-        """The static table holds until a decision ends that."""
+        """The static schedule holds until a decision ends that."""
         return self.pinned_until is not None
 
     def pinned_seconds(self, now: float) -> float:
-        """How long the static table has to hold still."""
+        """Seconds for which the static schedule still has to hold."""
         return 0.0 if self.pinned_until is None else max(0.0, self.pinned_until - now)
 
     def pin_over(self, now: float) -> TunerState:
-        """What pinned the static table holds no longer; the next decision with measurements may end it."""
+        """End the reason for the static fallback, so that the next decision with measurements may end it."""
         return replace(self, pinned_until=None if self.pinned_until is None else min(self.pinned_until, now))
 
     def composed(self, policy: Policy) -> TunerState:
@@ -229,7 +229,7 @@ def compose(static: Schedule, bins: Mapping[int, BinState], trial: Trial | None,
 
 
 def room(static: Schedule, index: int, policy: Policy) -> int:
-    """The smallest K that the static table has in a bin: the largest that may be guessed from other bins."""
+    """The smallest K of the static schedule in a bin: the largest that may be guessed from other bins."""
     low, high = policy.limits(index)
     top = inf if high is None else high
     edges = (row.max_batch_size for row in static.rows if row.max_batch_size is not None)
@@ -243,9 +243,9 @@ def _rows(
 ) -> Iterator[int]:
     """K for rising batch sizes.
 
-    Where engines were, their choice. The first burst into any other bin must do no harm, so that bin gets
-    no more than the static table has there, unless its step times are foretold; and once something smaller
-    was chosen no more than the row below, since a larger batch leaves less room for drafts.
+    Bins where engines were have their choice. The first burst into any other bin must do no harm. So that bin
+    gets no more than the static schedule has there, unless a profile has its step times. Once something
+    smaller was chosen, it gets no more than the row below, since a larger batch leaves less room for drafts.
     """
     below: int | None = None
     for batch_size in batch_sizes:

@@ -1,4 +1,4 @@
-"""The batch bin that the engines are in, what is believed of it, and the words for it."""
+"""The current batch bin of the engines, its estimates, and the words for it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class View:
 
     @property
     def belief(self) -> Belief:
-        """Of the bin."""
+        """The estimates of the bin."""
         return self.beliefs[self.bin]
 
     @property
@@ -49,24 +49,24 @@ class View:
 
     @property
     def tax(self) -> Tax:
-        """What is believed of it now."""
+        """The current estimate of the overhead of the idle drafter."""
         estimation = self.policy.estimation
         return (self.state.tax or Tax.prior(estimation)).at(self.now, estimation)
 
     @property
     def compares(self) -> bool:
-        """Whether a launch without a drafter runs beside these to tell the tax, which is not known yet."""
+        """Whether a launch without a drafter runs beside these, and the overhead is not known yet."""
         return bool(self.bare.rows) and self.tax.deviation > self.policy.relaunch.canary_deviation
 
     @property
     def waiting(self) -> float | None:
-        """Requests that wait for a place, over all pods; None while one does not tell."""
+        """Requests that wait for a place, over all pods; None while a pod lacks this gauge."""
         told = [w.requests_waiting for w in self.windows if w.requests_waiting is not None]
         return sum(told) if len(told) == len(self.windows) else None
 
     @property
     def kv_usage_ratio(self) -> float | None:
-        """Of the fullest pod, 0..1; None while one does not tell."""
+        """KV cache usage of the fullest pod, 0..1; None while a pod lacks this gauge."""
         told = [w.kv_usage_ratio for w in self.windows if w.kv_usage_ratio is not None]
         return max(told, default=0.0) if len(told) == len(self.windows) else None
 

@@ -2,10 +2,10 @@
 
     E[tokens | K] = 1 + sum over j <= K of a_1 x ... x a_j
 
-a_j: share of position j that is accepted, given that position j - 1 was. The 1 is the token that
+a_j: ratio of position j that is accepted, given that position j - 1 was. The 1 is the token that
 the verifying step gives in any case.
-Source: Leviathan et al. 2023, arXiv 2211.17192, equation 1: (1 - a^(K+1)) / (1 - a) for one rate a
-at every position, of which this is the sum before it is closed, with a rate for each position.
+Source: Leviathan et al. 2023, arXiv 2211.17192, equation 1. There one rate a holds at every position, so
+the sum is (1 - a^(K+1)) / (1 - a). Here each position has a rate of its own.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from outrider.tuning.policy import Estimation
 
 _PRIOR_RATE = 0.6
 _PRIOR_COUNT = 4.0
-"""A position that nobody drafted is taken to accept like the one before, and no better than those before it
-together, with the weight of a few drafts: drafts do not get surer the longer they are."""
+"""Weight, in drafts, of the prior of a position that was not drafted. It accepts like the position before,
+and no better than all positions before it together, since longer drafts do not get surer."""
 _GUESS_COUNT = 20.0
 """Drafts that the guess weighs how other text fares where it was not drafted: it is off by a tenth or so."""
 
@@ -67,7 +67,7 @@ class Profile:
 
     tried: _PerPosition = ()
     accepted: _PerPosition = ()
-    shifted: bool = False  # the newest readings tell of other text than before
+    shifted: bool = False  # the newest readings come from other text than before
 
     @classmethod
     def of_survival(cls, survival: Sequence[float], drafts: float) -> Profile:

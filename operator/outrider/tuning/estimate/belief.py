@@ -3,8 +3,8 @@
     G(B, K) = B x E[tokens | K] / T(B, K)        tokens per second of engine time
 
 B: requests in a step. E: tokens that one request gains in a step (`acceptance.py`). T: seconds of
-the step (`surface.py`). E and T are learnt apart, so log G = log B + log E - log T is jointly normal
-over K with the sum of their covariances.
+the step (`surface.py`). E and T are learnt apart. So log G = log B + log E - log T is
+jointly normal over K, with the sum of their covariances.
 Source: Liu et al. 2024, arXiv 2406.14066, which chooses K by the goodput of a batch: tokens that
 stay, over the time of the step that verified them.
 """
@@ -32,9 +32,10 @@ from outrider.tuning.state import TunerState
 _BELIEVED = 0.5
 """Trust in a map above which what it measured counts as measured."""
 _PROVED = 0.95
-"""Trust above which it may promise more than the static table where engines never were: beyond the trust it
-begins with, so that live steps spoke for it. Those of a first tick bring a map of these engines to 0.98, and
-one of other engines below 0.9 (simulated engine)."""
+"""Trust above which a profile may promise more than the static schedule where engines never were.
+
+It lies above the initial trust, so that live steps have to confirm the profile. The steps of a first tick
+bring a profile of these engines to 0.98, and one of other engines below 0.9 (simulated engine)."""
 
 _AT_ONCE = 256
 """Readings that are compared at a time, since a covariance takes memory with the square of them."""
@@ -49,7 +50,7 @@ class Belief:
     log_goodput: Array  # [candidates]
     covariance: Array  # [candidates, candidates]
     log_step: Array  # [candidates]
-    mapped: frozenset[int] = frozenset()  # K that a map measured which is believed
+    mapped: frozenset[int] = frozenset()  # K that a trusted profile measured
     foretold: bool = False  # such a map has step times at this batch size
     tokens: Tokens | None = None  # what acceptance brings to goodput and covariance; None: known exactly
     tail: Tail = NONE  # of the gaps between outputs
@@ -182,7 +183,7 @@ def beliefs(
     *,
     step_times: StepTimeMap | None = None,
 ) -> Mapping[int, Belief]:
-    """For every batch bin, at the context of now, of steps that read no prompts.
+    """Estimates for every batch bin at the current context, of steps that read no prompts.
 
     To read a prompt costs every K the same, so it does not change which one is best.
     """
@@ -235,7 +236,7 @@ def residuals(
 
 
 def _batch_size(index: int, state: TunerState, readings: Readings, policy: Policy) -> float:
-    """Where a bin is judged: at the batch of now, else where it was measured, else in its middle."""
+    """The batch size at which a bin is judged: the current one, else the measured one, else its middle."""
     if readings.of(index):
         return readings.batch_size(index)
     known = [k for k in state.known if k.bin == index]

@@ -3,8 +3,8 @@
     G = tokens / sum over K of steps_K x T(K)        goodput of the steps that ran
     G_k = (tokens - accepted) x E[tokens | k] / (steps x T(k))        of the same steps with one K
 
-The drafts of such engines come from the texts that suit drafts. So a K is not credited with the acceptance
-that was counted while it ran: what ran is judged by its tokens, and a fixed K by the mean over all texts.
+The drafts of such engines come from the texts that suit drafts. So the acceptance that was counted while a K
+ran is not credited to that K. What ran is judged by its tokens, a fixed K by the mean over all texts.
 """
 
 from __future__ import annotations

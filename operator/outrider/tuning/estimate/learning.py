@@ -24,10 +24,10 @@ _DOUBT = 0.8
 """Trust in a map below which what was settled with it is looked at again."""
 
 _SURPRISE = 0.15
-"""Standard error of a log step time above which a reading surprises nobody."""
+"""Standard error of a log step time above which no reading counts as a surprise."""
 
 _ROUGHLY_KNOWN = 0.5
-"""The same above which nobody can say how long a step should take."""
+"""Standard error of a log step time above which the expected step time is unknown."""
 
 _TOO_NOISY = 0.25
 """Standard deviation of a log step time beyond which its noise is not normal; such a reading is left out."""
@@ -83,9 +83,9 @@ def keep_ledger(
     *,
     compared: bool = False,
 ) -> TunerState:
-    """Book what the K that ran were worth against the static table, by what is believed of both.
+    """Book the gain of the K that ran over the static schedule, by the estimates of both.
 
-    compared: K=0 is looked at for a launch without drafter, which is no choice of the tuning's.
+    compared: probes of K=0 run for a comparison with a launch without a drafter. They are not a choice.
     """
     rows = [r for r in readings.rows if not (compared and r.k == 0 < state.schedule.k_at_mean(r.batch_size))]
     total = sum(r.seconds for r in rows)
@@ -124,10 +124,10 @@ def learn_tax(
     *,
     step_times: StepTimeMap | None = None,
 ) -> TunerState:
-    """Compare K=0 beside a drafter, as it is believed, with `rows` of launches without one.
+    """Compare the estimate of K=0 beside a drafter with `rows` of launches without one.
 
-    All that was measured of these is compared anew with what is believed by now, since that gets better as
-    long as K=0 is looked at. What is no surer than before changes nothing.
+    All measurements of these are compared anew, since the estimate of K=0 improves with each probe. A result
+    that is not surer than before changes nothing.
     """
     comparison = state.comparison
     if comparison is not None and not rows and comparison.over(now):
@@ -181,11 +181,10 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
 
 
 def _weighed(row: Reading, found: _Residual, state: TunerState, estimation: Estimation) -> Reading | None:
-    """What counts of a reading; None where its step time is too noisy to tell anything.
+    """What counts of a reading; None if its step time is too noisy to be of use.
 
-    A few steps that took ten times as long as they should look like a long measurement, so a reading weighs
-    no more than the time that its steps should have taken. And the more prompts it has, the less it tells of
-    steps without.
+    A few steps that took ten times as long as they should look like a long measurement. So a reading weighs
+    no more than the time that its steps should have taken. The more prompts it has, the less it weighs.
     """
     residual, known, _ = found
     share = exp(-max(0.0, residual - _pace(state, row.pod))) if known < _ROUGHLY_KNOWN**2 else 1.0
@@ -299,7 +298,7 @@ def _follow_acceptance(
     with_drafts = [r for r in readings.rows if r.drafted and r.drafted[0] > 0]
     drafted = sum(r.drafted[0] for r in with_drafts)
     if drafted <= 0:
-        return replace(state, collapsed=0)  # without drafts nobody knows, and K=0 must not be a trap
+        return replace(state, collapsed=0)  # without drafts nothing is known, and K=0 must not be a trap
     newest = Drafts(sum(r.accepted[0] for r in with_drafts if r.accepted), drafted)
     history = Drafts(state.first_accepted, state.first_drafted)
     collapsed = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)

@@ -30,7 +30,7 @@ class Reading:
     requests: float  # scheduled requests, summed over steps
     tokens: float  # emitted
     prefill_tokens: float
-    context_tokens: float | None  # summed over steps; None where nobody counts them
+    context_tokens: float | None  # summed over steps; None if the engine does not count them
     drafted: tuple[float, ...]  # per position
     accepted: tuple[float, ...]
     at: float  # unix seconds
@@ -67,7 +67,7 @@ class Reading:
 
     @property
     def plausible(self) -> bool:
-        """Whether an engine can have done it; the law takes logarithms of it."""
+        """Whether an engine can have done it; the tuner takes logarithms of it."""
         return (
             self.seconds >= _SHORTEST_STEP
             and _SHORTEST_STEP <= self.step_seconds <= _LONGEST_STEP
@@ -93,7 +93,7 @@ class Reading:
 
     @property
     def log_prompts(self) -> float:
-        """log of the tokens of a step over those that are no prompt; 0 without prompts."""
+        """log of the tokens of a step over the tokens outside of prompts; 0 without prompts."""
         return log1p(self.prefill_tokens / (self.requests * (1 + self.k)))
 
 
@@ -103,7 +103,7 @@ class Readings:
 
     rows: tuple[Reading, ...]
     mixed: int  # windows that speak about no single K
-    exact: bool  # the engines count per (bin, K), so they can probe by themselves
+    exact: bool  # the engines count per (bin, K), so they can run probes
     survival: tuple[float, ...] | None = None
     """See `Window.survival`, averaged over the pods that have it; None where no engine chooses K itself."""
 
