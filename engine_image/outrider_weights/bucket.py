@@ -52,7 +52,7 @@ _KEYS = (
 )
 _OTHER_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 _NO_KEYS = ("/latest/api/token", "instance metadata")
-"""Of the last place where the library looks for keys."""
+"""Words in errors of the last place where the library looks for keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class BucketSnapshot:
 
     @property
     def role(self) -> str:
-        """Of the artifact."""
+        """Role of the artifact."""
         return self.artifact.role
 
     @property
@@ -118,7 +118,7 @@ class BucketSnapshot:
         return min(done, self.size)
 
     def bring(self, volume: Path) -> None:
-        """Every object is asked for at the ETag that was listed; a piece goes on where it ended.
+        """Every object is asked for at the ETag that was listed; a piece continues where it ended.
 
         The folder gets its name when all is there and agrees with `CHECKSUMS`, where there is one.
 
@@ -193,7 +193,7 @@ def resolve(artifact: BucketArtifact) -> BucketSnapshot:
     """What the folder holds now.
 
     Raises:
-        DownloadError: nothing, or something else than its revision says, or the store does not tell.
+        DownloadError: nothing, or something else than its revision says, or the store does not say.
     """
     uri = _uri(artifact)
     with _explained(artifact):

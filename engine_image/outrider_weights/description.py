@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _INNER = ("text_config", "transformer_layer_config")
-"""Of models with more than text, and of drafters in the Speculators format."""
+"""Keys of models with more than text, and of drafters in the Speculators format."""
 
 _FIELDS = {
     "vocabularySize": "vocab_size",
@@ -18,7 +18,7 @@ _FIELDS = {
     "longestContext": "max_position_embeddings",
 }
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
-"""Source: vLLM 0.32, ``ModelArchConfigConvertorBase.get_num_experts``. Where none is there, layers tell."""
+"""Source: vLLM 0.32, ``ModelArchConfigConvertorBase.get_num_experts``. Without one, layers count."""
 _LAYERS = ("layer_types", "layers_block_type")
 _LONGEST_WORD = 32
 _LONGEST_NAME = 64
@@ -27,7 +27,7 @@ _LONGEST_DIGEST = 12
 
 
 def describe(folder: Path) -> dict[str, int | str]:
-    """What is told; what is not is left out, and all of it where nothing is readable."""
+    """What the file says. Absent facts are left out, and all of them where nothing is readable."""
     raw = _read(folder / "config.json")
     found: dict[str, int | str | None] = {name: _size(raw, key) for name, key in _FIELDS.items()}
     experts = (told for key in _EXPERTS if (told := _size(raw, key)) is not None)

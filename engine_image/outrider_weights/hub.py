@@ -55,7 +55,7 @@ class Snapshot:
 
     @property
     def role(self) -> str:
-        """Of the artifact."""
+        """Role of the artifact."""
         return self.artifact.role
 
     @property
@@ -84,7 +84,7 @@ class Snapshot:
         return f"{self.home}/snapshots/{self.commit}"
 
     def sweep(self, volume: Path, *, shared: bool) -> None:
-        """The library gives each attempt files of its own, so those of the last one serve nobody."""
+        """The library gives each attempt files of its own, so those of the last one are of no use."""
         oldest = time.time() - ABANDONED_SECONDS
         for piece in (volume / self.home / "blobs").glob("*.incomplete"):
             if not shared or piece.stat().st_mtime < oldest:
@@ -142,7 +142,7 @@ def resolve(artifact: Artifact) -> Snapshot:
     commit = api.repo_info(artifact.repository, revision=artifact.revision).sha
     # It becomes the name of a folder.
     if commit is None or not _COMMIT.fullmatch(commit):
-        raise DownloadError(Reason.FAILED, f"the hub tells no commit of {artifact.repository}")
+        raise DownloadError(Reason.FAILED, f"the hub names no commit of {artifact.repository}")
     tree = list(
         islice(api.list_repo_tree(artifact.repository, recursive=True, revision=commit), MOST_FILES + 1)
     )

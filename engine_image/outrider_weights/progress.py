@@ -1,6 +1,6 @@
 """Reports over HTTP how far a download is: the Job's pod may not write to the cluster.
 
-Everybody who reaches the pod may ask: the answer is two numbers, which are no secret. So what an answer costs
+Every client that reaches the pod may ask: the answer is two public numbers. So what an answer costs
 is bounded here, and with the chart's ``networkPolicy.enabled`` only the operator reaches the port.
 """
 
@@ -80,7 +80,7 @@ class _Server(ThreadingHTTPServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in the middle is no line of the log."""
+        """Log nothing about a client that goes away in the middle."""
 
 
 def _end(connection: socket.socket) -> None:

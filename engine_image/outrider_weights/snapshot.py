@@ -21,7 +21,7 @@ _LONGEST_NAME = 1024
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f\\]+")
 
 ABANDONED_SECONDS = 3600.0
-"""Nobody has written to a piece for so long: no download is at it any more."""
+"""Age of a piece that no download writes to any more."""
 
 
 class Snapshot(Protocol):
@@ -50,7 +50,7 @@ class Snapshot(Protocol):
     def sweep(self, volume: Path, *, shared: bool) -> None:
         """Remove pieces that a killed download left and that no other makes use of.
 
-        shared: others may be at it, so only what nobody has written to for an hour goes.
+        shared: other downloads may use it, so only pieces without a write for an hour are removed.
         """
 
     def on_disk(self, volume: Path) -> int:
@@ -108,4 +108,6 @@ def check_space(snapshots: Iterable[Snapshot], volume: Path) -> None:
     free = shutil.disk_usage(volume).free
     if missing > free:
         told = f"{missing / 1e9:.1f} GB are missing and the volume has {free / 1e9:.1f} GB free"
-        raise DownloadError(Reason.VOLUME_FULL, f"{told}: use a larger claim, or remove what nobody needs")
+        raise DownloadError(
+            Reason.VOLUME_FULL, f"{told}: use a larger claim, or remove files that are not needed"
+        )

@@ -128,7 +128,7 @@ def _tokens(question: Question, answer: Forecast) -> Iterator[str]:
     else:
         yield f"  acceptance a = {question.acceptance:.2f}; tokens = (1 - a^(K+1)) / (1 - a)"
     if answer.thumb is not None:
-        yield f"  the guides' rule of thumb for K={answer.proposal.ceiling}: {answer.thumb:.2f}"
+        yield f"  the rule of thumb for K={answer.proposal.ceiling}: {answer.thumb:.2f}"
     yield f"  {_paying(answer.paying, answer.largest_batch)}"
 
 
@@ -176,7 +176,7 @@ def _why_not(answer: Forecast, row: Expectation) -> str:
     edges = [edge for edge in (8, 32) if row.streams <= edge]
     where = f"up to {edges[0]}" if edges else "above 32"
     reasons = (s.where for s in answer.proposal.sources if s.what.endswith(where))
-    return next(reasons, "the guides' table")
+    return next(reasons, "the rule of thumb")
 
 
 def _row(row: Expectation) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ _VARIABLES: Mapping[str, str] = {
     "HF_TOKEN": "the token of spec.model.secretRef",
 }
 _VOLUMES: Mapping[str, str] = {
-    "schedule": "the static table, and the public key of the operator",
+    "schedule": "the static schedule, and the public key of the operator",
     "shm": "processes of an engine share memory here; a container has 64 MB otherwise",
     "tmp": "the image is read-only",
     "home": "caches of compiled kernels and downloads",

@@ -14,9 +14,9 @@ class Serving:
     """Pods that take traffic."""
 
     replicas: int = 0
-    """Of any revision, canaries apart."""
+    """Pods of any revision, without canaries."""
     canaries: int = 0
-    """Of the present spec."""
+    """Canary pods of the present spec."""
 
 
 class CanaryStage(Enum):

@@ -43,13 +43,13 @@ def service_account(model: SpeculativeModel) -> Manifest:
 
 
 def config_map(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
-    """What engines read: the static table when they start, the public key at each request."""
+    """What engines read: the static schedule when they start, the public key at each request."""
     own = head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
     return {**own, "data": {**table_data(model.spec.static_schedule()), PUBLIC_KEY_FILE: keys.public}}
 
 
 def table_data(table: Schedule) -> dict[str, str]:
-    """A static table as the ConfigMap has it."""
+    """A static schedule in the form of the ConfigMap."""
     return {SCHEDULE_FILE: json.dumps(table.to_wire(), separators=(",", ":"))}
 
 
@@ -70,8 +70,8 @@ def service(model: SpeculativeModel) -> Manifest:
 def disruption_budget(model: SpeculativeModel) -> Manifest | None:
     """What lets a drain of nodes take one pod at a time; None where one pod is all there is, or unwanted.
 
-    Pods that are not ready may always go: they serve nobody, and a node must not wait for an engine that
-    never starts.
+    Pods that are not ready may always go. They serve no requests, and a node must not wait for an engine
+    that never starts.
     """
     if model.spec.replicas < 2 or model.spec.rollout.disruption_budget is DisruptionBudget.NEVER:
         return None
@@ -97,8 +97,8 @@ def canary(model: SpeculativeModel, *, template: Json, revision: str) -> Manifes
     """The replica without speculation.
 
     The selector of the other Deployment, which cannot change, finds these pods, too. Neither takes the
-    other's: ReplicaSets and pods have a controller each, only orphans are adopted, and the templates
-    differ by a label and so by the hash that every ReplicaSet selects by.
+    other's: only orphans are adopted, and every ReplicaSet and pod has a controller. The templates differ
+    by a label, and so by the hash that every ReplicaSet selects by.
     """
     name = model.metadata.name
     own = {**selector(name), ROLE_LABEL: CANARY}

@@ -21,7 +21,7 @@ class Role(StrEnum):
     CANARY = "canary"
     """A replica without speculation, to be measured against."""
     WORKER = "worker"
-    """Computes its share of a replica that spreads over several nodes, and answers nobody."""
+    """One of several nodes that compute a replica. It answers no requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class EngineLaunch:
     table: Schedule | None
     """The table of a stock engine that drafts, fixed until the next start."""
     launch: Launch
-    """What the pod tells of its launch; nothing where it is the spec's own."""
+    """What the pod says about its launch; nothing where it is the launch of the spec."""
     role: Role = Role.REPLICA
 
 
 def engine_launch(spec: Spec, launch: Launch, role: Role = Role.REPLICA) -> EngineLaunch:
     """``launch`` as it is carried out under ``spec``.
 
-    A pod of a stock engine with a table always tells it, since nobody could ask the engine for it.
+    A pod of a stock engine with a schedule always has it: such an engine does not answer the control API.
     """
     stock = spec.speculation.tuning.actuation is Actuation.ROLLOUT
     if not launch.drafter:

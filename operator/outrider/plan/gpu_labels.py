@@ -1,7 +1,7 @@
-"""Which GPUs, or slices of GPUs, a manifest selects: by resources and labels of GPU feature discovery. Pure.
+"""Which GPUs, or MIG partitions, a manifest selects: by resources and labels of GPU feature discovery. Pure.
 
-A node whose GPUs are all cut alike (MIG strategy "single") shows slices as GPUs: product and memory are those
-of a slice. Where profiles are mixed each is a resource of its own, and so are its labels.
+A node whose GPUs are all cut alike (MIG strategy "single") shows partitions as GPUs: product and memory are
+those of a partition. Where profiles are mixed each is a resource of its own, and so are its labels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_RESOURCE = 317
 """Characters of a resource's name: a DNS name of 253, a slash and a name of 63."""
 _PROFILE = r"(?:\d+c\.)?\d+g\.(\d{1,4})gb"
 _SLICE = re.compile(rf"nvidia\.com/mig-({_PROFILE}(?:\..+)?)")
-"""As in nvidia.com/mig-1g.10gb, or mig-1g.10gb.me with what else the slice has."""
+"""As in nvidia.com/mig-1g.10gb, or mig-1g.10gb.me with what else the partition has."""
 _PRODUCT_OF_A_SLICE = re.compile(rf"-MIG-({_PROFILE})(?!\w)", re.IGNORECASE)
 """As in NVIDIA-A100-SXM4-40GB-MIG-1g.5gb."""
 
@@ -37,15 +37,15 @@ def selected(spec: Spec, label: str) -> str | None:
 
 
 def selected_slice(spec: Spec) -> str | None:
-    """The MIG profile of the slices that engines get, such as 1g.10gb; None for whole GPUs."""
+    """The MIG profile of the partitions that engines get, such as 1g.10gb; None for whole GPUs."""
     found = _of_resources(spec) or _of_product(spec)
     return None if found is None else found[1]
 
 
 def selected_memory(spec: Spec) -> float | None:
-    """Bytes of each GPU or slice: by the label that says it, else by the profile; None where neither tells.
+    """Bytes of each GPU or partition: by the label that says it, else by the profile; None without both.
 
-    A profile's name is rounded up, so a slice has no more than that.
+    A profile's name is rounded up, so a partition has no more than that.
     """
     resource = _of_resources(spec)
     told = _mib(spec, MEMORY if resource is None else f"{resource[0]}.memory")
@@ -54,7 +54,7 @@ def selected_memory(spec: Spec) -> float | None:
 
 
 def asks_for_a_gpu(spec: Spec) -> bool:
-    """The container's limits have GPUs, or slices of one."""
+    """The container's limits have GPUs, or partitions of one."""
     return GPU in resources(spec).get("limits", {}) or _of_resources(spec) is not None
 
 

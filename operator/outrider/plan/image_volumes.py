@@ -27,7 +27,7 @@ def too_old(spec: Spec, kubernetes: KubernetesVersion | None) -> str | None:
 def turned_off(spec: Spec, kubernetes: KubernetesVersion | None, words: str) -> str | None:
     """What a refusal of the API server means where the feature gate may be off; None where it is on.
 
-    words: the API server's, which tell of a volume without a type.
+    words: the API server's words about a volume without a type.
     """
     if kubernetes is None or kubernetes >= DEFAULT_FROM or not images(spec):
         return None

@@ -16,13 +16,13 @@ PORT_NAME = "http"
 SERVICE_PORT = 80
 CONTROL_PORT_NAME = "outrider-ctrl"
 CONTROL_PORTS = (8091, 8092)
-"""Of the control API where it has a port of its own; the second where engines serve on the first."""
+"""Ports of the control API where it has one of its own; the second where engines serve on the first."""
 
 SCHEDULE_FOLDER = "/etc/outrider/schedule"
 PLUGIN_FOLDER = "/opt/outrider"
 """Where engine images have the plugin; their PYTHONPATH names it."""
 OWNED_FOLDERS = ("/etc/outrider", PLUGIN_FOLDER)
-"""Of an engine's container. What is mounted at, below or above them is Outrider's to say."""
+"""Folders of an engine's container. Outrider alone mounts at, below or above them."""
 SCHEDULE_FILE = "schedule.json"
 PUBLIC_KEY_FILE = "control-key.pub"
 PRIVATE_KEY = "private-key"
@@ -33,7 +33,7 @@ HOME = "/home/outrider"
 WEIGHTS_LABEL = f"{GROUP}/weights-of"
 """On the pods of downloads, in place of `MODEL_LABEL`, by which the Service finds engines."""
 WORKERS_LABEL = f"{GROUP}/workers-of"
-"""On the workers of groups, in place of `MODEL_LABEL`: they answer nobody, and no scale counts them."""
+"""On the workers of groups, in place of `MODEL_LABEL`: they answer no requests, and no scale counts them."""
 GROUP_LABEL = "leaderworkerset.sigs.k8s.io/name"
 """Put by its controller onto every pod of a LeaderWorkerSet, with that one's name."""
 MASTER_PORTS = (29_501, 29_502)
@@ -53,7 +53,7 @@ def selector(model: str) -> dict[str, str]:
 
 
 def schedule_config_map(model: str) -> str:
-    """Name of the ConfigMap with what engines read: the static table, and whose requests they take."""
+    """Name of the ConfigMap with what engines read: the static schedule, and the key of the operator."""
     return f"{model}-schedule"
 
 

@@ -1,6 +1,6 @@
 """Who reaches the pods of a model. Each pod is isolated, and only what is listed here comes in.
 
-Policies add up: an allowance here also opens a port in a namespace that denies by default, so nothing is
+Policies add up: an allowance here also opens a port in a namespace that denies by default. So nothing is
 allowed that the model does not need. A team that needs more adds a policy of its own.
 """
 

@@ -39,8 +39,8 @@ _DELETED: Json = {_DIRECTIVE: "delete"}
 def merge(base: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> Json:
     """``base`` with ``patch`` on top. Null deletes a field; neither argument is changed.
 
-    ``$patch: replace`` in an object replaces it. ``$patch: delete`` deletes a list entry, and a field of any
-    kind that has it as its value: ``kubectl apply`` drops nulls before it sends them, and keeps this.
+    ``$patch: replace`` in an object replaces it. ``$patch: delete`` deletes a list entry, or a field of any
+    kind that has it as its value. ``kubectl apply`` drops nulls before it sends them, and keeps this.
 
     Raises:
         ValueError: an entry of a merged list has no merge key.

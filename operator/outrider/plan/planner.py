@@ -71,7 +71,7 @@ def plan(
     ``keys``: of the engines' control API; the private one goes into the model's Secret and nowhere else.
     ``order``: what the tuner wants of the launch; what the spec does not allow is ignored.
     ``serving``: what takes traffic now; only a canary depends on it.
-    ``kubernetes``: of the cluster; None where nobody asked, which passes for new enough.
+    ``kubernetes``: of the cluster; None where it is not known, which passes for new enough.
     """
     model = settled(model)
     image = _image(model, settings)
@@ -152,7 +152,7 @@ def _beside_pods(model: SpeculativeModel, keys: ControlKeys, settings: PlanSetti
     claim, peers = download_claim(model), settings.control_peers
     return (
         children.service_account(model),
-        # The Secret first: a public key whose private one was not stored would serve nobody.
+        # The Secret first: a public key without its stored private one is of no use.
         children.secret(model, keys=keys),
         children.config_map(model, keys=keys),
         children.service(model),

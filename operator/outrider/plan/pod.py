@@ -41,8 +41,7 @@ _STARTUP_PROBES = 720
 """One hour: large weights from a slow hub. A rollout's own deadline reports a stall long before."""
 _READINESS_PROBES = 3
 _LIVENESS_PROBES = 24
-"""Two minutes: an engine that does not end by itself when its core died never comes back, but loading it
-again is dear, so a server that is only slow gets its time."""
+"""Two minutes. An engine whose core died may never end, but loading a slow one again takes long."""
 
 
 def pod_template(
@@ -50,7 +49,7 @@ def pod_template(
 ) -> Json:
     """The template without revision label, overlay applied.
 
-    Where a table can be pushed neither the static table nor the tuner's mode enters, so changing them
+    Where a schedule can be pushed, neither the static schedule nor the tuner's mode enters. So changing them
     restarts nothing.
 
     Raises:
@@ -91,7 +90,7 @@ def _metadata(model: SpeculativeModel, role: Role) -> Json:
 
 
 def _annotated(template: Json, launch: EngineLaunch) -> Json:
-    """With what the pod tells of its launch, whatever the overlay says there."""
+    """The template with the annotation of its launch, whatever the overlay says there."""
     metadata = template["metadata"]
     assert isinstance(metadata, dict)
     own = metadata.get("annotations")

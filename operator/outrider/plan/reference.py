@@ -63,7 +63,7 @@ Auto` therefore decides so:
 | K cannot change: method `none`, a static method, one candidate | vLLM's choice | none | as without Outrider |
 | a live method, where V2 follows K (below), on a GPU | vLLM's choice: V2 | in the configuration, with every candidate | for every candidate |
 | `dflash`, unless the head is known to be plain or the spec sets `modelRunner: V1` | vLLM's choice | none: one K | as without Outrider |
-| any other live method, and every engine without a GPU | V1 | added by the plugin after the launch | for the maximum K; the others run piecewise |
+| any other live method, and engines without a GPU | V1 | added by the plugin | for the maximum K; others run piecewise |
 | the same with `actuation: Rollout`, which has no plugin | V1 | in the configuration | none: all steps run piecewise |
 
 vLLM uses V1 where V2 lacks a feature of the launch, such as microbatching. With a schedule in the

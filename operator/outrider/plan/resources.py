@@ -10,8 +10,8 @@ GPU = "nvidia.com/gpu"
 def resources(spec: Spec) -> dict[str, dict[str, str]]:
     """The container's resources: those of the spec, else one GPU per rank.
 
-    Where nothing is said of CPU and memory, some of each is requested: a pod without any is the first that a
-    node throws out when it runs short, and the last that gets CPU.
+    Some CPU and memory is requested where the spec names neither. A node that runs short evicts pods
+    without requests first, and gives them CPU last.
     """
     if spec.resources is None:
         return {"limits": {GPU: str(spec.parallelism.gpus_per_pod)}, "requests": _processes(spec)}
@@ -41,7 +41,7 @@ def device_claims(spec: Spec) -> tuple[DeviceClaim, ...]:
 
 
 def uses_gpu(spec: Spec) -> bool:
-    """The container gets a GPU or a slice of one."""
+    """The container gets a GPU or a partition of one."""
     if device_claims(spec):
         return True
     limits = resources(spec).get("limits", {})

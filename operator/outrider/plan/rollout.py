@@ -1,7 +1,7 @@
 """What becomes of a rollout that does not end: the last good revision returns, or pods give up their room.
 
-What has to be remembered stands in an annotation of the Deployment and is written with the pods that it is
-about, in one apply: there is no second write that a crash could lose. Pure.
+What has to be remembered stands in an annotation of the Deployment. One apply writes it together with the
+pods that it is about, so no crash can lose one of two writes. Pure.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Good(_Part):
 
     revision: str
     spec: str = ""
-    """Revision of its spec under its own launch; "" where nobody told."""
+    """Revision of its spec under its own launch; "" where it is not known."""
     table: str = ""
-    """The static table that its engines began with, such as ``8:3,*:0``; "" where nobody told."""
+    """The static schedule that its engines began with, such as ``8:3,*:0``; "" where it is not known."""
 
 
 class Failed(_Part):
@@ -78,7 +78,7 @@ class Memory(_Part):
 
     @property
     def returned_table(self) -> Schedule | None:
-        """The static table of `returned`, where it is known."""
+        """The static schedule of `returned`, where it is known."""
         try:
             return Schedule.parse(self.returned.table) if self.returned is not None else None
         except ValueError:
@@ -94,11 +94,11 @@ class Target:
     """What the spec asks for."""
 
     revision: str
-    """Of its pods, launched as the tuner ordered."""
+    """Revision of its pods, launched as the tuner ordered."""
     spec: str
     """The same, launched as the spec alone says: no order of the tuner changes it."""
     table: str
-    """Its static table, such as ``8:3,*:0``."""
+    """Its static schedule, such as ``8:3,*:0``."""
     on_failure: OnFailure
 
 
@@ -107,7 +107,7 @@ class Seen:
     """The Deployment as it stands."""
 
     revision: str
-    """Of its pod template."""
+    """Revision of its pod template."""
     complete: bool
     """It wants a pod or more, and all of them are of this revision and available."""
     stuck: tuple[str, str] | None = None
@@ -115,7 +115,7 @@ class Seen:
     no_room: bool = False
     """A pod above the wanted number has found no node for too long, and a serving one can give way."""
     table: str = ""
-    """The static table that its engines began with; "" where it cannot be read."""
+    """The static schedule that its engines began with; "" where it cannot be read."""
 
 
 def followed(memory: Memory, target: Target, seen: Seen) -> Memory:

@@ -20,9 +20,9 @@ class ReplicaPods:
     """The pod templates of one replica, without revision label."""
 
     main: Json
-    """Of the pod that serves."""
+    """Template of the pod that serves."""
     worker: Json | None = None
-    """Of the others of its group; None where it is alone."""
+    """Template of the others of its group; None where it is alone."""
 
     @property
     def revision(self) -> str:
@@ -42,8 +42,8 @@ def workload(model: SpeculativeModel, pods: ReplicaPods, *, replicas: int) -> Ma
 def _groups(model: SpeculativeModel, leader: Json, worker: Json, *, revision: str, replicas: int) -> Manifest:
     """A group for each replica.
 
-    Its controller ends a whole group when a container of it ends: an engine does not outlive one of its
-    ranks, and those that are left would wait for a rank that begins anew.
+    Its controller ends a whole group when a container of it ends. An engine does not outlive one of its
+    ranks: the others would wait for a rank that starts anew.
     """
     rollout = model.spec.rollout
     own = head(model, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", group_set(model.metadata.name))

@@ -12,7 +12,7 @@ _SIXTEEN_BITS = 2.0
 """Per weight. Embeddings, routers and vision towers stay in 16 bits in quantised checkpoints."""
 
 _OVERLAP = 0.38
-"""Share of a token's experts that the token before it in the same text chose, too."""
+"""Ratio of a token's experts that the token before it in the same text chose, too."""
 _FRESH_FALLS = 0.79
 """Each further token of a text chooses so much fewer experts that none before it chose."""
 # Both are Cohere's measurements, "Why MoE models get more from speculative decoding" (2026): 38 % at the next
@@ -20,7 +20,7 @@ _FRESH_FALLS = 0.79
 
 
 class Precision(StrEnum):
-    """Of the weights in the layers."""
+    """Precision of the weights in the layers."""
 
     BF16 = "bf16"
     FP8 = "fp8"
@@ -32,8 +32,11 @@ class Precision(StrEnum):
 
     @property
     def bytes(self) -> float:
-        """Per weight, with the scales: one of 16 bits for every 32 to 128 weights in int4, of 8 bits for
-        every 32 in mxfp4 and mxfp8, of 8 bits for every 16 in nvfp4. Those of fp8 and int8 are few."""
+        """Bytes per weight, with the scales.
+
+        A scale has 16 bits for every 32 to 128 weights in int4. It has 8 bits for every 32 in mxfp4 and
+        mxfp8, and for every 16 in nvfp4. Scales of fp8 and int8 are few.
+        """
         return {
             Precision.BF16: 2.0,
             Precision.FP8: 1.0,
@@ -119,7 +122,7 @@ class Architecture:
 
     @property
     def expert_parameters(self) -> int:
-        """Of one expert of one layer; of the MLP where there are none."""
+        """Weights of one expert of one layer; of the MLP where there are none."""
         return 3 * self.hidden * self.intermediate
 
     @property
@@ -163,12 +166,12 @@ class Architecture:
 
     @property
     def expert_weight_bytes(self) -> float:
-        """Of the experts that tokens choose from."""
+        """Bytes of the experts that tokens choose from."""
         return self.experts * self._experts_of_one * self.bytes_by_part.experts if self.experts > 1 else 0.0
 
     @property
     def other_weight_bytes(self) -> float:
-        """Of everything else."""
+        """Bytes of everything else."""
         embeddings = 0 if self.tied else self.hidden * self.vocabulary
         return self.bytes_always_read + _SIXTEEN_BITS * (embeddings + self.other_parameters)
 
@@ -190,7 +193,7 @@ class Architecture:
         return (1.0 - unread) * self.expert_weight_bytes
 
     def cache_bytes(self, context: float, states: int = 1) -> float:
-        """Of one request of so many tokens, on all GPUs together. states: see `AttentionLayers`."""
+        """Bytes of one request of so many tokens, on all GPUs together. states: see `AttentionLayers`."""
         return sum(kind.bytes_of_request(context, states) for kind in self.attention_kinds)
 
     @property

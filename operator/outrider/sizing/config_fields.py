@@ -15,7 +15,7 @@ Count = Annotated[int, Field(ge=0, le=_MOST)]
 
 
 class LayerFields(BaseModel):
-    """Of the text model; other fields are left alone."""
+    """Fields of the text model; others are ignored."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 

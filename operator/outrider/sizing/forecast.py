@@ -39,7 +39,7 @@ _SHORT_ANSWER = 50
 _FEW_ACCEPTED = 2.0
 _TIGHT = 0.95
 LARGEST_SHARE = 0.95
-"""Of a GPU's memory that is proposed to give an engine; the driver and the peaks of a step need the rest."""
+"""Ratio of a GPU's memory to propose for an engine; the driver and the peaks of a step need the rest."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Expectation:
 
     streams: int
     without: float
-    k: int  # of the static table
+    k: int  # of the static schedule
     with_table: float
     best: int
     with_best: float
@@ -78,7 +78,7 @@ class Expectation:
 
     @property
     def speedup(self) -> float:
-        """Of the static table against no drafter."""
+        """Speedup of the static schedule against no drafter."""
         return self.with_table / self.without
 
 
@@ -107,7 +107,7 @@ class Forecast:
     rows: tuple[Expectation, ...]
     paying: tuple[int, int] | None  # first and last batch size where drafting pays; None: nowhere
     largest_batch: int  # that was looked at
-    thumb: float | None  # the guides' rule for one stream with the largest K
+    thumb: float | None  # the rule of thumb for one stream with the largest K
     warnings: tuple[str, ...]
     sources: tuple[Source, ...]
     evidence: Evidence  # of the speeds
@@ -282,16 +282,16 @@ def _warnings(
 ) -> Iterator[str]:
     yield from question.warnings
     if held.verdict in (Verdict.FITS, Verdict.CROWDED) and held.needed > _TIGHT * held.available:
-        yield "memory is tight: a drafter takes cache from requests that could run (guides: better off)"
+        yield "memory is tight: a drafter takes cache from requests (rule of thumb: better off)"
     if question.drafter.method is Method.NONE:
         return
     if question.load.streams > _OFF_ABOVE:
-        yield f"{question.load.streams} streams: the guides turn speculation off above {_OFF_ABOVE}"
+        yield f"{question.load.streams} streams: the rule of thumb turns speculation off above {_OFF_ABOVE}"
     if question.answer_tokens is not None and question.answer_tokens < _SHORT_ANSWER:
-        yield f"answers of {question.answer_tokens} tokens: the guides want {_SHORT_ANSWER} or more"
+        yield f"answers of {question.answer_tokens} tokens: the rule of thumb is {_SHORT_ANSWER} or more"
     accepted = expected_tokens(acceptance, chosen.ceiling) - 1.0
     if accepted < _FEW_ACCEPTED:
-        yield f"{accepted:.1f} accepted tokens per step: the guides want 2 or more"
+        yield f"{accepted:.1f} accepted tokens per step: the rule of thumb is 2 or more"
     if TRAITS[question.drafter.method].drafting is Drafting.WHEN_FOUND and question.measured is None:
         yield "n-gram finds nothing in most texts: take these speeds as the most there can be"
 

@@ -119,8 +119,10 @@ _PRODUCTS = (  # Words of the label nvidia.com/gpu.product, the more particular 
     ("mi355x", "MI355X"),
 )
 _OTHER_PRODUCTS = ("mig", "shared", "laptop", "h20-3e", "rtx-5090-d")
-"""Words of labels of GPUs that share a name with one of the table, and have less or more than it: slices,
-GPUs that several pods share, and variants."""
+"""Words in labels of GPUs that share a name with one of the table and have less or more than it.
+
+They are MIG partitions, GPUs that several pods share, and variants.
+"""
 _GIGABYTES = re.compile(r"-(\d+)gb-")
 _ROUNDED = 0.1
 """A label's gigabytes are rounded, some of them to powers of two."""
@@ -136,7 +138,7 @@ def gpu_named(name: str) -> Gpu | None:
 
 def gpu_of_product(label: str) -> Gpu | None:
     """By a node's label ``nvidia.com/gpu.product``, such as NVIDIA-H100-80GB-HBM3, or AMD's
-    ``amd.com/gpu.product-name``; None: not in the table, a slice, or a variant with other memory."""
+    ``amd.com/gpu.product-name``; None: not in the table, a partition, or a variant with other memory."""
     words = f"-{label.strip().lower().replace('_', '-').replace(' ', '-')}-"
     if any(f"-{word}-" in words for word in _OTHER_PRODUCTS):
         return None

@@ -179,7 +179,7 @@ def _attention_modules(kind: Attending) -> Iterator[tuple[str, int]]:
 
 
 def _mlp_modules(found: Architecture, layers: Layers) -> Iterator[tuple[str, int]]:
-    """Of dense layers, and of the experts that every token passes."""
+    """MLP modules of dense layers, and of the experts that every token passes."""
     dense = found.dense_intermediate if layers.sparse else found.intermediate
     for index in layers.dense:
         for projection in ("gate_proj", "up_proj", "down_proj"):

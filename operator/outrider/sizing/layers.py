@@ -1,8 +1,8 @@
 """What the layers of a model are, out of its config.json: how each attends, and which have experts. Pure.
 
-Sizes of the cache are those of vLLM: of latent attention the compressed keys and values with the rotated part
-of a key, of linear attention one state per request. What is not known here is said, never taken for full
-attention or for a dense layer.
+Sizes of the cache are those of vLLM. Latent attention has compressed keys and values with the rotated
+part of a key. Linear attention has one state per request. Unknown kinds are reported, and never taken for
+full attention or for a dense layer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PLAIN_TYPES = frozenset((
     "glm4_moe_lite",
 ))
 # fmt: on
-"""Values of `model_type` whose layers are what these fields say. Of the others nobody has looked."""
+"""Values of `model_type` whose layers are what these fields say. Others were not checked."""
 _EVERY_SIXTH, _EVERY_FOURTH, _EVERY_SECOND = 6, 4, 2
 _PATTERNS = {"gemma3_text": _EVERY_SIXTH, "cohere2": _EVERY_FOURTH, "gemma2": _EVERY_SECOND}
 _PATTERNS |= {"gpt_oss": _EVERY_SECOND}
@@ -59,7 +59,7 @@ class Attending:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Of one model."""
+    """The layers of one model, by kind."""
 
     attention: tuple[Attending, ...]
     dense: tuple[int, ...]  # with one MLP
@@ -234,7 +234,7 @@ def _latent(config: LayerFields, count: int, indices: tuple[int, ...]) -> Attend
 
 
 def head_size_of(config: LayerFields) -> int:
-    """Of queries, keys and values with grouped heads."""
+    """Head size of queries, keys and values with grouped heads."""
     return config.head_size or config.hidden // config.heads
 
 

@@ -46,7 +46,7 @@ def new_manifest(
 
 
 def with_proposal(raw: Mapping[str, JsonValue], chosen: Proposal) -> dict[str, JsonValue]:
-    """A manifest with K, candidates and static table of a proposal, and all else as it was."""
+    """A manifest with K, candidates and static schedule of a proposal, and all else as it was."""
     made = deepcopy(dict(raw))
     spec = made["spec"]
     assert isinstance(spec, dict)
@@ -68,7 +68,7 @@ def with_proposal(raw: Mapping[str, JsonValue], chosen: Proposal) -> dict[str, J
 
 
 def with_memory_share(raw: Mapping[str, JsonValue], share: float) -> dict[str, JsonValue]:
-    """A manifest whose engines take this share of each GPU's memory, and all else as it was."""
+    """A manifest whose engines take this ratio of each GPU's memory, and all else as it was."""
     made = deepcopy(dict(raw))
     spec = made["spec"]
     assert isinstance(spec, dict)
@@ -89,7 +89,7 @@ def text_of(manifest: Mapping[str, JsonValue], chosen: Proposal) -> str:
 
 
 def _object_name(uri: str) -> str:
-    """Of the last part of a URI, in the letters that Kubernetes takes."""
+    """A name out of the last part of a URI, in the letters that Kubernetes takes."""
     words = re.sub(r"[^a-z0-9]+", "-", uri.rsplit("/", 1)[-1].lower())
     name = words.lstrip("-0123456789")[:MAX_NAME_LENGTH].strip("-")
     return name or "model"

@@ -18,7 +18,7 @@ from outrider.sizing.spread import Spread
 GRAPH_BYTES = 0.6e9
 """Per GPU, of the CUDA graphs of one K up to the largest batch. Assumed."""
 GRAPH_BYTES_PER_FURTHER_K = 0.1e9
-"""Per GPU; the launch table keeps the graphs of every further candidate few. Assumed."""
+"""Per GPU; the launch schedule keeps the graphs of every further candidate few. Assumed."""
 RUNTIME_BYTES = 1.0e9
 """Per GPU: CUDA context, libraries, activations of a step. Assumed."""
 
@@ -60,7 +60,7 @@ class Memory:
 
     @property
     def gpus(self) -> int:
-        """Of the replica."""
+        """GPUs of the replica."""
         return self.spread.gpus
 
     @property
@@ -70,7 +70,7 @@ class Memory:
 
     @property
     def cache(self) -> float:
-        """Of the whole load."""
+        """Bytes of the whole load."""
         return self.cache_per_request * self.streams
 
     @property
@@ -96,7 +96,7 @@ class Memory:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it fits."""
+        """The verdict: whether the launch fits."""
         if self.unknown:
             return Verdict.NOT_KNOWN
         if self.streams_with_room < 1:
@@ -116,7 +116,7 @@ def memory(
     candidates: tuple[int, ...],
     load: Load,
 ) -> Memory:
-    """Of one replica. gpu_bytes: memory of each GPU; share: of it that the engine may take; candidates: K."""
+    """Memory of one replica. gpu_bytes: of each GPU; share: ratio that the engine may take; candidates: K."""
     # With linear attention vLLM keeps the state after each token that may be rejected.
     states = 1 + max(candidates)
     cache = sum(

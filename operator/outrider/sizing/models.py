@@ -201,7 +201,7 @@ def same_model(name: str) -> KnownModel | None:
 
 
 def as_published(known: KnownModel) -> bool:
-    """With the weights of its own repository, not as somebody quantised them."""
+    """With the weights of its own repository, and no quantisation of others."""
     table = next(each for each in KNOWN_MODELS if each.uri == known.uri)
     return table.architecture.precision is known.architecture.precision
 

@@ -1,4 +1,4 @@
-"""A first K, the K that the tuner may use, and a static table; each with where it comes from. Pure."""
+"""A first K, the K that the tuner may use, and a static schedule; each with its source. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from outrider.sizing.speed import Speeds, safest_k
 from outrider.sizing.tasks import PRESETS, Task
 
 _GUIDE_ROWS = ((8, (1, 2, 4, 8), None), (32, (9, 16, 32), 3), (None, (), 0))
-"""The guides' table: up to batch 8 what the task has, up to 32 three, above none; with batches to look at."""
+"""The rule of thumb: up to batch 8 what the task has, up to 32 three, above none; with batches to compare."""
 _LADDER = (0, 1, 2, 3, 5, 7)
 """Candidates below a ceiling: close together where a step of one matters most."""
 _SMALL_PARAMETERS = 9e9
-"""The guides' rule for 7B and 8B models ends here."""
+"""The rule of thumb for 7B and 8B models ends here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Proposal:
 
 
 def ceiling_of(task: Task, parameters: float, acceptance: float | None) -> tuple[int, Source]:
-    """The largest K worth a launch. acceptance: told by the user; None: that of the task."""
+    """The largest K worth a launch. acceptance: the user's own; None: that of the task."""
     preset = PRESETS[task]
     if acceptance is not None and acceptance > 0.8:
-        return 7, Source("largest K", Evidence.READ, "guides: 7 to 8 above an acceptance of 0.8")
+        return 7, Source("largest K", Evidence.READ, "rule of thumb: 7 to 8 above an acceptance of 0.8")
     if acceptance is not None and acceptance < 0.5:
-        return 3, Source("largest K", Evidence.READ, "guides: 3 below an acceptance of 0.5")
+        return 3, Source("largest K", Evidence.READ, "rule of thumb: 3 below an acceptance of 0.5")
     if parameters < _SMALL_PARAMETERS and task is not Task.CODE and preset.ceiling > 4:
-        return 4, Source("largest K", Evidence.READ, "guides: 2 to 4 for models of 7B and 8B")
+        return 4, Source("largest K", Evidence.READ, "rule of thumb: 2 to 4 for models of 7B and 8B")
     return preset.ceiling, preset.ceiling_source
 
 
@@ -52,7 +52,7 @@ def candidates_up_to(ceiling: int) -> tuple[int, ...]:
 def proposal(
     speeds: Speeds, candidates: Sequence[int], *, why_ceiling: Source, evidence: Evidence
 ) -> Proposal:
-    """The guides' table, and less of it where `speeds` say that less is safer.
+    """The schedule of the rule of thumb, and smaller K where `speeds` say that less is safer.
 
     evidence: what is known of the speeds.
     """
@@ -61,7 +61,7 @@ def proposal(
     above = candidates[-1]
     for edge, batches, most in _GUIDE_ROWS:
         guide = max(k for k in candidates if most is None or k <= most)
-        # The open row is the guides' whatever the speeds say: nobody knows how large its batches are.
+        # The open row follows the rule of thumb, whatever the speeds say: its batches have no bound.
         safest = guide if edge is None else safest_k(speeds, batches, candidates)
         k = min(guide, safest, above)
         rows.append(Row(edge, k))
@@ -74,11 +74,11 @@ def _why(
     edge: int | None, k: int, most: int | None, *, guide: int, safest: int, evidence: Evidence
 ) -> Source:
     if edge is None:
-        return Source(f"K={k} above 32", Evidence.READ, "guides: off above 32")
+        return Source(f"K={k} above 32", Evidence.READ, "rule of thumb: off above 32")
     what = f"K={k} up to {edge}"
     if k == guide:
         says = "the largest K" if most is None else f"at most {most}"
-        return Source(what, Evidence.READ, f"guides: {says} up to {edge}")
+        return Source(what, Evidence.READ, f"rule of thumb: {says} up to {edge}")
     if k == safest:
-        return Source(what, evidence, f"best where it does worst; the guides would take {guide}")
+        return Source(what, evidence, f"best where it does worst; the rule of thumb is {guide}")
     return Source(what, evidence, f"no more than for smaller batches; {safest} would be best up to {edge}")

@@ -23,7 +23,7 @@ SIXTEEN_BITS = Precision.BF16.bytes
 _PREFIXES = ("", "model.", "model.language_model.", "language_model.model.", "language_model.")
 _OTHER_NAMES = ((".mlp.", ".block_sparse_moe."), (".mlp.", ".feed_forward."))
 _OTHER_PROJECTIONS = {".gate_proj": ".w1", ".down_proj": ".w2", ".up_proj": ".w3"}
-"""Of experts, in Mixtral's words."""
+"""Part of the names of experts, in Mixtral's words."""
 _EXPERTS = ".experts."
 
 
@@ -48,7 +48,7 @@ class Format:
 
 
 def read_format(settings: _Settings | None) -> Format:
-    """Of a `quantization_config`; None: there is none.
+    """Reading of a `quantization_config`; None: there is none.
 
     Raises:
         UnknownFormat: a method, a number of bits or a part of the settings is not known here.

@@ -23,7 +23,7 @@ from outrider.sizing.spread import Spread
 
 _LARGEST_TENSOR = 64
 _AGREES = 0.9
-"""Of the weights by the table; a size in the status is rounded to 0.1 GB."""
+"""Tolerance for weights by the table; a size in the status is rounded to 0.1 GB."""
 _QUANTISED = "or quantised weights"
 
 
@@ -45,14 +45,14 @@ class _Gpu:
     def larger(self, more_gpus: str) -> str:
         """What would hold the engine."""
         if self.sliced:
-            return f"a larger slice, a whole GPU, {_QUANTISED}"
+            return f"a larger MIG partition, a whole GPU, {_QUANTISED}"
         return f"{more_gpus}, a GPU with more memory, {_QUANTISED}"
 
 
 def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shortage | None:
-    """What is lacking on each GPU; None where there is room, and where nobody can know.
+    """What is lacking on each GPU; None where there is room, and where that is unknown.
 
-    Nor is an estimate told where the size of the files tells the same (`outrider.plan.weights.room`).
+    Nor is there an estimate where the size of the files says the same (`outrider.plan.weights.room`).
 
     weights: of `spec.cache`, once they are there. share: of the GPU's memory that the engine may take.
     """
@@ -79,7 +79,7 @@ def _selected_gpu(spec: Spec) -> _Gpu | None:
         return None
     product, told, profile = selected(spec, PRODUCT), selected_memory(spec), selected_slice(spec)
     if told is not None and profile is not None:
-        return _Gpu(f"a slice {profile}", told, sliced=True)
+        return _Gpu(f"a MIG partition {profile}", told, sliced=True)
     if told is not None:
         return _Gpu(product or "the selected GPU", told)
     if product is None:

@@ -18,7 +18,7 @@ class Evidence(StrEnum):
     MEASURED = "measured"
     """From a run of a real engine."""
     ASSUMED = "assumed"
-    """Nobody measured it; another number may be true for you."""
+    """Not measured; another number may be true for you."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from outrider.sizing.spread import Spread
 from outrider.tuning.policy import Estimation
 
 BANDWIDTH_REACHED = 0.76
-"""Share of the data sheet's bandwidth at which weights are read."""
+"""Ratio of the data sheet's bandwidth at which weights are read."""
 ARITHMETIC_REACHED = 0.72
-"""Share of the data sheet's operations per second."""
+"""Ratio of the data sheet's operations per second."""
 STEP_OVERHEAD_SECONDS = 0.0012
 """Scheduling and sampling, per step."""
 DRAFT_OVERHEAD_SECONDS = 0.0018
@@ -37,7 +37,7 @@ DRAFT_OVERHEAD_SECONDS = 0.0018
 EXPERT_LAYER_SECONDS = 0.0001
 """Per layer with experts and step, whatever its tokens are: to choose, to sort, and many small kernels.
 
-Published steps of one stream are longer than their reads by 0.04 ms per layer (gpt-oss-120b, H100), 0.1
+Published steps of one stream are longer than their reads. Per layer it is 0.04 ms (gpt-oss-120b, H100), 0.1
 (GLM-4.7-Flash, H100), 0.2 (Qwen3-Coder-30B, GB10) and 0.65 (Qwen3.6-35B-A3B, Strix Halo).
 """
 _EIGHT_BIT_FLOATS = (Precision.FP8, Precision.MXFP8)
@@ -52,7 +52,7 @@ class Speeds(Protocol):
         ...
 
     def without(self, batch: int) -> float:
-        """Of a launch without drafter."""
+        """Seconds of a step of a launch without drafter."""
         ...
 
 
@@ -65,7 +65,7 @@ def expected_tokens(acceptance: Sequence[float], k: int) -> float:
 
 
 def rule_of_thumb(accepted: float, draft_cost: float) -> float:
-    """The guides' speedup of one stream: (1 + m) / ((1 + m) c + 1).
+    """Speedup of one stream by the rule of thumb: (1 + m) / ((1 + m) c + 1).
 
     accepted: mean accepted tokens m per step; draft_cost: c, of drafting a token over a step of the target.
     """
@@ -85,7 +85,7 @@ def even_acceptance(tokens: float, k: int) -> float | None:
 
 @dataclass(frozen=True)
 class FormulaSpeeds:
-    """`Speeds` of a model and a drafter that nobody has run yet."""
+    """`Speeds` of a model and a drafter that were not run yet."""
 
     target: Architecture
     drafter: DraftingModel
@@ -103,7 +103,7 @@ class FormulaSpeeds:
         return batch / self.seconds_without(batch)
 
     def seconds(self, batch: int, k: int) -> float:
-        """One step of an engine with the drafter; at K=0 with the tax of a drafter that waits."""
+        """One step of an engine with the drafter; at K=0 with the overhead of the idle drafter."""
         share = self._share(batch)
         return self._step(share, 1 + k, idle_tax=Estimation().k0_tax).seconds(share, k, share * self.context)
 
@@ -113,7 +113,7 @@ class FormulaSpeeds:
         return self._step(share, 1, idle_tax=0.0).seconds(share, 0, share * self.context)
 
     def draft_cost(self) -> float:
-        """Of drafting one token of one stream, over a step of the target."""
+        """Cost of drafting one token of one stream, over a step of the target."""
         one = self.seconds_without(1)
         return (self.seconds(1, 2) - self.seconds(1, 1)) / one
 

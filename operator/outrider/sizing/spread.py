@@ -14,8 +14,8 @@ from outrider.api.parallelism import Parallelism
 class Spread:
     """Sizes of tensor, pipeline and data parallelism of one replica.
 
-    Tensor and pipeline divide everything. Data parallelism divides requests, and of the weights only experts:
-    vLLM shards them over the GPUs of all ranks, by whole experts with `expert` and by slices without it
+    Tensor and pipeline divide everything. Data parallelism divides requests, and of the weights only experts.
+    vLLM shards them over the GPUs of all ranks: whole experts with `expert`, parts of each without it
     (``FusedMoEParallelConfig.make``). Ranks of a dense model each hold the whole.
     """
 
@@ -30,7 +30,7 @@ class Spread:
 
     @property
     def gpus(self) -> int:
-        """Of one replica."""
+        """GPUs of one replica."""
         return self.tensor * self.pipeline * self.data
 
     @property
@@ -49,5 +49,5 @@ class Spread:
         return replace(self, tensor=gpus // others) if gpus % others == 0 else None
 
     def on_each(self, experts: float, others: float) -> float:
-        """Of weights, the share of one GPU."""
+        """Bytes of weights on one GPU."""
         return experts / self.gpus + others / self.rank

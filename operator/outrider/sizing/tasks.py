@@ -18,7 +18,7 @@ SURVIVAL = {
     "instructcoder": (0.717, 0.52, 0.39, 0.302, 0.242),
     "cnn": (0.693, 0.462, 0.307, 0.209, 0.149),
 }
-"""Share of drafts whose position j was accepted."""
+"""Ratio of drafts whose position j was accepted."""
 
 
 class Task(StrEnum):
@@ -59,20 +59,20 @@ def _ceiling(evidence: Evidence, where: str) -> Source:
 
 PRESETS: dict[Task, Preset] = {
     Task.CHAT: _preset(
-        "sharegpt", Evidence.READ, "", 5, _ceiling(Evidence.READ, "guides: start with 3 to 5")
+        "sharegpt", Evidence.READ, "", 5, _ceiling(Evidence.READ, "rule of thumb: start with 3 to 5")
     ),
     Task.CODE: _preset(
-        "instructcoder", Evidence.READ, "", 7, _ceiling(Evidence.READ, "guides: 6 to 8 for code")
+        "instructcoder", Evidence.READ, "", 7, _ceiling(Evidence.READ, "rule of thumb: 6 to 8 for code")
     ),
     Task.SUMMARY: _preset(
-        "cnn", Evidence.READ, "", 3, _ceiling(Evidence.READ, "guides: 2 to 3 is the common sweet spot")
+        "cnn", Evidence.READ, "", 3, _ceiling(Evidence.READ, "rule of thumb: 2 to 3 is the common sweet spot")
     ),
     Task.RAG: _preset(
         "cnn",
         Evidence.ASSUMED,
         "answers repeat their sources as summaries do",
         5,
-        _ceiling(Evidence.READ, "guides: 5 for retrieval"),
+        _ceiling(Evidence.READ, "rule of thumb: 5 for retrieval"),
     ),
     Task.AGENTS: _preset(
         "gsm8k",

@@ -468,7 +468,7 @@ def test_the_rows_have_the_k_of_the_manifest_and_say_why_not_another() -> None:
     assert all(row["k"] == schedule.k_at(row["streams"]) for row in found["speeds"])
     text = " ".join(plan(*QWEN).stdout.split())
     assert "K: the manifest's table; K=2 would give 1.42 at 64, and it has 0 there" in text
-    assert "guides: off above 32. Tuning measures which is right" in text
+    assert "rule of thumb: off above 32. Tuning measures which is right" in text
 
 
 def test_a_model_with_a_layer_for_next_tokens_drafts_with_it() -> None:

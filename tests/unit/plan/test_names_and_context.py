@@ -74,5 +74,5 @@ def test_what_is_no_context_is_refused(written: object) -> None:
 
 @pytest.mark.parametrize("written", ["25.6K", "long", "-1"])
 def test_the_refusal_says_how_a_context_is_written(written: str) -> None:
-    with pytest.raises(ValidationError, match=r"160K \(of 1024\), 25\.6k \(of 1000\), or auto"):
+    with pytest.raises(ValidationError, match=r"160K \(of 1024\) or 25\.6k \(of 1000\), or auto"):
         named(maxLength=written)

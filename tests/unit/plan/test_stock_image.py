@@ -30,7 +30,7 @@ def planned(image: str, **tuning: str) -> Plan:
 def test_vllms_own_image_is_refused_with_live_and_what_to_do_is_said(image: str) -> None:
     ((reason, message),) = planned(image).problems
     assert reason is DegradedReason.UNSUPPORTED
-    assert "without Outrider's plugin" in message
+    assert "lacks the plugin" in message
     for way in ("leave image out", "engine_image/Dockerfile", "spec.speculation.tuning.actuation: Rollout"):
         assert way in message
 

@@ -124,8 +124,8 @@ def test_an_engine_on_a_slice_has_the_memory_of_the_slice(sliced: dict[str, Any]
     short = found(QWEN_8B, **sliced)
     assert short is not None
     assert short.certain
-    assert "weights take 16.4 GB on each GPU, and a slice 1g.10gb has 10.7 GB" in short.message
-    assert "use a larger slice, a whole GPU, or quantised weights" in short.message
+    assert "weights take 16.4 GB on each GPU, and a MIG partition 1g.10gb has 10.7 GB" in short.message
+    assert "use a larger MIG partition, a whole GPU, or quantised weights" in short.message
 
 
 def test_an_estimate_for_a_slice_asks_for_no_second_one() -> None:
@@ -133,7 +133,7 @@ def test_an_estimate_for_a_slice_asks_for_no_second_one() -> None:
     short = found(QWEN_8B, product=None, resources=limits, max_length=40960)
     assert short is not None
     assert not short.certain
-    assert "of a slice 2g.20gb" in short.message
+    assert "of a MIG partition 2g.20gb" in short.message
     assert "more GPUs" not in short.message
 
 

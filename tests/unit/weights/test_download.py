@@ -175,7 +175,7 @@ def test_a_commit_that_is_none_names_no_folder(volume: Volume, commit: str) -> N
         code, told = volume.run(hub, NAMES)
 
     assert code == 1
-    assert "tells no commit" in told["message"]
+    assert "names no commit" in told["message"]
     assert hub.sent == []
 
 

@@ -29,8 +29,7 @@ class EngineContainer:
     pod_uid_variable: str | None
     """The variable by which the engine learns the UID of its pod; None: it does not ask."""
     control_port_variable: str | None
-    """The variable by which the engine learns the port of its control API, where that has one of its own;
-    None: it has no such API."""
+    """The variable with the port of the control API, where that has its own; None: there is no such API."""
     health_path: str | None
     """Answers 200 once the model is loaded, for as long as the engine lives; None: it serves no port."""
     readiness_path: str | None
@@ -40,7 +39,7 @@ class EngineContainer:
     seconds_to_end: int
     """What a pod gets to end: the handler, the requests that still run, and the engine itself."""
     address_variable: str | None = None
-    """The variable by which the engine learns its pod's address, to tell it to other nodes; None: no need."""
+    """The variable by which the engine learns its pod's address, which other nodes need; None: no need."""
 
 
 class Runtime(Protocol):
@@ -62,11 +61,11 @@ class Runtime(Protocol):
         ...
 
     def flag_additions(self, spec: Spec, words: Sequence[str], *, stock: bool) -> Iterable[tuple[str, str]]:
-        """Of an engine's arguments those that no field of the spec says, and why they are there."""
+        """The arguments of an engine that no field of the spec says, and why they are there."""
         ...
 
     def variable_additions(self, names: Sequence[str]) -> Iterable[tuple[str, str]]:
-        """Of an engine's environment what the runtime sets, and why."""
+        """The variables of an engine that the runtime sets, and why."""
         ...
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:
@@ -114,7 +113,7 @@ class Runtime(Protocol):
         ...
 
     def default_max_num_seqs(self, gpu: str, memory_bytes: float) -> int:
-        """The largest batch that an engine takes by itself on a GPU of this name and memory."""
+        """The largest batch that an engine takes by default on a GPU of this name and memory."""
         ...
 
     def max_num_batched_tokens(self, args: Args) -> int | None:
@@ -126,7 +125,7 @@ class Runtime(Protocol):
         ...
 
     def gpu_memory_share(self, args: Args) -> float:
-        """Share of each GPU's memory that an engine with these arguments takes.
+        """Ratio of each GPU's memory that an engine with these arguments takes.
 
         Raises:
             ValueError: the argument is out of range; the message names the field.

@@ -1,6 +1,6 @@
 """Whether a drafter fits its target, by what both say of themselves. Pure.
 
-Only what vLLM is certain to refuse or to compute wrongly: sizes that are not told are not held against it.
+Only what vLLM is certain to refuse or to compute wrongly: unknown sizes do not count against it.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _independent_ranks(spec: Spec, target: ArtifactStatus | None) -> str | None:
     if ranks == 1 or target is None or target.layers is None or target.experts is not None:
         return None
     return (
-        f"{target.uri} names no experts, and ranks of a dense model are engines of their own: with "
-        f"replicas: {ranks * spec.replicas} and parallelism.data: 1 each of its {ranks} is tuned live"
+        f"{target.uri} has no experts, so its {ranks} ranks are engines of their own; to tune each live, "
+        f"set replicas: {ranks * spec.replicas} and parallelism.data: 1"
     )
 
 
@@ -85,7 +85,7 @@ def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str |
     told = f"the drafter was made for {drafted} tokens, and the engine takes {longest}"
     if not spec.live and spec.engine.model_runner is not ModelRunner.V1:
         return f"{told}: longer requests are not drafted, and on V2 vLLM 0.33 refuses them"
-    return f"{told}: longer requests go on without drafts"
+    return f"{told}: longer requests continue without drafts"
 
 
 def _trained_short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:

@@ -21,9 +21,9 @@ from outrider.plan.weights.needs import Needs
 
 _MODULE = "outrider_weights"
 _KEYS = {"AWS_ACCESS_KEY_ID": False, "AWS_SECRET_ACCESS_KEY": False, "AWS_SESSION_TOKEN": True}
-"""Of a store's Secret, and whether it may lack one."""
+"""Key of a store's Secret, and whether the Secret may lack it."""
 _ENDLESS = 2_147_483_647
-"""It goes on with what is missing, ever more rarely, so nobody has to start it again after a remedy."""
+"""It tries again for what is missing, ever more rarely. So after a remedy it needs no new start."""
 _REQUESTS: Json = {"cpu": "100m", "memory": "512Mi"}
 
 _POD_PARTS_OF_ENGINES = (

@@ -27,7 +27,7 @@ class Artifact:
     uri: str
     revision: str | None
     endpoint: str | None = None
-    """Of the store with the bucket; None for AWS."""
+    """URL of the store with the bucket; None for AWS."""
 
     @property
     def in_a_bucket(self) -> bool:

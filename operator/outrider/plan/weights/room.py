@@ -1,8 +1,8 @@
 """Whether downloaded weights have room on the GPUs that the manifest itself names. Pure.
 
 Only weights count here; cache, graphs and the rest come on top (``outrider plan`` reckons with all of it).
-Files may be larger than what is loaded of them, as with 32-bit numbers or a quantisation at the start, so
-this is told and nothing is refused.
+Files may be larger than what is loaded of them, as with 32-bit numbers or a quantisation at the start. So
+this is a message, and no refusal.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from outrider.plan.gpu_labels import PRODUCT, selected, selected_memory
 
 _GIB = 2.0**30
 _IN_A_PRODUCT = re.compile(r"(?:^|-)(\d+)GB(?:-|$)")
-"""As in NVIDIA-H100-80GB-HBM3; not every product's name tells."""
+"""As in NVIDIA-H100-80GB-HBM3; not every product's name has it."""
 
 
 def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
-    """Why engines will hardly start, with both numbers; None where they may, or where nobody knows."""
+    """Why engines will hardly start, with both numbers; None where they may, or where it is not known."""
     memory = gpu_memory(spec)
     if memory is None or weights.model is None:
         return None
@@ -39,7 +39,7 @@ def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
 
 
 def gpu_memory(spec: Spec) -> float | None:
-    """Bytes of each GPU at most, by the slice or nodes that the manifest asks for; None: it does not say."""
+    """Bytes of each GPU at most, by the partition or nodes that the manifest asks for; None: unknown."""
     told = selected_memory(spec)
     found = _IN_A_PRODUCT.search(selected(spec, PRODUCT) or "")
     return told if told is not None or found is None else int(found[1]) * _GIB

@@ -37,9 +37,9 @@ _CONFIG: Mapping[str, str] = {
     "draft_tensor_parallel_size": "vLLM takes no other size than the model's for this method",
     "parallel_drafting": "what makes this method of it",
     _TABLE: "every K that the tuner may choose, so that vLLM captures graphs for each; the plugin puts the "
-    "table in force in its place",
+    "current schedule in its place",
 }
-_STOCK_TABLE = "the static table, which an engine without Outrider's plugin keeps"
+_STOCK_TABLE = "the static schedule, which an engine without Outrider's plugin keeps"
 _VARIABLES: Mapping[str, str] = {
     PLUGINS_VARIABLE: "vLLM loads these plugins, and no others; podTemplate may name more",
     RUNNER_VARIABLE: "the model runner on which K can change; spec.engine.modelRunner decides otherwise",
@@ -53,7 +53,7 @@ _VARIABLES: Mapping[str, str] = {
     "NUMBA_NUM_THREADS": "n-gram looks up on one thread; more of them only get in its way",
     "HF_HUB_OFFLINE": "weights are in the pod already",
     "VLLM_HOST_IP": "where the other pods of the replica find this one",
-    "OUTRIDER_STATIC_SCHEDULE_FILE": "where the plugin reads the static table",
+    "OUTRIDER_STATIC_SCHEDULE_FILE": "where the plugin reads the static schedule",
     "OUTRIDER_PUBLIC_KEY_FILE": "whose requests the plugin takes",
     "OUTRIDER_SELF_TEST_FILE": "where the plugin keeps what its self-test found",
     "OUTRIDER_DRAIN_FILE": "how a stopping pod learns that it takes no new requests",

@@ -2,7 +2,7 @@
 by their names.
 
 Source: vLLM 0.26 to 0.33. Recurrent targets are the classes of ``model_executor/models`` that have
-``IsHybrid``, ``HasInnerState`` or ``IsAttentionFree``; layouts of DFlash heads are those of
+``IsHybrid``, ``HasInnerState`` or ``IsAttentionFree``. Layouts of DFlash heads are those of
 ``VllmConfig._get_v1_model_runner_unsupported_features``.
 """
 
@@ -80,7 +80,7 @@ _SLIDING = "sliding_attention"
 
 
 class DraftLayout(Enum):
-    """Of a DFlash head."""
+    """Layout of a DFlash head."""
 
     PLAIN = "plain"
     """One kind of attention, and no head that chooses among candidates: V1 runs it, and follows K."""
@@ -113,7 +113,7 @@ def recurrent(spec: Spec, weights: WeightsStatus | None) -> bool | None:
 
 
 def draft_layout(spec: Spec, weights: WeightsStatus | None) -> DraftLayout:
-    """Of the drafter, whatever its method."""
+    """Layout of the drafter, whatever its method."""
     wanted = spec.speculation.drafter
     if wanted is None:
         return DraftLayout.UNKNOWN

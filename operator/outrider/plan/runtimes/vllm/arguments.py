@@ -133,7 +133,7 @@ def _config_of(wanted: Speculation) -> Mapping[str, str | int | bool]:
 
 
 def _drafter_tensor_parallel_size(spec: Spec) -> int | None:
-    """None where it is left to vLLM: where nobody says it, and where vLLM does not read it."""
+    """The size to write; None where the spec names none, and where vLLM does not read it."""
     wanted, drafter = spec.speculation, spec.speculation.drafter
     if wanted.method not in _READ_THEIR_SIZE or drafter is None:
         return None

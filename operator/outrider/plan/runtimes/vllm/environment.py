@@ -50,8 +50,8 @@ OWNED_VARIABLES: Mapping[str, str] = {
     CONTROL_PORT_VARIABLE: _LEFT_OUT,
     **dict.fromkeys(_PLUGIN_VARIABLES, _LEFT_OUT),
 }
-"""Name -> what to do instead. Another value would take the engine out of Outrider's control, let it crash on
-a pushed table, or do other than the model's own fields say."""
+"""Name -> what to do instead. Another value would take the engine out of Outrider's control, let it end at a
+pushed schedule, or contradict the model's own fields."""
 
 JOINED_VARIABLES: Mapping[str, Set[str]] = {PLUGINS_VARIABLE: frozenset(_PLUGINS.split(","))}
 """Lists with commas: what a manifest names comes behind what Outrider needs. Name -> what it may not add."""

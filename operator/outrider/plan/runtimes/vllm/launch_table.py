@@ -19,9 +19,9 @@ def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[Range]:
 
     CUDA graphs are captured for the K of this table only, and the graph of the largest batch that has a K
     fits it exactly. So the smaller ones sit on the largest batch sizes, falling, one each. The plugin puts
-    the static table in its place before the first request.
+    the static schedule in its place before the first request.
 
-    max_num_seqs: no more than the engine's own, else a K has no graphs. Above it the last row goes on.
+    max_num_seqs: no more than the engine's own, else a K has no graphs. Above it the last row holds.
 
     Raises:
         ValueError: there are more candidates than batch sizes.

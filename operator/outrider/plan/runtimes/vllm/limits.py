@@ -80,7 +80,7 @@ def shutdown_timeout(own: Args) -> int:
 
 
 def gpu_memory_share(own: Args) -> float:
-    """Share of each GPU's memory that vLLM takes, from ``spec.engine.args`` or the default.
+    """Ratio of each GPU's memory that vLLM takes, from ``spec.engine.args`` or the default.
 
     Raises:
         ValueError: not a number above 0, up to 1.

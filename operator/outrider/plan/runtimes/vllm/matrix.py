@@ -1,7 +1,7 @@
 """What each method does on each runner and version of vLLM when a step asks for another K.
 
-The engine plugin holds a table of the same form, and decides by it in the engine itself; neither
-imports the other, and a test compares them for every combination.
+The engine plugin holds a table of the same form, and decides by it in the engine. Neither imports the other,
+and a test compares them for every combination.
 """
 
 from __future__ import annotations

@@ -146,8 +146,8 @@ def length_refusal(spec: Spec) -> str | None:
     if not left_out or parse_version(version) >= _DSPARK_KNOWS_ITS_LENGTH:
         return None
     return (
-        f"vLLM {version} does not take the length of a dspark head from its config.json; set "
-        "spec.speculation.numSpeculativeTokens to the block_size there, or spec.engine.version to "
+        f"vLLM {version} does not read the length of a dspark head; set numSpeculativeTokens to the "
+        "block_size of its config.json, or spec.engine.version to "
         f"{version_text(_DSPARK_KNOWS_ITS_LENGTH)}.0 or newer"
     )
 

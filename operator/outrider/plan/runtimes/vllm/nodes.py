@@ -1,4 +1,4 @@
-"""vLLM over several nodes: the same program in each pod, told which one it is.
+"""vLLM over several nodes: the same program in each pod, with the number of its node.
 
 Multiprocessing, which needs no Ray in the image: the leader serves and schedules, workers start
 ``vllm serve --headless``, and all meet at the leader's port. Source: vLLM 0.32.0, ``vllm.config.parallel``
@@ -42,7 +42,7 @@ def arguments(spec: Spec, role: Role) -> list[str]:
 
 
 def address_variable(spec: Spec) -> str | None:
-    """Where vLLM reads its own address; by itself it would look for one that the internet sees."""
+    """Where vLLM reads its own address; its default is an address that the internet sees."""
     return None if spec.parallelism.nodes == 1 else "VLLM_HOST_IP"
 
 

@@ -1,7 +1,7 @@
 """Which of vLLM's model runners an engine is started with, and how it comes by its table.
 
-A table in the flags costs the V1 runner its full CUDA graphs; V2 captures one for each K of the table, where
-its drafter follows K.
+With a schedule in the flags the V1 runner has no full CUDA graphs. The V2 runner captures one for each K of
+the schedule, where its drafter follows K.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LaunchForm:
     """Runner and table of one launch."""
 
     runner: Runner | None
-    """What vLLM is told; None: it chooses by itself."""
+    """The runner that vLLM gets by a variable; None: it chooses."""
     table: TablePlace
 
 
@@ -54,8 +54,8 @@ _TOLD: Mapping[ModelRunner, Runner | None] = {
 def launch_form(spec: Spec, *, stock: bool) -> LaunchForm:
     """Runner and table for ``spec``. stock: the engine is started without the plugin.
 
-    Where V2 follows K it is vLLM's own choice on a GPU; it is not told, so that a feature which V2 lacks
-    leads to V1 and not to an engine that does not start.
+    Where V2 follows K it is vLLM's own choice on a GPU, so no variable names it. A feature that V2 lacks then
+    leads to V1, and not to an engine that does not start.
     """
     told = _TOLD[spec.engine.model_runner]
     if not spec.live:

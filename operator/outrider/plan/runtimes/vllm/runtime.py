@@ -38,11 +38,11 @@ class Vllm:
     joined_variables = environment.JOINED_VARIABLES
 
     def flag_additions(self, spec: Spec, words: Sequence[str], *, stock: bool) -> Iterable[tuple[str, str]]:
-        """Of flags and keys of the speculative configuration."""
+        """Additions of flags, and of keys of the speculative configuration."""
         return additions.flag_additions(spec, words, stock=stock)
 
     def variable_additions(self, names: Sequence[str]) -> Iterable[tuple[str, str]]:
-        """Of vLLM and of the plugin."""
+        """Additions for vLLM and for the plugin."""
         return additions.variable_additions(names)
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:
@@ -50,8 +50,11 @@ class Vllm:
         return images.get(version)
 
     def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:
-        """Versions that were not checked, methods and heads that the version, or its runner, has not, vLLM's
-        own images where the plugin is needed, and launches that a known defect ends or falsifies."""
+        """Why a release, a method, a head, an image or a launch cannot be served.
+
+        A release may be unchecked, and it or its runner may lack a method or head. vLLM's own images lack the
+        plugin. A known defect may end a launch, or falsify its answers.
+        """
         wanted = spec.speculation.method
         return (
             methods.unsupported_reason(wanted, spec.engine.version)
@@ -105,11 +108,11 @@ class Vllm:
         )
 
     def max_num_seqs(self, args: Args) -> int | None:
-        """Of the flag of that name."""
+        """The value of the flag of that name."""
         return limits.max_num_seqs(args)
 
     def largest_batch(self, args: Args) -> int:
-        """Of the flag ``max-num-seqs``, or vLLM's largest default."""
+        """The value of ``max-num-seqs``, or vLLM's largest default."""
         return limits.max_num_seqs(args) or limits.LARGEST_DEFAULT_BATCH
 
     def default_max_num_seqs(self, gpu: str, memory_bytes: float) -> int:
@@ -117,11 +120,11 @@ class Vllm:
         return limits.default_max_num_seqs(gpu, memory_bytes)
 
     def max_num_batched_tokens(self, args: Args) -> int | None:
-        """Of the flag of that name."""
+        """The value of the flag of that name."""
         return limits.max_num_batched_tokens(args)
 
     def gpu_memory_share(self, args: Args) -> float:
-        """Of the flag ``gpu-memory-utilization``, or the default."""
+        """The value of ``gpu-memory-utilization``, or the default."""
         return limits.gpu_memory_share(args)
 
     def missing_model(self, log: str) -> str | None:

@@ -9,7 +9,7 @@ from outrider.plan.runtimes.vllm.limits import shutdown_timeout
 _DRAIN = ("python3", "-m", "outrider_engine.drain")
 
 _FORGET_SECONDS = 5
-"""Endpoints forget a stopping pod within this time; until then new connections come."""
+"""Endpoints drop a stopping pod within this time; until then new connections arrive."""
 _DRAIN_SECONDS = 30
 """At most, beside the time of requests that run long: until then a stopping pod waits for its clients to
 go elsewhere. A client does so with its next answer, and vLLM closes a connection that is idle for 5 s."""

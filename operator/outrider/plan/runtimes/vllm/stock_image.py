@@ -24,7 +24,7 @@ def stock_image_refusal(spec: Spec) -> str | None:
     if image is None or tuning.actuation is Actuation.ROLLOUT or _STOCK.fullmatch(image) is None:
         return None
     return (
-        f"spec.engine.image {shortened(image, 80)} is vLLM's own image, without Outrider's plugin, and "
-        "tuning.actuation Live launches the engine with it; leave image out, build one on top of it "
-        "(engine_image/Dockerfile), or set spec.speculation.tuning.actuation: Rollout"
+        f"spec.engine.image {shortened(image, 80)} lacks the plugin that actuation Live needs; leave "
+        "image out, build one on top of it (engine_image/Dockerfile), or set "
+        "spec.speculation.tuning.actuation: Rollout"
     )
