@@ -1,4 +1,4 @@
-"""What every model of the API shares: camelCase on the wire, and rules in two forms."""
+"""Base of all models of the API: camelCase on the wire, and rules in two forms."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from outrider.api.text import shortened
 ModelT = TypeVar("ModelT", bound="ApiModel")
 _ATTRIBUTE = "__outrider_rule__"
 _MAX_SHOWN = 60
-"""Characters of a text in a message."""
+"""Limit of a quoted text in a message, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One admission rule as the API server reads it.
+    """One admission rule in the API server's form.
 
-    ``cel`` is true for good objects; ``message`` names the field, its value, and what to write;
-    ``field`` is the path below the object that carries the rule, "" for the object itself.
+    ``cel``: true for valid objects. ``message``: names the field, its value, and what to write. ``field``:
+    the path below the object with the rule, "" for the object itself.
 
     In the message ``{tuning.mode}`` stands for the value of that field, and ``{}`` for a text that has the
-    rule itself. The API server puts the values in; the message that is kept beside its rule has the names.
+    rule itself. The API server inserts the values; the rule keeps the message with the names.
     """
 
     cel: str
@@ -44,23 +44,23 @@ class Rule:
     field: str = ""
 
     def to_wire(self) -> dict[str, str]:
-        """One entry of ``x-kubernetes-validations``."""
+        """Return the entry of ``x-kubernetes-validations``."""
         wire = {"rule": self.cel, "message": self.message.replace("{}", "{value}")}
         if _PLACE.search(self.message):
             wire["messageExpression"] = self._expression()
         return wire | {"fieldPath": self.field} if self.field else wire
 
     def _expression(self) -> str:
-        """The message as CEL, which puts the values in.
+        """Return the message as CEL that inserts the values.
 
-        By ``format``: the API server bounds the cost of that, and not of a sum of texts of unknown length.
+        It uses ``format``, because the API server can estimate its cost, but not that of concatenated texts.
         """
         parts = _PLACE.split(self.message)
         text = "%s".join(part.replace("%", "%%").replace("'", "\\'") for part in parts[::2])
         return f"'{text}'.format([{', '.join(f'self.{path}' if path else 'self' for path in parts[1::2])}])"
 
     def message_for(self, subject: object) -> str:
-        """The message with the values that ``subject`` has."""
+        """Return the message with the values of ``subject``."""
         return _PLACE.sub(lambda found: _value_in_python(subject, found[1]), self.message)
 
 
@@ -78,7 +78,7 @@ def _cannot_say(_: str) -> str | None:
 
 
 class RulesBroken(ValueError):
-    """Rules that do not hold; one message for each."""
+    """Violated rules, with one message each."""
 
     def __init__(self, messages: Sequence[str]) -> None:
         super().__init__("; ".join(messages))
@@ -87,10 +87,10 @@ class RulesBroken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """A rule on a text by regular expressions, which Python and the API server read alike.
+    """A rule on a text by regular expressions, with the same meaning in Python and in the API server.
 
-    A text that begins as ``when`` says must match all of ``pattern``. ``message`` says what to write, with
-    ``{}`` for the text. ``meant``: the text that was probably meant, where it can be told.
+    A text that begins with ``when`` must match ``pattern`` completely. ``message`` says what to write, with
+    ``{}`` for the text. ``meant`` returns the probable intention, if there is one.
     """
 
     pattern: str
@@ -99,24 +99,24 @@ class TextRule:
     meant: Callable[[str], str | None] = _cannot_say
 
     def message_for(self, text: str) -> str:
-        """The message about this text."""
+        """Return the message about this text."""
         message, likely = self.message.replace("{}", shortened(text, _MAX_SHOWN)), self.meant(text)
         return message if likely is None else f"{message.partition(';')[0]}; did you mean {likely}?"
 
     def holds(self, text: str) -> bool:
-        """Whether the text is good."""
+        """Return True if the text is valid."""
         if re.match(self.when, text, re.ASCII) is None:
             return True
         return re.fullmatch(self.pattern, text, re.ASCII) is not None
 
     def to_wire(self) -> dict[str, str]:
-        """One entry of ``x-kubernetes-validations``."""
+        """Return the entry of ``x-kubernetes-validations``."""
         cel = f"self.matches('^({self.pattern})$')"
         return Rule(f"!self.matches('^{self.when}') || {cel}" if self.when else cel, self.message).to_wire()
 
 
 def text_rules(*rules: TextRule) -> tuple[AfterValidator, FieldInfo]:
-    """The rules of one text, for both sides; no pattern stands in the schema, which would be told instead."""
+    """Return the rules of one text for both sides. A pattern in the schema would give another message."""
 
     def check(text: str) -> str:
         broken = next((rule for rule in rules if not rule.holds(text)), None)
@@ -131,10 +131,10 @@ def text_rules(*rules: TextRule) -> tuple[AfterValidator, FieldInfo]:
 def rule(
     cel: str, message: str, *, field: str = ""
 ) -> Callable[[Callable[[ModelT], bool]], Callable[[ModelT], bool]]:
-    """Make a method a rule: its body holds in Python, ``cel`` holds in the API server.
+    """Make a method a rule: its body applies in Python, and ``cel`` in the API server.
 
-    The operator reads objects that were stored before a rule existed, so both sides must agree;
-    the admission cases of the tests check each rule on both.
+    The operator also reads objects that were stored before a rule existed, so both sides must agree. The
+    admission cases of the tests check each rule on both.
     """
 
     def mark(method: Callable[[ModelT], bool]) -> Callable[[ModelT], bool]:
@@ -145,7 +145,7 @@ def rule(
 
 
 class ApiModel(BaseModel):
-    """A part of the resource. Unknown fields are refused, instances do not change."""
+    """A part of the resource. It refuses unknown fields, and instances do not change."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -157,7 +157,7 @@ class ApiModel(BaseModel):
 
     @classmethod
     def rules(cls) -> dict[str, Rule]:
-        """The rules of this class by method name, in the order they are written."""
+        """Return the rules of this class by method name, in their order."""
         return {
             name: getattr(method, _ATTRIBUTE)
             for name, method in vars(cls).items()

@@ -1,4 +1,4 @@
-"""Scalars with the spelling that Kubernetes users know: durations, quantities, artifact URIs."""
+"""Scalars in the form of Kubernetes: durations, quantities, and URIs of artifacts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DURATION_PATTERN = "([0-9]+([.][0-9]+)?(ms|s|m|h))+"
 QUANTITY_PATTERN = "[0-9]+([.][0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
 
 LONGEST_DURATION = "8760h"
-"""A year: longer than anything here takes, and within what clocks and the API server can count."""
+"""A year: longer than any wait here, and within the limits of clocks and of the API server."""
 
 
 def _in_hours(text: str) -> str | None:
@@ -34,7 +34,7 @@ _FORM = TextRule(
 
 
 def _durations(*, least: str = "0s") -> tuple[FieldInfo, AfterValidator]:
-    """What holds of a duration from ``least`` to `LONGEST_DURATION`, for both sides."""
+    """Return the rules of a duration from ``least`` to `LONGEST_DURATION`, for both sides."""
     is_one = f"self.matches('^({DURATION_PATTERN})$')"
     longest = f"'{{}}' is too long; write at most {LONGEST_DURATION}"
     shortest = f"'{{}}' is too short; write at least {least}"
@@ -61,7 +61,7 @@ _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def duration_seconds(text: str) -> float:
-    """Seconds of a `Duration`.
+    """Return the seconds of a `Duration`.
 
     Raises:
         ValueError: not a duration.
@@ -76,10 +76,10 @@ Duration = Annotated[str, Field(max_length=32), *_durations()]
 """A span of time as Kubernetes writes it: ``30ms``, ``20m``, ``1h30m``."""
 
 Patience = Annotated[str, Field(max_length=32), *_durations(least="10s")]
-"""How long something may take before Outrider acts. A shorter one is over before a pod can be scheduled."""
+"""Time before Outrider acts, at least 10s. A shorter time would end before a pod is scheduled."""
 
 RestartInterval = Annotated[str, Field(max_length=32), *_durations(least="1m")]
-"""Time between restarts of engines. Back-offs are multiples of it, so zero would mean no pause at all."""
+"""Time between restarts of engines. Back-offs are multiples of it, so zero would mean no pause."""
 
 
 def _quantity(value: int | str) -> int | str:
@@ -105,7 +105,7 @@ def _not_a_quantity(text: str) -> str:
 
 
 def _no_fraction(value: object) -> object:
-    """Kubernetes takes a fraction as a text only."""
+    """Refuse a fraction as a number, because Kubernetes accepts it only as text."""
     if isinstance(value, float):
         raise ValueError(f"{value:g} is a number with a fraction; write it in thousandths: {value * 1000:g}m")
     return value
@@ -127,20 +127,20 @@ Quantity = Annotated[
 ]
 """A Kubernetes resource quantity: ``1``, ``500m``, ``64Gi``.
 
-By a pattern and no rule in CEL: of a value that may be a number, Kubernetes 1.30 does not know the length, so
-a rule for each entry of a map exceeds what the rules of a definition may cost there.
+It has a pattern instead of a CEL rule. For a value that may be a number, Kubernetes 1.30 does not know the
+length. So a rule for each entry of a map would exceed the cost limit of a definition.
 """
 
 AUTO = "auto"
 LONGEST_CONTEXT = 100_000_000
-"""Tokens; longer than any model takes."""
+"""Limit in tokens, above every model's context."""
 
 _THOUSANDS = {"k": 10**3, "m": 10**6, "K": 2**10, "M": 2**20}
 _CONTEXT_PATTERN = f"{AUTO}|[0-9]{{1,9}}[kKmM]?|[0-9]{{1,9}}[.][0-9]{{1,9}}[km]"
 
 
 def _context(value: object) -> object:
-    """vLLM's human-readable numbers as numbers; everything else is left to the type."""
+    """Convert vLLM's human-readable numbers; the type checks everything else."""
     if not isinstance(value, str) or value == AUTO:
         return value
     if re.fullmatch(_CONTEXT_PATTERN, value, re.ASCII) is None:
@@ -176,7 +176,7 @@ _BUCKET = "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 
 
 def _on_the_hub(text: str) -> str | None:
-    """The URI of a repository that was written as on the web, or as vLLM takes it."""
+    """Return the URI of a repository in the form of the web or of vLLM."""
     bare = re.sub("^(https?://)?(huggingface[.]co|hf[.]co)/", "", text)
     found = re.fullmatch(f"({_PART}/{_PART})(/(tree|blob|resolve)/.*)?/?", bare, re.ASCII)
     return None if found is None else f"hf://{found[1]}"
@@ -185,9 +185,8 @@ def _on_the_hub(text: str) -> str | None:
 _PLACES = text_rules(
     TextRule(
         "(hf|s3|oci|pvc|file)://.*",
-        "'{}' has no scheme that Outrider knows; write hf://organisation/name for a model of the Hugging "
-        "Face hub, or s3://bucket/folder, oci://registry/image:tag, pvc://claim/path, or file:///path in the "
-        "engine's image",
+        "'{}' has no scheme that Outrider knows; write hf://organisation/name for the Hugging Face hub, "
+        "or s3://bucket/folder, oci://registry/image:tag, pvc://claim/path, or file:///path in the image",
         meant=_on_the_hub,
     ),
     TextRule(
@@ -221,18 +220,18 @@ _PLACES = text_rules(
 )
 
 Uri = Annotated[str, Field(max_length=512), *_PLACES]
-"""Where a model lies: ``hf://org/name``, ``s3://bucket/folder``, ``oci://registry/image:tag#folder``,
+"""Address of a model: ``hf://org/name``, ``s3://bucket/folder``, ``oci://registry/image:tag#folder``,
 ``pvc://claim/path`` or ``file:///path``."""
 
 
 def _three_numbers(text: str) -> str | None:
-    """The version in a tag of an image, and a release without its patch number."""
+    """Return the version in an image tag, or that of a release without its patch number."""
     found = re.fullmatch(r"v?([0-9]+[.][0-9]+)([.][0-9]+)?", text, re.ASCII)
     return None if found is None else f"{found[1]}{found[2] or '.0'}"
 
 
 def _in_quotes(value: object) -> object:
-    """YAML reads 0.33 as a number, and drops the end of 0.30."""
+    """Refuse a number: YAML parses 0.33 as one, and drops the end of 0.30."""
     if isinstance(value, float):
         raise ValueError(f'YAML reads {value} without quotes as a number; write version: "{value}.0"')
     return value
@@ -283,11 +282,11 @@ IntOrPercent = Annotated[
         }
     ),
 ]
-"""A number of pods, or a share of them: ``1``, ``25%``."""
+"""A number of pods, or a percentage of them: ``1``, ``25%``."""
 
 
 class Scheme(StrEnum):
-    """Kinds of places that a model can come from."""
+    """Sources of a model."""
 
     HF = "hf"
     S3 = "s3"
@@ -307,11 +306,11 @@ class Location:
     scheme: Scheme
     path: str
     claim: str | None = None
-    """Of pvc."""
+    """Name of the claim, for pvc."""
     image: str | None = None
-    """Of oci: the reference by which it is pulled."""
+    """Reference of the image, for oci."""
     bucket: str | None = None
-    """Of s3."""
+    """Name of the bucket, for s3."""
 
 
 def parse_uri(uri: str) -> Location:
