@@ -119,6 +119,22 @@ TUNER = Row(
             stacked=True,
         ),
         Panel(
+            "Engines that choose K at each step",
+            "Engines in which the fast loop chooses K by the operator's cost model. Others use the schedule.",
+            (
+                Query(
+                    f"sum by (namespace, outrider_dev_model) (outrider:fast_loop_active{{{_OF_ENGINE}}})",
+                    _ENGINES,
+                ),
+            ),
+        ),
+        Panel(
+            "Changes of K in the engines",
+            "Changes per second by the fast loop and their reason. They follow text, batch size and context.",
+            (Query(_rate("outrider:fast_loop_changes_total", "reason"), f"{_ENGINES} {{{{reason}}}}"),),
+            stacked=True,
+        ),
+        Panel(
             "Batch size",
             "Mean number of scheduled requests per engine step and pod: the load that K follows.",
             (Query(_of_model("batch_size"), _MODEL),),

@@ -73,6 +73,8 @@ def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator
         yield "CUDA graphs are piecewise, which costs speed: docs/reference/methods.md has what helps"
     if speculation.step_time_profile is not None:
         yield f"map of step times: {speculation.step_time_profile}"
+    if speculation.fast_loop is not None:
+        yield f"fast loop: {speculation.fast_loop}; the schedule holds if it stops"
     speedup = speculation.speedup
     if speedup is not None:
         interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"

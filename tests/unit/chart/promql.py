@@ -45,5 +45,10 @@ def _plugin_names() -> frozenset[str]:
     measurement: Measurement = {**unmeasured("not asked"), "cells": [cell_sums()]}  # type: ignore[typeddict-item]
     text = exposition.render([measurement], model_name="tiny").decode()
     shown = re.findall(r"^(outrider:\w+)\{", text, re.MULTILINE)
-    # A table is shown by an engine that has one.
-    return frozenset(shown) | {"outrider:num_speculative_tokens"}
+    # An engine with a schedule shows K, and one whose fast loop runs shows what that did.
+    loop = ("steps", "step_seconds", "changes")
+    return (
+        frozenset(shown)
+        | {"outrider:num_speculative_tokens"}
+        | {f"outrider:fast_loop_{x}_total" for x in loop}
+    )

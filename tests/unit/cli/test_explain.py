@@ -92,6 +92,13 @@ def test_engines_that_compute_nothing_are_told_of_at_the_top() -> None:
     assert "simulated" not in shown(status=STATUS)
 
 
+def test_it_says_how_many_engines_choose_k_at_each_step() -> None:
+    loop = "2 of 2 engines choose K at each step; now K 0-5"
+    status = {**STATUS, "speculation": {**STATUS["speculation"], "fastLoop": loop}}
+    assert f"fast loop: {loop}; the schedule holds if it stops" in shown(status=status)
+    assert "fast loop" not in shown(status=STATUS)
+
+
 @pytest.mark.parametrize(("graphs", "told"), [("PIECEWISE", True), ("FULL_AND_PIECEWISE", False)])
 def test_cuda_graphs_that_cost_speed_are_told_of(graphs: str, told: bool) -> None:
     status = {**STATUS, "speculation": {**STATUS["speculation"], "cudaGraphs": graphs}}
