@@ -95,6 +95,40 @@ def tokens(pod: str) -> float:
     return sum(sample.value for sample in _samples(pod) if sample.name == _TOKENS)
 
 
+@dataclass(frozen=True)
+class FastLoopSeconds:
+    """Engine time of steps for which the fast loop chose K."""
+
+    idle: float
+    """At K=0."""
+    drafting: float
+    """With drafts, looks apart."""
+    looking: float
+
+    @property
+    def all(self) -> float:
+        """Of all these steps."""
+        return self.idle + self.drafting + self.looking
+
+    def __sub__(self, other: FastLoopSeconds) -> FastLoopSeconds:
+        return FastLoopSeconds(
+            self.idle - other.idle, self.drafting - other.drafting, self.looking - other.looking
+        )
+
+
+def fast_loop_seconds(pod: str) -> FastLoopSeconds:
+    """What an engine shows since its start."""
+    idle = drafting = looking = 0.0
+    for sample in _samples(pod):
+        if sample.name == "outrider:fast_loop_look_seconds_total":
+            looking += sample.value
+        elif sample.name == "outrider:fast_loop_step_seconds_total" and sample.labels["k"] == "0":
+            idle += sample.value
+        elif sample.name == "outrider:fast_loop_step_seconds_total":
+            drafting += sample.value
+    return FastLoopSeconds(idle, drafting - looking, looking)
+
+
 def state(pod: str) -> dict[str, Any]:
     """The answer of the engine's own control API."""
     return ask(pod, signed_for=pod, method="GET", path=STATE)
