@@ -90,7 +90,7 @@ async def test_its_start_is_told_in_an_event(load: Load) -> None:  # noqa: ARG00
     selector = f"involvedObject.uid={found['metadata']['uid']},reason=CanaryStarted"
     printed = kubectl("get", "events", "-n", "default", "--field-selector", selector, "-o", "json")
     (event,) = json.loads(printed)["items"]
-    assert "is launched without speculation" in event["message"]
+    assert "launches one replica without speculation" in event["message"]
 
 
 async def test_one_replica_stayed_and_no_engine_restarted(load: Load) -> None:

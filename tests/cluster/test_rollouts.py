@@ -50,7 +50,7 @@ async def test_a_rollout_that_fails_returns_and_no_request_does(served: Sender) 
         await asyncio.to_thread(fail)
     assert all((sent.failed, sent.errors) == (0, ()) for sent in stretches)
     assert ready_pods(NAME) == before
-    assert "the last good one" in (condition(look(), "Degraded") or {})["message"]
+    assert "restored the last good revision" in (condition(look(), "Degraded") or {})["message"]
 
 
 async def test_the_spec_of_before_ends_it_without_a_restart(served: Sender) -> None:  # noqa: ARG001

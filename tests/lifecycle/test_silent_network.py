@@ -118,7 +118,7 @@ async def test_a_leader_that_is_cut_off_is_followed_and_pushes_nothing_more_when
             await eventually_so("it pushes", lambda: bool(engine.asked) and engine.asked[-1][1] == 2)
             first, old = leader(server), engine.term
             second = processes.enter_context(an_operator(server, "second"))
-            await eventually_so("the second stands by", lambda: "standing by" in log.read_text())
+            await eventually_so("the second stands by", lambda: "waiting for the Lease" in log.read_text())
 
             line.fall_silent()
             began = time.monotonic()

@@ -30,9 +30,9 @@ async def test_a_collector_that_comes_later_gets_what_is_done_then(tmp_path: Pat
         await asyncio.to_thread(server.kubectl, "apply", "-f", "-", stdin=render())
         await eventually_so("a model is taken", lambda: is_taken(server, a_model()))
         await eventually_so("it is planned", lambda: server.get("deployment", "m") is not None)
-        await eventually_so("it is told", lambda: "takes no traces" in log.read_text())
+        await eventually_so("it is told", lambda: "accepts no traces" in log.read_text())
         await web.TCPSite(runner, "127.0.0.1", port).start()
-        await eventually_so("it is told", lambda: "takes traces again" in log.read_text())
+        await eventually_so("it is told", lambda: "accepts traces again" in log.read_text())
         await eventually_so(
             "a tick of the model", lambda: any(b"outrider.decision" in body for body in taken)
         )

@@ -143,6 +143,21 @@ def test_links_to_runbooks_begin_where_the_pages_are() -> None:
 
 
 @needs_helm
+def test_without_an_address_of_the_pages_alerts_have_no_link() -> None:
+    assert all("runbook_url" not in rule["annotations"] for rule in rules_of())
+
+
+@needs_helm
+def test_the_first_command_names_the_deployment_of_the_release() -> None:
+    result = helm("prometheusRule.enabled=true", "fullnameOverride=tuner", flags=("--namespace", "tuning"))
+    (found,) = (each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "PrometheusRule")
+
+    descriptions = [rule["annotations"]["description"] for rule in found["spec"]["groups"][0]["rules"]]
+    assert any("kubectl exec -n tuning deploy/" in each for each in descriptions)
+    assert all("deploy/outrider --" not in each for each in descriptions)
+
+
+@needs_helm
 def test_the_prometheus_operator_finds_the_alerts_by_their_labels() -> None:
     rule = of_kind(
         "PrometheusRule",

@@ -92,8 +92,8 @@ WITHOUT: dict[Right, str] = {
     # Without a status to say it in, the log does.
     Right("patch", "outrider.dev", "speculativemodels/status"): "failed 1 times",
     Right("create", "events.k8s.io", "events"): "event",
-    Right("list", "coordination.k8s.io", "leases"): "no right to look for other operators",
-    Right("create", "authorization.k8s.io", "subjectaccessreviews"): "other operators",
+    Right("list", "coordination.k8s.io", "leases"): "cannot detect others",
+    Right("create", "authorization.k8s.io", "subjectaccessreviews"): "cannot detect others",
     **dict.fromkeys(
         all_of("coordination.k8s.io", "leases", "get", "create", "update"),
         "cannot write Lease operators/outrider",

@@ -232,7 +232,7 @@ async def test_readiness_is_what_the_operator_says() -> None:
         assert (await served.get("/readyz")).status_code == 200
         served.ready = False
         answer = await served.get("/readyz")
-        assert (answer.status_code, answer.text) == (503, "no view of the cluster\n")
+        assert (answer.status_code, answer.text) == (503, "the operator has not read the cluster yet\n")
 
 
 async def test_other_paths_are_not_there() -> None:

@@ -194,7 +194,7 @@ async def test_the_first_read_is_repeated_at_growing_distances_and_the_log_says_
     assert failures[:3] == [1, 2, 3]
     assert times[1] - times[0] >= 0.05
     assert times[2] - times[1] >= 0.1
-    assert "first read failed, again in 0.1 s" in caplog.text
+    assert "first read failed, next attempt in 0.1 s" in caplog.text
 
 
 async def test_everything_is_read_again_in_the_period_of_the_settings(loops: type[FakeLoop]) -> None:
@@ -380,7 +380,7 @@ async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_count
         assert reign.value("tuning_restarts_total") == 1
         first, second = loops.made
         assert second.began_at - first.began_at >= 0.05
-        assert "tuning loop failed, again in 0 s" in caplog.text
+        assert "tuning loop failed, restart in 0 s" in caplog.text
         assert "RuntimeError: a defect" in caplog.text
 
 
@@ -538,7 +538,7 @@ async def test_a_model_whose_passes_take_too_much_cpu_rests_and_says_so_and_the_
 
             assert passes.count("dear") == 1
             (note,) = told_of_cpu(server)
-            assert "took 0.2 s of CPU; a model may take 0.15 s" in note
+            assert "took 0.2 s of CPU and may take 0.15 s" in note
 
 
 def told_of_cpu(server: ClusterServer) -> list[str]:

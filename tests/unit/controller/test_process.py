@@ -365,10 +365,10 @@ async def test_the_log_tells_of_standing_by_leading_losing_the_lease_and_being_t
         await operator.task
 
     told = [record.getMessage() for record in caplog.records if record.name == process.__name__]
-    assert told[0].startswith("standing by as ")
+    assert told[0].startswith("waiting for the Lease as ")
     assert told[1] == f"leading, term {leading}"
-    assert "leadership lost; standing by for it again" in told
-    assert told[-1] == "told to stop"
+    assert "leadership lost; waiting for the Lease again" in told
+    assert told[-1] == "received a signal to stop"
 
 
 async def test_without_leader_election_an_operator_leads_at_once_and_asks_for_no_lease(start: Start) -> None:
@@ -508,7 +508,7 @@ async def test_an_installation_that_cannot_see_the_others_comes_first(
         async with start(server, "b") as blind:
             await until(lambda: blind.tunes == ["m"] and first.tunes == [])
 
-            assert "no right to look for other operators" in caplog.text
+            assert "cannot detect others" in caplog.text
             assert term(blind) > before
 
 

@@ -213,7 +213,7 @@ def test_a_model_that_no_reader_was_made_for_is_kept_and_the_log_says_what_went_
     stored = StoredModel.read(a_raw_model())
 
     assert stored.model is None
-    assert stored.problem == "the object cannot be read; write it plainer. The operator's log has the cause"
+    assert stored.problem == "The object cannot be parsed; the operator's log has the cause."
     assert "default/m: RecursionError: too deep" in caplog.text
 
 
@@ -329,7 +329,7 @@ def test_a_namespace_without_room_keeps_nothing_of_another_out(caplog: pytest.Lo
 
     assert 0 < kept < 100
     assert left_out == [LeftOut.NO_ROOM] * (100 - kept)
-    assert caplog.text.count("left out, for want of room for its namespace") == 1
+    assert caplog.text.count("dropped an object, because its namespace uses") == 1
     other = a_raw_pod("other")
     other["metadata"]["namespace"] = "elsewhere"
     assert store.pods.put(other) is not None
@@ -366,7 +366,7 @@ def test_a_model_without_room_is_kept_with_what_it_is_told() -> None:
     assert stored is not None
     assert (stored.model, stored.size) == (None, 0)
     assert "namespace default" in str(stored.problem)
-    assert "delete what is not needed" in str(stored.problem)
+    assert "delete objects that are not needed" in str(stored.problem)
     again = store.models.put(a_raw_model(version=2))
     assert again is not None
     assert again.model is not None

@@ -73,8 +73,8 @@ async def test_the_log_says_once_that_a_collector_refuses_and_once_that_it_is_ba
             await asyncio.to_thread(collector.export, ())
 
     assert caplog.messages == [
-        f"{url} takes no traces; they are lost until it does, and nothing else is",
-        f"{url} takes traces again",
+        f"{url} accepts no traces, so spans are lost until it does; nothing else is affected",
+        f"{url} accepts traces again",
     ]
 
 

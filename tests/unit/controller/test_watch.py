@@ -371,7 +371,7 @@ async def test_full_reads_go_on_whatever_one_of_them_raised_and_the_log_says_so(
     async with asyncio.timeout(30):
         assert await changes.get() == Key("default", "m")
     reading.cancel()
-    assert f"full read failed, the watches go on: {type(error).__name__}" in caplog.text
+    assert f"the full read failed, the watches continue: {type(error).__name__}" in caplog.text
 
 
 class Models:
@@ -461,7 +461,7 @@ async def test_watches_are_started_again_after_growing_pauses_and_at_once_if_the
     await asyncio.wait([task])
 
     assert clock.pauses == [1, 2, 5, 10, 30, 30, 1, 30]
-    assert "watches ended after 61 s, again in 1 s" in caplog.text
+    assert "watches ended after 61 s, restart in 1 s" in caplog.text
     assert all(daemon and stop.is_set() for daemon, stop in runs)
 
 

@@ -35,7 +35,7 @@ def test_one_name_is_one_word() -> None:
 @pytest.mark.parametrize("name", ["a b", "a,b", "-a", " a"])
 def test_several_names_in_one_text_are_refused_with_the_field_for_them(name: str) -> None:
     for fields in ({"servedName": name}, {"servedAliases": [name]}):
-        with pytest.raises(ValidationError, match="more of them into servedAliases"):
+        with pytest.raises(ValidationError, match="others into servedAliases"):
             named(**fields)
 
 
