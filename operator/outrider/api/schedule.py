@@ -123,6 +123,11 @@ class Schedule:
             kept.append(row)
         return Schedule(tuple(kept))
 
+    def in_ranges(self) -> str:
+        """A form for people, by ranges of the batch size: ``1-8:3 9-32:1 33+:0``."""
+        lows = (1, *(row.max_batch_size + 1 for row in self.rows if row.max_batch_size is not None))
+        return " ".join(_range(low, row) for low, row in zip(lows, self.rows, strict=True))
+
     def __str__(self) -> str:
         """Return the form in one line: ``8:3,32:1,*:0``."""
         return ",".join(
@@ -154,6 +159,13 @@ def geometric_bins(max_batch_size: int) -> tuple[int, ...]:
     while edges[-1] < max_batch_size:
         edges.append(3 if edges[-1] == 1 else edges[-1] * 2)
     return tuple(edges)
+
+
+def _range(low: int, row: Row) -> str:
+    if row.max_batch_size is None:
+        return f"{low}+:{row.num_speculative_tokens}"
+    high = "" if row.max_batch_size == low else f"-{row.max_batch_size}"
+    return f"{low}{high}:{row.num_speculative_tokens}"
 
 
 def _too_many(rows: int) -> str:

@@ -1,1 +1,1 @@
-"""What a bench of a live model asks GuideLLM for, and what its figures come to. Pure."""
+"""The load that a bench asks GuideLLM for, and the evaluation of its figures. Pure."""

@@ -1,4 +1,4 @@
-"""What is compared: speculation as it is, and the same K for every batch size."""
+"""The arms of a bench: speculation as it is, and one K for every batch size."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way to speculate. k: held for every batch size; None: whatever is in force."""
+    """One setting of speculation. k: the K for every batch size; None: the schedule in force."""
 
     k: int | None
 
     @property
     def name(self) -> str:
-        """As people read it."""
+        """The name for people."""
         return "as it is" if self.k is None else f"K={self.k}"
 
     @property
     def table(self) -> Schedule | None:
-        """What overrules the tuner meanwhile; None: nothing does."""
+        """The schedule that overrides the tuner; None: there is no override."""
         return None if self.k is None else Schedule.constant(self.k)
 
 
@@ -34,12 +34,12 @@ NO_DRAFTS = Arm(0)
 
 
 def arms_of(ks: Iterable[int]) -> tuple[Arm, ...]:
-    """As it is, no drafts, and each K once."""
+    """The arms as it is and K=0, and one arm for each other K."""
     return AS_IT_IS, NO_DRAFTS, *(Arm(k) for k in sorted(set(ks) - {0}))
 
 
 def interleaved(items: Sequence[ItemT], *, rounds: int, seed: int) -> Iterator[tuple[int, ItemT]]:
-    """Every item once per round, each round in an order of its own, so that drift favours none."""
+    """Every item once per round, each round in another order, so that drift favours none."""
     chooser = random.Random(seed)
     for number in range(rounds):
         yield from ((number, item) for item in chooser.sample(items, len(items)))

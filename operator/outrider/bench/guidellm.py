@@ -1,4 +1,4 @@
-"""GuideLLM 0.8: how it is called for one slice, and what it says of it."""
+"""GuideLLM 0.8: its arguments for one measurement, and its report."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class UnreadableResult(ValueError):
-    """What GuideLLM wrote is not what is read here; the message says where."""
+    """A report of GuideLLM in another form; the message says where it differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Closed load of one slice: every stream asks again as soon as it has its answer."""
+    """The closed-loop load of one measurement: each stream sends a request as soon as it has its answer."""
 
     target: str  # URL without /v1
     model: str  # its served name
@@ -30,17 +30,17 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What clients saw of one slice."""
+    """One measurement, as the clients saw it."""
 
-    tokens_per_second: float  # of all streams, answers that were cut off by its end included
-    first_token_ms: float | None  # mean; None: no answer was finished, or nothing was told of them
+    tokens_per_second: float  # of all streams; answers that the end cut off count too
+    first_token_ms: float | None  # mean; None: no answer was finished, or the report lacks it
     between_tokens_ms: float | None  # the same
     finished: int
     failed: int
 
 
 def arguments(load: Load, *, prompts: str, output: str) -> tuple[str, ...]:
-    """Those of ``guidellm``. prompts: a file with a JSON object per line. output: the file to write."""
+    """The arguments of ``guidellm``. prompts: a file with one JSON object per line. output: a new file."""
     backend = f"target={load.target},model={load.model},max_tokens={load.max_tokens}"
     return (
         "run",
@@ -89,10 +89,10 @@ class _Report(_View):
 
 
 def read(text: str) -> Slice:
-    """The one benchmark of a report.
+    """The only benchmark of a report.
 
     Raises:
-        UnreadableResult: not a report of GuideLLM 0.8.
+        UnreadableResult: the text is not a report of GuideLLM 0.8.
     """
     try:
         metrics = _Report.model_validate_json(text).benchmarks[0].metrics

@@ -1,4 +1,4 @@
-"""Prompts for a bench that brings none of its own."""
+"""Prompts for a bench whose user names no file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 
 _LINES = 20_000
-"""More than a slice asks for; GuideLLM ends where its prompts do."""
+"""More lines than one measurement needs; GuideLLM ends where its prompts end."""
 
 BUILT_IN = (
     "Write a Python function that merges two sorted lists without sorting again.",
@@ -20,7 +20,7 @@ BUILT_IN = (
     "Write a short story about a lighthouse keeper who finds a message in a bottle.",
     "List the steps to replace a flat bicycle tyre, and what tools are needed.",
     "Write a polite e-mail that asks a supplier for a delayed invoice.",
-    "Compare renting and buying a flat for somebody who moves every four years.",
+    "Compare renting and buying a flat for a family that moves every four years.",
     "Write a shell script that keeps the ten newest files of a folder and deletes the rest.",
     "What should be checked before a database is upgraded in production?",
     "Describe the water cycle for a class of ten-year-olds.",
@@ -30,9 +30,9 @@ BUILT_IN = (
 
 
 def lines(prompts: Sequence[str], *, of_slice: int = 0) -> Iterator[str]:
-    """A JSON object per line, the prompts in turn. Each has a number, so that none comes twice.
+    """A JSON object per line, with the prompts in turn. A number in front makes each prompt unique.
 
-    of_slice: its number; each slice has numbers of its own.
+    of_slice: the number of the measurement, so that two measurements have different prompts.
     """
     first = of_slice * _LINES + 1
     # Each prompt is spelled once; the number before it is the same in JSON.

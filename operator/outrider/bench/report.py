@@ -1,4 +1,4 @@
-"""The outcome of a bench as one page: figures, intervals, pictures, and what they do not say."""
+"""The result of a bench as one page: figures, intervals, charts, and their limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Read = Callable[[Slice], float | None]
 
 
 def page_of(result: Result, *, when: str) -> str:
-    """The page. when: date and time of the end, as a reader should see it."""
+    """The page as HTML. when: date and time of the end, as text."""
     setting = result.setting
     name = f"{setting.namespace}/{setting.name}"
     return document(f"{name}: what speculation buys", "\n".join(_parts(result, name, when)))
@@ -26,7 +26,7 @@ def page_of(result: Result, *, when: str) -> str:
 
 def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     setting, found = result.setting, gains(result.rates)
-    yield f"<h1>What speculation buys: {escape(name)}</h1>"
+    yield f"<h1>What speculation gains: {escape(name)}</h1>"
     yield (
         f'<p class="faint">{escape(when)}. {setting.streams} streams, {result.rounds} rounds of '
         f"{setting.seconds:g} s per arm, answers of up to {setting.max_tokens} tokens, by GuideLLM. "
@@ -35,16 +35,16 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     if setting.simulated is not None:
         yield (
             f'<p class="simulated"><b>Simulated.</b> The engines compute nothing and sleep the step times of '
-            f"{escape(setting.simulated)}: this says how the loop works, and nothing of a GPU.</p>"
+            f"{escape(setting.simulated)}. This shows how the tuner works, not how fast a GPU is.</p>"
         )
     if result.ended is not None:
         yield (
             f'<p class="simulated"><b>Ended after {result.rounds} of {setting.rounds} rounds.</b> '
-            f"{escape(result.ended)} Figures are of the rounds that were whole.</p>"
+            f"{escape(result.ended)} The figures cover the complete rounds.</p>"
         )
     gain = found[AS_IT_IS]
     yield (
-        f'<p class="verdict" style="--mark:{_MARKS[verdict(gain)]}">As it is, {WORDS[verdict(gain)]}: '
+        f'<p class="verdict" style="--mark:{_MARKS[verdict(gain)]}">As it is: {WORDS[verdict(gain)]}: '
         f"<b>{percent(gain)}</b> tokens per second over K=0.</p>"
     )
     yield f'<div class="cards">{"".join(_cards(result))}</div>'
@@ -97,19 +97,17 @@ def _bars(result: Result, read: Read, unit: str) -> str:
 
 
 def _why_not(result: Result, read: Read) -> str:
-    """Why no arm has an interval of what answers tell once they are finished."""
+    """The reason why no arm has an interval for a figure of finished answers."""
     slices = [each for found in result.slices.values() for each in found]
     if not any(each.finished for each in slices):
-        return (
-            "no slice was long enough for an answer to finish in it. Longer --seconds, shorter --max-tokens"
-        )
+        return "no answer finished in a measurement. Set longer --seconds or shorter --max-tokens"
     if all(read(each) is None for each in slices):
-        return "answers were finished, and the program that sent the load told no milliseconds of them"
-    return f"no arm has it of {FEWEST_ROUNDS} slices, and an interval takes as many"
+        return "answers were finished, but the program that sent the load reported no milliseconds"
+    return f"no arm has it in {FEWEST_ROUNDS} measurements, which an interval needs"
 
 
-def _drawn(bars: Sequence[Bar], told: str) -> str:
-    return picture(lambda width: bars_chart(bars, told=told, width=width))
+def _drawn(bars: Sequence[Bar], label: str) -> str:
+    return picture(lambda width: bars_chart(bars, told=label, width=width))
 
 
 def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
@@ -156,15 +154,17 @@ def _table(result: Result) -> str:
 
 def _decisions(result: Result) -> str:
     if isinstance(result.decisions, Unread):
-        return f"<p>Not known, since it was not read: {escape(result.decisions.why)}</p>"
+        return f"<p>Not known: {escape(result.decisions.why)}</p>"
     if not result.decisions:
-        return '<p class="faint">Its table stayed as it was. While a K is held it decides nothing.</p>'
+        return (
+            '<p class="faint">The schedule did not change. The tuner decides nothing during an override.</p>'
+        )
     items = "".join(
         f"<li>{each.time:%H:%M:%S} UTC: {escape(each.from_)} \u2192 {escape(each.to)}<br>"
         f'<span class="faint">{escape(each.reason)}: {escape(each.message)}</span></li>'
         for each in reversed(result.decisions)
     )
-    return f'<ul>{items}</ul><p class="faint">The last five at most: status keeps no more.</p>'
+    return f'<ul>{items}</ul><p class="faint">Status keeps the last five decisions.</p>'
 
 
 def _cell(found: Interval | None) -> str:
@@ -176,19 +176,18 @@ def _notes(result: Result) -> Iterator[str]:
     if best is not None:
         arm, compared = best
         yield (
-            f"<p>Against {escape(arm.name)}, the best that was held: {percent(compared)}. The best of "
-            "several was also the luckiest, so this leans against what is as it is.</p>"
+            f"<p>Against {escape(arm.name)}, the best single K: {percent(compared)}. The best of "
+            "several is also the luckiest, so this comparison favours the single K.</p>"
         )
     yield (
-        "<p>K=0 keeps the drafter loaded and drafts nothing. That is not a launch without a drafter, which "
-        "may be some percent faster.</p>"
-        "<p>Intervals are Student's, over rounds; gains are ratios of slices of the same round. They hold "
-        "the noise of this run, not other prompts, other loads or another day.</p>"
+        "<p>K=0 keeps the drafter loaded. A launch without a drafter may be some percent faster.</p>"
+        "<p>Intervals are Student's, over rounds; gains are ratios within a round. They cover the noise of "
+        "this run, and not other prompts, other loads or another day.</p>"
     )
     if result.setting.price_per_hour is not None:
         yield (
-            f"<p>Money is ${result.setting.price_per_hour:g} an hour, over the tokens of a replica that is "
-            "always as busy as here. An idle GPU costs the same and yields none.</p>"
+            f"<p>The price is ${result.setting.price_per_hour:g} an hour, divided by the tokens of a "
+            "replica that is always as busy as here. An idle GPU costs the same.</p>"
         )
     if result.failed:
-        yield f"<p>{result.failed} requests failed; figures are of the others.</p>"
+        yield f"<p>{result.failed} requests failed; the figures cover the others.</p>"

@@ -1,4 +1,4 @@
-"""The outcome of a bench: as text for people and as JSON."""
+"""The result of a bench, as text for people and as JSON."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from outrider.bench.verdict import Interval, Verdict, against_best, gains, geome
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What was asked for."""
+    """The options of a bench."""
 
     namespace: str
     name: str
     streams: int
-    seconds: float  # of a slice
+    seconds: float  # of a measurement
     rounds: int
     max_tokens: int
     seed: int
     price_per_hour: float | None = None  # dollars of all that answered
-    simulated: str | None = None  # what engines stand in for that compute nothing
+    simulated: str | None = None  # the hardware that engines simulate
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What the tuner decided meanwhile is not known; why, as one plain line."""
+    """The tuner's decisions could not be read. why: one line."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Slices of whole rounds by arm, in the order of the rounds. ended: why before the last one, if so."""
+    """Measurements of complete rounds by arm, in order. ended: why the bench ended early, if it did."""
 
     setting: Setting
     slices: Mapping[Arm, Sequence[Slice]]
@@ -46,22 +46,22 @@ class Result:
 
     @property
     def rounds(self) -> int:
-        """That were measured."""
+        """The number of complete rounds."""
         return min(map(len, self.slices.values()))
 
     @property
     def rates(self) -> dict[Arm, list[float]]:
-        """Tokens per second."""
+        """Tokens per second by arm and round."""
         return {arm: [each.tokens_per_second for each in found] for arm, found in self.slices.items()}
 
     @property
     def failed(self) -> int:
-        """Requests that failed."""
+        """The number of requests that failed."""
         return sum(each.failed for found in self.slices.values() for each in found)
 
 
 def dollars(rates: Mapping[Arm, Sequence[float]], price_per_hour: float) -> dict[Arm, Interval]:
-    """Per million output tokens, by arm. price_per_hour: of all that answered, always as busy as then."""
+    """Dollars per million output tokens, by arm. price_per_hour: of all GPUs, always as busy as then."""
     return {
         arm: geometric([price_per_hour / 3600 / rate * 1e6 for rate in found]) for arm, found in rates.items()
     }
@@ -70,12 +70,12 @@ def dollars(rates: Mapping[Arm, Sequence[float]], price_per_hour: float) -> dict
 WORDS = {
     Verdict.PAYS: "speculation pays",
     Verdict.COSTS: "speculation costs more than it brings",
-    Verdict.UNSURE: "not told apart from K=0; more --rounds or longer --seconds tell more",
+    Verdict.UNSURE: "no clear difference from K=0; run more --rounds or longer --seconds",
 }
 
 
 def text_of(result: Result) -> Iterator[str]:
-    """Lines of up to 80 columns; what went wrong may be longer."""
+    """Lines for people, of up to 80 columns; a line about an error may be longer."""
     setting, rates = result.setting, result.rates
     yield (
         f"{setting.namespace}/{setting.name}, {setting.streams} streams, "
@@ -97,7 +97,7 @@ def text_of(result: Result) -> Iterator[str]:
     best = against_best(rates)
     if best is not None:
         arm, compared = best
-        yield f"Against {arm.name}, the best held here: {percent(compared)}"
+        yield f"Against {arm.name}, the best single K: {percent(compared)}"
     if setting.price_per_hour is not None:
         costs = dollars(rates, setting.price_per_hour)
         for arm, cost in costs.items():
@@ -105,12 +105,12 @@ def text_of(result: Result) -> Iterator[str]:
     if result.failed:
         yield f"{result.failed} requests failed"
     if isinstance(result.decisions, Unread):
-        yield f"What the tuner decided meanwhile was not read: {result.decisions.why}"
+        yield f"The decisions of the tuner could not be read: {result.decisions.why}"
 
 
 def json_of(result: Result) -> dict[str, JsonValue]:
-    """The same with every slice. Rates in tokens per second, gains as ratios. Decisions that were not read
-    are null, which is not the same as none."""
+    """All measurements for programs. Rates in tokens per second, gains as ratios. Decisions that could not be
+    read are null."""
     rates, setting = result.rates, result.setting
     found, best = gains(rates), against_best(rates)
     price = setting.price_per_hour
@@ -146,7 +146,7 @@ def _decisions(found: Sequence[DecisionRecord] | Unread) -> tuple[JsonValue, str
 
 
 def told(found: Interval, digits: int) -> str:
-    """With its interval, such as 12.3 [11.9, 12.7]."""
+    """A value with its interval, such as 12.3 [11.9, 12.7]."""
     return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 

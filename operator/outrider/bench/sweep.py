@@ -1,4 +1,4 @@
-"""Tokens per second over streams and K, as the table that ``outrider simulate`` reads."""
+"""Tokens per second by streams and K, as the table that ``outrider simulate`` reads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from outrider.bench.result import told
 from outrider.bench.verdict import mean_amount, ratio
 
 _COLUMNS = 3
-"""That fit 80 characters."""
+"""Values of K that fit into 80 columns."""
 _WIDTH = 22
 _MOST_LOST = 0.2
-"""What a proposed K may lose to another one, as far as is known; beyond that nothing is proposed."""
+"""Ratio of throughput that a proposed K may lose to another one; beyond it no schedule is proposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +29,33 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What was measured. rates: tokens per second of all streams, by round."""
+    """The result of a sweep. rates: tokens per second of all streams, by round."""
 
     namespace: str
     name: str
-    seconds: float  # of a slice
+    seconds: float  # of a measurement
     rates: Mapping[Cell, Sequence[float]]
-    simulated: str | None = None  # what engines stand in for that compute nothing
+    simulated: str | None = None  # the hardware that engines simulate
 
     @property
     def streams(self) -> list[int]:
-        """Rising."""
+        """Numbers of streams, rising."""
         return sorted({cell.streams for cell in self.rates})
 
     @property
     def ks(self) -> list[int]:
-        """Rising."""
+        """Values of K, rising."""
         return sorted({cell.k for cell in self.rates})
 
     @property
     def rounds(self) -> int:
-        """Slices of each cell."""
+        """Measurements of each cell."""
         return len(next(iter(self.rates.values())))
 
     def best(self, streams: int) -> int | None:
-        """The smallest K that is not worse than the fastest one beyond the interval: drafts cost memory.
+        """The smallest K that is not clearly slower than the fastest one, since drafts cost memory.
 
-        None: the intervals are so wide that it may lose much to another one.
+        None: the intervals are so wide that this K may lose much to another one.
         """
         rates = {k: self.rates[Cell(streams, k)] for k in self.ks}
         fastest = max(self.ks, key=lambda k: statistics.fmean(rates[k]))
@@ -64,15 +64,15 @@ class Sweep:
         return best if most_lost <= _MOST_LOST else None
 
     @property
-    def untold(self) -> list[int]:
-        """Streams for which nobody can tell which K is best, rising."""
+    def unclear(self) -> list[int]:
+        """Numbers of streams for which the best K is not clear, rising."""
         return [streams for streams in self.streams if self.best(streams) is None]
 
 
 def proposed(sweep: Sweep) -> Schedule | None:
-    """A static table: the best K up to each number of streams; above the largest one, what is best there.
+    """A static schedule: the best K up to each number of streams; above the largest one, its best K.
 
-    None: for some number of streams it cannot be told.
+    None: for some number of streams the best K is not clear.
     """
     bests = [(streams, sweep.best(streams)) for streams in sweep.streams]
     found = [(streams, k) for streams, k in bests if k is not None]
@@ -85,7 +85,7 @@ def proposed(sweep: Sweep) -> Schedule | None:
 
 def text_of(sweep: Sweep) -> Iterator[str]:
     """Lines for people."""
-    yield f"{sweep.namespace}/{sweep.name}, {sweep.rounds} slices of {sweep.seconds:g} s each"
+    yield f"{sweep.namespace}/{sweep.name}, {sweep.rounds} measurements of {sweep.seconds:g} s each"
     if sweep.simulated is not None:
         yield f"simulated: engines compute nothing and sleep the step times of {sweep.simulated}"
     yield "tokens per second, 95 % in brackets"
@@ -97,18 +97,15 @@ def text_of(sweep: Sweep) -> Iterator[str]:
             yield f"{streams:>7}" + "".join(f"{told(each, 0):>{_WIDTH}}" for each in found)
     table = proposed(sweep)
     if table is None:
-        numbers = ", ".join(map(str, sweep.untold))
-        yield f"Cannot tell which K is best with {numbers} streams, so no table is proposed:"
-        yield "more --rounds or longer --seconds tell more"
+        numbers = ", ".join(map(str, sweep.unclear))
+        yield f"The best K with {numbers} streams is not clear, so no schedule is proposed:"
+        yield "run more --rounds or longer --seconds"
     else:
-        yield f"A static table for it: {table} (batch size up to : K)"
+        yield f"A static schedule: {table.in_ranges()} (batch size: K)"
 
 
 def json_of(sweep: Sweep) -> dict[str, JsonValue]:
-    """A file for ``outrider simulate``, with the intervals and the proposal beside its table.
-
-    The proposal is null where none can be made.
-    """
+    """A file for ``outrider simulate``, with intervals and the proposed schedule, which may be null."""
     rates: list[JsonValue] = [
         [statistics.fmean(sweep.rates[Cell(streams, k)]) for k in sweep.ks] for streams in sweep.streams
     ]
@@ -116,7 +113,8 @@ def json_of(sweep: Sweep) -> dict[str, JsonValue]:
         {"streams": cell.streams, "k": cell.k, **asdict(mean_amount(values))}
         for cell, values in sweep.rates.items()
     ]
-    source = f"outrider sweep of {sweep.namespace}/{sweep.name}, {sweep.rounds} slices of {sweep.seconds:g} s"
+    runs = f"{sweep.rounds} measurements of {sweep.seconds:g} s"
+    source = f"outrider sweep of {sweep.namespace}/{sweep.name}, {runs}"
     if sweep.simulated is not None:
         source += f", simulated by {sweep.simulated}"
     table: dict[str, JsonValue] = {

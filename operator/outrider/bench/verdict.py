@@ -1,4 +1,4 @@
-"""How sure a difference between arms is: ratios of slices of the same round, with Student's interval."""
+"""The difference between arms: ratios of measurements of the same round, with Student's interval."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _T_95 |= {12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980}
 
 
 class Verdict(StrEnum):
-    """What speculation as it is is worth."""
+    """The verdict on speculation as it is."""
 
     PAYS = "Pays"
     COSTS = "Costs"
     UNSURE = "Unsure"
-    """The interval holds no difference."""
+    """The interval contains no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,45 +36,45 @@ class Interval:
 
 
 def mean(values: Sequence[float]) -> Interval:
-    """Of at least `FEWEST_ROUNDS` values."""
+    """The mean of at least `FEWEST_ROUNDS` values, with its interval."""
     centre = statistics.fmean(values)
     margin = _student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(centre, centre - margin, centre + margin)
 
 
 def mean_amount(values: Sequence[float]) -> Interval:
-    """The same of what is never below 0, such as a rate or a duration; so its interval is not either."""
+    """The mean of values that are never below 0, with an interval that is not either."""
     found = mean(values)
     return replace(found, low=max(0.0, found.low))
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
-    """Of two arms, in their geometric mean. Values of one round stand at the same place; all above 0."""
+    """The geometric mean of ratios between two arms, with its interval. The index of a value is its round."""
     return geometric([above / below for above, below in zip(over, under, strict=True)])
 
 
 def geometric(values: Sequence[float]) -> Interval:
-    """Geometric mean of values above 0, for what is compared by ratios; its interval stays above 0."""
+    """The geometric mean of values above 0, with an interval that stays above 0."""
     found = mean([math.log(value) for value in values])
     return Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
 
 
 def verdict(gain: Interval) -> Verdict:
-    """gain: ratio to K=0."""
+    """The verdict on a gain, the ratio to K=0."""
     if gain.low > 1:
         return Verdict.PAYS
     return Verdict.COSTS if gain.high < 1 else Verdict.UNSURE
 
 
 def gains(rates: Mapping[Arm, Sequence[float]]) -> dict[Arm, Interval]:
-    """Of every arm over no drafts. rates: tokens per second by round."""
+    """The gain of every other arm over K=0. rates: tokens per second by round."""
     return {arm: ratio(values, rates[NO_DRAFTS]) for arm, values in rates.items() if arm != NO_DRAFTS}
 
 
 def against_best(rates: Mapping[Arm, Sequence[float]]) -> tuple[Arm, Interval] | None:
-    """The best held K, and as it is over that. None: no K was held.
+    """The best single K, and the ratio of "as it is" to it. None: no single K was measured.
 
-    The best of several that are alike was also the luckiest, so this leans against what is as it is.
+    The best of several similar arms is also the luckiest, so this comparison favours the single K.
     """
     held = [arm for arm in rates if arm != AS_IT_IS]
     if len(held) < 2:
@@ -84,5 +84,5 @@ def against_best(rates: Mapping[Arm, Sequence[float]]) -> tuple[Arm, Interval] |
 
 
 def _student(freedom: int) -> float:
-    """For the nearest smaller number of degrees, so that no interval is too narrow."""
+    """The quantile for the next smaller number of degrees of freedom, so that no interval is too narrow."""
     return _T_95[max(known for known in _T_95 if known <= freedom)]

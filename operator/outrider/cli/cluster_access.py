@@ -1,4 +1,4 @@
-"""The way of a command into the cluster, with the caller's own credentials."""
+"""The connection of a command to the cluster, with the caller's own credentials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.controller.settings import own_namespace
 
 
 class CannotRead(Exception):
-    """Nothing to show; the message says why and what to do."""
+    """A command has nothing to show; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
             namespace = choice.namespace or _default_namespace(choice)
             yield Access(ClusterClient(api), namespace, api, replace(choice, namespace=namespace))
         except ClusterError as error:
-            raise told(error) from error
+            raise cannot_read(error) from error
 
 
 def _require_files(choice: ClusterChoice) -> None:
@@ -72,10 +72,10 @@ def _no_cluster(choice: ClusterChoice, error: Exception) -> str:
     return f"the kubeconfig has no context {choice.context}. Use one of: {names}."
 
 
-def told(error: ClusterError) -> CannotRead:
-    """What a person can do about an answer that did not come."""
+def cannot_read(error: ClusterError) -> CannotRead:
+    """The exception for an answer that did not come; it says what to do."""
     if isinstance(error, Unavailable | Unauthorized):
-        return CannotRead(f"the API server does not answer: {error}. Check KUBECONFIG.")
+        return CannotRead(f"the API server does not answer: {error}. Check the kubeconfig.")
     return CannotRead(f"{error}. {error.action}")
 
 

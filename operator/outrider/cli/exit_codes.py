@@ -1,4 +1,4 @@
-"""How every command of ``outrider`` ends, for whoever calls it from a script."""
+"""The exit codes of every command of ``outrider``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ class ExitCode(IntEnum):
     """The exit codes; `docs/reference/exit-codes.md` has them by command."""
 
     FINE = 0
-    """It was done, and what was asked about is well."""
+    """The command did its work, and all is well."""
     NOT_WELL = 1
-    """It was done, and what was asked about is not well; the output says what."""
+    """The command did its work, and something is not well; the output says what."""
     CANNOT = 2
-    """It was not done, or not to its end: bad input, no cluster, no right, no such model. One line says
-    what to do; what was measured by then is printed all the same."""
+    """The command could not finish: bad input, no cluster, no right or no such model. One line says what to
+    do. A command that measures prints what it has."""
 
 
 def cannot(command: str, why: Exception | str) -> typer.Exit:
-    """Ends a command that cannot do what it was asked for. why: says what to do, in one plain line."""
+    """End a command that cannot do its work. why: one line that says what to do."""
     say(command, str(why))
     return typer.Exit(ExitCode.CANNOT)
 

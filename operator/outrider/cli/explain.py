@@ -1,4 +1,4 @@
-"""``outrider explain``: why a model's table is what it is, or what it was, out of the cluster."""
+"""``outrider explain``: why a model has its schedule, or which one it had at a past time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,20 @@ def explain(
     cluster: ClusterChoice,
     form: Form | None,
     at: Annotated[
-        str | None, typer.Option(help="What ruled then: 2026-01-01T12:00:00Z, or 10m for ten minutes ago.")
+        str | None,
+        typer.Option(
+            help="Show the schedule at a past time, such as 2026-01-01T12:00:00Z, or 10m for ten minutes ago."
+        ),
     ] = None,
 ) -> None:
-    """Show why a model's table is what it is: conditions, last decisions, estimates per batch size."""
+    """Show why a model has its schedule.
+
+    It shows conditions, the last decisions, and the estimates by batch size.
+    """
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli import explanation
     from outrider.cli.cluster_access import CannotRead
-    from outrider.cli.consoles import console_of_now
+    from outrider.cli.consoles import current_console
     from outrider.cli.model_reader import read_from_cluster
 
     now = datetime.now(UTC)
@@ -43,7 +49,7 @@ def explain(
     elif form is not None:
         typer.echo(printed(explanation.json_of(model, estimates), form))
     else:
-        console_of_now().print(explanation.explanation(model, estimates, now=now))
+        current_console().print(explanation.explanation(model, estimates, now=now))
 
 
 def _print_past(model: SpeculativeModel, then: datetime, form: Form | None) -> None:

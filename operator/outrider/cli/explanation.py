@@ -15,7 +15,7 @@ from outrider.api.reasons import ConditionType
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Status
-from outrider.cli.ages import age
+from outrider.cli.wording import age, in_ranges, schedule_of
 from outrider.plan import settled
 from outrider.tuning.decision import BinEstimates, Estimate
 
@@ -51,7 +51,7 @@ def _parts(
     if status.decisions:
         yield from _decisions(status.decisions, now)
     else:
-        yield Text("No decision changed the table yet.")
+        yield Text("No decision has changed the schedule yet.")
     yield Text("")
     if estimates:
         yield _estimates(estimates, _table(status.speculation))
@@ -64,15 +64,13 @@ def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator
     if speculation is None:
         yield "The operator has not reported on its speculation yet."
         return
-    table = speculation.schedule_summary or "none confirmed"
-    pods = speculation.applied_replicas or 0
-    yield f"table {table} (batch size up to : K), {speculation.state}, on {pods} pods"
+    yield f"schedule {schedule_of(speculation)}, {speculation.state}"
     if speculation.simulated is not None:
         yield f"simulated: engines compute nothing and sleep the step times of {speculation.simulated}"
     if speculation.cuda_graphs == "PIECEWISE":
-        yield "CUDA graphs are piecewise, which costs speed: docs/reference/methods.md has what helps"
+        yield "CUDA graphs are piecewise, which costs speed; to change it, set engine.modelRunner: V1"
     if speculation.step_time_profile is not None:
-        yield f"map of step times: {speculation.step_time_profile}"
+        yield f"step-time profile: {speculation.step_time_profile}"
     if speculation.fast_loop is not None:
         yield f"fast loop: {speculation.fast_loop}; the schedule holds if it stops"
     speedup = speculation.speedup
@@ -97,9 +95,11 @@ def _decisions(records: list[DecisionRecord], now: datetime) -> Iterator[Text]:
     yield Text("Last decisions", style="italic")
     for record in records:
         gains = (("expected", record.expected_gain), ("measured", record.measured_gain))
-        told = "".join(f", {word} {_gain(ratio)}" for word, ratio in gains if ratio is not None)
-        would = "would change " if record.would else ""
-        yield Text(f"{age(record.time, now)} ago: {would}{record.from_} -> {record.to}{told}")
+        of_gain = "".join(f", {word} {_gain(ratio)}" for word, ratio in gains if ratio is not None)
+        change = (
+            f"{'would change ' if record.would else ''}{in_ranges(record.from_)} -> {in_ranges(record.to)}"
+        )
+        yield Text(f"{age(record.time, now)} ago: {change}{of_gain}")
         yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
 
 

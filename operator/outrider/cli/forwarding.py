@@ -1,4 +1,4 @@
-"""The way of clients on this machine to a model's Service."""
+"""The connection of clients on this machine to a model's Service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ async def url_of(cluster: ClusterChoice, name: str, given: str | None) -> AsyncI
         yield given.rstrip("/").removesuffix("/v1")
         return
     if shutil.which("kubectl") is None:
-        raise CannotRead("there is no kubectl, which forwards a port to the model; or give --url.")
+        raise CannotRead(
+            "kubectl is not here, and it forwards a port to the model. Install it, or give --url."
+        )
     command = ("kubectl", *_cluster_flags(cluster), "port-forward", "--address", "127.0.0.1")
     async with running((*command, f"service/{name}", f":{SERVICE_PORT}")) as forward:
         assert forward.stdout is not None
@@ -38,12 +40,14 @@ async def url_of(cluster: ClusterChoice, name: str, given: str | None) -> AsyncI
         try:
             line = await asyncio.wait_for(forward.stdout.readline(), _BEGIN_SECONDS)
         except TimeoutError as error:
-            raise CannotRead("kubectl port-forward says nothing; or give --url.") from error
+            raise CannotRead(
+                f"kubectl port-forward does not answer within {_BEGIN_SECONDS:.0f} s. Give --url."
+            ) from error
         found = _FORWARDS.search(line)
         if found is None:
             why = (await forward.stderr.read()).decode(errors="replace").strip()
-            raise CannotRead(f"kubectl port-forward: {why or 'it ended'}; or give --url.")
-        # It tells of every connection, and would wait for a reader once a pipe is full.
+            raise CannotRead(f"kubectl port-forward: {why or 'it ended'}. Or give --url.")
+        # kubectl writes a line for each connection, and would wait once a pipe is full.
         readers = [asyncio.create_task(stream.read()) for stream in (forward.stdout, forward.stderr)]
         try:
             yield f"http://{found[1].decode()}"

@@ -1,4 +1,4 @@
-"""A model whose table a command may hold for a while."""
+"""A model whose schedule a command may override for a while."""
 
 from __future__ import annotations
 
@@ -19,37 +19,43 @@ async def held_model(
     """The model and its candidates, rising.
 
     Raises:
-        CannotRead: no such model, its table cannot be held, somebody holds it already, a K is none of its
-        candidates, or the caller may not hold it.
+        CannotRead: no such model, one without live tuning, or one that has an override already.
+        CannotRead: a K that is not a candidate, or a caller who may not set an override.
     """
     model, _ = await read_model(there.cluster, there.namespace, name)
-    told, spec = f"{there.namespace}/{name}", settled(model).spec
+    name_of_model, spec = f"{there.namespace}/{name}", settled(model).spec
     if not spec.live or spec.speculation.tuning.actuation is not Actuation.LIVE:
-        raise CannotRead(f"this needs tuning.actuation: Live; {told} takes no table while it runs.")
+        raise CannotRead(
+            f"this needs tuning.actuation: Live; engines of {name_of_model} cannot change K while they run."
+        )
     if OVERRIDE in model.metadata.annotations:
-        raise CannotRead(f"{told} has the annotation {OVERRIDE}, which this would overwrite: remove it.")
+        raise CannotRead(
+            f"{name_of_model} has the annotation {OVERRIDE}, which this would overwrite. Remove it first."
+        )
     candidates = tuple(sorted(spec.candidates()))
     unknown = sorted({*ks} - {*candidates})
     if unknown:
         known = ", ".join(map(str, candidates))
-        raise CannotRead(f"--k {unknown[0]} is not one that the engines were launched with: use {known}.")
-    await _see_that_it_may_be_held(there, name)
+        raise CannotRead(
+            f"--k {unknown[0]} is not a candidate, so the engines were launched without it. Use {known}."
+        )
+    await _require_right(there, name)
     return model, candidates
 
 
-async def _see_that_it_may_be_held(there: Access, name: str) -> None:
-    """Before load is sent for what cannot be measured then.
+async def _require_right(there: Access, name: str) -> None:
+    """Check the right to set an override, before load is sent.
 
     Raises:
-        CannotRead: the caller has no right to it.
+        CannotRead: the caller has no such right.
     """
     act = Act(MODELS.group, MODELS.plural, "patch", there.namespace, name=name)
     try:
         allowed = await may(there.cluster, act)
     except Refused:
-        return  # Who may not ask learns it from the write itself.
+        return  # A caller who may not ask gets the answer from the write.
     if not allowed:
         raise CannotRead(
-            f"you may not patch SpeculativeModel {there.namespace}/{name}, and a table is held by an "
-            f"annotation: ask for the verb patch on {MODELS.plural}.{MODELS.group} in {there.namespace}."
+            f"you may not patch SpeculativeModel {there.namespace}/{name}, and an override is an "
+            f"annotation. Ask for the verb patch on {MODELS.plural}.{MODELS.group} in {there.namespace}."
         )

@@ -1,6 +1,6 @@
-"""Holds another table on a live model for some minutes, by the annotations of an override.
+"""Overrides the schedule of a live model for some minutes, by annotations.
 
-An override has an end. So if this process is killed and its machine with it, the tuner rules again by itself.
+An override has an end. So the tuner takes over again even where this process and its machine are killed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outrider.api.reasons import ConditionType, TuningReason
 from outrider.api.resource import Metadata
 from outrider.api.schedule import Schedule
 from outrider.api.status import Status
-from outrider.cli.cluster_access import CannotRead, told
+from outrider.cli.cluster_access import CannotRead, cannot_read
 from outrider.cli.model_reader import no_such_model
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
@@ -32,7 +32,7 @@ async def _rest() -> None:
 
 
 class Hold:
-    """The override of one command. Set and taken back by it alone."""
+    """The override that one command sets and removes."""
 
     def __init__(
         self,
@@ -49,25 +49,27 @@ class Hold:
         self._until: str | None = None
 
     async def set(self, table: Schedule | None, *, seconds: float) -> None:
-        """Return once every pod has this table; None: what would be in force without this command.
+        """Set an override, and return once every pod has this schedule.
 
-        seconds: how long it is held at most.
+        table: None removes the override. seconds: the time after which it ends.
 
         Raises:
-            CannotRead: the operator refuses it, or does not carry it out.
-            ClusterError: the API server does.
+            CannotRead: the operator refuses the override, or does not carry it out.
+            ClusterError: the API server refuses it, or does not answer.
         """
         if table is None:
             await self.take_back()
-            await self._wait("the table of before", lambda status: _reason(status) != TuningReason.OVERRIDDEN)
+            await self._wait(
+                "the schedule of before", lambda status: _reason(status) != TuningReason.OVERRIDDEN
+            )
             return
         until = rfc3339(datetime.now(UTC) + timedelta(seconds=seconds))
         self._until = until
         await self._annotate({OVERRIDE: str(table), OVERRIDE_UNTIL: until})
-        await self._wait(f"the table {table}", lambda status: _is_held(status, table))
+        await self._wait(f"the schedule {table}", lambda status: _is_held(status, table))
 
     async def holds(self, table: Schedule | None) -> bool:
-        """Whether it is still so, such as at the end of a measurement.
+        """True while the override is still in force, such as at the end of a measurement.
 
         Raises:
             ClusterError: the API server did not answer.
@@ -81,7 +83,7 @@ class Hold:
         """Remove the override, if it is still that of this command.
 
         Raises:
-            ClusterError: the API server did not answer; the override ends by itself.
+            ClusterError: the API server does not answer; the override then stays until its end.
         """
         if self._until is None:
             return
@@ -92,7 +94,7 @@ class Hold:
 
     @property
     def until(self) -> str | None:
-        """When the override that is set ends by itself; None: none is."""
+        """The end of the override that is set; None: there is none."""
         return self._until
 
     async def _annotate(self, annotations: dict[str, str | None]) -> None:
@@ -115,8 +117,8 @@ class Hold:
                 return
             if time.monotonic() > deadline:
                 raise CannotRead(
-                    f"the operator did not bring {what} to every pod within {_LONGEST_WAIT_SECONDS:.0f} s; "
-                    f"`outrider status {self._name} -n {self._namespace}` says why."
+                    f"the operator did not push {what} to every pod within {_LONGEST_WAIT_SECONDS:.0f} s. "
+                    f"Run `outrider status {self._name} -n {self._namespace}`."
                 )
             await self._rest()
 
@@ -138,9 +140,9 @@ def _has_converged(status: Status) -> bool:
 
 @asynccontextmanager
 async def holding(
-    cluster: ClusterClient, namespace: str, name: str, tell: Callable[[str], None]
+    cluster: ClusterClient, namespace: str, name: str, notify: Callable[[str], None]
 ) -> AsyncIterator[Hold]:
-    """A hold that is taken back, however the block ends. tell: gets a line where that does not succeed."""
+    """An override that is removed, however the block ends. notify: prints a line where that fails."""
     hold = Hold(cluster, namespace, name)
     try:
         yield hold
@@ -148,5 +150,5 @@ async def holding(
         try:
             await hold.take_back()
         except (ClusterError, CannotRead) as error:
-            why = told(error) if isinstance(error, ClusterError) else error
-            tell(f"the override was not removed and ends by itself at {hold.until}: {why}")
+            why = cannot_read(error) if isinstance(error, ClusterError) else error
+            notify(f"the override was not removed; it ends at {hold.until}: {why}")

@@ -50,9 +50,6 @@ def import_manifest(
     It reads a Deployment, StatefulSet or LeaderWorkerSet, or a vLLM command line after --. It also reads an
     InferenceService or LLMInferenceService of KServe, a Model of KubeAI, and values of the production stack.
     Standard error names what it could not carry, and why. Exit code 2: an engine became no SpeculativeModel.
-
-    Examples: outrider import -f deployment.yaml > model.yaml;
-    outrider import -- vllm serve Qwen/Qwen3-8B --max-model-len 8192
     """
     options = Options(name=name, namespace=namespace, container=container, keep_image=keep_image)
     if bool(file) == bool(command):

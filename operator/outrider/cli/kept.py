@@ -1,4 +1,4 @@
-"""What a command measured so far, so that nothing of it is lost when the command cannot go on."""
+"""The measurements of a command, kept so that none is lost where the command cannot finish."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ FoundT = TypeVar("FoundT")
 
 @dataclass
 class Kept(Generic[FoundT]):
-    """The latest result of a command, which says something by itself; also in a file, where one is named."""
+    """The latest result of a command, complete in itself; also in a file, where one is named."""
 
     command: str
     as_json: Callable[[FoundT], Mapping[str, JsonValue]]
     output: Path | None = None
     latest: FoundT | None = None
-    ended: str | None = None  # why the command did not come to its end
-    unwritten: bool = False  # whether a file that was asked for is not there
+    ended: str | None = None  # why the command did not finish
+    unwritten: bool = False  # a file that was asked for could not be written
 
     def keep(self, found: FoundT) -> None:
-        """In place of the one before."""
+        """Replace the result before."""
         self.latest = found
         if self.output is not None:
             self.write(self.output, json.dumps(self.as_json(found), indent=2, allow_nan=False))
 
     def write(self, file: Path, text: str) -> None:
-        """A file that cannot be written is told of, and the result can still be printed."""
+        """Write a file; where that fails, print why, and leave the result to be printed."""
         try:
             file.write_text(text, encoding="utf-8")
         except OSError as error:
@@ -44,10 +44,10 @@ class Kept(Generic[FoundT]):
             say(self.command, f"{file} was not written: {error.strerror or error}.")
 
     def by(self, work: Coroutine[object, object, None]) -> FoundT:
-        """What this work kept last, at its end or when it could not go on.
+        """Run the work and return what it kept last, whether or not it finished.
 
         Raises:
-            Exit: it kept nothing; the reason was told.
+            Exit: it kept nothing; the reason is printed.
         """
         try:
             run_until_stopped(work)
@@ -58,10 +58,10 @@ class Kept(Generic[FoundT]):
         return self.latest
 
     def see_to_the_end(self) -> None:
-        """Once the result was told.
+        """End the command after its result is printed.
 
         Raises:
-            Exit: the work did not come to its end, or a file was not written; the reason was told.
+            Exit: the work did not finish, or a file was not written; the reason is printed.
         """
         if self.ended is not None:
             raise cannot(self.command, self.ended)

@@ -13,6 +13,7 @@ from outrider.api.crd import render
 from outrider.cli.bench.command import bench, sweep
 from outrider.cli.doctor.command import doctor
 from outrider.cli.explain import explain
+from outrider.cli.help_pages import HELP_PAGES
 from outrider.cli.import_manifest import import_manifest
 from outrider.cli.options import with_options
 from outrider.cli.plan import plan
@@ -44,7 +45,7 @@ def outrider(
     context: typer.Context,
     _: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Kubernetes operator that tunes speculative decoding in vLLM while it serves."""
@@ -52,22 +53,25 @@ def outrider(
         typer.echo(context.get_help())
 
 
-app.command()(plan)
-app.command("render")(render_manifest)
-app.command("import")(import_manifest)
-app.command()(simulate)
-app.command()(explain)
-app.command()(status)
-app.command()(doctor)
-app.command()(bench)
-app.command()(verify)
-app.command()(sweep)
+for name, command in (
+    ("plan", plan),
+    ("render", render_manifest),
+    ("import", import_manifest),
+    ("simulate", simulate),
+    ("explain", explain),
+    ("status", status),
+    ("doctor", doctor),
+    ("bench", bench),
+    ("verify", verify),
+    ("sweep", sweep),
+):
+    app.command(name, epilog=HELP_PAGES[name].epilog())(command)
 
 
-@app.command()
+@app.command(epilog=HELP_PAGES["run"].epilog())
 @with_options(Settings)
 def run(settings: Settings) -> None:
-    """Run the operator. Every option is also read from its OUTRIDER_ variable."""
+    """Run the operator. Each option is also an environment variable."""
     # Only this command needs the Kubernetes client, which takes a second to import.
     from outrider.controller.process import run_operator, set_up_logs
 
@@ -75,10 +79,10 @@ def run(settings: Settings) -> None:
     asyncio.run(run_operator(settings))
 
 
-@app.command()
+@app.command(epilog=HELP_PAGES["crd"].epilog())
 def crd(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file. Default: standard output.")
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
 ) -> None:
     """Print the custom resource definition."""
@@ -89,7 +93,7 @@ def crd(
         output.write_text(text, encoding="utf-8")
 
 
-@app.command()
+@app.command(epilog=HELP_PAGES["version"].epilog())
 def version() -> None:
     """Print the version."""
     typer.echo(__version__)

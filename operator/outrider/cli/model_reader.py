@@ -1,4 +1,4 @@
-"""Reads one model and what its tuner stored."""
+"""Reads one model, and the estimates that its tuner stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from outrider.api.mistakes import complaint
 from outrider.api.resource import SpeculativeModel
-from outrider.cli.cluster_access import CannotRead, access, told
+from outrider.cli.cluster_access import CannotRead, access, cannot_read
 from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, Refused
@@ -44,7 +44,7 @@ async def read_model(
         raw = await stored_model(cluster, namespace, name)
         stored = await cluster.get(CONFIG_MAPS, namespace, state_config_map(name))
     except ClusterError as error:
-        raise told(error) from error
+        raise cannot_read(error) from error
     if raw is None:
         raise no_such_model(namespace, name)
     try:
@@ -72,9 +72,9 @@ async def stored_model(cluster: ClusterClient, namespace: str, name: str) -> Jso
 
 
 def no_such_model(namespace: str, name: str) -> CannotRead:
-    """Where the others are."""
+    """The exception for a model that does not exist."""
     return CannotRead(
-        f"no SpeculativeModel {namespace}/{name}; `kubectl get specmodel -A` lists those that exist."
+        f"there is no SpeculativeModel {namespace}/{name}; `kubectl get specmodel -A` lists all."
     )
 
 
@@ -83,4 +83,4 @@ def _estimates(stored: JsonObject | None) -> Mapping[str, BinEstimates]:
     try:
         return read_estimates(text) if text else {}
     except StateError:
-        return {}  # of another version, or somebody else's: what status says is enough
+        return {}  # Another version wrote it, and the status is enough.

@@ -1,4 +1,4 @@
-"""What somebody on call wants to know of a model: what needs them, and what goes on by itself. Pure."""
+"""The findings in the status of a model, sorted by what needs a person. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _GOOD_WHEN_FALSE = (ConditionType.DEGRADED, ConditionType.CONTESTED, ConditionTy
 _PATIENCE = timedelta(minutes=2)
 """How long retries may fail before a person is needed: a scrape comes within it, and a pod has a new key."""
 
-_TOLD_ALTHOUGH_GOOD = (
+_IF_IT_STAYS = "Run `outrider doctor` if this lasts longer than a minute."
+
+_SHOWN_ALTHOUGH_GOOD = (
     ReadyReason.PARTIALLY_SERVING,
     TuningReason.OVERRIDE_EXPIRED,
     TuningReason.ANNOTATION_REFUSED,
@@ -29,19 +31,19 @@ _TOLD_ALTHOUGH_GOOD = (
 
 
 class Urgency(StrEnum):
-    """Whom a finding wants."""
+    """How urgent a finding is."""
 
     PERSON = "NeedsAPerson"
-    """It does not go away by itself."""
+    """It stays until a person acts."""
     PASSES = "Passes"
-    """The operator is at it."""
+    """Outrider works on it."""
     NOTE = "Note"
-    """Worth knowing, and no reason to get up."""
+    """Worth knowing, and not urgent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as in a model that serves and is tuned."""
+    """One thing that differs from a model that serves and is tuned."""
 
     urgency: Urgency
     subject: str  # the condition, or what else it is about
@@ -53,21 +55,21 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class OnCall:
-    """One model as its status tells it; nothing else is read."""
+    """One model by its status alone."""
 
     namespace: str
     name: str
     status: Status
-    findings: tuple[Finding, ...]  # the urgent ones first
+    findings: tuple[Finding, ...]  # urgent ones first
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether one of the findings does."""
+        """True where one of the findings needs a person."""
         return any(finding.urgency is Urgency.PERSON for finding in self.findings)
 
 
 def on_call(raw: Mapping[str, object], now: datetime) -> OnCall:
-    """raw: a SpeculativeModel as the API server keeps it. Its spec may be of any version."""
+    """The findings in a SpeculativeModel as the API server stores it; its spec may have any version."""
     metadata = Metadata.model_validate(raw["metadata"])
     try:
         status = Status.model_validate(raw.get("status") or {})
@@ -88,17 +90,17 @@ def on_call(raw: Mapping[str, object], now: datetime) -> OnCall:
 
 def _unseen(metadata: Metadata, status: Status) -> tuple[Finding, ...]:
     if not status.conditions:
-        message = "No operator has reported on this model; `outrider doctor` looks for one."
-        return (Finding(Urgency.PERSON, "Operator", "Silent", message),)
+        message = "No operator has reported on this model."
+        return (Finding(Urgency.PERSON, "Operator", "Silent", message, do="Run `outrider doctor`."),)
     if metadata.generation > (status.observed_generation or 0):
-        message = "The last change of the spec was not seen yet; `outrider doctor` if this stays."
-        return (Finding(Urgency.PASSES, "Operator", "Behind", message),)
+        message = "The operator has not seen the last change of the spec yet."
+        return (Finding(Urgency.PASSES, "Operator", "Behind", message, do=_IF_IT_STAYS),)
     return ()
 
 
 def _finding(condition: Condition, now: datetime) -> Finding | None:
     good = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
-    if condition.status is good and condition.reason not in _TOLD_ALTHOUGH_GOOD:
+    if condition.status is good and condition.reason not in _SHOWN_ALTHOUGH_GOOD:
         return None
     reason = reason_of(condition.type, condition.reason)
     return Finding(
@@ -112,7 +114,7 @@ def _finding(condition: Condition, now: datetime) -> Finding | None:
 
 
 def _urgency(condition: Condition, need: Need | None, now: datetime) -> Urgency:
-    """need: what the reason needs; None for one of another version."""
+    """How urgent a condition is. need: that of its reason; None for a reason of another version."""
     if need is Need.NOTE:
         return Urgency.NOTE
     if need is Need.WAIT or condition.status is ConditionStatus.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Command-line options out of a settings model, so that each setting is written down once."""
+"""Command-line options from a settings model, so that each setting is written down once."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ def flag(field_name: str) -> str:
 
 
 def with_options(model: type[ModelT]) -> Callable[[Callable[[ModelT], None]], Callable[..., None]]:
-    """Make a command of a function that takes the settings: one option per field of ``model``.
+    """Make a command from a function that takes the settings, with one option per field of ``model``.
 
-    An option that is not given is left to the model's default. A refused value ends the
-    command with the field and the complaint.
+    An option that is not given has the default of the model. A value that is refused ends the command.
     """
 
     def decorate(command: Callable[[ModelT], None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""``outrider plan``: will it fit, what to expect, what does it cost; and a manifest to start with."""
+"""``outrider plan``: does it fit, what to expect, what it costs; and a manifest to start with."""
 
 from __future__ import annotations
 
@@ -38,50 +38,77 @@ def _names(choices: type[StrEnum]) -> str:
 @with_shared_options
 def plan(
     form: Form | None,
-    file: Annotated[Path | None, typer.Argument(help="A SpeculativeModel. Or use --model.")] = None,
-    model: Annotated[str | None, typer.Option(help="Name of a model, or its config.json.")] = None,
-    config: Annotated[Path | None, typer.Option(help="config.json of a model that is not known.")] = None,
-    method: Annotated[str | None, typer.Option(help="How to draft. Default: as the drafter is.")] = None,
-    drafter: Annotated[str | None, typer.Option(help="Name of a drafter, or its config.json.")] = None,
-    weights: Annotated[
-        str | None, typer.Option(help=f"{_names(Precision)}. Default: as the model's name says.")
+    file: Annotated[
+        Path | None, typer.Argument(help="File with a SpeculativeModel; without it, name --model and --gpu.")
     ] = None,
-    gpu: Annotated[str | None, typer.Option(help="Such as H100, B200, MI300X, or a node's label.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="GPUs of one replica. Default: 1, or the file's.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model, such as Qwen3-8B, or the path of its config.json.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Path of the config.json of a model that plan does not know.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Method of speculation. Default: that of the drafter.")
+    ] = None,
+    drafter: Annotated[
+        str | None, typer.Option(help="Name of the drafter, or the path of its config.json.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help=f"Format of the weights: {_names(Precision)}. Default: by the model's name."),
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="GPU, such as H100, B200 or MI300X, or the label of a node.")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(help="Number of GPUs of one replica. Default: that of the file, or 1.")
+    ] = None,
     gpu_memory: Annotated[
         str | None, typer.Option(help="Memory of one GPU, such as 80, 80GB (1e9 bytes) or 80GiB.")
     ] = None,
-    gpu_bandwidth: Annotated[float | None, typer.Option(help="TB/s of its memory.")] = None,
-    gpu_tflops: Annotated[float | None, typer.Option(help="TFLOPS, dense, 16 bits.")] = None,
+    gpu_bandwidth: Annotated[float | None, typer.Option(help="Memory bandwidth of one GPU, in TB/s.")] = None,
+    gpu_tflops: Annotated[
+        float | None, typer.Option(help="Dense 16-bit speed of one GPU, in TFLOPS.")
+    ] = None,
     memory_share: Annotated[
         float | None,
         typer.Option(
             "--memory-share",
             "--gpu-memory-utilization",
-            help="Of each GPU's memory, that vLLM takes. Default: the file's, or vLLM's.",
+            help="Ratio of each GPU's memory that vLLM takes. Default: that of the file, or vLLM's own.",
         ),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help=f"{_names(Task)}. Default: chat. With a file: propose anew.")
+        str | None,
+        typer.Option(help=f"Kind of text: {_names(Task)}. Default: chat. With a file: propose K for it."),
     ] = None,
     acceptance: Annotated[
-        float | None, typer.Option(help="Of every drafted position. Default: the task's.")
+        float | None,
+        typer.Option(help="Acceptance rate at every position, from 0 to 1. Default: that of the task."),
     ] = None,
-    streams: Annotated[int | None, typer.Option(help="Requests at once. Default: 8.")] = None,
+    streams: Annotated[int | None, typer.Option(help="Requests at a time. Default: 8.")] = None,
     context: Annotated[
-        int | None, typer.Option(help="Tokens of a request with its answer. Default: the file's, or 4096.")
+        int | None,
+        typer.Option(help="Tokens of a request with its answer. Default: that of the file, or 4096."),
     ] = None,
-    answer_tokens: Annotated[int | None, typer.Option(help="Mean length of an answer.")] = None,
-    price_per_hour: Annotated[float | None, typer.Option(help="Dollars per GPU.")] = None,
+    answer_tokens: Annotated[
+        int | None, typer.Option(help="Mean length of an answer in tokens. Default: that of the task.")
+    ] = None,
+    price_per_hour: Annotated[
+        float | None, typer.Option(help="Price of one GPU in dollars per hour.")
+    ] = None,
     tables: Annotated[
-        Path | None, typer.Option(help="Measured throughputs instead of the formula; as for simulate.")
+        Path | None,
+        typer.Option(help="File of measured throughputs, as for simulate, in place of the formula."),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="Which of them.")] = None,
-    manifest: Annotated[bool, typer.Option("--manifest", help="Print nothing but the manifest.")] = False,
+    table: Annotated[str | None, typer.Option(help="Name of one table in that file.")] = None,
+    manifest: Annotated[bool, typer.Option("--manifest", help="Print the manifest only.")] = False,
 ) -> None:
-    """Before a launch: memory, speed, money, and a manifest to start with. Needs no cluster.
+    """Plan a launch: memory, speed, price and a manifest.
 
-    Exit code 1: it does not fit. 2: bad input, or whether it fits is not known.
+    It needs no cluster.
+
+    Exit code 1: the model does not fit. 2: bad input, or the memory is not known.
     """
     memory = None if gpu_memory is None else _gigabytes(gpu_memory)
     for option, number, most in (

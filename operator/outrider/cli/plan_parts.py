@@ -1,4 +1,4 @@
-"""The parts of what ``outrider plan`` is asked: model, drafter, GPU and table, looked up or read."""
+"""The parts of a question to ``outrider plan``: model, drafter, GPU and throughputs, looked up or read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CannotPlan(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """As given on the command line; None: not given."""
+    """The options of the command line; None: not given."""
 
     file: Path | None = None
     model: str | None = None
@@ -69,7 +69,7 @@ class Options:
 
 
 def uri_of_model(options: Options, spec: Spec | None) -> str:
-    """Where the model lies, as a manifest writes it."""
+    """The URI of the model, as a manifest has it."""
     if spec is not None:
         return spec.model.uri
     name = options.model
@@ -97,7 +97,7 @@ def _uri_of(name: str) -> str:
 
 
 def target_of(options: Options, uri: str) -> tuple[Architecture, Source]:
-    """The model's dimensions, and where they were read."""
+    """The model's dimensions, and their source."""
     path = options.config or (Path(options.model) if options.model and _is_file(options.model) else None)
     name = options.model if options.file is None and options.model else uri
     found, where = _architecture(name if path is None else str(path), what="model", option="--config")
@@ -112,7 +112,7 @@ def target_of(options: Options, uri: str) -> tuple[Architecture, Source]:
 
 
 def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, str]:
-    """Dimensions of a model by its name, or out of the file of that name, and where they come from."""
+    """Dimensions of a model and their source: by its name, or from the file of that name."""
     if _is_file(name):
         try:
             return read_config(read_text(Path(name)), name=name, quantization=_beside(Path(name))), name
@@ -129,13 +129,13 @@ def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, s
 
 
 def _beside(path: Path) -> str | None:
-    """Text of a file that says how the checkpoint is quantised; None: there is none."""
+    """Text of the file that describes the quantisation of the checkpoint; None: there is none."""
     found = (path.with_name(name) for name in QUANTIZATION_FILES)
     return next((read_text(each) for each in found if each.is_file()), None)
 
 
 def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, str | None]:
-    """How drafts are made, and the drafter's URI as a manifest writes it."""
+    """The method, and the drafter's URI as a manifest has it."""
     if spec is not None:
         drafter = spec.speculation.drafter
         method, drafter_uri = spec.speculation.method, None if drafter is None else drafter.uri
@@ -144,7 +144,7 @@ def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, st
     if method in (Method.EAGLE, Method.EAGLE3) and options.drafter is not None and _is_file(options.drafter):
         raise CannotPlan(f"--drafter: the size of an {method} head follows from the model; give its name")
     if TRAITS[method].tunability is Tunability.REFUSED:
-        raise CannotPlan(f"method {method} is not served; use {', '.join(_SERVED)}")
+        raise CannotPlan(f"method {method} is not available yet; use {', '.join(_SERVED)}")
     return method, drafter_uri
 
 
@@ -169,7 +169,7 @@ def _new_method(options: Options, uri: str) -> tuple[Method, str | None]:
 def drafter_of(
     method: Method, target: Architecture, name: str | None, spec: Spec | None
 ) -> tuple[DraftingModel, str | None]:
-    """What drafts, and what is odd about it. spec: of a manifest that is there."""
+    """The drafter, and a warning about it. spec: that of the manifest, where one is given."""
     if method in (Method.EAGLE, Method.EAGLE3):
         return eagle_head(method, target), None
     if method is Method.MTP:
@@ -198,7 +198,7 @@ def _block_drafter(method: Method, name: str | None) -> DraftingModel:
 
 
 def gpu_of(options: Options, spec: Spec | None) -> Gpu:
-    """By name, by the manifest's node selector, or by its own numbers, which go before those of the table."""
+    """The GPU by name or by the manifest's node selector; the user's own numbers take precedence."""
     found = _gpu_by_name(options, spec)
     own = {
         "memory_bytes": options.gpu_memory and options.gpu_memory * 1e9,
@@ -232,14 +232,14 @@ def _gpu_by_name(options: Options, spec: Spec | None) -> Gpu | None:
             others = "For another GPU, give --gpu-memory, --gpu-bandwidth and --gpu-tflops"
             raise CannotPlan(f"GPU {options.gpu} is not known; {near}{others}")
         return found
-    if spec is None or selected_slice(spec) is not None:  # A slice has a share of a GPU's speed, too.
+    if spec is None or selected_slice(spec) is not None:  # A MIG instance has a part of the GPU's speed, too.
         return None
     label = selected(spec, PRODUCT)
     return None if label is None else gpu_of_product(label)
 
 
 def measured_table(options: Options) -> ThroughputTable | None:
-    """The one that was named; None: none was."""
+    """The table of measured throughputs that was named; None: none was."""
     if options.tables is None:
         if options.table is not None:
             raise CannotPlan("--table names a table of a file; name the file with --tables")

@@ -1,4 +1,4 @@
-"""What ``outrider plan`` is asked: out of options and a manifest, a question that the formulas can answer."""
+"""The question to ``outrider plan``, from options and a manifest, in a form that the formulas can answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STREAMS = 8
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, and what a manifest is made of besides its answer."""
+    """A question, and what a manifest needs besides its answer."""
 
     question: Question
     raw: Mapping[str, JsonValue] | None  # the file's manifest
@@ -50,10 +50,10 @@ class Asked:
     memory_share: float | None  # as given; None: left to file and engine
 
     def manifest(self, answer: Forecast) -> dict[str, JsonValue] | None:
-        """With what was proposed; None: the file is judged as it is, nothing would start, or nobody knows.
+        """The manifest with the proposal; None where the file is judged as it is, or no proposal is possible.
 
         Raises:
-            CannotPlan: what was given does not go with the proposal.
+            CannotPlan: the options and the proposal do not fit together.
         """
         if self.question.fixed is not None or answer.no_speeds is not None:
             return None
@@ -81,7 +81,7 @@ class Asked:
 
 
 def asked(options: Options) -> Asked:
-    """Everything that was given or can be known.
+    """The question that the options ask.
 
     Raises:
         CannotPlan: something that was given cannot be used.
@@ -151,7 +151,7 @@ def _read_manifest(path: Path) -> tuple[Mapping[str, JsonValue], Spec]:
 
 
 def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:
-    """Share of the GPU's memory that the engine takes, and its largest batch."""
+    """The ratio of the GPU's memory that the engine takes, and its largest batch."""
     engine = Engine() if spec is None else spec.engine
     runtime, arguments = RUNTIMES[engine.runtime], engine.args
     try:
@@ -163,11 +163,11 @@ def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:
 
 
 def _known_limits(spec: Spec) -> tuple[str, ...]:
-    """What is known of such a launch, refused or made, by what the manifest alone says."""
+    """Known limits and defects of this launch, by the manifest alone."""
     runtime = RUNTIMES[spec.engine.runtime]
     refused = runtime.unsupported_reason(runtime.settled(spec, None), None)
-    told = () if refused is None else (f"the operator would refuse this manifest: {refused}",)
-    return (*told, *runtime.advice(spec, None))
+    lines = () if refused is None else (f"the operator would refuse this manifest: {refused}",)
+    return (*lines, *runtime.advice(spec, None))
 
 
 def _as_written(spec: Spec, path: Path | None) -> Proposal:

@@ -1,4 +1,4 @@
-"""What ``outrider plan`` prints: a forecast as text of 80 columns, or as JSON. Pure."""
+"""The output of ``outrider plan``: a forecast as text of 80 columns, or for programs. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from outrider.sizing.sources import Evidence
 _WIDTH = 80
 _GB = 1e9
 _CLEARLY = 1.02
-"""So much faster that another K is worth a line."""
+"""Ratio by which another K must be faster to get a line."""
 
 
 def text_of_forecast(question: Question, answer: Forecast, manifest: str | None) -> str:
-    """Everything, one section after another. ``*``: rests on something that is assumed."""
+    """All sections as text. ``*`` marks what rests on an assumption."""
     parts = [_head(question, answer), *_memory(question, answer)]
     if answer.no_speeds is not None:
         parts += ["", *_wrapped(f"Speed: not known, since {answer.no_speeds}", "  ")]
@@ -34,11 +34,11 @@ def text_of_forecast(question: Question, answer: Forecast, manifest: str | None)
     if manifest is not None:
         parts += ["", "A manifest to start with", manifest.rstrip()]
     elif question.fixed is not None and answer.no_speeds is None:
-        parts += ["", "The file's own table. --task TASK proposes another."]
+        parts += ["", "K is that of the file. --task TASK proposes another schedule."]
     parts += ["", "Where the numbers come from (* rests on an assumption)"]
     for word in Evidence:
-        told = [f"{s.what}: {s.where}" for s in answer.sources if s.evidence is word]
-        parts += [line for text in told for line in _wrapped(f"  {word:9} {text}", " " * 12)]
+        sources = [f"{s.what}: {s.where}" for s in answer.sources if s.evidence is word]
+        parts += [line for text in sources for line in _wrapped(f"  {word:9} {text}", " " * 12)]
     return "\n".join(parts)
 
 
@@ -55,10 +55,25 @@ def _head(question: Question, answer: Forecast) -> str:
     gpus = f"{question.spread.gpus} x {question.gpu.name}"
     title = f"{target.name} ({_precision(question)}), {drafting}, on {gpus}"
     rest = f"{question.task}, {load.streams} {streams} of {load.context} tokens"
-    verdict = verdict_of(answer)
-    if answer.memory.verdict is Verdict.NOT_KNOWN:
-        verdict = "\n".join(_wrapped(verdict, "  "))
-    return "\n".join([*_wrapped(title, "  "), rest, verdict, ""])
+    verdicts = (*_wrapped(verdict_of(answer), "  "), *_room(question, answer), *_gain(question, answer))
+    return "\n".join([*verdicts, *_wrapped(title, "  "), rest, ""])
+
+
+def _room(question: Question, answer: Forecast) -> Iterator[str]:
+    """Memory that one GPU needs and has."""
+    held = answer.memory
+    if not (held.unknown or held.drafter_unknown):
+        of_whole = f"{100 * question.memory_share:.0f} % of {question.gpu.memory_bytes / _GB:.1f}"
+        yield f"{held.needed / _GB:.1f} GB needed, {held.available / _GB:.1f} GB usable ({of_whole})"
+
+
+def _gain(question: Question, answer: Forecast) -> Iterator[str]:
+    """The speedup at the load that was asked about, which the rows below have too."""
+    streams = question.load.streams
+    row = next((row for row in answer.rows if row.streams == streams), None)
+    if row is not None and question.drafter.method is not Method.NONE:
+        load = "1 stream" if streams == 1 else f"{streams} streams"
+        yield f"speedup {row.speedup:.2f} at {load} with K={row.k}, {answer.evidence}"
 
 
 def _precision(question: Question) -> str:
@@ -82,33 +97,33 @@ def _memory(question: Question, answer: Forecast) -> Iterator[str]:
         shown = "?" if amount is None else f"{amount / _GB:.1f}"
         yield f"  {name:10}{shown:>8}   {note}".rstrip()
     needed = "?" if held.unknown or held.drafter_unknown else f"{held.needed / _GB:.1f}"
-    whole = f"{question.gpu.memory_bytes / _GB:.1f} of {question.gpu.name}"
-    usable = f"of {held.available / _GB:.1f} usable: {100 * question.memory_share:.0f} % of the {whole}"
-    yield f"  {'needed':10}{needed:>8}   {usable}"
+    of_whole = f"{100 * question.memory_share:.0f} % of {question.gpu.memory_bytes / _GB:.1f}"
+    yield f"  {'needed':10}{needed:>8}"
+    yield f"  {'usable':10}{held.available / _GB:>8.1f}   {of_whole}, the memory of {question.gpu.name}"
 
 
 def verdict_of(answer: Forecast) -> str:
-    """Whether it fits, in a line."""
+    """The verdict on memory, in one line."""
     held = answer.memory
     room, load = held.streams_with_room, held.load
     if held.verdict is Verdict.NOT_KNOWN and held.unknown:
-        told = f"whether it fits is not known: {', '.join(held.unknown)}"
+        unknown = f"whether it fits is not known: {', '.join(held.unknown)}"
         if all(what.startswith(UNKNOWN_WEIGHTS) for what in held.unknown):
-            return told
-        return f"{told}; start it once, vLLM logs the size of weights and cache"
+            return unknown
+        return f"{unknown}; start it once, vLLM logs the size of weights and cache"
     if held.verdict is Verdict.NOT_KNOWN:
         left = (held.available - held.before_cache - held.cache_per_request) / _GB
         return (
-            f"whether it fits is not known: the drafter ({held.drafter_unknown}); beside one request "
+            f"whether it fits is not known: the drafter ({held.drafter_unknown}). Beside one request "
             f"{left:.1f} GB are left for it on each GPU; give its config.json with --drafter"
         )
     if held.verdict is Verdict.TOO_LARGE:
-        told = f"does not fit: no room for one request of {load.context} tokens"
+        refusal = f"does not fit: no room for one request of {load.context} tokens"
         ways = [
             *([f"--memory-share {answer.enough_share:.2f}"] if answer.enough_share is not None else []),
             *([f"--gpus {answer.enough_gpus}"] if answer.enough_gpus is not None else []),
         ]
-        return f"{told}; try {' or '.join(ways)}" if ways else told
+        return f"{refusal}; try {' or '.join(ways)}" if ways else refusal
     if held.verdict is Verdict.CROWDED:
         return f"crowded: the cache has room for {room} of {load.streams} streams; others wait"
     return f"fits: the cache has room for {room} streams"
@@ -123,20 +138,20 @@ def _tokens(question: Question, answer: Forecast) -> Iterator[str]:
         rows.append((str(row.k), f"{row.tokens:.2f}", f"{row.speedup:.2f}", even))
     yield from _table(rows)
     if question.acceptance is None:
-        told = " ".join(f"{share:.2f}" for share in answer.acceptance)
-        yield f"  acceptance by position {told}; tokens = 1 + a1 + a1 a2 + ..."
+        rates = " ".join(f"{share:.2f}" for share in answer.acceptance)
+        yield f"  acceptance by position {rates}; tokens = 1 + a1 + a1 a2 + ..."
     else:
         yield f"  acceptance a = {question.acceptance:.2f}; tokens = (1 - a^(K+1)) / (1 - a)"
     if answer.thumb is not None:
-        yield f"  the rule of thumb for K={answer.proposal.ceiling}: {answer.thumb:.2f}"
+        yield f"  rule of thumb for K={answer.proposal.ceiling}: speedup {answer.thumb:.2f}"
     yield f"  {_paying(answer.paying, answer.largest_batch)}"
 
 
 def _paying(batches: tuple[int, int] | None, most: int) -> str:
     if batches is None:
-        return f"drafting does not pay: looked at 1 to {most} streams"
+        return f"no K pays at 1 to {most} streams"
     first, last = batches
-    end = ", the most that was looked at" if last == most else ""
+    end = ", the largest number that was tried" if last == most else ""
     span = f"up to {last}" if first == 1 else f"from {first} to {last}"
     return f"some K pays {span} streams{end}"
 
@@ -157,8 +172,8 @@ def _speeds(question: Question, answer: Forecast) -> Iterator[str]:
 
 
 def _of_table(question: Question, answer: Forecast) -> str:
-    """Whose K the rows have, and why one that would be faster is not among them."""
-    whose = "the file's table" if question.fixed is not None else "the manifest's table"
+    """Where the K of the rows comes from, and why a faster one is not among them."""
+    whose = "that of the file" if question.fixed is not None else "that of the manifest below"
     faster = [row for row in answer.rows if row.with_best > _CLEARLY * row.with_table]
     if not faster:
         return f"K: {whose}"
@@ -166,17 +181,17 @@ def _of_table(question: Question, answer: Forecast) -> str:
     gain = row.with_best / row.without
     why = "" if question.fixed is not None else f": {_why_not(answer, row)}"
     return (
-        f"K: {whose}; K={row.best} would give {gain:.2f} at {row.streams}, and it has {row.k} there{why}. "
-        "Tuning measures which is right"
+        f"K: {whose}. At {row.streams} streams it has K={row.k}; K={row.best} would give {gain:.2f}{why}. "
+        "The tuner measures which is right"
     )
 
 
 def _why_not(answer: Forecast, row: Expectation) -> str:
-    """The reason of the row of the table that has these streams."""
+    """The source of the row of the schedule for this number of streams."""
     edges = [edge for edge in (8, 32) if row.streams <= edge]
     where = f"up to {edges[0]}" if edges else "above 32"
     reasons = (s.where for s in answer.proposal.sources if s.what.endswith(where))
-    return next(reasons, "the rule of thumb")
+    return next(reasons, "rule of thumb")
 
 
 def _row(row: Expectation) -> tuple[str, ...]:
@@ -201,7 +216,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def json_of(
     question: Question, answer: Forecast, manifest: Mapping[str, JsonValue] | None
 ) -> dict[str, object]:
-    """The same for programs: bytes, tokens per second, dollars."""
+    """The same for programs, in bytes, tokens per second and dollars."""
     held = answer.memory
     return {
         "model": question.target.name,

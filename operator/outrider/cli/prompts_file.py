@@ -1,4 +1,4 @@
-"""Prompts out of a file of the user's."""
+"""Prompts from a file of the user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from outrider.cli.text_files import FileRefused, read_text
 
 
 class PromptsRefused(ValueError):
-    """A file that has no prompts; the message says what is wrong."""
+    """A file without prompts; the message says what is wrong."""
 
 
 def prompts_of(path: Path | None) -> tuple[str, ...]:
-    """One prompt per line that is not blank; those that come with the program where no file is named.
+    """One prompt per line that is not blank; without a file, the prompts that come with the command.
 
     Raises:
         PromptsRefused: not readable, too large, without a prompt, or JSON without the key.

@@ -1,4 +1,4 @@
-"""``outrider render``: the objects that the operator makes of a manifest, without a cluster."""
+"""``outrider render``: the objects that the operator makes from a manifest, without a cluster."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from outrider.plan.overlay import Json
 from outrider.plan.runtimes import runtime_of
 
 KEYS = ControlKeys(private="made by the operator", public="made by the operator")
-"""In place of the key pair, which never leaves the cluster."""
+"""Text in place of the key pair, which never leaves the cluster."""
 
 
 class CannotRender(Exception):
-    """Nothing to print; the message says why, in one line."""
+    """A manifest that Outrider cannot carry out; the message says why, in one line."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -33,15 +33,19 @@ class _Dumper(yaml.SafeDumper):
 
 
 def render(
-    file: Annotated[Path, typer.Argument(help="One or more SpeculativeModels as YAML or JSON; - for stdin.")],
+    file: Annotated[
+        Path, typer.Argument(help="File with SpeculativeModels as YAML or JSON; - for standard input.")
+    ],
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Of models that name none.")
+        str, typer.Option("--namespace", "-n", help="Namespace of models that name none.")
     ] = "default",
 ) -> None:
-    """Print the objects that the operator would apply for a manifest. Needs no cluster.
+    """Check a manifest, and print the objects of the operator.
 
-    With the operator's own defaults, and without what only a cluster can know: the UID of the owner, and the
-    key pair of the control API. Exit code 2: the manifest would be refused, or could not be carried out.
+    It needs no cluster.
+
+    The objects have the operator's defaults. They lack what only a cluster has: the UID of the owner, and the
+    key pair of the control API. Exit code 2: the manifest has mistakes; each is one line.
     """
     try:
         raws = [_with_namespace(raw, namespace) for raw in raw_models(read_text(file), str(file))]
@@ -54,10 +58,10 @@ def render(
 
 
 def text_of(model: SpeculativeModel) -> str:
-    """The children of one model as YAML documents, in the order in which they are applied.
+    """The child objects of one model as YAML documents, in the order in which the operator applies them.
 
     Raises:
-        CannotRender: the spec cannot be carried out.
+        CannotRender: the operator could not carry out the spec.
     """
     planned = plan(model, settings=PlanSettings(), keys=KEYS)
     if planned.problems:
@@ -71,7 +75,7 @@ def text_of(model: SpeculativeModel) -> str:
 
 
 def _comments(model: SpeculativeModel, planned: Plan) -> Iterator[str]:
-    """What to know of the objects: advice, what a client may have dropped, and what Outrider added."""
+    """Comments above the objects: known issues, what a client may have dropped, and what Outrider adds."""
     name, spec = model.metadata.name, model.spec
     for text in runtime_of(spec).advice(spec, model.status.weights):
         yield f"{name}: {_plain(text)}"
@@ -90,7 +94,7 @@ def _comments(model: SpeculativeModel, planned: Plan) -> Iterator[str]:
 
 
 def _templates(planned: Plan) -> Iterator[Json]:
-    """Pod templates of the engines that serve."""
+    """The pod templates of the engines that serve."""
     for child in planned.children:
         spec = child.get("spec")
         if child["kind"] == "Deployment" and isinstance(spec, dict):
@@ -105,7 +109,7 @@ def _templates(planned: Plan) -> Iterator[Json]:
 
 
 def _nulls(value: JsonValue, place: str) -> Iterator[str]:
-    """Paths of nulls."""
+    """The paths of all nulls."""
     if value is None:
         yield place
     elif isinstance(value, dict):
@@ -117,7 +121,7 @@ def _nulls(value: JsonValue, place: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """On one line, whatever a manifest holds, so that a comment stays one."""
+    """The text on one line, so that a comment stays a comment."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -1,4 +1,4 @@
-"""The page on settings in ``docs/reference``, out of the settings themselves."""
+"""The page on settings in ``docs/reference``, generated from the settings."""
 
 from __future__ import annotations
 

@@ -25,56 +25,73 @@ from outrider.simulate.table_runs import Setting
 
 _MOST_STREAMS = 1_000_000
 _MOST_TRACED_STREAMS = 1024
-"""Of which each request is simulated, and so takes memory."""
+"""With engines of events, which simulate each request and keep it in memory."""
 _MOST_RATE = 1000.0  # requests per second
 
 
 @with_shared_options
 def simulate(
     form: Form | None,
-    tables: Annotated[Path, typer.Option(help="JSON file with tables, and formulas for other engines.")],
-    name: Annotated[str | None, typer.Option(help="Only this table or formula. Default: all.")] = None,
+    tables: Annotated[Path, typer.Option(help="JSON file with tables of throughputs, or with formulas.")],
+    name: Annotated[str | None, typer.Option(help="Name of one table or formula. Default: all.")] = None,
     engine: Annotated[
-        str, typer.Option(help=f"One of {', '.join(Engine)}. Table: throughputs that were measured.")
+        str, typer.Option(help=f"Kind of simulated engine: {', '.join(Engine)}. table: measured throughputs.")
     ] = Engine.TABLE,
     load: Annotated[
-        str | None, typer.Option(help="Streams per pod, one phase each. Default: 1,8,32,2.")
+        str | None, typer.Option(help="Streams per pod, one phase for each number. Default: 1,8,32,2.")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(help="Of events, in place of --load: requests per second, one phase each.")
+        str | None,
+        typer.Option(
+            help="Requests per second, one phase for each number; in place of --load, with --engine events."
+        ),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="Data sets of the formula; phases take turns. Default: its first.")
+        str | None,
+        typer.Option(help="Data sets of the formula, for the phases in turn. Default: the first one."),
     ] = None,
-    prompt_tokens: Annotated[float | None, typer.Option(help="Median; not of tables. Default: 400.")] = None,
-    output_tokens: Annotated[float | None, typer.Option(help="Median; not of tables. Default: 200.")] = None,
+    prompt_tokens: Annotated[
+        float | None,
+        typer.Option(help="Median length of prompts in tokens; not with --engine table. Default: 400."),
+    ] = None,
+    output_tokens: Annotated[
+        float | None,
+        typer.Option(help="Median length of answers in tokens; not with --engine table. Default: 200."),
+    ] = None,
     idle_tax: Annotated[
-        float | None, typer.Option(help="Of K=0 beside a drafter, relative; not of tables. Default: 0.05.")
+        float | None,
+        typer.Option(
+            help="Overhead of the idle drafter at K=0, as a ratio; not with --engine table. Default: 0.05."
+        ),
     ] = None,
-    dwell: Annotated[float, typer.Option(help="Seconds per phase.")] = 300.0,
+    dwell: Annotated[float, typer.Option(help="Seconds of each phase.")] = 300.0,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help=f"One of {', '.join(NAMES)}. Repeat it, or separate by commas. Default: outrider."),
+        typer.Option(help=f"Policies, separated by commas: {', '.join(NAMES)}. Default: outrider."),
     ] = None,
     noise: Annotated[
-        float, typer.Option(help="Relative standard deviation of a measurement of 10 s.")
+        float, typer.Option(help="Noise of a measurement of 10 s: standard deviation as a ratio.")
     ] = 0.05,
-    seed: Annotated[int, typer.Option(help="Of the noise. The same seed gives the same output.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise; the same seed gives the same output.")] = 0,
     interval: Annotated[float, typer.Option(help="Seconds between decisions.")] = 5.0,
     map_error: Annotated[
         float | None,
         typer.Option(
-            help="Give the law a map of step times; relative standard error of a cell. Default: none."
+            help="Give the tuner a step-time profile with this standard "
+            "error, as a ratio. Default: no profile."
         ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture here, as SVG.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="File to write an SVG chart to.")] = None,
 ) -> None:
-    """Replay the tuning law, or another policy, against simulated engines. Needs no cluster."""
+    """Replay the tuner, or another policy, against simulated engines.
+
+    It needs no cluster.
+    """
     kind = _engine(engine)
     given = {"rate": rate, "text": text, "prompt_tokens": prompt_tokens}
     _see_to_use(kind, {**given, "output_tokens": output_tokens, "idle_tax": idle_tax})
     if rate is not None and load is not None:
-        raise _refused("--load and --rate are two ways to say what arrives: give one of them")
+        raise _refused("--load and --rate both set what arrives; give one of them")
     traffic = Load(
         texts=() if text is None else tuple(part.strip() for part in text.split(",")),
         rates=() if rate is None else tuple(_rate(i, part) for i, part in enumerate(rate.split(","))),
@@ -122,11 +139,11 @@ def _engine(name: str) -> Engine:
 
 
 def _see_to_use(engine: Engine, given: Mapping[str, object]) -> None:
-    """An option without effect is a mistake."""
+    """Refuse an option that has no effect."""
     for option, value in given.items():
         takes_it = engine is Engine.EVENTS or (engine is Engine.FORMULA and option != "rate")
         if value is not None and not takes_it:
-            raise _refused(f"--{option.replace('_', '-')} says nothing to --engine {engine}; leave it out")
+            raise _refused(f"--{option.replace('_', '-')} has no effect with --engine {engine}; leave it out")
 
 
 def _at_least(option: str, value: float, least: float) -> float:
@@ -160,7 +177,7 @@ def _rate(index: int, text: str) -> float:
 
 
 def _see_to_traffic(runs: Iterable[Figures]) -> None:
-    """Of engines that did nothing there is no goodput."""
+    """Refuse a run in which engines answered nothing, since it has no goodput."""
     for phase in (phase for found in runs for phase in found.phases):
         if not (math.isfinite(phase.goodput) and math.isfinite(phase.best_goodput)):
             raise _refused(f"nothing was answered in the phase {phase.label}: raise --rate or --dwell")
@@ -169,7 +186,7 @@ def _see_to_traffic(runs: Iterable[Figures]) -> None:
 def _chosen(
     kind: Engine, path: Path, name: str | None, setting: Setting, traffic: Load, policies: list[str]
 ) -> list[Subject]:
-    """What is replayed against, each with every policy checked, before anything runs."""
+    """The simulated engines to replay against, each checked with every policy before anything runs."""
     try:
         chosen = list(subjects(kind, path, name, setting, traffic))
     except TableError as error:

@@ -1,4 +1,4 @@
-"""What ``outrider simulate`` prints: a line per run for people, everything for programs."""
+"""The output of ``outrider simulate``: one line per run for people, everything for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Results = Sequence[tuple[Subject, str, Figures]]
 
 
 def json_of(given: Mapping[str, JsonValue], results: Results) -> dict[str, object]:
-    """given: the setting. `table` names a formula where that was replayed."""
+    """All results for programs. given: the setting. ``table`` names a formula where one was replayed."""
     rows = [
         {
             "table": subject.name,
@@ -38,7 +38,7 @@ def json_of(given: Mapping[str, JsonValue], results: Results) -> dict[str, objec
 
 
 def as_text(results: Results) -> str:
-    """One line per table and policy; shares in percent, times in seconds."""
+    """One line per table and policy; ratios in percent, times in seconds."""
     rows = [_COLUMNS, *(_row(subject.name, tuner, f) for subject, tuner, f in results)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     return "\n".join(

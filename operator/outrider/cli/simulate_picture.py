@@ -1,4 +1,4 @@
-"""The picture of ``outrider simulate --plot``: goodput and K over time. Pure."""
+"""The chart of ``outrider simulate --plot``: goodput and K over time. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.simulate.figures import Curve, Figures
 from outrider.simulate.replay import Replay
 
 _POINTS = 60
-"""Windows of a phase, so that a picture stays small."""
+"""Windows of a phase; few, so that the file stays small."""
 
 Runs = Sequence[tuple[str, str, Replay, Figures]]
 """Each with the names of its table and of its policy."""
@@ -26,13 +26,13 @@ def picture(runs: Runs, *, dwell: float) -> str:
         shares = [Line(policy, list(_shares(replay, found, dwell))) for _, policy, replay, found in own]
         depths = [Line(policy, list(_depths(replay)), steps=True) for _, policy, replay, _ in own]
         panels.append(Panel(f"{table}: goodput in % of the best single K of each load", shares))
-        panels.append(Panel(f"{table}: K at the load of the moment", depths))
-    told = "Goodput and K over time, simulated, by policy"
-    return standalone(lines_chart(panels, axis="seconds, simulated", told=told))
+        panels.append(Panel(f"{table}: K at the present load", depths))
+    label = "Goodput and K over time, simulated, by policy"
+    return standalone(lines_chart(panels, axis="seconds, simulated", told=label))
 
 
 def _shares(replay: Replay, found: Figures, dwell: float) -> Iterator[tuple[float, float]]:
-    """In windows that lie within one phase."""
+    """Goodput in windows that lie within one phase."""
     curve = Curve.of(replay.spans)
     for index, phase in enumerate(found.phases):
         edges = np.linspace(index * dwell, (index + 1) * dwell, _POINTS + 1)

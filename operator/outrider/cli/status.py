@@ -17,12 +17,18 @@ def status(
     cluster: ClusterChoice,
     form: Form | None,
     name: Annotated[
-        str | None, typer.Argument(help="One SpeculativeModel. Default: all.", autocompletion=model_names)
+        str | None,
+        typer.Argument(help="Name of one SpeculativeModel. Default: all.", autocompletion=model_names),
     ] = None,
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Show the models of all namespaces.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show every change until Ctrl-C.")] = False,
 ) -> None:
-    """Show how models are and what needs a person. Exit code 1 where something does."""
+    """Show the state of models, and what needs a person.
+
+    Exit code 1: something needs a person.
+    """
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.cluster_access import CannotRead
     from outrider.cli.status_looks import Question, follow_in_cluster, once, until_stopped

@@ -1,4 +1,4 @@
-"""Reads the status of models, once or again and again."""
+"""Reads the status of models, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from outrider.cli.cluster_access import CannotRead, access, told
+from outrider.cli.cluster_access import CannotRead, access, cannot_read
 from outrider.cli.model_reader import no_such_model, stored_model
 from outrider.cli.on_call import OnCall, on_call
 from outrider.cli.shared_options import ClusterChoice
@@ -20,12 +20,12 @@ LOOK_SECONDS = 2.0
 Models = tuple[OnCall, ...]
 Look = Callable[[], Awaitable[Models]]
 Show = Callable[[Models, str | None], None]
-"""Shows models as they were seen last, and why they could not be seen since; None: they could."""
+"""Shows models as they were read last, and why a later read failed; None: it did not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked about."""
+    """The models that the user asks about."""
 
     name: str | None  # None: all models
     cluster: ClusterChoice
@@ -33,18 +33,18 @@ class Question:
 
 
 async def until_stopped() -> bool:
-    """Another look, after a while."""
+    """Wait, then ask for another look."""
     await asyncio.sleep(LOOK_SECONDS)
     return True
 
 
 async def once() -> bool:
-    """No other look."""
+    """Ask for no other look."""
     return False
 
 
 async def follow_in_cluster(question: Question, show: Show, again: Callable[[], Awaitable[bool]]) -> Models:
-    """See `follow`.
+    """Follow the models of the chosen cluster; see `follow`.
 
     Raises:
         CannotRead: the first look failed.
@@ -65,7 +65,7 @@ async def names_in(choice: ClusterChoice) -> tuple[str, ...]:
 
 
 async def look(cluster: ClusterClient, namespace: str, question: Question) -> Models:
-    """The models that are asked about, by name.
+    """The models of a question, sorted by namespace and name.
 
     Raises:
         CannotRead: no such model, no right to read it, or no answer.
@@ -78,17 +78,17 @@ async def look(cluster: ClusterClient, namespace: str, question: Question) -> Mo
             return tuple(sorted(models, key=lambda model: (model.namespace, model.name)))
         raw = await stored_model(cluster, namespace, question.name)
     except ClusterError as error:
-        raise told(error) from error
+        raise cannot_read(error) from error
     if raw is None:
         raise no_such_model(namespace, question.name)
     return (on_call(raw, now),)
 
 
 async def follow(look: Look, show: Show, again: Callable[[], Awaitable[bool]]) -> Models:
-    """Show every look as long as there is another one; what was seen last.
+    """Show every look, and return the models of the last one.
 
     Raises:
-        CannotRead: the first look failed. A later one that fails is told, and the models stay.
+        CannotRead: the first look failed. Where a later look fails, the models stay on the screen.
     """
     seen = await look()
     show(seen, None)

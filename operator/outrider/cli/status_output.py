@@ -1,4 +1,4 @@
-"""Where looks at models go: a terminal, a pipe, or a program."""
+"""The output of ``outrider status``: to a terminal, a pipe, or a program."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from outrider.cli.consoles import console_of_now
+from outrider.cli.consoles import current_console
 from outrider.cli.shared_options import Form, printed
 from outrider.cli.status_looks import Models, Question, Show
 from outrider.cli.status_screen import json_of, screen_of_all, screen_of_one
 
-_NONE = "No SpeculativeModel here. -A looks in all namespaces; `outrider plan` makes a first one."
+_NONE = "No SpeculativeModel is here. -A reads all namespaces; `outrider plan` writes a first manifest."
 
 
 @contextmanager
 def output_for(question: Question, *, follows: bool, form: Form | None) -> Iterator[Show]:
-    """Shows one look, or one after the other: a terminal is redrawn, a pipe gets what changed."""
-    console = console_of_now()
+    """A function that shows looks. A terminal is redrawn; a pipe gets a screen for each change."""
+    console = current_console()
     if form is not None:
         yield _Texts(form, follows=follows)
     elif follows and console.is_terminal:
@@ -42,10 +42,10 @@ class _Texts:
 
     def __call__(self, models: Models, silence: str | None) -> None:
         if (models, silence) != self._before:
-            told = {"models": [json_of(model) for model in models], "noAnswer": silence}
+            found = {"models": [json_of(model) for model in models], "noAnswer": silence}
             if self._follows and self._form is Form.YAML:
                 typer.echo("---")
-            typer.echo(printed(told, self._form, indent=None if self._follows else 2))
+            typer.echo(printed(found, self._form, indent=None if self._follows else 2))
         self._before = (models, silence)
 
 
@@ -75,4 +75,4 @@ def _screen(question: Question, models: Models, silence: str | None) -> Renderab
         screen = Text(_NONE)
     if silence is None:
         return screen
-    return Group(Text(f"{now:%H:%M:%S} UTC, not seen since: {silence}", "bold red"), screen)
+    return Group(Text(f"{now:%H:%M:%S} UTC, no answer since: {silence}", "bold red"), screen)

@@ -1,4 +1,4 @@
-"""What ``outrider status`` shows: all models in a table, or one on a screen. Pure."""
+"""What ``outrider status`` shows: all models as rows, or one model on a screen. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from rich.table import Table
 from rich.text import Text
 
 from outrider.api.status import DecisionRecord, SpeculationStatus
-from outrider.cli.ages import age
 from outrider.cli.on_call import Finding, OnCall, Urgency
+from outrider.cli.wording import age, in_ranges, schedule_of
 
 _HEADS = {
     Urgency.PERSON: ("Needs a person", "bold red"),
-    Urgency.PASSES: ("Goes on by itself", "yellow"),
+    Urgency.PASSES: ("Outrider works on it", "yellow"),
     Urgency.NOTE: ("Worth knowing", "cyan"),
 }
-_RUNBOOK = "What to do, by reason: docs/runbooks/conditions.md"
+_COLUMNS = ("model", "reason", "pods", "schedule", "speedup", "accept")
+_WRAPPED = ("model", "reason", "schedule")
+_MAX_UNFOLDED = 24
+"""Characters of a name that are never folded."""
 
 
 def screen_of_all(models: Sequence[OnCall], now: datetime) -> RenderableType:
-    """A row for each model, and below what needs a person."""
-    table = Table("model", "is", "pods", "table, K", "gain", "accept", box=None, pad_edge=False)
-    for column in table.columns[2:]:
-        column.no_wrap = True
+    """A row for each model, and below it what needs a person, with what to do."""
+    table = Table(*_COLUMNS, box=None, pad_edge=False)
+    for column in table.columns:
+        column.no_wrap = column.header not in _WRAPPED
+    longest = max((len(f"{model.namespace}/{model.name}") for model in models), default=0)
+    table.columns[0].min_width = min(longest, _MAX_UNFOLDED)
     for model in models:
         name = Text(f"{model.namespace}/{model.name}", overflow="fold")
         state = Text(_state(model), "red" if model.needs_a_person else "")
@@ -42,13 +47,13 @@ def _below(wrong: Sequence[OnCall], now: datetime) -> Iterator[RenderableType]:
         return
     for model in wrong:
         yield Text(f"{model.namespace}/{model.name} needs a person", style="bold red")
-        urgent = (finding for finding in model.findings if finding.urgency is Urgency.PERSON)
-        yield from (_line(finding, now) for finding in urgent)
-    yield Text(_RUNBOOK)
+        for finding in model.findings:
+            if finding.urgency is Urgency.PERSON:
+                yield from _lines(finding, now)
 
 
 def screen_of_one(model: OnCall, now: datetime) -> RenderableType:
-    """Everything that somebody who was just called wants to know first."""
+    """The state of one model, the findings with what to do, and the last decision."""
     return Group(*_parts(model, now))
 
 
@@ -60,11 +65,12 @@ def _parts(model: OnCall, now: datetime) -> Iterator[RenderableType]:
         found = [finding for finding in model.findings if finding.urgency is urgency]
         if found:
             yield Text(f"\n{head}", colour)
-            yield from (_line(finding, now) for finding in found)
+            yield from (line for finding in found for line in _lines(finding, now))
     yield Text("")
     if model.status.decisions:
         yield from _last(model.status.decisions[0], now)
-    yield Text(_RUNBOOK if model.findings else "Nothing needs a person.")
+    if not model.needs_a_person:
+        yield Text("Nothing needs a person.")
 
 
 def _state(model: OnCall) -> str:
@@ -79,8 +85,8 @@ def _cells(model: OnCall) -> tuple[str, str, str, str]:
     speedup, accepted = speculation.speedup, speculation.acceptance_rate
     return (
         serving,
-        speculation.schedule_summary or "-",
-        "-" if speedup is None else f"{speedup.ratio:.2f} x",
+        in_ranges(speculation.schedule_summary or "-"),
+        "-" if speedup is None else f"{speedup.ratio:.2f}",
         "-" if accepted is None else f"{accepted:.2f}",
     )
 
@@ -88,45 +94,50 @@ def _cells(model: OnCall) -> tuple[str, str, str, str]:
 def _speculation(speculation: SpeculationStatus | None, now: datetime) -> Iterator[str]:
     if speculation is None:
         return
-    pods = speculation.applied_replicas or 0
-    table = speculation.schedule_summary or "none confirmed"
-    yield f"  table       {table}, on {pods} pods (batch size up to : K)"
+    yield f"  schedule    {schedule_of(speculation)}"
     yield f"  speculation {speculation.state}{_simulated(speculation)}"
     speedup = speculation.speedup
     if speedup is not None:
         interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
-        yield f"  gain        {speedup.ratio:.2f} x K=0{interval}, {age(speedup.measured_at, now)} ago"
+        yield f"  speedup     {speedup.ratio:.2f} x K=0{interval}, {age(speedup.measured_at, now)} ago"
     if speculation.acceptance_rate is not None:
         positions = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
         yield f"  acceptance  {speculation.acceptance_rate:.2f}, by position {positions or 'unknown'}"
 
 
 def _simulated(speculation: SpeculationStatus) -> str:
-    return (
-        "" if speculation.simulated is None else f", simulated: no engine computes ({speculation.simulated})"
-    )
+    return "" if speculation.simulated is None else f", simulated ({speculation.simulated}): engines sleep"
 
 
-def _line(finding: Finding, now: datetime) -> Text:
+def _lines(finding: Finding, now: datetime) -> Iterator[Text]:
     since = "" if finding.since is None else f", {age(finding.since, now)}"
-    return Text(f"  {finding.subject} {finding.reason}{since}: {finding.message}")
+    yield Text(f"  {finding.subject} {finding.reason}{since}: {finding.message}")
+    if finding.do:
+        yield Text(f"    do: {finding.do}")
 
 
 def _last(record: DecisionRecord, now: datetime) -> Iterator[RenderableType]:
+    change = f"{in_ranges(record.from_)} -> {in_ranges(record.to)}"
     would = "would change " if record.would else ""
-    yield Text(f"Last decision, {age(record.time, now)} ago: {would}{record.from_} -> {record.to}")
+    yield Text(f"Last decision, {age(record.time, now)} ago: {would}{change}")
     yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
 
 
 def json_of(model: OnCall) -> dict[str, JsonValue]:
-    """The same for programs: the status as the API server keeps it, and what was found in it."""
+    """The same for programs: the status as the API server keeps it, and the findings."""
     status: JsonValue = model.status.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {
         "namespace": model.namespace,
         "name": model.name,
         "needsAPerson": model.needs_a_person,
         "findings": [
-            {"urgency": each.urgency, "subject": each.subject, "reason": each.reason, "message": each.message}
+            {
+                "urgency": each.urgency,
+                "subject": each.subject,
+                "reason": each.reason,
+                "message": each.message,
+                "do": each.do,
+            }
             for each in model.findings
         ],
         "status": status,

@@ -1,4 +1,4 @@
-"""Ends a command that changes something when its terminal goes, so that it can take that back."""
+"""Ends a command on a signal, so that it can undo what it changed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ ResultT = TypeVar("ResultT")
 
 
 class Stopped(Exception):
-    """Somebody stopped the command; what it does in the end was done."""
+    """A signal stopped the command, after it undid what it changed."""
 
 
 def run_until_stopped(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Run it. Ctrl-C, a terminal that closes and an ordinary kill cancel it and wait for its end.
+    """Run the work. Ctrl-C, a terminal that closes and an ordinary kill cancel it, and wait for its end.
 
-    Another of them while it ends changes nothing: it takes back what it changed.
+    A second signal changes nothing, since the work is undoing what it changed.
 
     Raises:
-        Stopped: by one of these.
+        Stopped: by one of these signals.
     """
 
     async def stoppable() -> ResultT:

@@ -1,4 +1,4 @@
-"""Other programs that a command runs, and that end with it."""
+"""Programs that a command starts, and ends before it ends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _END_SECONDS = 5.0
 
 @asynccontextmanager
 async def running(command: Sequence[str]) -> AsyncIterator[Process]:
-    """The program, in a group of its own, which is gone after the block.
+    """The program in a process group of its own; after the block all its processes are gone.
 
     Raises:
-        FileNotFoundError: there is no such program.
+        FileNotFoundError: the program does not exist.
     """
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
@@ -38,6 +38,6 @@ async def _end(process: Process) -> None:
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    """Its children too, which may outlive it."""
+    """Signal the children too, which may outlive the program."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)

@@ -51,15 +51,15 @@ def document(title: str, body: str) -> str:
 
 
 def picture(chart: Callable[[int], str]) -> str:
-    """A chart as broad as a page and as narrow as a phone, of which a reader sees the one that fits.
+    """A chart in two widths, for a page and for a phone; the reader sees the one that fits.
 
-    chart: draws it in a width of so many pixels.
+    chart: draws the chart in a width in pixels.
     """
     return f'<div class="broad">{chart(BROAD)}</div><div class="narrow">{chart(NARROW)}</div>'
 
 
 def table(heads: Iterable[str], rows: Iterable[Sequence[str]], *, words: str = "") -> str:
-    """Of plain text, which scrolls by itself where it is wider than a window.
+    """A table of plain text, which scrolls where it is wider than the window.
 
     words: the heading of a column of sentences, which are wrapped.
     """
@@ -74,7 +74,7 @@ def table(heads: Iterable[str], rows: Iterable[Sequence[str]], *, words: str = "
 
 
 def _kind(cells: Iterable[str]) -> str:
-    """Of a column: figures stand below one another by their last digits, text by its first letters."""
+    """The alignment of a column: figures by their last digits, text by its first letters."""
     return "figure" if all(re.fullmatch(_FIGURE, cell) for cell in cells) else ""
 
 

@@ -1,8 +1,8 @@
 """Two kinds of charts as SVG: lines over a common axis, and bars with intervals.
 
-Text and axes have the colour of the text around, so that a chart fits a light and a dark page alike. The
-colours of the data stand out from both with a contrast of 3, and colour-blind readers can tell them apart.
-A chart is as wide as it is asked to be, since one that shrinks takes its text with it.
+Text and axes take the colour of the page, so that a chart fits light and dark pages. The colours of the data
+have a contrast of 3 to both, and colour-blind readers can distinguish them. A chart is drawn in its final
+width, since text would shrink with it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ BROAD, NARROW = 720, 340
 """Widths in pixels: of a page, and of a phone less its margins."""
 _RIGHT, _TOP, _BOTTOM = 12, 18, 34
 _HEIGHT = 190
-"""Of a panel of lines with one line of title and the labels of its axis."""
+"""Height of a panel of lines, with one line of title and the labels of its axis."""
 _GAP = 8
-"""Between a word and what it belongs to."""
+"""Distance between a label and its object."""
 _LINE = 17
-"""Of text, from one to the next."""
+"""Distance between two lines of text."""
 _ADVANCE, _BOLD = 8.4, 9.0
-"""Width of one character of text at most, on average over a word. Digits of wide fonts are such."""
+"""Largest mean width of a character in a word; digits of wide fonts reach it."""
 _TICK = 64
 """Least room for a label of the horizontal axis."""
 _KEY = 14
@@ -67,7 +67,7 @@ class Bar:
 
 
 def lines_chart(panels: Sequence[Panel], *, axis: str, told: str, width: int = BROAD) -> str:
-    """Panels above one another over the same horizontal axis. told: what a reader who cannot see it is told.
+    """Panels above one another over the same horizontal axis. ``told``: text for readers who cannot see it.
 
     Raises:
         ValueError: there is no point to draw.

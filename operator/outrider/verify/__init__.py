@@ -1,1 +1,1 @@
-"""Is speculation lossless on a live model? What its answers say of that. Pure."""
+"""Evaluates whether speculation is lossless on a live model, by its answers. Pure."""

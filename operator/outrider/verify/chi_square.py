@@ -1,4 +1,4 @@
-"""The chi-square distribution, central and not, from its series. No library for three functions."""
+"""The central and the noncentral chi-square distribution, by their series; a library would be larger."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _SMALL = 1e-14
 
 
 def tail(statistic: float, freedom: int) -> float:
-    """Probability of a larger value where nothing differs."""
+    """Probability of a larger value under the null hypothesis."""
     return 1.0 - _lower(freedom / 2, statistic / 2)
 
 
 def quantile(share: float, freedom: int) -> float:
-    """The value below which this share lies; 0 < share < 1."""
+    """The value below which this ratio of the distribution lies; 0 < share < 1."""
     low, high = 0.0, float(freedom)
     while _lower(freedom / 2, high / 2) < share:
         high *= 2
@@ -27,7 +27,7 @@ def quantile(share: float, freedom: int) -> float:
 
 
 def power(noncentrality: float, freedom: int, *, level: float) -> float:
-    """Probability that a test at this level sees a difference of this size."""
+    """Probability that a test at this level detects a difference of this size."""
     critical = quantile(1 - level, freedom)
     half = noncentrality / 2
     missed, weight_sum = 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Greedy answers with and without speculation: equal, parted at a tie of two tokens, or a defect."""
+"""Compares greedy answers with and without speculation: equal, a tie of two tokens, or a defect."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ Answer = Sequence[Step]
 
 
 class Comparison(StrEnum):
-    """What two answers to one prompt are."""
+    """The result of a comparison of two answers to one prompt."""
 
     EQUAL = "Equal"
-    """Token by token."""
+    """Both answers have the same tokens."""
     TIE = "Tie"
-    """They part where two tokens were as likely as each other; what comes after says nothing."""
+    """They part where two tokens were equally likely; the rest is not comparable."""
     DEFECT = "Defect"
-    """They part where one token was clearly likelier, or one ended early: not the same model."""
+    """They part where one token was clearly likelier, or one ended early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two answers part. gap: nats by which the plain answer's token was likelier there, in the answer
-    where that says more; None: the other token is not among the likeliest."""
+    """The place at which two answers part.
+
+    gap: nats between the log-probabilities of both tokens, the larger of both answers' values. None: the
+    other token is not among the likeliest.
+    """
 
     comparison: Comparison
     position: int | None = None  # of the first token that differs, counted from 0; None: none does
@@ -46,7 +49,7 @@ class Difference:
 
 
 def compare(plain: Answer, speculated: Answer, *, tie: float = TIE) -> Difference:
-    """Two greedy answers to one prompt. plain: without drafts. tie: nats."""
+    """Compare two greedy answers to one prompt. plain: without drafts. tie: in nats."""
     for position, (left, right) in enumerate(zip(plain, speculated, strict=False)):
         if left.token != right.token:
             gap = _gap(left, right)
@@ -58,7 +61,7 @@ def compare(plain: Answer, speculated: Answer, *, tie: float = TIE) -> Differenc
 
 
 def _gap(plain: Step, speculated: Step) -> float | None:
-    """The larger of both views: each answer's own numbers must call it a tie."""
+    """The larger value of both answers: a tie must be one in both."""
     views = (
         _apart(plain.top, plain.token, speculated.token),
         _apart(speculated.top, speculated.token, plain.token),

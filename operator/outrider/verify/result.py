@@ -1,4 +1,4 @@
-"""The outcome of a verification: as text for people and as JSON."""
+"""The result of a verification, as text for people and as JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHOWN = 5
 
 
 class Verdict(StrEnum):
-    """Whether speculation changes answers."""
+    """The verdict on speculation."""
 
     LOSSLESS = "Lossless"
-    """Not as far as this can tell."""
+    """No change of answers was found."""
     DEFECT = "Defect"
     """It changes greedy answers beyond ties."""
     SHIFTED = "Shifted"
@@ -29,16 +29,16 @@ class Verdict(StrEnum):
 
 
 _WORDS = {
-    Verdict.LOSSLESS: "lossless, as far as this can tell",
-    Verdict.DEFECT: "speculation changes greedy answers beyond ties: keep K=0 and report it",
+    Verdict.LOSSLESS: "lossless: no change of answers was found",
+    Verdict.DEFECT: "speculation changes greedy answers beyond ties; keep K=0 and report it",
     Verdict.SHIFTED: f"sampled answers come from another distribution, at a level of {LEVEL:g}",
-    Verdict.UNDECIDED: "undecided: without drafts greedy answers differ beyond ties already",
+    Verdict.UNDECIDED: "undecided: greedy answers differ beyond ties without drafts, too",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was found. again: K=0 against another K=0, which tells how far the engine differs from itself."""
+    """All comparisons. again: K=0 against K=0, which shows how far the engine differs from itself."""
 
     namespace: str
     name: str
@@ -48,11 +48,11 @@ class Result:
     greedy: Sequence[Difference]  # by prompt
     again: Sequence[Difference]
     sampled: Sequence[PositionTest | Same]
-    ended: str | None = None  # why before sampled answers were compared, if so
+    ended: str | None = None  # why it ended before sampled answers were compared
 
     @property
     def verdict(self) -> Verdict:
-        """Greedy answers first: one defect there says more than a distribution."""
+        """The verdict; a defect in greedy answers comes before a test of distributions."""
         if _has_defect(self.greedy):
             return Verdict.UNDECIDED if _has_defect(self.again) else Verdict.DEFECT
         return Verdict.SHIFTED if differs(self.sampled) else Verdict.LOSSLESS
@@ -66,7 +66,7 @@ def text_of(result: Result) -> Iterator[str]:
     """Lines for people."""
     yield f"{result.namespace}/{result.name}: K={result.k} against K=0, {len(result.greedy)} greedy answers"
     yield f"  K={result.k} and K=0: {_counts(result.greedy)}"
-    yield f"  K=0 and K=0: {_counts(result.again)}, so far the engine differs from itself"
+    yield f"  K=0 and K=0: {_counts(result.again)}, the engine against itself"
     defects = [(at, each) for at, each in enumerate(result.greedy, 1) if each.comparison is Comparison.DEFECT]
     for at, each in defects[:_SHOWN]:
         yield f"  prompt {at}, token {_place(each)}: {each.plain!r} or {each.speculated!r}, {_told(each.gap)}"
@@ -89,12 +89,12 @@ def _place(found: Difference) -> int:
 
 
 def _told(gap: float | None) -> str:
-    return "one of them far from likely" if gap is None else f"{gap:.2f} nats apart"
+    return "one of them unlikely" if gap is None else f"{gap:.2f} nats apart"
 
 
 def _told_of(found: PositionTest | Same) -> str:
     if isinstance(found, Same):
-        return "always the same one, nothing to test"
+        return "always the same token, so there is nothing to test"
     seen = f"would see a shift of {SHIFT:.0%} with probability {found.power:.2f}"
     return f"p = {found.p:.3f} over {found.bins} tokens; {seen}"
 

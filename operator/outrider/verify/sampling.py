@@ -1,4 +1,4 @@
-"""Are sampled answers of one distribution, with and without speculation? A chi-square test per position."""
+"""Tests whether sampled answers with and without speculation have one distribution, position by position."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from outrider.verify.chi_square import power, tail
 
 LEVEL = 0.01
-"""Of all positions together: so often a lossless engine is called a defect."""
+"""Level of all tests together: the probability that a lossless engine fails."""
 SHIFT = 0.1
-"""Share of answers that begin otherwise, for which the power is told."""
+"""Ratio of changed answers for which the power of a test is given."""
 _FEWEST = 10
-"""Of both samples together, in a bin of their own; rarer tokens share one, since the test counts on it."""
+"""Samples of a token that has a bin of its own; rarer tokens share one, as the test needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class PositionTest:
 
     position: int  # counted from 1
     samples: int  # on each side
-    bins: int  # tokens that were told apart, all rare ones together as one
+    bins: int  # distinct tokens; all rare ones count as one
     statistic: float
     p: float
     power: float  # probability that a shift of `SHIFT` of the answers would have been seen
@@ -47,12 +47,12 @@ def position_tests(
 
 
 def differs(found: Sequence[PositionTest | Same]) -> bool:
-    """Whether one of the positions differs beyond chance, at `LEVEL` over all of them."""
+    """True where one position differs beyond chance, at `LEVEL` over all positions."""
     return any(isinstance(each, PositionTest) and each.p < LEVEL / len(found) for each in found)
 
 
 def _at(answers: Sequence[Sequence[str]], position: int) -> Counter[str]:
-    """How often each token came there; an answer that ended before has an end."""
+    """Counts of the tokens at a position; an answer that ended before counts as an end."""
     return Counter(answer[position - 1] if len(answer) >= position else "" for answer in answers)
 
 

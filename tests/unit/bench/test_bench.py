@@ -153,7 +153,7 @@ def test_people_read_gain_interval_and_verdict_in_eighty_columns() -> None:
     assert max(map(len, told)) <= 80
     assert told[0] == "prod/qwen3, 8 streams, 2 rounds of 20 s, 95 % in brackets"
     assert any(line.startswith("Verdict: speculation pays: +30.2 % [") for line in told)
-    assert any(line.startswith("Against K=3, the best held here: -98.9 % [") for line in told)
+    assert any(line.startswith("Against K=3, the best single K: -98.9 % [") for line in told)
 
 
 def test_failed_requests_are_told() -> None:
@@ -169,7 +169,7 @@ def test_people_are_told_what_was_not_read_and_that_it_ended_early() -> None:
     )
     told = list(text_of(early))
     assert told[1] == "ended after 2 of 4 rounds: stopped"
-    assert told[-1] == "What the tuner decided meanwhile was not read: no answer."
+    assert told[-1] == "The decisions of the tuner could not be read: no answer."
 
 
 def test_json_tells_decisions_that_were_not_read_from_none() -> None:
@@ -223,14 +223,14 @@ def test_of_two_k_that_are_alike_the_smaller_one_is_proposed() -> None:
 def test_where_the_best_k_cannot_be_told_there_is_no_proposal() -> None:
     clear = a_sweep((100, 150, 180), (400, 450, 440), (900, 800, 600))
     noisy = replace(clear, rates={**clear.rates, Cell(4, 0): [100.0, 900.0, 300.0]})
-    assert (noisy.best(4), noisy.untold, proposed(noisy)) == (None, [4], None)
+    assert (noisy.best(4), noisy.unclear, proposed(noisy)) == (None, [4], None)
     assert sweep_as_json(noisy)["schedule"] is None
     told = list(sweep_as_text(noisy))
     assert told[-2:] == [
-        "Cannot tell which K is best with 4 streams, so no table is proposed:",
-        "more --rounds or longer --seconds tell more",
+        "The best K with 4 streams is not clear, so no schedule is proposed:",
+        "run more --rounds or longer --seconds",
     ]
-    assert not any("static table" in line for line in told)
+    assert not any("static schedule" in line for line in told)
 
 
 def test_a_smaller_k_may_lose_a_fifth_as_far_as_is_known_and_no_more() -> None:

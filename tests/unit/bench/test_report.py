@@ -106,13 +106,13 @@ def test_what_the_tuner_did_is_told_in_its_order_and_in_its_words() -> None:
     ]
     text = page(replace(FOUND, decisions=[DecisionRecord.model_validate(each) for each in made]))
     assert text.index("12:02:00 UTC: *:1 → *:2") < text.index("12:03:00 UTC: *:1 → *:3")
-    assert "stayed as it was" in page()
+    assert "did not change" in page()
 
 
 def test_decisions_that_were_not_read_are_not_told_as_none() -> None:
     text = page(replace(FOUND, decisions=Unread("<no answer>")))
-    assert "Not known, since it was not read: &lt;no answer&gt;" in text
-    assert "stayed as it was" not in text
+    assert "Not known: &lt;no answer&gt;" in text
+    assert "did not change" not in text
 
 
 def test_a_bench_that_ended_early_says_so_before_its_verdict() -> None:
@@ -124,11 +124,17 @@ def test_a_bench_that_ended_early_says_so_before_its_verdict() -> None:
 @pytest.mark.parametrize(
     ("slices", "why"),
     [
-        ([Slice(1.0, None, None, 0, 0)] * 2, "no slice was long enough for an answer to finish in it"),
-        ([Slice(1.0, None, None, 9, 0)] * 2, "the program that sent the load told no milliseconds of them"),
+        (
+            [Slice(1.0, None, None, 0, 0)] * 2,
+            "no answer finished in a measurement",
+        ),
+        (
+            [Slice(1.0, None, None, 9, 0)] * 2,
+            "the program that sent the load reported no milliseconds",
+        ),
         (
             [Slice(1.0, 5.0, 5.0, 9, 0), Slice(1.0, None, None, 0, 0)],
-            "no arm has it of 2 slices, and an interval takes as many",
+            "no arm has it in 2 measurements, which an interval needs",
         ),
     ],
     ids=["none-finished", "none-told", "one-slice"],

@@ -153,15 +153,15 @@ def test_an_override_that_somebody_set_meanwhile_voids_the_bench_and_stays(
     cluster.after_each_override = lambda: cluster.annotations.update(theirs)
     result = benched(cluster, tmp_path, "--guidellm", guidellm)
     assert result.exit_code == 2
-    assert "somebody else changed the table while it was measured" in result.output
+    assert "the schedule changed during a measurement" in result.output
     assert cluster.annotations == theirs
 
 
 @pytest.mark.parametrize(
     ("spec", "words", "told"),
     [
-        ({}, ("--guidellm", "guidellm-that-is-not-here"), "GuideLLM is not here: install it with `uv tool"),
-        ({}, ("--k", "4", "--guidellm", "true"), "--k 4 is not one that the engines were launched with"),
+        ({}, ("--guidellm", "guidellm-that-is-not-here"), "GuideLLM is not installed. Run `uv tool"),
+        ({}, ("--k", "4", "--guidellm", "true"), "--k 4 is not a candidate"),
         (
             {"tuning": {"actuation": "Rollout"}},
             ("--guidellm", "true"),
@@ -169,7 +169,7 @@ def test_an_override_that_somebody_set_meanwhile_voids_the_bench_and_stays(
         ),
         ({}, ("--guidellm", "true"), "GuideLLM wrote no result; 0.8 is known to work."),
         ({}, ("--save", "/no/such/folder/o.json"), "--save: there is no folder /no/such/folder"),
-        ({}, ("--prompts", "/no/such/file"), "/no/such/file: "),
+        ({}, ("--prompts", "/no/such/file"), "--prompts: there is no file /no/such/file"),
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(
@@ -266,7 +266,7 @@ def test_a_sweep_writes_the_table_that_simulate_reads(tmp_path: Path, guidellm: 
     cluster, file = Tuned(candidates=[0, 3, 5]), tmp_path / "table.json"
     result = swept(cluster, tmp_path, "--streams", "1,8", "--guidellm", guidellm, "--save", str(file))
     assert result.exit_code == 0
-    assert "A static table for it: *:0 (batch size up to : K)" in result.stdout
+    assert "A static schedule: 1+:0 (batch size: K)" in result.stdout
     calls = (tmp_path / "calls").read_text().split()
     assert len(calls) == 1 + 2 * 2 * 3
     assert {call.split("streams=")[1] for call in calls} == {"1", "8"}
@@ -335,7 +335,7 @@ def test_what_was_measured_is_told_where_decisions_cannot_be_read(tmp_path: Path
     assert (told["decisions"], told["ended"]) == (None, None)
     assert "forbidden" in told["decisionsUnread"]
     assert json.loads(file.read_text()) == told
-    assert "Not known, since it was not read" in page.read_text()
+    assert "Not known:" in page.read_text()
 
 
 def test_whole_rounds_are_told_where_a_bench_cannot_go_on(tmp_path: Path, guidellm: str) -> None:
@@ -372,5 +372,5 @@ def test_a_sweep_that_cannot_go_on_has_written_its_whole_rounds(tmp_path: Path, 
     result = swept(Tuned(), tmp_path, *words, "--rounds", "3")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1].startswith("outrider sweep: GuideLLM ended with 1;")
-    assert result.stdout.startswith("default/m, 2 slices of 10 s each")
-    assert "2 slices" in json.loads(file.read_text())["tables"][0]["source"]
+    assert result.stdout.startswith("default/m, 2 measurements of 10 s each")
+    assert "2 measurements" in json.loads(file.read_text())["tables"][0]["source"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from outrider import __version__
 from outrider.cli.exit_codes import ExitCode
+from outrider.cli.help_pages import HELP_PAGES
 from outrider.cli.main import app
 from tests.unit.cli.kubernetes import Kubernetes, a_kubeconfig, a_list, serving
 from tests.unit.controller.factories import a_raw_model
@@ -57,6 +59,36 @@ def test_every_help_fits_eighty_columns(name: str, monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0
     assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_every_help_ends_with_examples_and_the_page() -> None:
+    assert set(HELP_PAGES) == set(NAMES)
+    for name, page in HELP_PAGES.items():
+        said = CliRunner().invoke(app, [name, "--help"]).output
+        assert all(example.typed in said for example in page.examples)
+        assert said.rstrip().endswith(f"Documentation: {page.page}")
+        assert (ROOT / "docs" / f"{page.page}.md").is_file()
+
+
+@pytest.mark.parametrize(
+    "typed", [example.typed for page in HELP_PAGES.values() for example in page.examples]
+)
+def test_an_example_can_be_typed(typed: str) -> None:
+    part = next(part for part in re.split("[|>]", typed) if part.split()[0] == "outrider")
+    _, name, *words = part.split()
+    (command,) = (command for known, command in commands() if known == name)
+    command.make_context(name, words)
+
+
+def test_every_option_has_a_help_that_reads_alone() -> None:
+    fragments = ("Of ", "By ", "Such as ", "As ", "With ")
+    helps = [
+        (name, parameter.name, getattr(parameter, "help", None))
+        for name, command in commands()
+        for parameter in command.params
+        if parameter.name != "help"
+    ]
+    assert [each for each in helps if not each[2] or each[2].startswith(fragments)] == []
 
 
 def test_kubectl_finds_the_same_program_as_its_plugin() -> None:

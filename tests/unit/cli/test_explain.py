@@ -113,7 +113,7 @@ def row_of(text: str, word: str) -> list[str]:
 def test_the_head_says_what_rules_and_what_it_is_worth() -> None:
     text = shown(status=STATUS)
     assert "default/qwen3, tuning Auto" in text
-    assert "table 12:3,*:0 (batch size up to : K), Active, on 2 pods" in text
+    assert "schedule 1-12:3 13+:0, on 2 pods (batch size: K), Active" in text
     assert "speedup 1.38 x no drafter, 95 % 1.31 to 1.45, measured against Probe, 4m ago" in text
     assert "acceptance 0.71, by position 0.90 0.60" in text
     assert "TuningActive False, Paused: The annotation holds the table in force." in text
@@ -122,13 +122,13 @@ def test_the_head_says_what_rules_and_what_it_is_worth() -> None:
 def test_each_decision_has_its_gains_and_its_reason_below() -> None:
     lines = shown(status=STATUS).splitlines()
     (at,) = (index for index, line in enumerate(lines) if line.startswith("42s ago"))
-    assert lines[at] == "42s ago: 12:1,*:0 -> 12:3,*:0, expected +12 %, measured +9 %"
+    assert lines[at] == "42s ago: 1-12:1 13+:0 -> 1-12:3 13+:0, expected +12 %, measured +9 %"
     assert lines[at + 1] == "  BetterK: batch 7-12: K 1 -> 3"
 
 
 def test_a_decision_that_was_not_carried_out_is_shown_as_what_would_be_done() -> None:
     observed = {**STATUS, "decisions": [{**STATUS["decisions"][0], "would": True}]}
-    assert "42s ago: would change 12:1,*:0 -> 12:3,*:0, expected +12 %" in shown(status=observed)
+    assert "42s ago: would change 1-12:1 13+:0 -> 1-12:3 13+:0, expected +12 %" in shown(status=observed)
 
 
 def test_a_reason_keeps_its_words_whole_where_the_terminal_is_narrow() -> None:
@@ -146,7 +146,7 @@ def test_each_batch_bin_is_a_row_of_estimates_with_the_k_in_force_marked() -> No
 def test_a_model_without_any_report_says_so() -> None:
     text = shown()
     assert "The operator has not reported on its speculation yet." in text
-    assert "No decision changed the table yet." in text
+    assert "No decision has changed the schedule yet." in text
     assert "No estimates yet" in text
 
 

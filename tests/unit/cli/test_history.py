@@ -39,37 +39,39 @@ def at(minute: float) -> datetime:
 
 
 @pytest.mark.parametrize(
-    ("minute", "table"), [(5, "*:5"), (10, "*:1"), (15, "*:1"), (20, "*:3"), (600, "*:3")]
+    ("minute", "schedule"), [(5, "*:5"), (10, "*:1"), (15, "*:1"), (20, "*:3"), (600, "*:3")]
 )
-def test_the_last_decision_before_a_time_ruled_at_it(minute: int, table: str) -> None:
-    assert past(STORED, at(minute)).table == table
+def test_the_last_decision_before_a_time_ruled_at_it(minute: int, schedule: str) -> None:
+    assert past(STORED, at(minute)).schedule == schedule
 
 
 def test_what_ruled_is_told_with_its_reason_and_with_what_ended_it() -> None:
     told = list(lines_of(past(STORED, at(15)), "default/m"))
-    assert told[0] == "default/m at 2026-01-01T12:15:00Z, by the last 2 decisions that are stored"
+    assert told[0] == "default/m at 2026-01-01T12:15:00Z, by the last 2 stored decisions"
     assert told[1:4] == [
-        "table *:1 (batch size up to : K)",
-        "  decided 5m before, instead of *:5",
+        "schedule 1+:1 (batch size: K)",
+        "  decided 5m before, instead of 1+:5",
         "  BetterK: to *:1",
     ]
-    assert told[4:6] == ["5m later: *:1 -> *:3", "  BetterK: to *:3"]
+    assert told[4:6] == ["5m later: 1+:1 -> 1+:3", "  BetterK: to *:3"]
 
 
 def test_before_the_oldest_decision_the_table_is_known_and_its_cause_is_not() -> None:
     told = list(lines_of(past(STORED, at(5)), "default/m"))
-    assert told[1] == "table *:5 (batch size up to : K)"
+    assert told[1] == "schedule 1+:5 (batch size: K)"
     assert "not stored" in told[2]
 
 
 def test_what_would_have_been_done_never_ruled() -> None:
-    assert past([decision(12, "*:1", "*:5", would=True), *STORED[1:]], at(15)).table == "*:1"
+    assert past([decision(12, "*:1", "*:5", would=True), *STORED[1:]], at(15)).schedule == "*:1"
 
 
 def test_without_a_decision_nothing_is_claimed() -> None:
     found = past([], at(5))
-    assert found.table is None
-    assert "No decision changed the table yet, or all were forgotten." in lines_of(found, "default/m")
+    assert found.schedule is None
+    assert "No decision has changed the schedule, or the tuner was reset since." in lines_of(
+        found, "default/m"
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_a_time_is_a_moment_or_how_long_ago(text: str, ago: int) -> None:
     [
         ("yesterday", "or 10m for ten minutes ago"),
         ("2026-01-01T11:00:00", "write 2026-01-01T11:00:00Z"),
-        ("2026-01-02T11:00:00Z", "yet to come"),
+        ("2026-01-02T11:00:00Z", "in the future"),
     ],
 )
 def test_other_times_are_refused(text: str, complaint: str) -> None:
@@ -104,11 +106,11 @@ def asked(tmp_path: Path, *words: str) -> tuple[int, str]:
 def test_the_command_reads_them_from_the_status(tmp_path: Path) -> None:
     code, output = asked(tmp_path, "--at", "2026-01-01T12:15:00Z", "--json")
     told = json.loads(output)
-    assert (code, told["table"], told["decision"]["to"], told["next"]["to"]) == (0, "*:1", "*:1", "*:3")
+    assert (code, told["schedule"], told["decision"]["to"], told["next"]["to"]) == (0, "*:1", "*:1", "*:3")
 
 
 def test_a_time_that_is_none_ends_the_command_with_one_line(tmp_path: Path) -> None:
     code, output = asked(tmp_path, "--at", "noon")
     assert code == 2
-    assert output.startswith("outrider explain: --at is 'noon', write ")
+    assert output.startswith("outrider explain: --at is noon; write ")
     assert output.count("\n") == 1

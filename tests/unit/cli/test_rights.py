@@ -17,8 +17,8 @@ from tests.unit.cli.test_bench import PATH, Tuned
 
 COMMANDS = ["bench", "sweep", "verify"]
 NO_RIGHT = (
-    "you may not patch SpeculativeModel default/m, and a table is held by an annotation: "
-    "ask for the verb patch on speculativemodels.outrider.dev in default."
+    "you may not patch SpeculativeModel default/m, and an override is an annotation. "
+    "Ask for the verb patch on speculativemodels.outrider.dev in default."
 )
 
 
@@ -97,8 +97,7 @@ def test_for_a_model_that_does_not_exist_it_is_one_line(command: str, tmp_path: 
     result = invoked(command, cluster, tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
-        f"outrider {command}: no SpeculativeModel default/m; "
-        "`kubectl get specmodel -A` lists those that exist.\n"
+        f"outrider {command}: there is no SpeculativeModel default/m; `kubectl get specmodel -A` lists all.\n"
     )
     assert cluster.written == []
     assert {file.name for file in tmp_path.iterdir()} == {"kubeconfig", "guidellm.py"}

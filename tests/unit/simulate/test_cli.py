@@ -79,9 +79,9 @@ def test_with_a_map_the_law_loses_less() -> None:
         (("--interval", "0"), "--interval is 0"),
         (("--seed", "-1"), "--seed is -1"),
         (("--engine", "magic"), "--engine is magic, must be one of table, formula, events"),
-        (("--rate", "1"), "--rate says nothing to --engine table; leave it out"),
-        (("--text", "cnn"), "--text says nothing to --engine table"),
-        (("--engine", "formula", "--rate", "1"), "--rate says nothing to --engine formula"),
+        (("--rate", "1"), "--rate has no effect with --engine table; leave it out"),
+        (("--text", "cnn"), "--text has no effect with --engine table"),
+        (("--engine", "formula", "--rate", "1"), "--rate has no effect with --engine formula"),
         (("--engine", "formula", "--text", "tea"), "no data set 'tea', there are: gsm8k, sharegpt"),
         (("--engine", "formula", "--name", "x"), "no formula 'x', there are: llama8b_h100_eagle3"),
         (
@@ -89,7 +89,7 @@ def test_with_a_map_the_law_loses_less() -> None:
             "static:4: K must be one of the table's 0, 1, 2, 3",
         ),
         (("--engine", "formula", "--load", "9999"), "must be a whole number from 1 to 1024"),
-        (("--engine", "events", "--rate", "1", "--load", "1"), "--load and --rate are two ways to say"),
+        (("--engine", "events", "--rate", "1", "--load", "1"), "--load and --rate both set what arrives"),
         (("--engine", "events", "--rate", "1,inf"), "--rate: entry 1 is 'inf'"),
         (("--engine", "events", "--idle-tax", "nan"), "--idle-tax is nan, must be at least 0"),
         (

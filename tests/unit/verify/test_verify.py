@@ -161,5 +161,5 @@ def test_people_read_where_answers_part_and_what_a_test_would_have_seen() -> Non
     told = list(text_of(a_result(greedy=(EQUAL, DEFECT), sampled=(Same(1, 400), SHIFT_SEEN))))
     assert "  K=5 and K=0: 1 equal, 0 part at a tie, 1 differ" in told
     assert "  prompt 2, token 4: 'a' or 'b', 1.50 nats apart" in told
-    assert "  token 1: always the same one, nothing to test" in told
+    assert "  token 1: always the same token, so there is nothing to test" in told
     assert "  token 2: p = 0.000 over 5 tokens; would see a shift of 10% with probability 0.90" in told

@@ -1,4 +1,4 @@
-"""``outrider bench`` and ``outrider sweep``: what speculation is worth on a live model."""
+"""``outrider bench`` and ``outrider sweep``: what speculation gains on a live model."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ def bench(
     form: Form | None,
     streams: Annotated[int, typer.Option(min=1, max=MAX_STREAMS, help="Requests at a time.")] = 8,
     seconds: Seconds = 20.0,
-    rounds: Annotated[int, typer.Option(min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Slices of each arm.")] = 4,
+    rounds: Annotated[
+        int, typer.Option(min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Measurements of each arm.")
+    ] = 4,
     k: Annotated[
         list[int] | None,
-        typer.Option("--k", help="Hold this K, too; repeat it. Default: the largest candidate."),
+        typer.Option("--k", help="Measure this K, too; may be repeated. Default: the largest candidate."),
     ] = None,
     prompts: Prompts = None,
     max_tokens: MaxTokens = 128,
@@ -55,13 +57,15 @@ def bench(
     save: Annotated[Path | None, typer.Option(help="File to write all measurements to, as JSON.")] = None,
     report: Annotated[Path | None, typer.Option(help="File to write an HTML page with charts to.")] = None,
     price_per_hour: Annotated[
-        float | None, typer.Option(min=0.001, max=1e6, help="Dollars of all GPUs that answer.")
+        float | None, typer.Option(min=0.001, max=1e6, help="Dollars per hour for all GPUs that answer.")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Measure what speculation is worth: as it is, K=0 and held K in turn, by GuideLLM.
+    """Measure what speculation gains on a live model.
 
-    It sends load, and overrules the tuner meanwhile by an override, which it takes back.
+    It compares the schedule in force, K=0 and other K in turn, by GuideLLM. It puts load on a live model.
+    Meanwhile it overrides the schedule, and then removes the override.
+    Exit code 1: speculation costs more than it gains.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.bench.driving import bench as drive
@@ -97,13 +101,19 @@ def sweep(
     save: Annotated[Path, typer.Option(help="File to write the table to, as JSON.")],
     cluster: ClusterChoice,
     form: Form | None,
-    streams: Annotated[str, typer.Option(help="Requests at a time, separated by commas.")] = "1,4,16",
+    streams: Annotated[
+        str, typer.Option(help="Numbers of requests at a time, separated by commas.")
+    ] = "1,4,16",
     seconds: Seconds = 10.0,
     rounds: Annotated[
-        int, typer.Option(min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Slices of each number with each K.")
+        int,
+        typer.Option(
+            min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Measurements of each number of streams with each K."
+        ),
     ] = 3,
     k: Annotated[
-        list[int] | None, typer.Option("--k", help="This K; repeat it. Default: all candidates.")
+        list[int] | None,
+        typer.Option("--k", help="Measure this K; may be repeated. Default: all candidates."),
     ] = None,
     prompts: Prompts = None,
     max_tokens: MaxTokens = 128,
@@ -112,9 +122,10 @@ def sweep(
     seed: Seed = 0,
     yes: Yes = False,
 ) -> None:
-    """Measure tokens per second over streams and K, and write the table that simulate reads.
+    """Measure tokens per second by streams and K.
 
-    For a quiet hour: it sends load, and overrules the tuner by an override, which it takes back.
+    It writes the table that simulate and plan read. Use it in a quiet hour: it puts load on a live model,
+    and overrides the schedule meanwhile.
     """
     from outrider.cli.bench.driving import sweep as drive
     from outrider.cli.bench.runner import Job
@@ -156,15 +167,15 @@ def _streams(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         number = part.strip()
         if not number.isdecimal() or not 1 <= int(number[:9]) <= MAX_STREAMS:
-            raise Refused(f"--streams is {text}: write numbers from 1 to {MAX_STREAMS} such as 1,4,16")
+            raise Refused(f"--streams is {text}; write numbers from 1 to {MAX_STREAMS} such as 1,4,16")
         found.append(int(number))
     return tuple(dict.fromkeys(found))
 
 
 def _require_folder(option: str, file: Path | None) -> None:
-    """Before minutes are spent on what cannot be written then."""
+    """Refuse a file in a folder that does not exist, before minutes of measurements."""
     if file is not None and not file.parent.is_dir():
-        raise Refused(f"{option}: there is no folder {file.parent}")
+        raise Refused(f"{option}: there is no folder {file.parent}; make it, or name another file")
 
 
 def _tell(line: str) -> None:

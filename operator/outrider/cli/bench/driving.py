@@ -1,4 +1,4 @@
-"""Drives the slices of a bench and of a sweep on a live model."""
+"""Runs all measurements of a bench and of a sweep on a live model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.bench.verdict import FEWEST_ROUNDS
 from outrider.cli.bench.runner import Bench, Job, Tell, benching
 from outrider.cli.cluster_access import CannotRead
 
-_NOT_YET = Unread("the bench ended before.")
+_NOT_YET = Unread("the bench ended early.")
 
 ItemT = TypeVar("ItemT")
 FoundT = TypeVar("FoundT")
@@ -32,12 +32,12 @@ async def bench(
     seed: int,
     price_per_hour: float | None,
 ) -> None:
-    """Every arm once per round, after one slice that does not count. price_per_hour: dollars, if known.
+    """Measure every arm once per round, after a warm-up. price_per_hour: in dollars, if known.
 
-    keep: gets the result after each round that can be told of, and at the end with the tuner's decisions.
+    keep: gets the result after each round from the second on, and at the end with the tuner's decisions.
 
     Raises:
-        CannotRead: bad input, or something that a person has to see to; the message says what.
+        CannotRead: bad input, or a fault in the cluster; the message says what to do.
     """
     async with benching(job, tell) as live:
         began = datetime.now(UTC).replace(microsecond=0)
@@ -75,9 +75,9 @@ async def sweep(
     rounds: int,
     seed: int,
 ) -> None:
-    """Every number of streams with every K once per round, after one slice that does not count.
+    """Measure every number of streams with every K once per round, after a warm-up.
 
-    keep: gets the table after each round that can be told of.
+    keep: gets the table after each round from the second on.
 
     Raises:
         CannotRead: as for `bench`.
@@ -88,8 +88,8 @@ async def sweep(
 
         async def measured(number: int, cell: Cell) -> float:
             found = await live.slice(Schedule.constant(cell.k), streams=cell.streams)
-            told = f"{cell.streams} streams, K={cell.k}: {found.tokens_per_second:.0f} tokens/s"
-            tell(f"round {number + 1} of {rounds}: {told}")
+            line = f"{cell.streams} streams, K={cell.k}: {found.tokens_per_second:.0f} tokens/s"
+            tell(f"round {number + 1} of {rounds}: {line}")
             return found.tokens_per_second
 
         tell("warming up")
@@ -101,7 +101,7 @@ async def sweep(
 async def _by_round(
     items: Sequence[ItemT], measured: Callable[[int, ItemT], Awaitable[FoundT]], *, rounds: int, seed: int
 ) -> AsyncIterator[Mapping[ItemT, Sequence[FoundT]]]:
-    """All that was measured, after each whole round from the fewest on that have an interval."""
+    """All measurements, after each complete round from the first that has an interval."""
     found: dict[ItemT, tuple[FoundT, ...]] = dict.fromkeys(items, ())
     for number, item in interleaved(items, rounds=rounds, seed=seed):
         found[item] += (await measured(number, item),)
@@ -110,7 +110,7 @@ async def _by_round(
 
 
 async def _decisions(live: Bench, since: datetime) -> Sequence[DecisionRecord] | Unread:
-    """What is measured by then is worth telling without them."""
+    """The decisions, or why they could not be read; the measurements count without them."""
     try:
         return await live.decisions(since)
     except CannotRead as error:

@@ -1,4 +1,4 @@
-"""Runs GuideLLM on a live model, slice by slice, with a table held meanwhile."""
+"""Runs GuideLLM on a live model, once per measurement, under an override of its schedule."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from outrider.cli.subprocesses import running
 from outrider.cluster.client import ClusterClient
 
 _START_SECONDS = 180.0
-"""That GuideLLM may take to start, on a machine that is busy."""
+"""Time that GuideLLM may take to start on a busy machine."""
 _SPARE_SECONDS = 60.0
-"""That an override lasts longer than GuideLLM may."""
+"""Time that an override lasts longer than GuideLLM may."""
 _LAST_WORDS = 300  # characters
 
 Tell = Callable[[str], None]
@@ -36,12 +36,12 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is measured, and by what."""
+    """The options of a bench or a sweep."""
 
     cluster: ClusterChoice
     name: str
-    ks: tuple[int, ...]  # that will be held; they must be candidates
-    seconds: float  # of a slice
+    ks: tuple[int, ...]  # to measure; they must be candidates
+    seconds: float  # of a measurement
     max_tokens: int
     prompts: Sequence[str]
     url: str | None  # None: a port is forwarded to one pod
@@ -49,7 +49,7 @@ class Job:
 
 
 class Bench:
-    """A model under load."""
+    """A live model that can be measured."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Bench:
         self._slices = 0
 
     async def decisions(self, since: datetime) -> list[DecisionRecord]:
-        """Those of the tuner since then that status still keeps, newest first.
+        """Decisions of the tuner since then, newest first; status keeps five.
 
         Raises:
             CannotRead: the model is gone, or the API server does not answer.
@@ -87,15 +87,15 @@ class Bench:
         return [each for each in model.status.decisions if each.time >= since]
 
     async def slice(self, table: Schedule | None, *, streams: int) -> Slice:
-        """One slice with this table; None: whatever is in force.
+        """Measure once with this schedule; None: with the schedule in force.
 
         Raises:
-            CannotRead: the table is not brought or not kept, GuideLLM fails, or no token comes.
+            CannotRead: the schedule does not reach every pod, GuideLLM fails, or no token comes.
         """
         await self._hold.set(table, seconds=self._longest + _SPARE_SECONDS)
         found = await self._run(streams)
         if not await self._hold.holds(table):
-            raise CannotRead("somebody else changed the table while it was measured; begin again.")
+            raise CannotRead("the schedule changed during a measurement. Begin again.")
         return found
 
     @property
@@ -117,7 +117,7 @@ class Bench:
         if process.returncode != 0 or not output.exists():
             ended = f"ended with {process.returncode}" if process.returncode else "wrote no result"
             last = complaint.decode(errors="replace").strip()[-_LAST_WORDS:]
-            raise CannotRead(f"GuideLLM {ended}; 0.8 is known to work. It says: {last or 'nothing'}")
+            raise CannotRead(f"GuideLLM {ended}; 0.8 is known to work. Its last output: {last or 'none'}")
         return self._read(output)
 
     def _read(self, output: Path) -> Slice:
@@ -127,18 +127,18 @@ class Bench:
             raise CannotRead(f"GuideLLM's result cannot be read, 0.8 is known to work: {error}") from error
         if not found.tokens_per_second:
             raise CannotRead(
-                f"no token came from {self._url}, {found.failed} requests failed: "
-                "does it serve /v1/completions?"
+                f"no token came from {self._url}, {found.failed} requests failed. "
+                "Check that it serves /v1/completions."
             )
         return found
 
 
 @asynccontextmanager
 async def benching(job: Job, tell: Tell) -> AsyncIterator[Bench]:
-    """A model that can be measured; afterwards nothing of that is left.
+    """A model that can be measured; after the block its override is removed.
 
     Raises:
-        CannotRead: bad input, or something that a person has to see to; the message says what.
+        CannotRead: bad input, or a fault in the cluster; the message says what to do.
     """
     program = _program_of(job.guidellm)
     async with access(job.cluster) as there:
@@ -167,7 +167,7 @@ def _program_of(command: str) -> tuple[str, ...]:
     words = tuple(shlex.split(command))
     if not words or shutil.which(words[0]) is None:
         raise CannotRead(
-            "GuideLLM is not here: install it with `uv tool install guidellm==0.8.*`, "
-            "or say how to run it, such as --guidellm 'uvx guidellm@0.8.1'."
+            "GuideLLM is not installed. Run `uv tool install guidellm==0.8.*`, or name its command, such as "
+            "--guidellm 'uvx guidellm@0.8.1'."
         )
     return words

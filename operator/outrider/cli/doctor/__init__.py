@@ -1,1 +1,1 @@
-"""``outrider doctor``: what in a cluster keeps models from being served and tuned."""
+"""``outrider doctor``: what keeps models from being served and tuned in a cluster."""

@@ -1,4 +1,4 @@
-"""What the evidence says, and what to do about it. Pure."""
+"""The findings in the evidence, and what to do about each. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
 from outrider.cli.doctor.known_limits import known_limits
 from outrider.cli.doctor.launch_checks import launch_findings
 from outrider.cli.doctor.metrics_checks import metrics_findings
+from outrider.cli.wording import counted
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
 from outrider.controller.settings import LeaderElection
@@ -21,7 +22,7 @@ _CRD, _OPERATOR, _LEADER, _GPUS, _CLOCKS = "CRD", "operator", "leader", "GPUs", 
 _YOURS, _ITS = "your rights", "its rights"
 
 _LATE_SECONDS = 30
-"""That a Lease may be overdue before nobody holds it: this machine's clock may differ a little."""
+"""Time that a Lease may be overdue, since this machine's clock may differ a little."""
 _SKEW_SECONDS = 2.5
 """Above it samples look stale or come from the future. Half a second is rounding."""
 _OWN_SKEW_SECONDS = 60
@@ -29,7 +30,7 @@ _OWN_SKEW_SECONDS = 60
 
 
 def findings(evidence: Evidence) -> tuple[Finding, ...]:
-    """All of them, in the order in which somebody would look."""
+    """All findings, in the order in which to repair them."""
     return (
         *_crd(evidence.crd),
         *_operators(evidence.operators),
@@ -49,13 +50,15 @@ def _crd(found: JsonObject | Unseen | None) -> Iterator[Finding]:
         yield unseen(_CRD, found.why)
     elif found is None:
         yield bad(
-            _CRD, "there is no SpeculativeModel in this cluster", "install the chart: docs/guide/install.md"
+            _CRD,
+            "there is no SpeculativeModel in this cluster",
+            "install the chart",
         )
     elif _schemas(found) != _schemas(custom_resource_definition()):
         action = f"upgrade the chart to {__version__}, or use the `outrider` of the chart's version"
-        yield warning(_CRD, f"it is not that of outrider {__version__}", action)
+        yield warning(_CRD, f"its schema is not that of outrider {__version__}", action)
     else:
-        yield fine(_CRD, f"that of outrider {__version__}")
+        yield fine(_CRD, f"has the schema of outrider {__version__}")
 
 
 def _schemas(crd: JsonObject) -> dict[str, object]:
@@ -67,40 +70,42 @@ def _operators(found: tuple[Operator, ...] | Unseen) -> Iterator[Finding]:
         yield unseen(_OPERATOR, found.why)
         return
     if not found:
-        yield bad(_OPERATOR, "none is installed", "install the chart: docs/guide/install.md")
+        yield bad(_OPERATOR, "none is installed", "install the chart")
     for each in found:
         name = f"{each.namespace}/{each.name}"
         if not each.ready:
             action = f"kubectl describe pods -n {each.namespace} -l app.kubernetes.io/name=outrider"
-            yield bad(_OPERATOR, f"{name}: none of {each.wanted} pods is ready", action)
+            yield bad(_OPERATOR, f"{name}: 0 of {counted(each.wanted, 'pod')} ready", action)
         elif each.version != __version__:
-            action = "use one version of both, see docs/guide/install.md, Upgrades"
+            action = "use one version: upgrade the chart, or use the `outrider` of its version"
             yield warning(_OPERATOR, f"{name} is {each.version}, this command {__version__}", action)
         else:
-            yield fine(_OPERATOR, f"{name} {each.version}, {each.ready} of {each.wanted} pods ready")
+            yield fine(
+                _OPERATOR, f"{name} {each.version}, {each.ready} of {counted(each.wanted, 'pod')} ready"
+            )
         if isinstance(each.settings, Unseen):
             yield unseen(f"{_OPERATOR}'s settings", each.settings.why)
 
 
 def _leaders(evidence: Evidence) -> Iterator[Finding]:
-    reigns, operators = evidence.reigns, evidence.operators
-    if isinstance(reigns, Unseen):
-        yield unseen(_LEADER, reigns.why)
+    terms, operators = evidence.terms, evidence.operators
+    if isinstance(terms, Unseen):
+        yield unseen(_LEADER, terms.why)
         return
     if isinstance(operators, tuple):
         for each in operators:
-            if _elects(each) and each.namespace not in {reign.namespace for reign in reigns}:
-                yield bad(_LEADER, f"nobody leads in {each.namespace}", _log_of(each.namespace))
-    for reign in reigns:
-        overdue = evidence.now - reign.renewed - reign.lasts
-        if not reign.holder or overdue > timedelta(seconds=_LATE_SECONDS):
-            yield bad(_LEADER, f"nobody leads in {reign.namespace}", _log_of(reign.namespace))
+            if _elects(each) and each.namespace not in {term.namespace for term in terms}:
+                yield bad(_LEADER, f"no operator leads in {each.namespace}", _log_of(each.namespace))
+    for term in terms:
+        overdue = evidence.now - term.renewed - term.lasts
+        if not term.holder or overdue > timedelta(seconds=_LATE_SECONDS):
+            yield bad(_LEADER, f"no operator leads in {term.namespace}", _log_of(term.namespace))
         else:
-            yield fine(_LEADER, f"{reign.holder}, term {reign.term}, {_watched(reign)}")
-    for first, second in pairwise(reigns):
+            yield fine(_LEADER, f"{term.holder}, term {term.term}, {_watched(term)}")
+    for first, second in pairwise(terms):
         if first.claim.overlaps(second.claim):
             both = f"{first.namespace} and {second.namespace}"
-            action = "give each release its own watchNamespaces: docs/guide/install.md, Two releases"
+            action = "give each release its own watchNamespaces"
             yield warning(_LEADER, f"the operators in {both} watch the same namespaces", action)
 
 
@@ -113,8 +118,8 @@ def _log_of(namespace: str) -> str:
     return f"kubectl logs -n {namespace} -l app.kubernetes.io/name=outrider"
 
 
-def _watched(reign: Installation) -> str:
-    return f"watches {', '.join(sorted(reign.claim.watches)) or 'all namespaces'}"
+def _watched(term: Installation) -> str:
+    return f"watches {', '.join(sorted(term.claim.watches)) or 'all namespaces'}"
 
 
 def _operators_rights(evidence: Evidence) -> Iterator[Finding]:
@@ -126,7 +131,7 @@ def _operators_rights(evidence: Evidence) -> Iterator[Finding]:
         where = f"in {namespace}" if namespace else "in all namespaces"
         if missing:
             action = "helm upgrade with the chart of this version; it brings the roles"
-            yield bad(_ITS, f"the operator may not {_told(missing)} {where}", action)
+            yield bad(_ITS, f"the operator may not {_listed(missing)} {where}", action)
         else:
             yield fine(_ITS, f"the operator may do what it needs {where}")
 
@@ -137,12 +142,14 @@ def _callers_rights(evidence: Evidence) -> Iterator[Finding]:
         yield unseen(_YOURS, found.why)
     elif found:
         commands = ", ".join(dict.fromkeys(right.needed_for for right in found))
-        yield warning(_YOURS, f"you may not {_told(found)}", f"ask for that right; without it: no {commands}")
+        yield warning(
+            _YOURS, f"you may not {_listed(found)}", f"ask for that right; it is needed for {commands}"
+        )
     else:
         yield fine(_YOURS, "you may use every command here")
 
 
-def _told(rights: tuple[Right, ...]) -> str:
+def _listed(rights: tuple[Right, ...]) -> str:
     return ", ".join(f"{right.verb} {right.resource}" for right in rights)
 
 
@@ -164,8 +171,8 @@ def _gpus(evidence: Evidence) -> Iterator[Finding]:
         else:
             yield fine(_GPUS, f"models want {count} {resource}, nodes offer {has}")
     if not wanted:
-        told = ", ".join(f"{count} {resource}" for resource, count in offered.items()) or "none"
-        yield fine(_GPUS, f"no model asks for any; nodes offer {told}")
+        offers = ", ".join(f"{count} {resource}" for resource, count in offered.items()) or "none"
+        yield fine(_GPUS, f"no model asks for GPUs; nodes offer {offers}")
 
 
 def _clocks(evidence: Evidence) -> Iterator[Finding]:
@@ -181,13 +188,13 @@ def _clocks(evidence: Evidence) -> Iterator[Finding]:
             wrong += 1
             side = "ahead of" if skew > 0 else "behind"
             message = f"node {each.node} is {abs(skew):.0f} s {side} the API server"
-            yield warning(_CLOCKS, message, "set its clock by NTP; samples of its pods look stale or too new")
+            yield warning(_CLOCKS, message, "set its clock by NTP; samples of its pods have wrong times")
     if not clocks:
         return
     behind = (max(each.server for each in clocks) - evidence.now).total_seconds()
     if behind > _SKEW_SECONDS or -behind > _OWN_SKEW_SECONDS:
         side = "behind" if behind > 0 else "ahead of"
         message = f"this machine is {abs(behind):.0f} s {side} the cluster"
-        yield warning(_CLOCKS, message, "set its clock by NTP; ages that are shown here are wrong")
+        yield warning(_CLOCKS, message, "set its clock by NTP; ages in this output are wrong")
     elif not wrong:
-        yield fine(_CLOCKS, f"{len(clocks)} nodes and this machine agree")
+        yield fine(_CLOCKS, f"{counted(len(clocks), 'node')} and this machine agree")

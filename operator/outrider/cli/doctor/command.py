@@ -1,4 +1,4 @@
-"""``outrider doctor``: looks at a cluster and says what to do."""
+"""``outrider doctor``: checks a cluster and says what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _COLOURS = {Level.FINE: "green", Level.WARNING: "yellow", Level.BAD: "red", Leve
 
 @with_shared_options
 def doctor(cluster: ClusterChoice, form: Form | None) -> None:
-    """Look at the cluster: CRD, operator, rights, Prometheus, plugin, GPUs, clocks. Changes nothing."""
+    """Check a cluster, and say what to do.
+
+    It checks CRD, operator, rights, Prometheus, plugin, GPUs and clocks, and changes nothing. Your rights are
+    checked in the namespace. Exit code 1: models cannot be served or tuned in this cluster.
+    """
     # The Kubernetes client takes a second to import, and most commands do without it.
     from rich.console import Console
 

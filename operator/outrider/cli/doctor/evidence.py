@@ -1,4 +1,4 @@
-"""What was seen of a cluster. Each part may have stayed unseen, since a caller may have few rights."""
+"""The evidence about a cluster. A part may be missing, since the caller may have few rights."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from outrider.controller.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Why a part could not be looked at."""
+    """A part that the caller may not read, and why."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Why something that should answer does not."""
+    """Something that should answer and does not, and why."""
 
     why: str
 
@@ -41,7 +41,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One verb on one kind. needed_for: what does not work without it."""
+    """One verb on one kind. needed_for: the commands that need it."""
 
     group: str
     resource: str  # with its subresource: pods/portforward
@@ -51,7 +51,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An engine pod as Prometheus knows it; a label that there is not is empty."""
+    """An engine pod as Prometheus knows it; a missing label is empty."""
 
     namespace: str
     pod: str
@@ -61,7 +61,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What Prometheus has of engines."""
+    """The series of engines in Prometheus."""
 
     targets: frozenset[Target]
     samples_per_minute: Mapping[tuple[str, str], float]  # by namespace and pod
@@ -70,7 +70,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class EnginePod:
-    """A pod of a model that is ready. live: its table is meant to change while it runs."""
+    """A ready pod of a model. live: its schedule is meant to change while it runs."""
 
     namespace: str
     name: str
@@ -80,7 +80,7 @@ class EnginePod:
 
 @dataclass(frozen=True, slots=True)
 class NodeClock:
-    """When a kubelet wrote its Lease: by its own clock, and by the API server's."""
+    """The time at which a kubelet wrote its Lease: by its own clock, and by the API server's."""
 
     node: str
     own: datetime
@@ -89,12 +89,12 @@ class NodeClock:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that was looked at, at one moment of this machine's clock."""
+    """Everything that was read, at one time of this machine's clock."""
 
     now: datetime
     crd: JsonObject | Unseen | None  # None: there is none
     operators: tuple[Operator, ...] | Unseen
-    reigns: tuple[Installation, ...] | Unseen
+    terms: tuple[Installation, ...] | Unseen
     missing_of_caller: tuple[Right, ...] | Unseen
     missing_of_operator: Mapping[str, tuple[Right, ...]] | Unseen  # by namespace, empty for all
     metrics: Metrics | Silent | Unseen | None  # None: the operator asks the pods itself

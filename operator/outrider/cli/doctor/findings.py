@@ -1,4 +1,4 @@
-"""What a look at a cluster came to. Pure."""
+"""The findings of a look at a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     FINE = "fine"
     WARNING = "warning"
-    """It works, but not as well as it could, or not all of it."""
+    """It works, but not as well as it could, or only in part."""
     BAD = "bad"
-    """Models cannot be served or tuned like that."""
+    """Models cannot be served or tuned in this state."""
     UNSEEN = "unseen"
-    """The caller may not look at it."""
+    """The caller may not read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. action: what to do; empty where nothing is to be done."""
+    """One result. action: what to do; empty where all is well."""
 
     level: Level
     subject: str
@@ -29,20 +29,20 @@ class Finding:
 
 
 def fine(subject: str, message: str) -> Finding:
-    """As it should be."""
+    """A part that is as it should be."""
     return Finding(Level.FINE, subject, message)
 
 
 def warning(subject: str, message: str, action: str) -> Finding:
-    """It could be better."""
+    """A part that could be better."""
     return Finding(Level.WARNING, subject, message, action)
 
 
 def bad(subject: str, message: str, action: str) -> Finding:
-    """It does not work like that."""
+    """A part that does not work."""
     return Finding(Level.BAD, subject, message, action)
 
 
 def unseen(subject: str, why: str) -> Finding:
-    """Nobody knows."""
-    return Finding(Level.UNSEEN, subject, f"not looked at: {why}")
+    """A part that the caller may not read."""
+    return Finding(Level.UNSEEN, subject, f"not read: {why}")

@@ -1,4 +1,4 @@
-"""What is known of the launches of models: defects of their releases, and K that stays. Pure."""
+"""Known issues of launches: defects of releases of vLLM, and launches in which K cannot change. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from outrider.plan import settled
 from outrider.plan.runtimes import runtime_of
 
 _SUBJECT = "launches"
-_ACTION = "docs/runbooks/known-defects.md has what to do about each"
+_ACTION = "see Known defects in the documentation"
 
 
 def known_limits(models: Iterable[SpeculativeModel] | Unseen) -> Iterator[Finding]:
-    """Of each model, by its spec and the weights that were downloaded for it."""
+    """Findings about each model, by its spec and its downloaded weights."""
     if isinstance(models, Unseen):
         yield unseen(_SUBJECT, models.why)
         return
@@ -23,15 +23,15 @@ def known_limits(models: Iterable[SpeculativeModel] | Unseen) -> Iterator[Findin
     found = tuple(finding for model in looked_at for finding in limits_of(model))
     yield from found
     if looked_at and not found:
-        yield fine(_SUBJECT, "no known defect of the engines' releases meets them")
+        yield fine(_SUBJECT, "no known defect of vLLM affects them")
 
 
 def limits_of(model: SpeculativeModel) -> Iterator[Finding]:
-    """Of one model."""
+    """Findings about one model."""
     name, weights = f"{model.metadata.namespace}/{model.metadata.name}", model.status.weights
     runtime = runtime_of(model.spec)
     refused = runtime.unsupported_reason(settled(model).spec, weights)
     if refused is not None:
         yield bad(_SUBJECT, f"{name} is refused: {refused}", _ACTION)
-    for told in runtime.advice(model.spec, weights):
-        yield warning(_SUBJECT, f"{name}: {told}", _ACTION)
+    for issue in runtime.advice(model.spec, weights):
+        yield warning(_SUBJECT, f"{name}: {issue}", _ACTION)

@@ -1,4 +1,4 @@
-"""Whether engine pods can be scheduled, started, pulled, updated and scraped. Pure."""
+"""Faults that keep engine pods from being scheduled, pulled, started, updated or scraped. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.cli.doctor.launch_evidence import GpuNode, Launch, Place
 _STARTS = "engine starts"
 
 _DOWNLOAD_SECONDS = 40 * 60
-"""What the first page promises for a first start: an image of some 20 GB, weights, compilation, graphs."""
+"""Time of a first start: an image of some 20 GB, weights, compilation, graphs."""
 
 _DRIVER_OF_CUDA_13 = 580
 _FIRST_WITH_CUDA_13 = (0, 33)
@@ -19,11 +19,11 @@ _FIRST_WITH_CUDA_13 = (0, 33)
 
 
 def launch_findings(place: Place | Unseen) -> tuple[Finding, ...]:
-    """One finding for each fault, or one that says that there is none."""
+    """One finding for each fault; without a fault, one that says so."""
     if isinstance(place, Unseen):
         return (unseen(_STARTS, place.why),)
     found = (*_faults(place), *(unseen(_STARTS, why) for why in place.refused))
-    return found or (fine(_STARTS, "nothing was found that keeps engine pods from starting"),)
+    return found or (fine(_STARTS, "nothing keeps engine pods from starting"),)
 
 
 def _faults(place: Place) -> Iterator[Finding]:
@@ -125,6 +125,6 @@ def _tolerates(launch: Launch, node: GpuNode) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Major and minor number; nothing where it is none."""
+    """Major and minor number of a version; empty for any other text."""
     parts = version.split(".")[:2]
     return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else ()

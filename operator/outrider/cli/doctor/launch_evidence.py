@@ -1,4 +1,4 @@
-"""What was seen of the places where engine pods run, and of what these pods ask for."""
+"""The evidence about nodes, and about what engine pods ask for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Toleration:
     effect: str
 
     def covers(self, taint: Taint) -> bool:
-        """As the scheduler decides it."""
+        """Decide as the scheduler does."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         return self.operator == "Exists" or (self.key != "" and self.value == taint.value)
@@ -44,7 +44,7 @@ class GpuNode:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What the engine pods of one model ask for, and how they are rolled."""
+    """The needs of the engine pods of one model, and how they are updated."""
 
     namespace: str
     model: str
@@ -62,7 +62,7 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Namespace and name, for people."""
         return f"{self.namespace}/{self.model}"
 
 

@@ -29,7 +29,7 @@ _DEFAULT_DEADLINE = "20m"
 
 
 async def read_place(cluster: ClusterClient) -> Place:
-    """Everything of it that the caller may see.
+    """Everything about nodes, pods and add-ons that the caller may read.
 
     Raises:
         ClusterError: the API server refuses to show nodes or models.
@@ -58,7 +58,7 @@ async def read_place(cluster: ClusterClient) -> Place:
 async def _of_add_on(
     cluster: ClusterClient, resource: Resource, refused: list[str], *, labels: str | None = None
 ) -> list[JsonObject]:
-    """Nothing where the cluster does not know the kind, or the caller may not list it, which is noted."""
+    """Objects of an add-on. None where the cluster lacks the kind; a refusal is noted in ``refused``."""
     try:
         found, _ = await cluster.list_all(resource, None, labels=labels)
     except NotFound:
@@ -102,7 +102,7 @@ async def _ignored(cluster: ClusterClient, refused: list[str]) -> tuple[str, ...
 
 
 def _selects(selector: JsonObject | None, labels: Mapping[str, str]) -> bool:
-    """By labels alone: expressions are taken to match. None selects nothing, an empty selector everything."""
+    """Compare labels alone; expressions count as a match. None selects nothing, an empty selector all."""
     if selector is None:
         return False
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}
@@ -164,7 +164,7 @@ def _launch(
 
 
 def _seconds(deadline: str) -> float:
-    """Of any version of the spec; one that cannot be read counts as none."""
+    """Seconds of a deadline of any version of the spec; one that cannot be read counts as 0."""
     try:
         return duration_seconds(deadline)
     except ValueError:
@@ -188,7 +188,7 @@ def _model_of(raw: JsonObject) -> tuple[str, str]:
 
 
 def extended(quantities: Mapping[str, object]) -> dict[str, int]:
-    """What devices bring: names with a vendor's domain, whole numbers; those of Kubernetes have none."""
+    """Extended resources: names with a vendor's domain, and whole numbers."""
     return {
         name: int(str(text))
         for name, text in quantities.items()

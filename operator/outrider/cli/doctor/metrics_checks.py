@@ -1,4 +1,4 @@
-"""What Prometheus has of the engines, and what it lacks. Pure."""
+"""The engine series that Prometheus has and lacks. Pure."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ from collections.abc import Iterator
 
 from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Silent, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
+from outrider.cli.wording import counted
 
 _PROMETHEUS, _PLUGIN = "Prometheus", "plugin"
-_PAGE = "docs/guide/install.md, Prometheus"
+_PAGE = "see Prometheus in the installation guide"
 _FEWEST_SAMPLES = 3.5
-"""Of one minute. A scrape every 15 s gives four, one of which may just have missed the minute."""
+"""Samples in one minute. A scrape every 15 s gives four, one of which may just miss the minute."""
 
 
 def metrics_findings(evidence: Evidence) -> Iterator[Finding]:
-    """Is it reached, does it know every pod that serves, and by which labels?"""
+    """Findings about Prometheus: is it reached, and does it know every serving pod by its labels?"""
     metrics, engines = evidence.metrics, evidence.engines
     if metrics is None:
-        yield fine(_PROMETHEUS, "not needed: the operator asks the engines itself")
+        yield fine(_PROMETHEUS, "not needed: the operator scrapes the engines")
         return
     if isinstance(metrics, Unseen):
         yield unseen(_PROMETHEUS, metrics.why)
         return
     if isinstance(metrics, Silent):
-        yield bad(_PROMETHEUS, metrics.why, f"prometheus.url of the chart, network policies: {_PAGE}")
+        yield bad(
+            _PROMETHEUS, metrics.why, f"check prometheus.url of the chart and network policies; {_PAGE}"
+        )
         return
     if isinstance(engines, Unseen):
         yield unseen("engine pods", engines.why)
         return
     if not engines:
-        yield fine(_PROMETHEUS, "reached; no engine serves yet that it could know")
+        yield fine(_PROMETHEUS, "reached; no engine serves yet")
         return
     lacking = [pod for pod in engines if not _is_known(metrics, pod)]
     yield from (_lacking(metrics, pod) for pod in lacking)
     if not lacking:
         yield fine(
-            _PROMETHEUS, f"has samples of all {len(engines)} engine pods with the labels that it needs"
+            _PROMETHEUS,
+            f"has samples of {counted(len(engines), 'engine pod')}, all with the labels that Outrider needs",
         )
     known = [pod for pod in engines if pod not in lacking]
     yield from _slow(metrics, known)
@@ -55,17 +59,17 @@ def _lacking(metrics: Metrics, pod: EnginePod) -> Finding:
     if any((target.namespace, target.pod) == (pod.namespace, pod.name) for target in metrics.targets):
         message = f"the series of {name} lack the label outrider_dev_model={pod.model}"
     elif any(not (target.namespace and target.pod) for target in metrics.targets):
-        message = f"no series says that it is of {name}; some have no label namespace or pod"
+        message = f"no series has the name of {name}; some lack the label namespace or pod"
     else:
         message = f"there are no series of {name}"
-    return bad(_PROMETHEUS, message, f"scrape engine pods with these labels: {_PAGE}")
+    return bad(_PROMETHEUS, message, f"scrape engine pods with these labels; {_PAGE}")
 
 
 def _slow(metrics: Metrics, pods: list[EnginePod]) -> Iterator[Finding]:
     counts = [metrics.samples_per_minute.get((pod.namespace, pod.name), 0.0) for pod in pods]
     if counts and min(counts) < _FEWEST_SAMPLES:
         message = f"{min(counts):.0f} samples of an engine in the last minute"
-        yield warning(_PROMETHEUS, message, f"scrape every 5 to 15 s, or wait if it just started: {_PAGE}")
+        yield warning(_PROMETHEUS, message, f"scrape every 5 to 15 s, or wait if it just started; {_PAGE}")
 
 
 def _twice(metrics: Metrics, pods: list[EnginePod]) -> Iterator[Finding]:
@@ -82,10 +86,12 @@ def _plugin(metrics: Metrics, pods: list[EnginePod]) -> Iterator[Finding]:
     bare = [pod for pod in pods if (pod.namespace, pod.name) not in metrics.live_tuning]
     held = [pod for pod in pods if metrics.live_tuning.get((pod.namespace, pod.name)) is False]
     for pod in bare:
-        action = "use an image with the plugin, or tuning.actuation: Rollout"
-        yield warning(_PLUGIN, f"{pod.namespace}/{pod.name} shows none: its table cannot change live", action)
+        action = "use an image with the plugin, or set tuning.actuation: Rollout"
+        yield warning(
+            _PLUGIN, f"{pod.namespace}/{pod.name} shows none: its schedule cannot change live", action
+        )
     for pod in held:
-        action = f"outrider status {pod.model} -n {pod.namespace}: ActuationConverged says why"
-        yield bad(_PLUGIN, f"{pod.namespace}/{pod.name} says that its table cannot be changed", action)
+        action = f"run `outrider status {pod.model} -n {pod.namespace}`: ActuationConverged has the reason"
+        yield bad(_PLUGIN, f"{pod.namespace}/{pod.name} says that its schedule cannot change", action)
     if pods and not bare and not held:
-        yield fine(_PLUGIN, f"all {len(pods)} engine pods can change their table live")
+        yield fine(_PLUGIN, f"{counted(len(pods), 'engine pod')} can change the schedule live")

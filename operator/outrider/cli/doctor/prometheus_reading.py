@@ -1,4 +1,4 @@
-"""Asks the operator's Prometheus what it has of engines: through the API server, or by its address."""
+"""Asks the operator's Prometheus for the series of engines: through the API server, or by its address."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Answer(BaseModel):
 
 
 async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
-    """What it has of engines now.
+    """The series of engines that Prometheus has now.
 
     Raises:
         ClusterError: no right to ask through the API server, or no answer.
@@ -81,7 +81,7 @@ async def _ask(cluster: ClusterClient, url: str, query: str) -> tuple[_Row, ...]
     try:
         return _Answer.model_validate(answer).data.result
     except ValidationError as error:
-        raise Unavailable(f"no answer of a Prometheus: {error.errors()[0]['msg']}") from error
+        raise Unavailable(f"the answer is not that of a Prometheus: {error.errors()[0]['msg']}") from error
 
 
 def _path(parts: SplitResult) -> str:
@@ -89,7 +89,7 @@ def _path(parts: SplitResult) -> str:
 
 
 async def _ask_directly(url: str, query: str) -> Mapping[str, object]:
-    """From this machine, which may see another network than the operator does."""
+    """Ask from this machine, which may be in another network than the operator."""
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http:
             response = await http.get(url.rstrip("/") + _QUERY, params={"query": query})

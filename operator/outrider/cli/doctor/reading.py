@@ -1,4 +1,4 @@
-"""Looks at a cluster with the caller's rights. What may not be looked at stays unseen."""
+"""Reads a cluster with the caller's rights. A part that the caller may not read is marked as such."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from outrider.plan.names import MODEL_LABEL
 _OPERATORS = "app.kubernetes.io/name=outrider,app.kubernetes.io/component=operator"
 _NODE_LEASES = "kube-node-lease"
 _MOST_NAMESPACES = 5
-"""That are asked about; the roles of a release are alike in all that it watches."""
+"""Namespaces that are checked; a release has the same roles in each namespace that it watches."""
 _LISTS = ("watch_namespaces", "engine_images", "engine_image_pull_secrets", "control_peers")
 
 SeenT = TypeVar("SeenT")
@@ -68,7 +68,7 @@ async def look_at_cluster(choice: ClusterChoice) -> Evidence:
 
 
 async def look_at(there: Access) -> Evidence:
-    """Every part, one after the other.
+    """Read every part, one after the other.
 
     Raises:
         ClusterError: the API server does not answer.
@@ -79,7 +79,7 @@ async def look_at(there: Access) -> Evidence:
     return Evidence(
         crd=await _seen(cluster.get(DEFINITIONS, None, f"{MODELS.plural}.{MODELS.group}")),
         operators=operators,
-        reigns=await _seen(_reigns(cluster)),
+        terms=await _seen(_terms(cluster)),
         missing_of_caller=await _seen(_missing(cluster, OF_THE_CALLER, there.namespace, account=None)),
         missing_of_operator=await _seen(_missing_of(cluster, first)),
         metrics=await _seen(_metrics(cluster, first)),
@@ -148,7 +148,7 @@ def _settings(variables: tuple[Mapping[str, str], ...]) -> Settings | Unseen:
         return Unseen(first_complaint(error, whole="settings"))
 
 
-async def _reigns(cluster: ClusterClient) -> tuple[Installation, ...]:
+async def _terms(cluster: ClusterClient) -> tuple[Installation, ...]:
     found, _ = await cluster.list_all(LEASES, None, fields=f"metadata.name={LEASE_NAME}")
     read = (Installation.read(raw) for raw in found)
     return tuple(reign for reign in read if reign is not None)
@@ -166,7 +166,7 @@ async def _missing_of(cluster: ClusterClient, operator: Operator | None) -> Mapp
 async def _missing(
     cluster: ClusterClient, rights: tuple[Right, ...], namespace: str, *, account: ServiceAccount | None
 ) -> tuple[Right, ...]:
-    """Those that are not granted. account: None for the caller's own."""
+    """The rights that are not granted. account: None for the caller's own."""
     asked = (_may(cluster, right, namespace, account) for right in rights)
     allowed = await asyncio.gather(*asked)
     return tuple(right for right, may in zip(rights, allowed, strict=True) if not may)
@@ -180,7 +180,7 @@ async def _may(cluster: ClusterClient, right: Right, namespace: str, account: Se
 
 async def _metrics(cluster: ClusterClient, operator: Operator | None) -> Metrics | Silent | None:
     if operator is None or isinstance(operator.settings, Unseen):
-        raise CannotLook("no operator was seen that says which Prometheus it asks")
+        raise CannotLook("no operator was found, and only it knows its Prometheus")
     if operator.settings.metrics_source is MetricsSourceKind.POD_SCRAPE:
         return None
     url = operator.settings.prometheus_url
@@ -203,7 +203,7 @@ def _engine(metadata: JsonObject, live: Collection[tuple[str, str]]) -> EnginePo
 
 
 def _is_live(model: JsonObject) -> bool:
-    """Of any version of the spec: engines with a drafter, whose table is not changed by restarts."""
+    """True for engines with a drafter whose schedule changes live; the spec may have any version."""
     speculation = (model.get("spec") or {}).get("speculation") or {}
     actuation = (speculation.get("tuning") or {}).get("actuation", Actuation.LIVE)
     return speculation.get("method") != Method.NONE and actuation == Actuation.LIVE
@@ -239,7 +239,7 @@ async def _clocks(cluster: ClusterClient) -> tuple[NodeClock, ...]:
 
 
 def _clock(lease: JsonObject) -> NodeClock | None:
-    """None where nothing tells when the API server took the renewal."""
+    """The clocks of a Lease; None where the API server did not record when the Lease was renewed."""
     renewed = (lease.get("spec") or {}).get("renewTime")
     written = [entry["time"] for entry in lease["metadata"].get("managedFields") or () if _renews(entry)]
     if not written or not renewed:
@@ -249,6 +249,6 @@ def _clock(lease: JsonObject) -> NodeClock | None:
 
 
 def _renews(entry: JsonObject) -> bool:
-    """Whether this writer owns the time: others may have written something else since."""
+    """True where this writer set the time; another one may have written other fields since."""
     spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
     return "f:renewTime" in spec and "time" in entry

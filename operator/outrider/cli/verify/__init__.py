@@ -1,1 +1,1 @@
-"""``outrider verify``: does speculation change the answers of a live model?"""
+"""``outrider verify``: whether speculation changes the answers of a live model."""

@@ -38,7 +38,7 @@ class _Completion(_View):
 
 
 class Client:
-    """One model at one URL. Raises only `CannotRead`."""
+    """The completions of one model at one URL. It raises only `CannotRead`."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, model: str) -> None:
         self._http = http
@@ -46,13 +46,13 @@ class Client:
         self._model = model
 
     async def greedy(self, prompt: str, *, tokens: int) -> Answer:
-        """So many tokens, also past an end mark."""
+        """A greedy answer of this many tokens, also past an end mark."""
         found = await self._ask(prompt, tokens=tokens, temperature=0.0, n=1, seed=0)
-        told = found[0].logprobs
-        return [Step(token, top or {}) for token, top in zip(told.tokens, told.top_logprobs, strict=True)]
+        said = found[0].logprobs
+        return [Step(token, top or {}) for token, top in zip(said.tokens, said.top_logprobs, strict=True)]
 
     async def sampled(self, prompt: str, *, tokens: int, samples: int, seed: int) -> list[tuple[str, ...]]:
-        """Tokens of so many answers at temperature 1. seed: another one gives other answers."""
+        """Tokens of this many answers at temperature 1. seed: another seed gives other answers."""
         answers: list[tuple[str, ...]] = []
         while len(answers) < samples:
             n = min(_SAMPLES_PER_REQUEST, samples - len(answers))
@@ -86,7 +86,7 @@ class Client:
         try:
             return _Completion.model_validate_json(answer.content).choices
         except ValidationError as error:
-            told = first_complaint(error, whole="answer")
+            why = first_complaint(error, whole="answer")
             raise CannotRead(
-                f"{self._url} answers without log-probabilities as they are known: {told}"
+                f"{self._url} answers without log-probabilities in vLLM's form: {why}"
             ) from error

@@ -1,4 +1,4 @@
-"""``outrider verify``: does speculation change what a live model answers?"""
+"""``outrider verify``: whether speculation changes the answers of a live model."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ def verify(
     cluster: ClusterChoice,
     form: Form | None,
     k: Annotated[
-        int | None, typer.Option("--k", min=1, help="Compare this K. Default: the largest candidate.")
+        int | None,
+        typer.Option("--k", min=1, help="Compare this K with K=0. Default: the largest candidate."),
     ] = None,
     prompts: Prompts = None,
-    tokens: Annotated[int, typer.Option(min=1, max=4096, help="Of a greedy answer.")] = 64,
+    tokens: Annotated[int, typer.Option(min=1, max=4096, help="Tokens of a greedy answer.")] = 64,
     samples: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Sampled answers on each side; 0: none.")
+        int, typer.Option(min=0, max=100_000, help="Sampled answers with and without drafts; 0 for none.")
     ] = 400,
     tie: Annotated[
-        float, typer.Option(min=0, max=10, help="Nats between two tokens that rounding may turn round.")
+        float, typer.Option(min=0, max=10, help="Nats between two tokens below which rounding may swap them.")
     ] = TIE,
     url: Url = None,
     yes: Yes = False,
 ) -> None:
-    """Check that speculation is lossless: greedy answers and sampled ones, with drafts and without.
+    """Check that speculation is lossless on a live model.
 
-    It overrules the tuner meanwhile by an override, which it takes back.
+    It compares greedy and sampled answers with drafts and without. It sends requests to a live model.
+    Meanwhile it overrides the schedule, and then removes the override.
+    Exit code 1: answers change, or the result is undecided.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.kept import Kept

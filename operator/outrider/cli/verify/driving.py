@@ -1,4 +1,4 @@
-"""Asks a live model with and without drafts, and compares."""
+"""Asks a live model with and without drafts, and compares the answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.verify.result import Result
 from outrider.verify.sampling import position_tests
 
 POSITIONS = 3
-"""Of sampled answers. The first token needs no draft; the others come through the check of drafts."""
+"""Positions of sampled answers to test. The first token needs no draft; drafts make the others."""
 _HELD_SECONDS = 900.0
 
 Tell = Callable[[str], None]
@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked for."""
+    """The options of a verification."""
 
     cluster: ClusterChoice
     name: str
@@ -40,12 +40,12 @@ class Question:
 
 
 async def verify(question: Question, tell: Tell, keep: Callable[[Result], None]) -> None:
-    """Greedy answers without drafts twice and with them once; then sampled ones of the first prompt.
+    """Ask for greedy answers without drafts twice and with drafts once, then for sampled answers.
 
-    keep: gets the result once greedy answers are compared, and again with the sampled ones.
+    keep: gets the result once greedy answers are compared, and again with the sampled answers.
 
     Raises:
-        CannotRead: bad input, or something that a person has to see to; the message says what.
+        CannotRead: bad input, or a fault in the cluster; the message says what to do.
     """
     async with access(question.cluster) as there, httpx.AsyncClient() as http:
         model, candidates = await held_model(
@@ -53,9 +53,7 @@ async def verify(question: Question, tell: Tell, keep: Callable[[Result], None])
         )
         speculation = model.status.speculation
         if speculation is not None and speculation.simulated is not None:
-            raise CannotRead(
-                f"the engines of {question.name} compute nothing, so their answers mean nothing."
-            )
+            raise CannotRead(f"the engines of {question.name} are simulated, so their answers mean nothing.")
         k = candidates[-1] if question.k is None else question.k
         async with (
             url_of(there.choice, question.name, question.url) as url,
@@ -85,7 +83,7 @@ async def verify(question: Question, tell: Tell, keep: Callable[[Result], None])
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Holds a K, asks, and sees that it was held until the end."""
+    """Overrides K, asks, and checks that the override lasted."""
 
     client: Client
     hold: Hold
@@ -114,4 +112,4 @@ class _Asker:
 
     async def _end(self, k: int) -> None:
         if not await self.hold.holds(Schedule.constant(k)):
-            raise CannotRead("somebody else changed the table meanwhile, or it took too long; begin again.")
+            raise CannotRead("the schedule changed meanwhile, or the answers took too long. Begin again.")
