@@ -32,7 +32,6 @@ STAGES = (
     toolchain.packages,
     toolchain.uv,
     toolchain.workspace,
-    toolchain.vale,
     docker_engine.docker_engine,
     images.debian_image,
     images.base_images,
@@ -53,6 +52,8 @@ STAGES = (
     kind_cluster.adapter,
     kind_cluster.operator,
 )
+ON_REQUEST = (toolchain.vale,)
+"""Stages that no cluster needs: they run only with `--until`."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,7 +66,9 @@ def main(arguments: Sequence[str]) -> int:
     place.make_folders()
     try:
         setup = survey(place)
-        stages = upto([make(setup) for make in STAGES], options.until)
+        named = options.until is not None or options.list
+        makers = (*STAGES, *ON_REQUEST) if named else STAGES
+        stages = upto([make(setup) for make in makers], options.until)
     except StageError as error:
         print(error, file=sys.stderr)
         return 1

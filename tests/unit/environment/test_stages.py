@@ -6,7 +6,7 @@ from tests.environment.choice import Choice, Cluster, Setup
 from tests.environment.docker_engine import has_every_capability
 from tests.environment.place import Place, Shell, command_environment, locate
 from tests.environment.toolchain import models
-from tests.environment.up import STAGES
+from tests.environment.up import ON_REQUEST, STAGES
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -19,7 +19,7 @@ def setup(cluster: Cluster, cache: Path) -> Setup:
 @pytest.mark.parametrize("cluster", list(Cluster))
 def test_every_stage_comes_after_what_it_needs(cluster: Cluster, tmp_path: Path) -> None:
     seen: set[str] = set()
-    for make in STAGES:
+    for make in (*STAGES, *ON_REQUEST):
         stage = make(setup(cluster, tmp_path))
         assert seen.issuperset(stage.needs), stage.name
         seen.add(stage.name)
@@ -27,7 +27,7 @@ def test_every_stage_comes_after_what_it_needs(cluster: Cluster, tmp_path: Path)
 
 @pytest.mark.parametrize("cluster", list(Cluster))
 def test_every_stage_says_what_to_do_when_it_fails(cluster: Cluster, tmp_path: Path) -> None:
-    assert all(make(setup(cluster, tmp_path)).remedy for make in STAGES)
+    assert all(make(setup(cluster, tmp_path)).remedy for make in (*STAGES, *ON_REQUEST))
 
 
 def test_the_cache_moves_with_its_variable(tmp_path: Path) -> None:
