@@ -110,10 +110,10 @@ class Acceptance:
     def add(self, k: int, requests: int, accepted: Sequence[float], steps: int = 1) -> None:
         """Count one verified step and weigh the memories anew.
 
-        k: of the drafts, at least 1.
-        requests: that were to get a draft, at least 1.
-        accepted: by position, requests of which that token and all before it were accepted.
-        steps: since the drafts that were counted before, in which the text may have changed.
+        k: draft length, 1 or more.
+        requests: those that were to get a draft, 1 or more.
+        accepted: by position, the requests whose draft was accepted up to there.
+        steps: the number since the last count, in each of which the text may have changed.
         """
         self.drafts += requests
         change = min(LARGEST_CHANGE, CHANGE * steps)

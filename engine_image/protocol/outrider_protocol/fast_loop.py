@@ -1,9 +1,9 @@
 """The fast loop: the K of the next step from the cost model and from what the last drafts gave. Pure.
 
 The engine asks `FastLoop.choose` before each step and gives every verified step to `FastLoop.count`. K is the
-candidate of most expected tokens per second. Steps that draft more than K are *looks*: at K=0 acceptance
-would not be seen without them, nor at deeper positions than K. What a look costs follows from the cost model
-and the acceptance believed; looks are as frequent as a budget allows, which falls while nothing changes.
+candidate of maximum expected tokens per second. Steps that draft more than K are *looks*: only they show the
+acceptance at K=0, and at positions beyond K. The cost model and the acceptance give the cost of a look. A
+budget, which falls while nothing changes, limits how many there are.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DEEPER_LOOK_COST = 0.001
 GAIN = 0.5
 """Relative gain that is taken to be missed at K=0 once the text has changed."""
 SMALLEST_LOOK_COST = 0.002
-"""A look counts as at least so much of a step, even where it is believed to pay."""
+"""A look counts as at least so much of a step, even where it seems to pay."""
 STEPS_BETWEEN_LOOKS = 3
 """The drafts of a look are counted a step or two after it."""
 SPELL_WEIGHT = 0.3
-"""Of the last spell of K=0 in the mean of their lengths."""
+"""Weight of the last spell of K=0 in the mean of their lengths."""
 SURVIVAL_SECONDS = 30.0
 """Time constant of `FastLoop.survival`."""
 
@@ -77,7 +77,7 @@ class FastLoop:
         self.changes = 0
         """Of `k`."""
         self.reason = Reason.START
-        """Of the last change."""
+        """The cause of the last change."""
         self._acceptance = Acceptance(max(model.candidates))
         self._uncounted = 0  # steps since drafts were counted
         self._since_look = 0  # steps
@@ -104,7 +104,7 @@ class FastLoop:
     def survival(self) -> tuple[float, ...]:
         """Probability by position that a draft token and all before it are accepted.
 
-        A mean over all steps, drafted or not, by their believed time and with the estimate of that step.
+        A mean over all steps, drafted or not, by their expected time and with the estimate of that step.
         """
         self._remember()
         return tuple(self._survival)
@@ -235,7 +235,7 @@ class FastLoop:
         self._credit = 0.0
 
     def _best_before(self) -> int:
-        """The best K at the batch size and context of the step before, with the acceptance of now."""
+        """The best K at the batch size and context of the step before, with the present acceptance."""
         tokens, more = self._acceptance.tokens, self._context - self._batch * self._model.context_tokens
         options = self._options.get(self._batch) or self._at(self._batch)
         return max(options, key=lambda o: tokens[o.k] / max(o.seconds + o.slope * more, o.least)).k
