@@ -177,7 +177,7 @@ async def test_explain_tells_what_ruled_before_and_after_a_decision(line: Line) 
     latest = seen["status"]["decisions"][0]
     just_before = datetime.fromisoformat(latest["time"]) - timedelta(seconds=1)
     words = ("explain", NAME, "-n", "default", "--json", "--at")
-    assert outrider(*words, just_before.isoformat()).told["table"] == latest["from"]
+    assert outrider(*words, just_before.isoformat()).told["schedule"] == latest["from"]
     assert outrider(*words, latest["time"]).told["decision"] == latest
 
 

@@ -53,4 +53,4 @@ def test_a_bench_whose_terminal_closes_takes_its_override_back() -> None:
 def test_a_k_that_the_engines_lack_is_one_line() -> None:
     ended = outrider("bench", NAME, "--yes", "-n", "default", "--guidellm", "true", "--k", "99")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("outrider bench: --k 99 is not one that the engines were launched with: ")
+    assert ended.err.startswith("outrider bench: --k 99 is not a candidate")

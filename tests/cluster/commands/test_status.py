@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.cli.wording import in_ranges
 from tests.cluster.annotations import pause, take_back
 from tests.cluster.commands import NAME, look
 from tests.cluster.kubectl import has_condition, kubectl, wait_for
@@ -23,7 +24,7 @@ def test_a_model_that_serves_needs_nobody() -> None:
     ended = outrider("status", NAME, "-n", "default")
     assert (ended.code, ended.err) == (0, ""), ended.out
     assert f"default/{NAME}: Serving, 1/1 pods" in ended.out
-    assert table in ended.out
+    assert in_ranges(table) in ended.out
 
 
 def test_json_says_the_same_as_the_api_server() -> None:
@@ -59,7 +60,7 @@ def test_a_pause_is_followed_while_the_command_runs() -> None:
 def test_a_model_that_is_not_there_is_one_line() -> None:
     ended = outrider("status", "nobody", "-n", "default")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("outrider status: no SpeculativeModel default/nobody; ")
+    assert ended.err.startswith("outrider status: there is no SpeculativeModel default/nobody; ")
 
 
 def test_kubectl_has_it_as_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,4 +16,4 @@ def test_engines_that_compute_nothing_are_refused() -> None:
     wait_for("it is known for a stand-in", look, lambda seen: "simulated" in speculation(seen), seconds=60)
     ended = outrider("verify", NAME, "--yes", "-n", "default")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"outrider verify: the engines of {NAME} compute nothing")
+    assert ended.err.startswith(f"outrider verify: the engines of {NAME} are simulated")
