@@ -5,6 +5,7 @@
 2. Cost of counting per step: blocks with counting on and off alternate in the order on off off on, under
    constant load. Each block's step time is vLLM's own mean inter-token latency. A quadruple gives one
    ratio; their spread is the spread of the result.
+3. The time in the plugin's hooks per step, by the engine's own count, also while the fast loop chooses K.
 
 The result, with the command that made it, goes to out/bench/engine-control/result.json.
 """
@@ -39,6 +40,7 @@ from tests.contract.engine import (
 )
 from tests.contract.engine_process import begin
 from tests.contract.factories import a_constant, a_push
+from tests.contract.fast_loops import STEP_SECONDS, a_cost_model, push_cost_model
 from tests.contract.measuring import Samples, scrape
 
 REPORT = Path("out/bench/engine-control/result.json")
@@ -177,7 +179,15 @@ def hook_cost(engine: Engine, *, streams: int, seconds: float) -> dict[str, obje
         passed = scrape(engine) - before
     steps, busy = passed.total("outrider:steps_total"), passed.total("outrider:step_seconds_total")
     hooks = passed.total("outrider:hook_seconds_total")
-    return {"steps": steps, "step_ms": milliseconds(busy / steps), "hook_us": round(1e6 * hooks / steps, 2)}
+    figures = {
+        "steps": steps,
+        "step_ms": milliseconds(busy / steps),
+        "hook_us": round(1e6 * hooks / steps, 2),
+    }
+    if chosen := passed.total("outrider:fast_loop_steps_total"):
+        seconds_of_choice = passed.total("outrider:fast_loop_hook_seconds_total")
+        figures["fast_loop_us"] = round(1e6 * seconds_of_choice / chosen, 2)
+    return figures
 
 
 def warm(condition: Callable[[], bool], *, seconds: float = 120) -> None:
@@ -240,6 +250,11 @@ def main(arguments: Sequence[str]) -> int:
                 for number, k in enumerate(options.k)
             ]
             result["hooks"] = hook_cost(engine, streams=options.streams, seconds=4 * options.block_seconds)
+            model = a_cost_model(engine, CANDIDATES, per_draft=STEP_SECONDS / 20)
+            push_cost_model(engine, 3 + len(options.k), 1, model)
+            result["fast_loop"] = hook_cost(
+                engine, streams=options.streams, seconds=4 * options.block_seconds
+            )
     result["load_average_after"] = os.getloadavg()
     write(REPORT, result)
     print(json.dumps(result, indent=1))
