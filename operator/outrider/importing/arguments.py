@@ -8,15 +8,15 @@ from pydantic import JsonValue, ValidationError
 
 from outrider.api.engine_args import MAX_FLAGS, OWNED_FLAGS
 from outrider.api.mistakes import complaint
+from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Engine
 from outrider.importing.findings import Findings
 from outrider.importing.flags import Flags
 from outrider.importing.secrets import is_secret
 from outrider.importing.workload import whole
+from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.plan.overlay import Json
-from outrider.plan.runtimes.vllm.arguments import words_of
 from outrider.plan.runtimes.vllm.flags import full_name, known, nearest
-from outrider.plan.runtimes.vllm.limits import gpu_memory_share, max_num_batched_tokens, max_num_seqs
 
 _SIZES: Mapping[str, str] = {
     "tensor-parallel-size": "tensor",
@@ -24,7 +24,7 @@ _SIZES: Mapping[str, str] = {
     "data-parallel-size": "data",
 }
 _LARGEST_SIZE = 64
-_GROUPS = frozenset({"nnodes", "node-rank", "master-addr", "master-port", "headless"})
+_KEYS = ControlKeys(private="", public="")
 _PORTS = range(1024, 65536)
 _DEFAULT_PORT = int(Engine.model_fields["port"].default)
 _RAY = "distributed-executor-backend"
@@ -69,12 +69,11 @@ def port(flags: Flags, findings: Findings) -> int | None:
 def engine_args(flags: Flags, version: str, findings: Findings) -> Json:
     """``spec.engine.args``: every flag that admission, and the parser of this release, take."""
     args: Json = {}
-    for name, value in flags.items():
-        why = _refusal(name, value, version)
+    for count, (name, value) in enumerate(flags.items()):
+        beyond = f"Outrider takes {MAX_FLAGS} flags" if count >= MAX_FLAGS else None
+        why = beyond or _refusal(name, value, version)
         if why is not None:
             findings.dropped(f"--{name}", why)
-        elif len(args) == MAX_FLAGS:
-            findings.dropped(f"--{name}", f"Outrider takes {MAX_FLAGS} flags")
         else:
             args[name] = value
     return args
@@ -91,14 +90,21 @@ def _refusal(name: str, value: JsonValue, version: str) -> str | None:
         meant = "" if alike is None else f" (did you mean {alike}?)"
         return f"vLLM {version} has no such flag{meant}, and ends where it gets one; leave it out"
     try:
-        args = Engine.model_validate({"args": {name: value}}).args
-        words_of(args)
-        max_num_seqs(args), max_num_batched_tokens(args), gpu_memory_share(args)
+        model = SpeculativeModel.model_validate(_alone(name, value))
     except ValidationError as error:
-        return complaint(error, {"args": {name: value}})
-    except ValueError as error:
-        return str(error)
-    return None
+        return complaint(error, _alone(name, value))
+    problems = plan(model, settings=PlanSettings(), keys=_KEYS).problems
+    return problems[0][1] if problems else None
+
+
+def _alone(name: str, value: JsonValue) -> Json:
+    """A model that has nothing but this flag, so that what is wrong with it is the flag."""
+    spec: Json = {
+        "model": {"uri": "hf://organisation/name"},
+        "speculation": {"method": "none"},
+        "engine": {"args": {name: value}},
+    }
+    return {"metadata": {"name": "model"}, "spec": spec}
 
 
 def _is_secret(name: str, value: JsonValue) -> bool:

@@ -153,10 +153,10 @@ def _spec(
     carried = without_lost_folders(env.carried, found, replaced, findings)
     taken = Taken((*own, *replaced), carried, has_claims, _texts(flags, carried))
     template = _without_secret_texts(pod_template(workload, container, taken), "spec.podTemplate", findings)
-    wanted = for_batches(speculating.wanted, whole(_part(engine, "args").get("max-num-seqs")))
+    wanted = for_batches(speculating.wanted, _largest_batch(_part(engine, "args")))
     if wanted != speculating.wanted:
         findings.check(
-            "spec.speculation.candidates", "each needs a batch size of its own, and max-num-seqs leaves few"
+            "spec.speculation.candidates", "each needs a batch size of its own, and the flags leave few"
         )
     parts: Json = {
         "model": model,
@@ -242,6 +242,12 @@ def _require_admitted(manifest: Json, findings: Findings) -> None:
         findings.check("outrider render", f"it refuses this SpeculativeModel as it stands: {message}")
 
 
+def _largest_batch(args: Json) -> int | None:
+    """Requests that one step takes at most; None where the flags do not bound them."""
+    bounds = [whole(args.get(flag)) for flag in ("max-num-seqs", "max-num-batched-tokens")]
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
 def _texts(flags: Flags, carried: Sequence[JsonValue]) -> list[str]:
     """Every text in which a path may stand."""
     found = list[str]()
@@ -291,7 +297,10 @@ def _without_secret_texts(value: Json, place: str, findings: Findings) -> Json:
 
 
 def _scalars(flags: Flags) -> dict[str, bool | int | float | str]:
-    return {name: value for name, value in flags.items() if isinstance(value, bool | int | float | str)}
+    return {
+        name: value if isinstance(value, bool | int | float | str) else str(value)
+        for name, value in flags.items()
+    }
 
 
 def _part(holder: Json, name: str) -> Json:

@@ -13,7 +13,7 @@ from outrider.importing.findings import ImportRefused
 from outrider.importing.workload import objects, text
 from outrider.plan.overlay import Json
 
-_TEMPLATE = re.compile(r"(?m)^\s*\{\{-?\s|\{\{-?\s*(\.Values|\.Release|\.Chart|include|toYaml|template)\b")
+_TEMPLATE = re.compile(r"\{\{[^}\n]*(\.(Values|Release|Chart|Capabilities)\b|\b(include|template) \")")
 """What only the template of a chart has. Flags may hold a chat template with braces, too."""
 
 

@@ -122,6 +122,13 @@ def test_aliases_of_a_manifest_are_followed() -> None:
     assert "hf://a/b" in result.stdout
 
 
+def test_a_chat_template_with_braces_is_no_template_of_a_chart() -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"chat.jinja": "{{ bos }}\n{{- 'x' }}\n"}}
+    result = of(yaml.safe_dump_all([config, a_deployment(vllm("a/b", "--chat-template={{ messages }}"))]))
+    assert result.exit_code == 0
+    assert "chat-template: '{{ messages }}'" in result.stdout
+
+
 def test_what_runs_no_engine_is_named_and_does_not_fail() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     user_interface = a_deployment({"name": "ui", "image": "example.org/ui:1"})

@@ -56,7 +56,7 @@ def _services(document: Json) -> Iterator[Workload]:
             findings.dropped(field, "Outrider serves the model alone; deploy it in front of the new Service")
     model, worker = an_object(predictor.get("model")), an_object(predictor.get("workerSpec"))
     engine, uri = _of_model(model, findings) if model else (None, None)
-    pod = _pod(predictor, engine, findings)
+    pod = _with_sizes(_pod(predictor, engine, findings), worker)
     if uri is None:
         uri = _storage_uri(objects(pod.get("containers")), findings)
     if worker:
@@ -96,11 +96,28 @@ def _pod(predictor: Json, engine: Json | None, findings: Findings) -> Json:
     return {**pod, "containers": containers}
 
 
+def _with_sizes(pod: Json, worker: Json) -> Json:
+    """The pod with the flags that KServe adds for several nodes to every container that may be the engine."""
+    sizes = [
+        ("tensor-parallel-size", "tensorParallelSize"),
+        ("pipeline-parallel-size", "pipelineParallelSize"),
+    ]
+    words = [f"--{flag}={worker[field]}" for flag, field in sizes if whole(worker.get(field)) is not None]
+    containers: list[JsonValue] = []
+    for each in objects(pod.get("containers")):
+        args = each.get("args")
+        engine = words and each.get("name") == _CONTAINER
+        containers.append(
+            {**each, "args": [*(args if isinstance(args, list) else []), *words]} if engine else each
+        )
+    return {**pod, "containers": containers}
+
+
 def _of_model(model: Json, findings: Findings) -> tuple[Json, str | None]:
     """The engine's container, and the place of the weights, of ``predictor.model``."""
     format_name = (text(an_object(model.get("modelFormat")).get("name")) or "").lower()
     runtime = (text(model.get("runtime")) or "").lower()
-    if format_name not in _FORMATS and "vllm" not in format_name + runtime:
+    if not any(known in f"{format_name} {runtime}" for known in _FORMATS):
         raise ImportRefused(
             f"its model format is {format_name or 'not named'}; Outrider serves huggingface and vllm, by vLLM"
         )

@@ -67,15 +67,6 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     if config is not None:
         flags["speculative-config"] = json.dumps(config, separators=(",", ":"))
     flags |= {flag: own[flag] for flag in sorted(own) if canonical(flag) != "max-num-seqs"}
-    return words_of(flags)
-
-
-def words_of(flags: Mapping[str, Scalar | list[Scalar]]) -> list[str]:
-    """The words of flags on a command line, in the order of the flags.
-
-    Raises:
-        ValueError: vLLM's parser would take a value for something else; the message names the field.
-    """
     return [word for flag, value in flags.items() for word in _words(flag, value)]
 
 
