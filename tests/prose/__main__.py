@@ -25,8 +25,8 @@ COVERED = (
     "*.md", "docs/**/*.md", "charts/**/*.md", "engine_image/**/*.md", "operator/**/*.md", "examples/**/*.md",
     "operator/**/*.py", "engine_image/**/*.py", "charts/*.py", "examples/**/*.py", "docs/.site/*.py",
     "tests/**/*.py", "tests/**/*.md", "examples/**/*.yaml", "charts/outrider/values.yaml",
-    "charts/outrider/files/alerts.yaml",
-    "charts/outrider/templates/NOTES.txt", "Makefile",
+    "charts/outrider/files/alerts.yaml", "charts/outrider/Chart.yaml", "charts/outrider/templates/*",
+    "Makefile", "pyproject.toml", "*/Dockerfile*", ".github/**/*.y*ml",
 )  # fmt: skip
 """What people read, as globs from the root."""
 _EXAMPLES = ROOT / "tests" / "unit" / "prose"
