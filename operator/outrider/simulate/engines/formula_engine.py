@@ -6,8 +6,9 @@ the draft long enough. With K drafted tokens min(that, K) are. So every K meets 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,15 @@ def _traces(phase: FormulaPhase, rng: np.random.Generator) -> Runs:
     return np.concatenate([first, acceptance_traces(phase.second, others, rng)]) if others else first
 
 
+@lru_cache(maxsize=1)
+def _traces_of(
+    phases: tuple[FormulaPhase, ...], pods: tuple[str, ...], seed: int
+) -> Mapping[tuple[str, int], Runs]:
+    """By pod and phase; kept, since every policy meets the same text."""
+    text = np.random.default_rng(seed)
+    return {(pod, index): _traces(phase, text) for pod in pods for index, phase in enumerate(phases)}
+
+
 class FormulaFleet:
     """See `Fleet`. Noise is that of `TableFleet`; acceptance comes from the traces alone."""
 
@@ -85,10 +95,7 @@ class FormulaFleet:
         self._starts = [sum(p.seconds for p in phases[:i]) for i in range(len(phases) + 1)]
         self._speeds = dict(zip(pod_names(len(speeds)), speeds, strict=True))
         self._probes = dict.fromkeys(self._speeds, None)
-        text = np.random.default_rng(traces_seed)
-        self._traces = {
-            (pod, index): _traces(phase, text) for pod in self._speeds for index, phase in enumerate(phases)
-        }
+        self._traces = _traces_of(tuple(phases), tuple(self._speeds), traces_seed)
         self._places = dict.fromkeys(self._traces, 0)
         self._counts: dict[tuple[str, int], list[list[int]]] = {}
         self._loops = {pod: InEngine() for pod in self._speeds}
