@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from outrider.engine.client import ProbeOrder
+from outrider.api.schedule import Schedule
+from outrider.engine.client import ProbeOrder, Push
 from outrider.engine.errors import ProbeRunning
 from outrider.engine.state import EngineState
 from outrider.tuning.decision import Probe, Slice
-from outrider_engine.control import Fence
+from outrider_engine.choosing import Inactive
+from outrider_engine.control import Fence, parse_push
 from outrider_engine.probe import Probe as PluginProbe
 from outrider_engine.probe import ProbeReason, ProbeRequest, parse_probe, start
 from outrider_engine.probe import Slice as PluginSlice
 from outrider_engine.refusal import HTTP_STATUS, Reason
 from outrider_engine.selftest import SelfTest
 from outrider_engine.state import State, unavailable
+from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_cost_model, a_push
 
 PROBE = Probe("default/m-1", 7, 12, (Slice(1, 1.0), Slice(0, 0.5)))
 
@@ -36,6 +40,37 @@ def test_a_failed_self_test_of_the_plugin_is_read() -> None:
     state = unavailable("x")
     state["selfTest"] = SelfTest(faults={5: "RuntimeError"}).to_wire()
     assert read(state).failed_k == {5}
+
+
+def test_a_push_of_the_operator_is_what_the_plugin_parses() -> None:
+    model = a_cost_model()
+    push = Push(Schedule.constant(2), term=3, epoch=17, lease_seconds=60.0, cost_model=model)
+    parsed = parse_push(push.to_wire())
+    assert (parsed.cost_model, parsed.cost_model_fault) == (model, None)
+    assert parse_push(push.without_cost_model().to_wire()) == replace(parsed, cost_model=None)
+
+
+def test_a_fast_loop_that_chooses_is_read() -> None:
+    control = a_control(FakeScheduler())
+    found = read(control.put(a_push(cost_model=a_cost_model()))).fast_loop
+    assert found is not None
+    assert (found.possible, found.active, found.revision) == (True, True, a_cost_model().revision)
+    assert found.num_speculative_tokens == 3
+    assert found.survival is not None
+
+
+def test_a_refused_cost_model_is_read_with_its_cause() -> None:
+    control = a_control(FakeScheduler())
+    found = read(control.put(a_push(cost_model=a_cost_model(revision="eagle3/64/5")))).fast_loop
+    assert found is not None
+    assert (found.possible, found.active, found.inactive_reason) == (True, False, Inactive.REFUSED)
+    assert "eagle3/64/5" in str(found.inactive_detail)
+
+
+def test_an_engine_without_a_fast_loop_is_read() -> None:
+    found = read(unavailable("no speculation")).fast_loop
+    assert found is not None
+    assert not found.possible
 
 
 @pytest.mark.parametrize("high", [12, None])
