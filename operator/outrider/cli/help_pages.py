@@ -56,7 +56,7 @@ HELP_PAGES: Mapping[str, HelpPage] = {
             Example("From a Deployment", "outrider import -f deployment.yaml > model.yaml"),
             Example("From a command line", "outrider import -- vllm serve Qwen/Qwen3-8B --max-num-seqs 64"),
         ),
-        "guide/command-line",
+        "guide/from-a-deployment",
     ),
     "simulate": HelpPage(
         (

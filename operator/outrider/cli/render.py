@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +24,11 @@ KEYS = ControlKeys(private="made by the operator", public="made by the operator"
 
 
 class CannotRender(Exception):
-    """A manifest that Outrider cannot carry out; the message says why, in one line."""
+    """A manifest that Outrider cannot carry out. Each line says one reason."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -50,9 +54,9 @@ def render(
     try:
         raws = [_with_namespace(raw, namespace) for raw in raw_models(read_text(file), str(file))]
         texts = [text_of(model) for model in all_checked(raws, str(file))]
-    except ManifestRefused as error:
+    except (CannotRender, ManifestRefused) as error:
         raise refused("render", error.lines) from error
-    except (CannotRender, FileRefused) as error:
+    except FileRefused as error:
         raise cannot("render", error) from error
     typer.echo("---\n".join(texts), nl=False)
 
@@ -65,8 +69,8 @@ def text_of(model: SpeculativeModel) -> str:
     """
     planned = plan(model, settings=PlanSettings(), keys=KEYS)
     if planned.problems:
-        reason, message = planned.problems[0]
-        raise CannotRender(f"{model.metadata.name}: {reason}: {message}")
+        name = model.metadata.name
+        raise CannotRender([f"{name}: {reason}: {message}" for reason, message in planned.problems])
     comments = "".join(f"# {line}\n" for line in _comments(model, planned))
     children = (_ownerless(child) if not model.metadata.uid else child for child in planned.children)
     return comments + "---\n".join(

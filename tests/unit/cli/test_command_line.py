@@ -15,9 +15,12 @@ import yaml
 from typer.testing import CliRunner
 
 from outrider import __version__
+from outrider.cli import cluster_access
 from outrider.cli.exit_codes import ExitCode
 from outrider.cli.help_pages import HELP_PAGES
 from outrider.cli.main import app
+from outrider.cli.shared_options import ClusterChoice
+from outrider.cluster import client
 from tests.unit.cli.kubernetes import Kubernetes, a_kubeconfig, a_list, serving
 from tests.unit.controller.factories import a_raw_model
 
@@ -138,6 +141,16 @@ def test_without_a_command_it_is_help_and_exit_code_0() -> None:
     result = CliRunner().invoke(app, [])
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("Usage: ")
+
+
+def test_in_a_pod_no_kubeconfig_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("t")
+    monkeypatch.setattr(client, "_SERVICE_ACCOUNT_TOKEN", token)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("POD_NAMESPACE", "outrider-system")
+    monkeypatch.setattr(cluster_access, "list_kube_config_contexts", None)
+    assert cluster_access._default_namespace(ClusterChoice()) == "outrider-system"
 
 
 def two_contexts(folder: Path, url: str) -> Path:
