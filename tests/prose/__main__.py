@@ -1,6 +1,6 @@
 """Check the prose of the repository with Vale: `python -m tests.prose [PATH ...]`.
 
-Paths are files or folders. Without one, everything is checked except what `not-yet-clean/` names.
+Paths are files or folders. Without one, everything is checked.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Finding:
 def main(arguments: Sequence[str]) -> int:
     """Exit status: 0 when the prose is clean, 1 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m tests.prose", description=__doc__)
-    parser.add_argument("paths", nargs="*", type=Path, help="files or folders, also those not yet clean")
+    parser.add_argument("paths", nargs="*", type=Path, help="files or folders; default: everything")
     asked = parser.parse_args(arguments).paths
-    found = check(ROOT, _below(asked) if asked else _clean())
+    found = check(ROOT, _below(asked) if asked else _covered())
     print("\n".join(map(str, found)) or "prose: clean")
     if found:
         print(f"{len(found)} findings; tests/prose/README.md explains the rules", file=sys.stderr)
@@ -102,12 +102,6 @@ def _write(path: Path, lines: Sequence[Line]) -> None:
 def _covered() -> Iterator[Path]:
     found = (path for glob in COVERED for path in ROOT.glob(glob))
     return (path for path in found if not path.is_relative_to(_EXAMPLES))
-
-
-def _clean() -> Iterator[Path]:
-    globs = [glob for listed in HERE.glob("not-yet-clean/*.txt") for glob in listed.read_text().split()]
-    dirty = {path for glob in globs for path in ROOT.glob(glob)}
-    return (path for path in _covered() if path not in dirty)
 
 
 def _below(asked: Iterable[Path]) -> Iterator[Path]:
