@@ -79,8 +79,8 @@ def _override(
         return None
     if actuation is Actuation.ROLLOUT:
         raise ValueError(
-            f"{OVERRIDE} needs tuning.actuation: Live, since a stock engine takes no table while it runs: "
-            "remove it; spec.speculation.schedule sets a table by a rolling restart."
+            f"{OVERRIDE} needs tuning.actuation: Live, because a stock engine cannot change its schedule: "
+            "remove it, or change spec.speculation.schedule, which restarts the pods one by one."
         )
     if until is None:
         raise ValueError(

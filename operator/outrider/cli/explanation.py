@@ -35,7 +35,7 @@ _SHOWN = (
 def explanation(
     model: SpeculativeModel, estimates: Mapping[str, BinEstimates], *, now: datetime
 ) -> RenderableType:
-    """Everything that says why the table is what it is. estimates: by label of the batch bin."""
+    """Everything that says why the schedule is what it is. estimates: by label of the batch bin."""
     return Group(*_parts(model, estimates, now))
 
 

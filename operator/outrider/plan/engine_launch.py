@@ -33,7 +33,7 @@ class EngineLaunch:
     stock: bool
     """The engine is started without Outrider's plugin."""
     table: Schedule | None
-    """The table of a stock engine that drafts, fixed until the next start."""
+    """The schedule of a stock engine that drafts, fixed until the next start."""
     launch: Launch
     """What the pod says about its launch; nothing where it is the launch of the spec."""
     role: Role = Role.REPLICA

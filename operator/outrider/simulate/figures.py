@@ -107,7 +107,7 @@ class Figures:
     worst_loss: float  # against no speculation, over any 120 s after the first decision; negative: a gain
     switches: int
     switches_per_hour: float  # after the first 120 s of each phase
-    probe_share: float  # of time off the table's K, or with a K on trial in the table
+    probe_share: float  # of time off the schedule's K, or with a K on trial in it
     steady_probe_share: float  # of the time after the first 120 s of each phase
     calibration_seconds: float  # most of it in the first 120 s of any phase, per pod
     seconds_to_optimum: float | None  # mean over phases; None: never in some phase
@@ -200,7 +200,7 @@ def _phase_at(truth: Truth, at: float) -> int:
 
 
 def _switches(steps: Sequence[Step], truth: Truth) -> list[float]:
-    """Times at which the table's K at the load of the moment changed. Trials and their ends do not count."""
+    """Times at which the schedule's K at the present load changed. Trials and their ends do not count."""
     settled = [s for s in steps if not s.on_trial]
     found = []
     for before, after in pairwise(settled):

@@ -20,7 +20,7 @@ from outrider_protocol.cost_model import CostModel
 
 
 class Kind(StrEnum):
-    """What a decision does to the table."""
+    """Effect of a decision on the schedule."""
 
     HOLD = "Hold"
     EXPLORE = "Explore"
@@ -140,7 +140,7 @@ def no_cost_model() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One tick's answer: the table wanted and everything that it was made from.
+    """One tick's answer: the wanted schedule and everything that it was made from.
 
     What has a default is that of a tick without measurements.
     """
@@ -159,7 +159,7 @@ class Decision:
     acceptance: Acceptance | None = None  # None when nothing was drafted
     acceptance_collapsed: bool = False  # far below its own history
     speedup: Speedup | None = None  # None until K=0 and the K in force were measured here
-    probe: Probe | None = None  # to be run on top of the table; None where the engine cannot, or need not
+    probe: Probe | None = None  # to be run on top of the schedule; None where the engine cannot, or need not
     structural: Structural = Structural.KEEP
     cost_model: Callable[[], CostModel | None] = field(default=no_cost_model, compare=False, repr=False)
     """Makes what engines may choose K by at each step, since few ticks need it. None: the schedule alone."""
@@ -179,7 +179,7 @@ class Wish:
     explained: frozenset[int] = frozenset()  # bins whose rows the sentence explains in other words
 
     def decided(self, *, before: Schedule) -> Decision:
-        """The decision that carries it out, without anything measured. before: the table wanted until now."""
+        """Return the decision that carries it out, without measurements. before: the previous schedule."""
         return Decision(
             kind=self.kind,
             reason=self.reason,

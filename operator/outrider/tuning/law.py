@@ -54,7 +54,7 @@ def decide(
     observations: one per ready pod, in any order. Windows of neighbouring ticks must not
         overlap, and none may begin before the wanted table was confirmed.
     now: unix seconds.
-    in_force: the table that the engines ran with where decisions are not carried out (mode
+    in_force: the schedule that the engines ran with where decisions are not carried out (mode
         Observe, or `policy.relaunching()`); then nothing is tried. None: the wanted one of `state`.
     without_drafter: of the pods that were launched without one. They show the overhead of the idle
         drafter, and the load where no other pod is measured.

@@ -1,4 +1,4 @@
-"""From a wish to a decision: the table, and the numbers that explain it."""
+"""From a wish to a decision: the schedule, and the numbers that explain it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def report(
 ) -> Decision:
     """The decision that carries out a wish.
 
-    view: None without measurements. in_force: the table of the engines; None where a wish becomes it.
+    view: None without measurements. in_force: the schedule of the engines; None where a wish becomes it.
     """
     state = wish.state.composed(policy)
     wish = _explaining(replace(wish, state=state), before, {} if view is None else view.beliefs, policy)

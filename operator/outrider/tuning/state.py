@@ -217,7 +217,7 @@ class TunerState:
 
 
 def compose(static: Schedule, bins: Mapping[int, BinState], trial: Trial | None, policy: Policy) -> Schedule:
-    """The table for what was chosen per bin, and a trial on top."""
+    """The schedule for what was chosen per bin, and a trial on top."""
     edges = {row.max_batch_size for row in static.rows if row.max_batch_size is not None}
     uppers = sorted(edges.union(policy.bins[:-1]))
     batch_sizes = (*uppers, max([*uppers, policy.max_num_seqs]) + 1)

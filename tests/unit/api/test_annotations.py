@@ -100,7 +100,7 @@ def test_a_stock_engine_takes_no_override() -> None:
     found = read(Actuation.ROLLOUT, override="*:0", until=UNTIL)
     assert found.override is None
     assert "needs tuning.actuation: Live" in str(found.refused)
-    assert "spec.speculation.schedule sets a table" in str(found.refused)
+    assert "change spec.speculation.schedule" in str(found.refused)
 
 
 def test_a_stock_engine_takes_a_pause() -> None:

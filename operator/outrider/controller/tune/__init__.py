@@ -1,1 +1,1 @@
-"""Tune: observe the engines of each model, decide, bring the table to them, report."""
+"""Tune: observe the engines of each model, decide, push the schedule to them, report."""

@@ -57,7 +57,7 @@ def advice(spec: Spec, weights: WeightsStatus) -> str | None:
 
 def _independent_ranks(spec: Spec, target: ArtifactStatus | None) -> str | None:
     """vLLM: ``EngineCoreProc.run_engine_core`` has ranks wait for each other in a mixture of experts alone,
-    and drops the table of all (``VllmConfig._maybe_disable_dynamic_sd_for_data_parallel``)."""
+    and drops the schedule of all (``VllmConfig._maybe_disable_dynamic_sd_for_data_parallel``)."""
     ranks = spec.parallelism.data
     if ranks == 1 or target is None or target.layers is None or target.experts is not None:
         return None

@@ -23,11 +23,11 @@ class Span:
     engine_seconds: float  # of it at work
     tokens: float
     batch_size: float  # scheduled requests, mean over engine time
-    off_table: bool  # with a probe's K, not the table's
+    off_table: bool  # with a probe's K, not the schedule's
     needed: tuple[float, ...] = ()
     """Engine seconds for the same work at the same batch: without a drafter, then with each candidate."""
     gaps: Gaps = field(default_factory=dict)
-    """Between two outputs of a request; those of a probe stand with the table's."""
+    """Between two outputs of a request; those of a probe count with the schedule's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class _Bin:
 
 @dataclass(slots=True)
 class _Trial:
-    """A K in the table of a bin, where engines run no probes."""
+    """A K in the schedule of a bin, if engines run no probes."""
 
     bin: int
     slices: list[tuple[int, float]] = field(default_factory=list)  # K, engine seconds left
@@ -162,7 +162,7 @@ class Bandit:
 
 
 def _whole(law: Policy, schedule: Schedule, window: Window) -> _Reading:
-    """A stock window counts for the bin of its mean batch, and for the K that the table has there."""
+    """A stock window counts for the bin of its mean batch, and for the K that the schedule has there."""
     size = window.batch_size or 1.0
     return _Reading(
         window.pod, law.bin_of(size), schedule.k_at_mean(size), window.tokens, window.engine_seconds

@@ -29,7 +29,7 @@ class OfflineProfile:
 
 
 def profiled_table(profile: OfflineProfile, law: Policy) -> Schedule:
-    """`vllm-profile`: the table that an offline profile gives, for ever.
+    """`vllm-profile`: the schedule that an offline profile gives, for ever.
 
     For each profiled batch size it takes the K with the maximum of (1 + sum of acceptance by position) over
     the latency between tokens. Between two sizes the smaller one applies.

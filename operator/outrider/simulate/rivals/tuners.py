@@ -23,7 +23,7 @@ class Action:
 
     schedule: Schedule
     probe: Probe | None = None
-    on_trial: bool = False  # the table holds a K for a short look
+    on_trial: bool = False  # the schedule has a K for a short look
     speedup: Speedup | None = None
     cost_model: CostModel | None = None  # for the fast loop of the engines; None: the schedule runs
 
@@ -91,7 +91,7 @@ class Fixed:
         self._action = Action(schedule)
 
     def begin(self) -> Action:
-        """The table."""
+        """The schedule."""
         return self._action
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002

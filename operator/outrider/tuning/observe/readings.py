@@ -221,7 +221,7 @@ def _straddles(window: Window, policy: Policy) -> bool:
 
 
 def _ran_with(window: Window, k: int, estimation: Estimation) -> bool:
-    """The drafts made agree with the table; otherwise it changed, or was not in force."""
+    """The drafts made agree with the schedule; otherwise it changed, or was not in force."""
     slack = max(0.25, estimation.draft_length_tolerance * k)
     if k == 0:
         return (window.mean_k or 0.0) <= slack

@@ -41,7 +41,7 @@ _LOOKUP = ("prompt_lookup_min", "prompt_lookup_max")
 def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) -> list[str]:
     """Command-line arguments in a stable order, without the program.
 
-    table: the table that the engine keeps; None where the plugin can change it.
+    table: the schedule that the engine keeps; None where the plugin can change it.
 
     Raises:
         ValueError: the arguments contradict each other; the message names the field.

@@ -37,7 +37,7 @@ CONTROL_PORT_VARIABLE = "OUTRIDER_CONTROL_PORT"
 RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 
 CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
-"""The K for which the plugin makes a table, where vLLM was given none."""
+"""The K for which the plugin makes a schedule, if vLLM got none."""
 
 _LEFT_OUT = "leave it out, and `$patch: replace` and null for the list"
 OWNED_VARIABLES: Mapping[str, str] = {

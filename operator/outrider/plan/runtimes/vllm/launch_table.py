@@ -1,4 +1,4 @@
-"""The table that an engine is launched with.
+"""The schedule that an engine is launched with.
 
 With Outrider's plugin it makes every candidate K available, no more. A stock engine keeps it.
 """
@@ -17,7 +17,7 @@ Range = list[int]
 def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[Range]:
     """vLLM's ``num_speculative_tokens_per_batch_size`` with each K once, the largest on the widest range.
 
-    CUDA graphs are captured for the K of this table only, and the graph of the largest batch that has a K
+    CUDA graphs are captured for the K of this schedule only, and the graph of the largest batch that has a K
     fits it exactly. So the smaller ones sit on the largest batch sizes, falling, one each. The plugin puts
     the static schedule in its place before the first request.
 

@@ -37,7 +37,7 @@ class Response(StrEnum):
     BREAKS = "breaks"
     """The engine ends, or mixes up the drafts of different requests."""
     TABLE_DROPPED = "table dropped"
-    """vLLM drops the table at the start."""
+    """vLLM drops the schedule at the start."""
     ABSENT = "absent"
     """This runner has no such method."""
 

@@ -1,4 +1,4 @@
-"""Which of vLLM's model runners an engine is started with, and how it comes by its table.
+"""Which of vLLM's model runners an engine is started with, and how it gets its schedule.
 
 With a schedule in the flags the V1 runner has no full CUDA graphs. The V2 runner captures one for each K of
 the schedule, where its drafter follows K.
@@ -25,7 +25,7 @@ from outrider.plan.runtimes.vllm.matrix import (
 
 
 class TablePlace(Enum):
-    """How an engine comes by its table."""
+    """How an engine gets its schedule."""
 
     NOWHERE = "nowhere"
     """It has none: K cannot change."""
