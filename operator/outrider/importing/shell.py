@@ -72,7 +72,7 @@ def statements(script: str, values: Mapping[str, str], declared: Set[str]) -> li
         return _HELD.format(len(held) - 1)
 
     text = _KUBERNETES_VARIABLE.sub(hold, script.replace("\\\n", " "))
-    text = re.sub(r"(?m)^\s*#.*$", "", text)
+    text = re.sub(r"(?m)^[ \t]*#.*$", "", text)
     if "`" in text or "$(" in text:
         raise _refused("runs a command inside another one")
     if "<<" in text:
