@@ -44,7 +44,7 @@ _SENTENCES: Mapping[str, str] = {
     "value_error": "{error}",
 }
 """Kind of an error -> what to say."""
-_OTHERWISE = "this cannot be read; write it plainer"
+_OTHERWISE = "this cannot be parsed; write a value of the documented type"
 _NAME_PATTERN = "^[a-z0-9]"
 _NAME_WORDS = "{value} is not a Kubernetes name; write lower-case letters, digits and '-'"
 _TEXTS = ("string_type", "enum", "literal_error")

@@ -43,7 +43,7 @@ class Conflict(ClusterError):
     """HTTP 409: the object changed or was replaced since it was read."""
 
     reason = "Conflict"
-    action = "None; it is retried."
+    action = "None; Outrider retries."
     default_retry_after = 0.5
 
 
@@ -51,7 +51,7 @@ class Expired(ClusterError):
     """HTTP 410: the server no longer has the rest of a list."""
 
     reason = "Expired"
-    action = "None; it is retried."
+    action = "None; Outrider retries."
     default_retry_after = 1.0
 
 
@@ -68,9 +68,7 @@ class Refused(ClusterError):
     """HTTP 400, 403, 413, 422 and other 4xx, and `_NOT_IN_SCHEMA`: the API server refuses the request."""
 
     reason = "Refused"
-    action = (
-        "Read the message: admission policy, quota, a field that there is not, or a role that misses a verb."
-    )
+    action = "Read the message: admission policy, quota, an unknown field, or a missing RBAC verb."
 
 
 class Unauthorized(ClusterError):
@@ -85,7 +83,7 @@ class Unavailable(ClusterError):
     """HTTP 429 or 5xx, a refused or broken connection, a timeout, a truncated answer."""
 
     reason = "Unavailable"
-    action = "None; it is retried."
+    action = "None; Outrider retries."
     default_retry_after = 1.0
 
 

@@ -196,7 +196,7 @@ def test_words_of_others_are_no_markup() -> None:
 
 async def test_a_missing_right_says_so() -> None:
     async with a_cluster(refusal(403, "speculativemodels is forbidden")) as (cluster, _):
-        with pytest.raises(CannotRead, match=r"forbidden.*role that misses a verb"):
+        with pytest.raises(CannotRead, match=r"forbidden.*missing RBAC verb"):
             await look(cluster, "default", Question(None, ClusterChoice(), everywhere=True))
 
 

@@ -125,9 +125,7 @@ def unsupported_reason(method: Method, version: str) -> str | None:
     number = parse_version(version)
     if number < OLDEST_VERSION:
         oldest = version_text(OLDEST_VERSION)
-        return (
-            f"vLLM {version} does not suit Outrider's plugin; set spec.engine.version to {oldest}.0 or newer"
-        )
+        return f"vLLM {version} is not supported; set spec.engine.version to {oldest}.0 or newer"
     if number > NEWEST_VERSION:
         remedy = f"set spec.engine.version to {version_text(NEWEST_VERSION)}.0 or older"
         return f"vLLM {version} was not checked with Outrider's plugin; {remedy}"
