@@ -191,7 +191,7 @@ async def test_a_missing_model_is_named_and_the_others_can_be_found() -> None:
 
 
 async def test_a_missing_permission_says_so() -> None:
-    with pytest.raises(CannotRead, match=r"forbidden.*role that misses a verb"):
+    with pytest.raises(CannotRead, match=r"forbidden.*missing RBAC verb"):
         await explained(refusal(403, "speculativemodels is forbidden"))
 
 

@@ -85,8 +85,8 @@ def test_a_write_that_is_refused_all_the_same_is_told_and_nothing_is_left(
     result = invoked("verify", cluster, tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
-        f"outrider verify: {PATH} is forbidden. Read the message: admission policy, quota, a field that "
-        "there is not, or a role that misses a verb.\n"
+        f"outrider verify: {PATH} is forbidden. Read the message: admission policy, quota, an unknown "
+        "field, or a missing RBAC verb.\n"
     )
     assert (cluster.written, cluster.annotations) == ([], {})
 
