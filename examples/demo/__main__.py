@@ -111,8 +111,8 @@ async def _demo(
         before = await control.look(cluster)
         with Screen(Console()) as screen:
             log = await run(cluster, example, traffic, durations, screen, ready_timeout)
-            if log.drafts_problem is not None:
-                screen.say(f"no acceptance over time: {log.drafts_problem}")
+            if log.counters_problem is not None:
+                screen.say(f"no acceptance and no K over time: {log.counters_problem}")
             if stand_in is not None:
                 try:
                     lap = await stand_ins.lap(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from examples.demo.measure import Drafts
 from examples.kit.cluster import PROMETHEUS, Cluster
@@ -39,11 +40,18 @@ def differences(accepted: Samples, drafted: Samples) -> list[Drafts]:
 
 async def counter(cluster: Cluster, name: str, metric: str, since: float, until: float) -> Samples:
     """The raw samples of a counter, of one pod (a replaced pod fails the demo anyway)."""
-    selector = f'{metric}{{outrider_dev_model="{name}"}}[{round(until - since)}s]'
-    query = urllib.parse.urlencode({"query": selector, "time": f"{until:.3f}"})
-    answer = await cluster.get_raw(f"{PROMETHEUS}/api/v1/query?{query}")
-    series = answer["data"]["result"]
+    series = await series_of(cluster, name, metric, since, until)
     if not series:
         return []
     longest = max(series, key=lambda one: len(one["values"]))
     return [(float(moment), float(value)) for moment, value in longest["values"]]
+
+
+async def series_of(
+    cluster: Cluster, name: str, metric: str, since: float, until: float
+) -> list[dict[str, Any]]:
+    """All series of a model's counter, each with its labels and raw samples."""
+    selector = f'{metric}{{outrider_dev_model="{name}"}}[{round(until - since)}s]'
+    query = urllib.parse.urlencode({"query": selector, "time": f"{until:.3f}"})
+    answer = await cluster.get_raw(f"{PROMETHEUS}/api/v1/query?{query}")
+    return list(answer["data"]["result"])

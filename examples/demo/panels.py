@@ -10,12 +10,16 @@ from matplotlib.axes import Axes
 
 from examples.demo.measure import placed
 from examples.demo.phases import STREAMS
-from examples.demo.result import ArmStretch, OwnPhase
+from examples.demo.result import ArmStretch, OwnPhase, StepsSample
+from examples.kit.loads import Prompts
 from examples.kit.records import Count, StatusSample
 from examples.kit.status import k_at
 from examples.kit.style import GREY, LINE, OUTRIDER
 
 SMOOTHED_COUNTS = 3
+USED_K = "mean over the engine's steps, at each of which the engine may choose"
+TURNS_WORDS = f"{Prompts.TURNS}: {Prompts.TURNS.words}"
+SCHEDULED_K = "of the schedule at that load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class OwnTime:
         return list(accumulate(lengths, initial=0.0))[:-1]
 
     def depths(self, statuses: Iterable[StatusSample]) -> list[tuple[float, int]]:
-        """(seconds, K in force at the load of that moment), from the status."""
+        """(seconds, K of the schedule in force at the load of that moment), from the status."""
         points = []
         for status in statuses:
             place = placed(self.stretches, status.time)
@@ -116,14 +120,23 @@ def draw_concurrency(axis: Axes, own: OwnTime) -> None:
 
 
 def draw_draft_length(
-    axis: Axes, own: OwnTime, statuses: Iterable[StatusSample], candidates: Sequence[int]
+    axis: Axes,
+    own: OwnTime,
+    statuses: Iterable[StatusSample],
+    in_use: Iterable[StepsSample],
+    candidates: Sequence[int],
 ) -> None:
-    """Draw K in force at the load of each moment, from the status."""
-    points = own.depths(statuses)
-    times, lengths = [time for time, _ in points], [k for _, k in points]
-    axis.step(times, lengths, where="post", color=OUTRIDER, linewidth=1.6)
+    """Draw K in use, in the mean over the engine's steps, and K of the schedule at the load."""
+    for points, style, label in (
+        (own.depths(statuses), {"color": GREY, "linewidth": 1.0, "drawstyle": "steps-post"}, SCHEDULED_K),
+        (own.placed((one.time, one.k) for one in in_use), {"color": OUTRIDER, "linewidth": 1.6}, USED_K),
+    ):
+        if points:
+            axis.plot(*zip(*points, strict=True), label=label, **style)
+    if axis.lines:
+        axis.legend(loc="upper left", ncols=2, frameon=False)
     axis.set_yticks(candidates)
-    axis.set_ylim(-0.4, max(candidates) + 0.4)
+    axis.set_ylim(-0.4, max(candidates) * 1.4 + 0.4)
     axis.set_ylabel("K")
 
 

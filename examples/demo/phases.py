@@ -10,6 +10,8 @@ from outrider.api.schedule import Schedule
 
 STREAMS = (1, 8, 32, 2)
 """Concurrent streams, one phase each, first with code, then with prose."""
+STREAMS_BY_TURNS = 8
+"""In the last phase, in which code and prose take turns."""
 
 
 class Arm(StrEnum):
@@ -24,7 +26,10 @@ class Arm(StrEnum):
 
 
 PROMPTS = (Prompts.CODE, Prompts.PROSE)
-TRACE = tuple(Load(streams, prompts) for prompts in PROMPTS for streams in STREAMS)
+TRACE = (
+    *(Load(streams, prompts) for prompts in PROMPTS for streams in STREAMS),
+    Load(STREAMS_BY_TURNS, Prompts.TURNS),
+)
 """The load of each phase."""
 ANSWER_TOKENS, FEWEST_PROMPTS = 64, 4
 """Short answers to few prompts, so that an interval of some seconds has the same texts as a whole phase. With
@@ -54,7 +59,8 @@ class Durations:
 
     learning: Outrider's time with a new load before the comparison. By default twice the half minute in which
     the tuner probes other K, because probes do not fill all of its time.
-    static, own: each interval with fixed K, and Outrider's in the middle of a round.
+    static, own: each interval with fixed K, and Outrider's in the middle of a round. Where texts take turns,
+    `of` returns other lengths.
     simulated: a phase on simulated engines. It has no intervals, and its first half is the learning.
     """
 
@@ -64,10 +70,16 @@ class Durations:
     rounds: int = 2
     simulated: float = 30.0
 
-    @property
-    def load_seconds(self) -> float:
-        """All load on real engines together; what they need between two visits comes on top."""
-        return sum(visit.seconds for visit in visits(self))
+    def of(self, arm: Arm, load: Load) -> float:
+        """Return the length of an interval, in which each text counts for the same time.
+
+        Comparisons have the halves of Outrider's intervals, so a half has whole periods as well.
+        """
+        own = arm is Arm.OUTRIDER
+        wanted, period = (self.own if own else self.static), load.prompts.period_seconds * (2 if own else 1)
+        if not period:
+            return wanted
+        return RAMP_SECONDS + period * max(1, round((wanted - RAMP_SECONDS) / period))
 
 
 def visits(durations: Durations) -> tuple[Visit, ...]:
@@ -88,8 +100,7 @@ def _slices(load: Load, durations: Durations) -> list[Visit]:
     """Return the intervals of a phase; rounds are mirrored around Outrider's, so drift affects all alike."""
     before = (Arm.NO_DRAFTS, Arm.LONGEST_DRAFTS)
     order = (*before, Arm.OUTRIDER, *reversed(before))
-    seconds = dict.fromkeys(before, durations.static) | {Arm.OUTRIDER: durations.own}
-    return [Visit(arm, load, seconds[arm]) for arm in order * durations.rounds]
+    return [Visit(arm, load, durations.of(arm, load)) for arm in order * durations.rounds]
 
 
 def static_table(arm: Arm, largest: int) -> Schedule | None:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from examples.demo.bars import draw_bars
 from examples.demo.panels import (
+    TURNS_WORDS,
     OwnTime,
     draw_concurrency,
     draw_draft_length,
@@ -53,8 +54,8 @@ def _draw_computed(part: Any, result: Result) -> None:
     draw_concurrency(axes[1], own)
     axes[1].set_title("Concurrency")
     _acceptance(axes[2], own, result)
-    draw_draft_length(axes[3], own, result.statuses, result.conditions.candidates)
-    axes[3].set_title("K in force at that load (num_speculative_tokens), trials included")
+    draw_draft_length(axes[3], own, result.statuses, result.k_in_use, result.conditions.candidates)
+    axes[3].set_title("K (num_speculative_tokens), probes included")
     share_time(axes, own)
     axes[-1].set_xlabel("seconds of Outrider's own, without the intervals of fixed K between")
 
@@ -71,7 +72,7 @@ def _throughput(axis: Axes, own: OwnTime, result: Result) -> None:
     _levels(axis, own, [phase.static_largest.mean for phase in result.phases], LARGEST, largest)
     shade_uncounted(axis, own)
     axis.legend(loc="upper left", ncols=4, frameon=False)
-    axis.set_title("Throughput of all streams (prompts, concurrent streams)", pad=20)
+    axis.set_title(f"Throughput of all streams (prompts, concurrent streams; {TURNS_WORDS})", pad=20)
 
 
 def _levels(axis: Axes, own: OwnTime, levels: Sequence[float | None], colour: str, label: str) -> None:

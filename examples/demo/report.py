@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from examples.demo.panels import OwnTime
+from examples.demo.panels import TURNS_WORDS, USED_K, OwnTime
 from examples.demo.phases import Arm
 from examples.demo.picture import save
-from examples.demo.result import ArmStretch, Move, OwnPhase, Result, Simulated
+from examples.demo.result import ArmStretch, Move, OwnPhase, Result, Simulated, StepsSample
 from examples.demo.spread import BLOCK_SECONDS, Compared, OwnSpread, compared, overall, own_spreads, unknown
 from examples.kit.records import DecisionSample, StatusSample
 from outrider.bench.result import percent, told
@@ -19,7 +20,8 @@ from outrider.pictures.page import document, picture, table
 from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
 PASSED, FAILED = "#009e73", "#d55e00"
-OWN_HEADINGS = ("phase", "after learning", "with learning", "K at start", "K at end", "acceptance")
+OWN_HEADINGS = ("phase", "after learning", "with learning", "K of the schedule", "mean K", "acceptance")
+STEPS_HEADINGS = ("phase", "K chosen by the engine")
 MOVE_HEADINGS = ("seconds", "phase", "from", "to", "reason")
 WORDS = "in words"
 TOO_FEW = "too few"
@@ -54,9 +56,12 @@ def _parts(result: Result) -> Iterator[str]:
         yield _bars(phase, largest)
     yield "<h2>What the tuner did</h2>"
     own = [stretch for stretch in result.stretches if stretch.arm is Arm.OUTRIDER]
-    yield _over_time(own, result.statuses, acceptance=[(one.time, one.rate) for one in result.acceptance])
+    acceptance = [(one.time, one.rate) for one in result.acceptance]
+    yield _over_time(own, result.statuses, result.k_in_use, acceptance)
     yield _own_table(result.phases, own_spreads(result.stretches, result.acceptance))
-    yield "<h2>Changes of K that it chose, at the load of their moment</h2>"
+    yield f"<h2>K of the engine's steps, {escape(result.conditions.computed)}, after learning</h2>"
+    yield _steps_table(result.phases)
+    yield "<h2>Changes of the schedule's K, at the load of their moment</h2>"
     yield table(MOVE_HEADINGS, map(_move_cells, result.moves))
     yield "<h2>Its decisions, and why</h2>"
     yield table(DECISION_HEADINGS, map(_decision_cells, result.decisions), words=WORDS)
@@ -127,6 +132,7 @@ def _bars(phase: Compared, largest: str) -> str:
 def _over_time(
     stretches: Sequence[ArmStretch],
     statuses: Sequence[StatusSample],
+    in_use: Iterable[StepsSample],
     acceptance: Iterable[tuple[float, float]],
     *,
     among: str = "",
@@ -138,13 +144,20 @@ def _over_time(
         Panel(
             f"streams{among}", [Line("Outrider", list(zip(own.times, own.streams, strict=True)), steps=True)]
         ),
-        Panel(f"K in force at that load{among}", [Line("Outrider", own.depths(statuses), steps=True)]),
+        Panel(
+            f"K, {USED_K}{among}",
+            [
+                Line("Outrider", own.placed((one.time, one.k) for one in in_use)),
+                Line("schedule", own.depths(statuses), dashed=True, steps=True),
+            ],
+        ),
         Panel(
             f"ratio of accepted to drafted tokens{among}",
             [Line("Outrider", own.placed(acceptance))],
         ),
     ]
-    drawn = [panel for panel in panels if panel.lines[0].points]
+    known = [replace(panel, lines=[line for line in panel.lines if line.points]) for panel in panels]
+    drawn = [panel for panel in known if panel.lines]
     what = f"Throughput, load, K and acceptance over time{among}"
     return picture(lambda width: lines_chart(drawn, axis="seconds of Outrider's own", told=what, width=width))
 
@@ -158,10 +171,12 @@ def _simulated(found: Simulated) -> str:
 <p>One more lap with Outrider on: real vLLM, whose executor ({escape(found.image)}) sleeps the times of a
 table and draws by chance which drafts are accepted. {found.requests.finished} requests finished,
 {found.requests.failed} failed, {found.pod_restarts} pod restarts. Late by {late} of the table's time.</p>
-{_over_time(found.stretches, found.statuses, acceptance, among=", simulated")}
+{_over_time(found.stretches, found.statuses, found.k_in_use, acceptance, among=", simulated")}
 <h3>Tokens per second, simulated</h3>
 {_own_table(found.phases, own_spreads(found.stretches, found.acceptance))}
-<h3>Changes of K that it chose, simulated engines</h3>
+<h3>K of the steps of simulated engines, after learning</h3>
+{_steps_table(found.phases)}
+<h3>Changes of the schedule's K, simulated engines</h3>
 {table(MOVE_HEADINGS, map(_move_cells, found.moves))}
 <h3>Decisions of the tuner, simulated engines</h3>
 {table(DECISION_HEADINGS, map(_decision_cells, found.decisions), words=WORDS)}
@@ -169,6 +184,11 @@ table and draws by chance which drafts are accepted. {found.requests.finished} r
 
 
 def _notes(largest: str) -> Iterator[str]:
+    yield (
+        f"<p>{TURNS_WORDS}. Each interval of this phase has both texts for the same time. The engine may "
+        "choose K at each step, within what the operator allows. So the K of the schedule is in use only "
+        "where the engine does not choose.</p>"
+    )
     yield (
         "<p>In each phase Outrider first learns its load, which no comparison has; the table under the "
         "pictures has its rates without the learning and with it. Then all arms are compared in mirrored "
@@ -179,7 +199,8 @@ def _notes(largest: str) -> Iterator[str]:
         "<p>Intervals are Student's, within this one run. Those of a gain are over the halves of the rounds: "
         "each slice of a held K against the half of Outrider's slice on its side. A machine that grows "
         "steadily faster or slower lifts one half, lowers the other and so widens the interval without "
-        f"moving the gain. Those of rates and of acceptance are over blocks of {BLOCK_SECONDS:g} s; those "
+        f"moving the gain. Those of rates and of acceptance are over blocks of {BLOCK_SECONDS:g} s, or of a "
+        "whole period where texts take turns; those "
         "with learning take ramps and trials for noise as well. None holds another run. The one over all "
         "phases is of these phases, and says nothing of other loads. Where fewer than two blocks, or a "
         f"slice without tokens, were seen there is no figure, and the cell says {TOO_FEW}.</p>"
@@ -195,8 +216,8 @@ def _own_cells(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
         phase.phase,
         measured(spread.settled, phase.outrider_settled),
         measured(spread.whole_phase, phase.outrider_whole_phase),
-        number(phase.k_at_start),
-        number(phase.k_at_end),
+        f"{number(phase.k_at_start)} to {number(phase.k_at_end)}",
+        number(phase.k_in_use, digits=1),
         measured(spread.acceptance, phase.acceptance_rate, digits=2),
     )
 
@@ -210,9 +231,22 @@ def _decision_cells(decision: DecisionSample) -> tuple[str, ...]:
     return (time, decision.from_table, decision.to_table, decision.reason, decision.message)
 
 
-def number(value: float | None) -> str:
+def number(value: float | None, *, digits: int = 0) -> str:
     """A K for a table cell; a dash where none was seen."""
-    return "-" if value is None else f"{value:.0f}"
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _steps_table(phases: Sequence[OwnPhase]) -> str:
+    """Ratios of steps by K, and of those whose K the engine chose."""
+    ks = sorted({k for phase in phases for k in phase.steps_by_k})
+    return table((*STEPS_HEADINGS, *(f"K={k}" for k in ks)), (_steps_cells(phase, ks) for phase in phases))
+
+
+def _steps_cells(phase: OwnPhase, ks: Iterable[int]) -> tuple[str, ...]:
+    total = sum(phase.steps_by_k.values())
+    ratios = ("-" if not total else f"{phase.steps_by_k.get(k, 0.0) / total:.0%}" for k in ks)
+    own = phase.chosen_by_engine
+    return (phase.phase, "-" if own is None else f"{own:.0%}", *ratios)
 
 
 def measured(found: Interval | None, value: float | None, *, digits: int = 0) -> str:

@@ -28,7 +28,15 @@ class OwnPhase(Record):
     outrider_settled: float | None
     """What counts of it, after learning."""
     k_at_start: int | None
+    """K of the schedule at this load. The engine may choose another at each step."""
     k_at_end: int | None
+    k_in_use: float | None
+    """K in the mean over the engine's steps, after learning."""
+    steps_by_k: dict[int, float]
+    """The engine's steps after learning, by their K. Steps whose requests drafted with different K are left
+    out."""
+    chosen_by_engine: float | None
+    """Ratio of all steps after learning for which the engine chose K; the schedule chose the others."""
     acceptance_rate: float | None
     """Accepted over drafted tokens in the phase."""
 
@@ -41,7 +49,7 @@ class PhaseResult(OwnPhase):
 
 
 class Move(Record):
-    """A change of K that the tuner chose, at the load of that moment; trials are left out."""
+    """A change of the schedule's K at the load of that moment, as the tuner chose it, without probes."""
 
     seconds: float
     """Of Outrider's own time, without what other arms drove."""
@@ -87,6 +95,10 @@ class ArmStretch(Stretch):
         since = self.start + self.uncounted
         return tuple(one for one in self.counts if one.time - one.seconds / 2 >= since)
 
+    def compares(self, time: float) -> bool:
+        """Whether a time lies in what comparisons have of it."""
+        return self.start + self.uncounted <= time <= self.end
+
 
 class AcceptanceSample(Record):
     """Accepted over drafted tokens around one time, in unix seconds. drafted: tokens, what it weighs."""
@@ -94,6 +106,13 @@ class AcceptanceSample(Record):
     time: float
     rate: float
     drafted: float
+
+
+class StepsSample(Record):
+    """K over the engine's steps between two scrapes, in the mean. time: unix seconds, in their middle."""
+
+    time: float
+    k: float
 
 
 class Simulated(Record):
@@ -114,6 +133,7 @@ class Simulated(Record):
     stretches: list[ArmStretch]
     statuses: list[StatusSample]
     acceptance: list[AcceptanceSample]
+    k_in_use: list[StepsSample]
 
     @property
     def title(self) -> str:
@@ -138,6 +158,7 @@ class Result(Record):
     stretches: list[ArmStretch]
     statuses: list[StatusSample]
     acceptance: list[AcceptanceSample]
+    k_in_use: list[StepsSample]
     simulated: Simulated | None
     """None without a run on simulated engines."""
 

@@ -12,6 +12,7 @@ from examples.demo.arms import Example, hand_over, wait_ready
 from examples.demo.measure import Drafts
 from examples.demo.phases import PROMPTS, Arm, Durations, Visit, visits
 from examples.demo.result import ArmStretch
+from examples.demo.steps import Steps, steps
 from examples.demo.table import TITLES, Screen
 from examples.kit.cluster import Cluster, PodCount, RunFailed
 from examples.kit.records import Count, DecisionSample, StatusSample
@@ -34,7 +35,9 @@ class Log:
     statuses: list[StatusSample] = field(default_factory=list)
     decisions: list[DecisionSample] = field(default_factory=list)
     drafts: list[Drafts] = field(default_factory=list)
-    drafts_problem: str | None = None
+    steps: list[Steps] = field(default_factory=list)
+    counters_problem: str | None = None
+    """Why drafts or steps are missing."""
     restarts: int = 0
     ready_seconds: float = 0.0
     driven_seconds: float = 0.0
@@ -73,9 +76,11 @@ async def run(
     log.driven_seconds = time.monotonic() - began
     log.restarts = (await cluster.engine_pods(example.name)).restarts_since(pods)
     try:
-        log.drafts = await drafts(cluster, example.name, since, time.time())
+        until = time.time()
+        log.drafts = await drafts(cluster, example.name, since, until)
+        log.steps = await steps(cluster, example.name, since, until)
     except RunFailed as error:
-        log.drafts_problem = str(error)
+        log.counters_problem = str(error)
     await cluster.apply(example.manifest)
     await traffic.stop()
     return log

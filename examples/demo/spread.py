@@ -10,13 +10,14 @@ from statistics import fmean
 from examples.demo.measure import own_parts, rate
 from examples.demo.phases import Arm
 from examples.demo.result import AcceptanceSample, ArmStretch, Result
-from examples.kit.records import Count
+from examples.kit.loads import Prompts
+from examples.kit.records import Count, Stretch
 from outrider.bench.verdict import FEWEST_ROUNDS, Interval, mean, ratio
 
 BLOCK_SECONDS = 2.0
 """Length of a block, so that the end of one answer does not dominate it."""
-BLOCK_SLACK_SECONDS = 0.2
-"""Tolerance of a block's length: the last count of an interval is shorter if earlier ones were late."""
+BLOCK_SLACK = 0.1
+"""Ratio by which a block may be shorter, as the last count of an interval is if earlier ones were late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def _phase(name: str, stretches: Iterable[ArmStretch]) -> Compared:
         if stretch.load == name and (counted := stretch.counted):
             arm = stretch.arm
             parts = _in_two(counted) if arm is Arm.OUTRIDER else (counted,)
-            cut[arm] = cut.get(arm, ()) + blocks(counted)
+            cut[arm] = cut.get(arm, ()) + blocks(counted, block_seconds(stretch))
             halves[arm] = halves.get(arm, ()) + tuple(rate(part) or 0.0 for part in parts)
     return Compared(name, cut, halves)
 
@@ -69,13 +70,19 @@ def _in_two(counts: Sequence[Count]) -> tuple[Sequence[Count], Sequence[Count]]:
     return first, counts[len(first) :]
 
 
-def blocks(counts: Sequence[Count]) -> tuple[float, ...]:
-    """Tokens per second of neighbouring counts that cover `BLOCK_SECONDS` together; a rest is left out."""
+def block_seconds(stretch: Stretch) -> float:
+    """Length of a block: where texts take turns, a whole period, so that every block has the same texts."""
+    periods = {str(prompts): prompts.period_seconds for prompts in Prompts}
+    return max(BLOCK_SECONDS, periods.get(stretch.prompts, 0.0))
+
+
+def blocks(counts: Sequence[Count], length: float = BLOCK_SECONDS) -> tuple[float, ...]:
+    """Tokens per second of neighbouring counts that cover a block together; a rest is left out."""
     found: list[float] = []
     seconds, tokens = 0.0, 0
     for count in counts:
         seconds, tokens = seconds + count.seconds, tokens + count.tokens
-        if seconds >= BLOCK_SECONDS - BLOCK_SLACK_SECONDS:
+        if seconds >= length * (1 - BLOCK_SLACK):
             found.append(tokens / seconds)
             seconds, tokens = 0.0, 0
     return tuple(found)
@@ -119,8 +126,8 @@ def own_spreads(
     """Return the spreads of every phase that Outrider drove, by name."""
     return {
         load: OwnSpread(
-            _mean([block for stretch in part for block in blocks(stretch.counted)]),
-            _mean([block for stretch in part for block in blocks(stretch.counts)]),
+            _mean([block for each in part for block in blocks(each.counted, block_seconds(each))]),
+            _mean([block for each in part for block in blocks(each.counts, block_seconds(each))]),
             _accepted(part, acceptance),
         )
         for load, part in own_parts(stretches).items()
@@ -131,9 +138,10 @@ def _accepted(part: Sequence[ArmStretch], samples: Iterable[AcceptanceSample]) -
     """A ratio of sums over blocks, by the spread of what each block lies off it."""
     drafted, accepted = dict[float, float](), dict[float, float]()
     for one in samples:
-        start = next((stretch.start for stretch in part if stretch.covers(one.time)), None)
-        if start is not None:
-            block = start + BLOCK_SECONDS * int((one.time - start) / BLOCK_SECONDS)
+        stretch = next((stretch for stretch in part if stretch.covers(one.time)), None)
+        if stretch is not None:
+            length = block_seconds(stretch)
+            block = stretch.start + length * int((one.time - stretch.start) / length)
             drafted[block] = drafted.get(block, 0.0) + one.drafted
             accepted[block] = accepted.get(block, 0.0) + one.rate * one.drafted
     if len(drafted) < FEWEST_ROUNDS:

@@ -10,6 +10,7 @@ from examples.demo.acceptance import Samples, counter, drafts
 from examples.demo.arms import Example
 from examples.demo.phases import simulated_visits
 from examples.demo.run import WATCH_SECONDS, Log, drive
+from examples.demo.steps import steps
 from examples.demo.table import SIMULATED, Screen
 from examples.kit.cluster import Cluster, RunFailed, address
 from examples.kit.lateness import LOST, SCHEDULED
@@ -76,12 +77,13 @@ async def _drive(
     try:
         until = time.time()
         log.drafts = await drafts(cluster, stand_in.name, since, until)
+        log.steps = await steps(cluster, stand_in.name, since, until)
         scheduled, lost = [
             await counter(cluster, stand_in.name, name, since, until) for name in (SCHEDULED, LOST)
         ]
         share = late(scheduled, lost)
     except RunFailed as error:
-        log.drafts_problem = str(error)
+        log.counters_problem = str(error)
     return SimulatedLap(stand_in, engine, share, log)
 
 

@@ -15,7 +15,7 @@ from examples.demo.spread import OwnSpread, compared, own_spreads
 from outrider.bench.verdict import Interval
 
 OWN_HEADINGS = ("phase", "Outrider, after learning", "Outrider, with learning")
-LAST_HEADINGS = ("K", "acceptance")
+LAST_HEADINGS = ("mean K", "acceptance")
 
 
 def summary(result: Result) -> Iterator[RenderableType]:
@@ -68,8 +68,7 @@ def _own(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
 
 
 def _last(phase: OwnPhase, spread: OwnSpread) -> tuple[str, ...]:
-    k = f"{number(phase.k_at_start)} -> {number(phase.k_at_end)}"
-    return (k, _measured(spread.acceptance, phase.acceptance_rate, digits=2))
+    return (number(phase.k_in_use, digits=1), _measured(spread.acceptance, phase.acceptance_rate, digits=2))
 
 
 def _measured(found: Interval | None, value: float | None, *, digits: int = 0) -> str:

@@ -21,13 +21,16 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import cycle
 from math import ceil
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
+
+_Pool = TypeVar("_Pool")
 
 STALLED_SECONDS = 60.0
 """A stream without a chunk for this long has failed."""
@@ -48,6 +51,7 @@ class Job:
     prompts: tuple[str, ...]
     seed: int = 0
     alternate: tuple[str, ...] = ()  # taken in turn with `prompts`, where there are any
+    turn: float | None = None  # seconds of one turn; None: a turn is one request
     context: int = 0  # characters to which a shorter prompt is repeated
     few: int | None = None  # only so many of the prompts, or one for each stream where that is more
     numbered: bool = False  # a prompt ends with the number of the request: no answer comes twice
@@ -179,10 +183,19 @@ def _completion_tokens(data: str) -> int | None:
 def _prompts(job: Job) -> Iterator[str]:
     most = None if job.few is None else max(job.few, job.streams)
     pools = [_shuffled(pool[:most], job.seed) for pool in (job.prompts, job.alternate) if pool]
-    for number in count(1):
-        for pool in pools:
-            prompt = _repeated(next(pool), job.context)
-            yield f"{prompt}\n# {number:06d}\n" if job.numbered else prompt
+    order = cycle(pools) if job.turn is None else by_turns(pools, job.turn)
+    for number, pool in enumerate(order, start=1):
+        prompt = _repeated(next(pool), job.context)
+        yield f"{prompt}\n# {number:06d}\n" if job.numbered else prompt
+
+
+def by_turns(
+    pools: Sequence[_Pool], seconds: float, clock: Callable[[], float] = time.monotonic
+) -> Iterator[_Pool]:
+    """Each pool for so many seconds, again and again. The first turn begins with the first prompt."""
+    began = clock()
+    while True:
+        yield pools[int((clock() - began) / seconds) % len(pools)]
 
 
 def _repeated(prompt: str, length: int) -> str:
@@ -205,6 +218,7 @@ def _job_from_command_line() -> Job:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--prompts", type=Path, required=True, help="a JSON list of strings")
     parser.add_argument("--alternate", type=Path, help="another one, taken in turn with it")
+    parser.add_argument("--turn", type=float, help="seconds of one turn; without it a turn is one request")
     parser.add_argument("--context", type=int, default=0, help="repeat shorter prompts to this length")
     parser.add_argument("--few", type=int, help="go through so many of the prompts, at least one a stream")
     parser.add_argument("--numbered", action="store_true", help="end each prompt with the request's number")

@@ -9,6 +9,8 @@ from examples.kit.prompts import Kind
 
 RAMP_SECONDS = 2.0
 """A load counts from here on: prompts are read and the streams are under way."""
+TURN_SECONDS = 4.0
+"""Time of one kind of text where the kinds take turns."""
 
 
 class Prompts(StrEnum):
@@ -17,11 +19,26 @@ class Prompts(StrEnum):
     CODE = "code"
     PROSE = "prose"
     MIXED = "mixed"
+    """The kind changes with each request."""
+    TURNS = "turns"
+    """The kind changes every `TURN_SECONDS`, for all streams at once."""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """Whose prompts are sent; of two kinds in turn."""
-        return (Kind.CODE, Kind.PROSE) if self is Prompts.MIXED else (Kind(self.value),)
+        """Whose prompts are sent."""
+        both = self in (Prompts.MIXED, Prompts.TURNS)
+        return (Kind.CODE, Kind.PROSE) if both else (Kind(self.value),)
+
+    @property
+    def period_seconds(self) -> float:
+        """Time until the same texts come again; 0 where they do not change with time."""
+        return len(self.kinds) * TURN_SECONDS if self is Prompts.TURNS else 0.0
+
+    @property
+    def words(self) -> str:
+        """Such as ``code and prose by turns of 4 s``."""
+        kinds = " and ".join(self.kinds)
+        return f"{kinds} by turns of {TURN_SECONDS:g} s" if self is Prompts.TURNS else kinds
 
 
 @dataclass(frozen=True, slots=True)

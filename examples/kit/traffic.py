@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from examples.kit.cluster import Cluster, RunFailed
-from examples.kit.loads import Load
+from examples.kit.loads import TURN_SECONDS, Load, Prompts
 from examples.kit.prompts import Kind, prompts
 from examples.kit.records import Count
 from outrider.cluster.resources import CONFIG_MAPS, PODS, JsonObject
@@ -74,6 +74,7 @@ class Traffic:
             *("--streams", str(load.streams), "--seconds", str(seconds), *prompts),
             *("--max-tokens", str(self.max_tokens), "--temperature", str(self.temperature)),
             *("--seed", str(self.seed)),
+            *(("--turn", str(TURN_SECONDS)) if load.prompts is Prompts.TURNS else ()),
             *(("--context", str(load.context)) if load.context else ()),
             *(() if self.few is None else ("--few", str(self.few))),
             *(("--numbered",) if self.numbered else ()),

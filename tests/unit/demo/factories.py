@@ -12,6 +12,7 @@ from examples.demo.phases import Arm, Durations, Visit, simulated_visits, visits
 from examples.demo.result import ArmStretch, Conditions, Result
 from examples.demo.run import Log
 from examples.demo.stand_ins import SimulatedLap
+from examples.demo.steps import Steps
 from examples.kit.cluster import Cluster, PodCount, RunFailed
 from examples.kit.loads import Prompts
 from examples.kit.records import DecisionSample, StatusSample
@@ -96,7 +97,9 @@ def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
         counts = (BATCH_RATES[visit.arm] // (1 if visit.counts else 2),) * int(visit.seconds)
         stretch = a_driven(visit, tokens=counts, start=time)
         log.stretches.append(stretch)
-        if visit.arm is Arm.OUTRIDER and not visit.counts:
+        if visit.arm is Arm.OUTRIDER and visit.counts:
+            log.steps.append(some_steps(time + 6))
+        elif visit.arm is Arm.OUTRIDER:
             chosen = "*:5" if visit.load.prompts is Prompts.CODE else "*:0"
             log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, chosen)]
             log.decisions.append(decided(time + 11, chosen, "BetterK"))
@@ -104,6 +107,11 @@ def a_log(*, failed: int = 0, restarts: int = 0) -> Log:
         time = stretch.end + 1.0
     _fail_in_the_first(log, failed)
     return log
+
+
+def some_steps(time: float, *, chosen: float = 100.0) -> Steps:
+    """A hundred, of which each second one drafts."""
+    return Steps(time, {0: 50.0, 5: 50.0}, chosen, total=100.0)
 
 
 def some_drafts(time: float, *, accepted: float) -> list[Drafts]:
@@ -152,6 +160,7 @@ def a_simulated_lap(*, failed: int = 0, restarts: int = 0, late: float | None = 
         log.statuses += [a_status(time + 1, "*:3"), a_status(time + 11, "*:5")]
         log.decisions.append(decided(time + 11, "*:5", "BetterK"))
         log.drafts += some_drafts(time, accepted=50.0)
+        log.steps.append(some_steps(time + 20))
         time = stretch.end + 1.0
     _fail_in_the_first(log, failed)
     return SimulatedLap(STAND_IN, "h100_8b", late, log)

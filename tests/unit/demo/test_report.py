@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from examples.demo import report
-from examples.demo.panels import OwnTime, smoothed
+from examples.demo.panels import SCHEDULED_K, USED_K, OwnTime, smoothed
 from examples.demo.phases import SIMULATED_TRACE, TRACE, Arm
 from examples.demo.picture import draw
 from examples.demo.result import ArmStretch, Result
@@ -54,6 +54,21 @@ def test_every_phase_has_a_gain_with_its_interval_and_a_picture() -> None:
     assert page.count("<h3>") == len(TRACE)
 
 
+def test_the_page_says_at_which_steps_the_engine_chose_k_and_which() -> None:
+    page = report.html(a_result())
+    rows = re.findall(r"<td[^>]*>100%</td><td[^>]*>50%</td><td[^>]*>50%</td></tr>", page)
+    assert len(rows) == len(TRACE)
+    assert "turns: code and prose by turns of 4 s. Each interval of this phase" in page
+
+
+def test_k_over_time_is_that_of_the_engines_steps_beside_that_of_the_schedule() -> None:
+    axis = draw(a_result()).axes[3]
+    scheduled, used = axis.lines[:2]
+    assert (scheduled.get_label(), used.get_label()) == (SCHEDULED_K, USED_K)
+    assert set(used.get_ydata()) == {2.5}
+    assert set(scheduled.get_ydata()) == {0, 3, 5}
+
+
 def test_the_page_says_what_speculation_bought_over_all_phases() -> None:
     (verdict,) = re.findall(r'class="verdict"[^>]*>(.*?)</p>', report.html(a_result()))
     assert "+60.0 % [+60.0, +60.0] over K=0 held; +6.7 % [+6.7, +6.7] over K=5 held." in verdict
@@ -81,9 +96,10 @@ def test_every_figure_of_outriders_own_lap_has_its_interval() -> None:
     page = report.html(restless(a_result(lap=a_simulated_lap())))
     rows = re.findall(r"<tr>(?:<td[^>]*>[^<]*</td>){6}</tr>", page)
     own = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
-    own = [cells for cells in own if re.fullmatch(r"\d", cells[3])]
+    own = [cells for cells in own if re.fullmatch(r"\d to \d", cells[3])]
     assert len(own) == len(TRACE) + len(SIMULATED_TRACE)
-    for _, settled, whole_phase, _, _, acceptance in own:
+    for _, settled, whole_phase, _, in_use, acceptance in own:
+        assert in_use == "2.5"
         assert all(re.fullmatch(r"[\d.]+ \[[\d.]+, [\d.]+\]", cell) for cell in (settled, whole_phase))
         assert re.fullmatch(r"0\.\d\d \[0\.\d\d, 0\.\d\d\]", acceptance)
 
@@ -156,7 +172,7 @@ def test_a_run_without_acceptance_is_drawn_as_well() -> None:
 def test_the_result_is_written_as_json(tmp_path: Path) -> None:
     written = json.loads(a_result().write(tmp_path).read_text())
     assert written["passed"] is True
-    assert len(written["phases"]) == 8
+    assert len(written["phases"]) == len(TRACE)
 
 
 SIMULATED = "Step times of an H100 (h100_8b), simulated: nothing is computed"
@@ -191,7 +207,7 @@ def test_every_heading_over_simulated_figures_says_so() -> None:
     page = report.html(a_result(lap=a_simulated_lap()))
     part = page.split('<section class="simulated">')[1].split("</section>")[0]
     headings = re.findall(r"<h[23]>(.*)</h[23]>", part)
-    assert len(headings) == 4
+    assert len(headings) == 5
     assert all("simulated" in heading for heading in headings)
 
 

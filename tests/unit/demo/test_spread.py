@@ -10,7 +10,7 @@ import pytest
 
 from examples.demo.phases import TRACE, Arm, Durations, visits
 from examples.demo.result import AcceptanceSample, ArmStretch
-from examples.demo.spread import Compared, blocks, compared, overall, own_spreads, unknown
+from examples.demo.spread import Compared, block_seconds, blocks, compared, overall, own_spreads, unknown
 from outrider.bench.verdict import Interval
 from tests.unit.demo.factories import BATCH_RATES, a_driven, a_result, a_stretch
 from tests.unit.kit.factories import a_count
@@ -23,6 +23,13 @@ def test_blocks_cover_two_seconds_and_a_rest_is_left_out() -> None:
 
 def test_a_block_may_end_with_a_count_that_is_short_since_those_before_came_late() -> None:
     assert blocks([a_count(1.02, seconds=1.02, tokens=51), a_count(1.9, seconds=0.88, tokens=44)]) == (50.0,)
+
+
+def test_where_texts_take_turns_a_block_is_a_whole_period() -> None:
+    counts = tuple(a_count(time, tokens=tokens) for time, tokens in enumerate(([300] * 4 + [100] * 4) * 2))
+    driven = ArmStretch(streams=8, prompts="turns", counts=counts, arm=Arm.OUTRIDER, uncounted=0.0)
+    assert block_seconds(driven) == 8.0
+    assert blocks(driven.counted, block_seconds(driven)) == (200.0, 200.0)
 
 
 def over_nothing(outrider: tuple[float, ...], held: tuple[float, ...]) -> Compared:

@@ -6,12 +6,13 @@ import asyncio
 import errno
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import httpx
 import pytest
 
-from examples.kit.load_client import Job, run
+from examples.kit.load_client import Job, by_turns, run
 from examples.kit.records import Count
 
 ANSWER_TOKENS = 6
@@ -180,6 +181,17 @@ async def test_two_kinds_of_prompts_are_sent_in_turn() -> None:
     assert len(sent) >= 2
     assert all(prompt.isalpha() for prompt in sent[::2])
     assert all(prompt.isdigit() for prompt in sent[1::2])
+
+
+def test_prompts_by_turns_change_with_the_time_for_all_streams() -> None:
+    times = iter([100.0, 100.0, 103.9, 104.0, 107.9, 108.0])
+    assert list(islice(by_turns("ab", 4.0, clock=lambda: next(times)), 5)) == list("aabba")
+
+
+async def test_a_turn_has_as_many_requests_as_its_time_allows() -> None:
+    sent = [body["prompt"] for body in await bodies_of(("a", "b"), alternate=("1",), turn=3600.0)]
+    assert len(sent) >= 2
+    assert all(prompt.isalpha() for prompt in sent)
 
 
 async def test_a_prompt_is_sent_as_it_is_unless_more_is_asked_for() -> None:
