@@ -48,7 +48,7 @@ def draw(result: Result) -> Figure:
 def _draw_computed(part: Any, result: Result) -> None:
     label = result.conditions.computed
     part.suptitle(label[:1].upper() + label[1:], fontweight="bold")
-    axes = part.subplots(4, 1, sharex=True, height_ratios=[2.2, 1, 1, 1])
+    axes = part.subplots(4, 1, sharex=True, height_ratios=[2.2, 1, 1, 1.3])
     own = _own_time(result)
     _throughput(axes[0], own, result)
     draw_concurrency(axes[1], own)

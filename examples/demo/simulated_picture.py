@@ -15,7 +15,7 @@ def draw_simulated(part: Any, found: Simulated) -> None:
     """Three panels over a time axis of their own."""
     part.set_facecolor(BACKGROUND)
     part.suptitle(found.title, fontweight="bold")
-    axes = part.subplots(3, 1, sharex=True, height_ratios=[1.6, 1, 1])
+    axes = part.subplots(3, 1, sharex=True, height_ratios=[1.6, 1, 1.3])
     for axis in axes:
         axis.set_facecolor(BACKGROUND)
     own = OwnTime(found.stretches)
