@@ -57,7 +57,7 @@ DOWNLOAD_PROGRESS = Reader("the progress of a download", 4 * KIB, 256, 16, 0.02,
 METRICS_PAGE = Reader("the metrics page of an engine", 4 * MIB, 10_000, 1, 2.0, 40 * MIB)
 """Values are series, with 1 MiB of text together. A thread parses them, not the event loop."""
 
-IMPORTED = Reader("a file of `outrider import`", 256 * KIB, 12_000, 64, 6.0, 64 * MIB)
+IMPORTED = Reader("a file of `outrider import`", 128 * KIB, 6_000, 64, 6.0, 64 * MIB)
 """A person waits for it, in a process of its own. PyYAML is slow."""
 
 READERS: tuple[Reader, ...] = (

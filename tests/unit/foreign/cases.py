@@ -328,7 +328,6 @@ CASES: tuple[Case, ...] = (
             "flags": _imported(lambda value: {"args": value}),
             "a script": _imported(lambda value: {"command": ["sh", "-c", f"vllm serve a/b {_text(value)}"]}),
             "variables": _imported(lambda value: {"args": ["a/b"], "env": value}),
-            "an unknown field": _imported(lambda value: {"args": ["a/b"], "x": value}),
             "the whole": lambda value: _json(value).decode("utf-8", "replace"),
         },
         lambda text: list(import_text(text, Options())),
