@@ -215,7 +215,7 @@ async def test_a_model_whose_tick_takes_too_much_cpu_rests_and_says_so_and_the_o
             assert (dear.puts, other.puts) == (1, 3)
             notes = [n for n, (why, _) in zip(world.notes, world.events, strict=True) if why in told]
             assert len(notes) == 1
-            assert "took 0.2 s of CPU; a model may take 0.1 s" in notes[0]
+            assert "took 0.2 s of CPU and may take 0.1 s" in notes[0]
             world.models.pop(0)
             await step(loop)
             world.models.insert(0, a_model(first, name="dear"))
