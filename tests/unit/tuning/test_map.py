@@ -104,7 +104,7 @@ def test_a_cell_with_a_larger_error_is_believed_less() -> None:
 def test_a_cell_that_no_engine_can_have_measured_is_refused(
     cell: tuple[float, int, float | None, float, float],
 ) -> None:
-    with pytest.raises(ValueError, match="no step time"):
+    with pytest.raises(ValueError, match="not a step time"):
         MapCell(*cell)
 
 
