@@ -128,7 +128,8 @@ def assert_no_token_changes(
         assert_equal_up_to_noise(compare(plain, answers), f"fast_loop_{name}", changes=changes)
 
     accepted = drafted(engine, answer_all)
-    assert accepted > TOKENS, "nothing was speculated, so nothing was compared"
+    # One round of answers, and a third of its steps at K=0.
+    assert accepted > TOKENS / 4, "nothing was speculated, so nothing was compared"
     chosen = (scrape(engine) - before).by(STEPS, "k")
     assert set(chosen) == {str(k) for k in candidates}, chosen
 
