@@ -36,5 +36,5 @@ async def test_a_collector_that_comes_later_gets_what_is_done_then(tmp_path: Pat
         await eventually_so(
             "a tick of the model", lambda: any(b"outrider.decision" in body for body in taken)
         )
-    assert log.read_text().count("takes no traces") == 1
+    assert log.read_text().count("accepts no traces") == 1
     await runner.cleanup()
