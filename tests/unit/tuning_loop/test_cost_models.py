@@ -15,6 +15,7 @@ from outrider.api.speculation import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.controller.tune.engine_tables import Epochs, PushedTables
 from outrider.engine.client import EngineClient
+from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.decision import Decision
 from outrider_protocol.cost_model import CostModel, Limit, check
 from tests.unit.engine.fake_engine import FakeEngine, serving
@@ -178,8 +179,12 @@ async def test_a_person_takes_the_choice_back_from_the_engines(
             await step(loop)
             world.models = [a_model(*pods, instructions=instructions)]
             await step(loop)
-    assert (engine.source, engine.cost_model) == ("Pushed", None)
-    assert "fastLoop" not in world.speculation
+            assert (engine.source, engine.cost_model) == ("Pushed", None)
+            assert "fastLoop" not in world.speculation
+            world.models = [a_model(*pods)]
+            world.outage = SourceUnreachable("refused", action="Look at it.")
+            await step(loop)
+    assert engine.cost_model is not None, "no measurement is needed to give the choice back"
 
 
 @pytest.mark.parametrize("mode", [TuningMode.OBSERVE, TuningMode.OFF])

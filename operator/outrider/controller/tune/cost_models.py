@@ -46,7 +46,10 @@ class CostModels:
     ) -> Teaching:
         """pods: the ready ones with a drafter."""
         launches = {one.pod: one.launch for one in introductions if one.launch is not None}
-        withheld = _withheld(model, rule, decision)
+        if not _decides(rule):
+            # Kept, so that engines get it again as soon as the person or the error gives the choice back.
+            return Teaching(withheld=rule.reason.value)
+        withheld = _withheld(model, decision)
         if withheld or not launches:
             self._last = None
             return Teaching(withheld=withheld or "no engine takes a cost model: their plugin is older")
@@ -59,14 +62,17 @@ class CostModels:
         return Teaching(self._last, taught)
 
 
-def _withheld(model: TunedModel, rule: Permission, decision: Decision | None) -> str:
+def _decides(rule: Permission) -> bool:
+    """While the load spreads over other replicas the tuner holds, and engines keep their choice."""
+    return rule.active or rule.reason is TuningReason.SETTLING
+
+
+def _withheld(model: TunedModel, decision: Decision | None) -> str:
     """Why the schedule alone chooses K; empty where engines may."""
     if model.mode is not TuningMode.AUTO:
         return f"mode {model.mode.value}"
     if model.relaunching.actuation is Actuation.ROLLOUT:
         return "the schedule changes with a rollout"
-    if not rule.active and rule.reason is not TuningReason.SETTLING:
-        return rule.reason.value
     if decision is not None and decision.state.pinned:
         return "the static schedule holds"
     return ""
