@@ -54,8 +54,8 @@ def test_the_law_is_the_default_and_the_seed_fixes_the_output() -> None:
     assert json.loads(once.output)["results"][0]["policy"] == "outrider"
 
 
-def test_with_a_map_the_law_loses_less() -> None:
-    arguments = ("--name", "a40_7b", "--dwell", "130", "--json")
+def test_with_a_step_time_profile_the_schedule_alone_loses_less() -> None:
+    arguments = ("--name", "a40_7b", "--policy", "outrider-schedule", "--dwell", "130", "--json")
     without, mapped = (
         json.loads(simulate(*arguments, *more).output)["results"][0]["regret_overall"]
         for more in ((), ("--map-error", "0.03"))

@@ -85,11 +85,19 @@ def test_a_field_of_the_laws_policy_can_be_replaced() -> None:
     assert run_table(TABLES["a40_7b"], "outrider", quiet)[1].probe_share == 0
 
 
-def test_with_a_map_the_law_has_less_regret_and_needs_fewer_slices() -> None:
-    without = unmapped()
-    mapped = run_table(TABLES["a40_7b"], "outrider", Setting(map_errors=MapErrors(0.03)))[1]
+def test_with_a_step_time_profile_the_schedule_alone_has_less_regret_and_needs_fewer_probes() -> None:
+    without, mapped = (
+        run_table(TABLES["a40_7b"], "outrider-schedule", Setting(map_errors=errors))[1]
+        for errors in (None, MapErrors(0.03))
+    )
     assert mapped.overall_regret < 0.5 * without.overall_regret
     assert mapped.calibration_seconds < 0.5 * without.calibration_seconds
+
+
+def test_with_a_step_time_profile_both_loops_need_no_calibration() -> None:
+    mapped = run_table(TABLES["a40_7b"], "outrider", Setting(map_errors=MapErrors(0.03)))[1]
+    assert mapped.calibration_seconds < 0.5 * unmapped().calibration_seconds
+    assert mapped.regret < 0.003
 
 
 def test_a_map_changes_nothing_for_other_rules() -> None:
