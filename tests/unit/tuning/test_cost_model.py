@@ -103,13 +103,15 @@ def test_step_times_that_all_k_share_choose_none_of_them() -> None:
     assert materially_differs(found, None)
 
 
-def a_tick_of_an_engine_that_chooses(state: TunerState, at: float) -> Decision:
+def a_tick_of_an_engine_that_chooses(
+    state: TunerState, at: float, survival: tuple[float, ...] = SURVIVAL
+) -> Decision:
     """Half of the time K=5 with text that is accepted, half K=0 with text that is not."""
     cells = (
         a_cell(batch=8.0, k=5, goodput=900.0, seconds=5.0, acceptance=0.95),
         a_cell(batch=8.0, k=0, goodput=551.0, seconds=5.0),
     )
-    window = replace(an_exact_window(*cells, at=at, batch=8.0), survival=SURVIVAL)
+    window = replace(an_exact_window(*cells, at=at, batch=8.0), survival=survival)
     return decide([window], state, policy=a_policy(), now=at, step_times=a_map())
 
 
@@ -128,6 +130,24 @@ def test_acceptance_is_what_the_engine_averaged_over_all_texts_and_not_what_it_d
         survival *= rate
         found.append(survival)
     assert found == pytest.approx(SURVIVAL, rel=0.05)
+
+
+def test_a_drafter_that_breaks_is_seen_although_the_engine_turns_it_off() -> None:
+    state = several_ticks(20)[-1].state
+    collapsed = []
+    for index in range(3):
+        decision = a_tick_of_an_engine_that_chooses(state, 210.0 + 10 * index, survival=(0.02,) * 5)
+        state, collapsed = decision.state, [*collapsed, decision.acceptance_collapsed]
+    assert collapsed == [False, True, True]
+
+
+def test_texts_by_turns_are_no_collapse() -> None:
+    decisions, state = [], a_start()
+    for index in range(1, 60):
+        survival = tuple(x * (0.7 if index % 8 < 4 else 1.3) for x in SURVIVAL)
+        decisions.append(a_tick_of_an_engine_that_chooses(state, 10.0 * index, survival))
+        state = decisions[-1].state
+    assert not any(decision.acceptance_collapsed for decision in decisions)
 
 
 def test_the_speedup_is_that_of_what_ran_and_not_of_the_schedule() -> None:

@@ -290,7 +290,9 @@ def _follow_acceptance(
 ) -> TunerState:
     """First-position acceptance does not depend on K, so its history spans all tables."""
     if readings.survival is not None:
-        return replace(state, profile=Profile.of_survival(readings.survival, _FOLLOWED_DRAFTS), collapsed=0)
+        state = replace(state, profile=Profile.of_survival(readings.survival, _FOLLOWED_DRAFTS))
+        drafts = min(sum(row.requests for row in readings.rows), _FOLLOWED_DRAFTS)
+        return _follow_collapse(state, Drafts(readings.survival[0] * drafts, drafts), seconds, policy)
     profile = state.profile.after(readings.rows, seconds, policy.estimation)
     state = replace(state, profile=profile)
     if profile.shifted:
@@ -300,12 +302,17 @@ def _follow_acceptance(
     if drafted <= 0:
         return replace(state, collapsed=0)  # without drafts nothing is known, and K=0 must not be a trap
     newest = Drafts(sum(r.accepted[0] for r in with_drafts if r.accepted), drafted)
+    return _follow_collapse(state, newest, seconds, policy)
+
+
+def _follow_collapse(state: TunerState, newest: Drafts, seconds: float, policy: Policy) -> TunerState:
+    """Compare the newest acceptance of the first position with its history, and add it to that."""
     history = Drafts(state.first_accepted, state.first_drafted)
     collapsed = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
     left = 0.5 ** (seconds / policy.estimation.half_life_seconds)
     return replace(
         state,
         first_accepted=state.first_accepted * left + newest.accepted,
-        first_drafted=state.first_drafted * left + drafted,
+        first_drafted=state.first_drafted * left + newest.drafted,
         collapsed=state.collapsed + 1 if collapsed else 0,
     )

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twi
 
 async def test_the_operator_of_the_whole_cluster_stands_by(pair: Sender) -> None:  # noqa: ARG001
     said = wait_for("the other one stands by", standing_by, lambda seen: seen is not None, seconds=TICKS)
-    assert "the one in outrider-system stands by" in str(said)
+    assert "the one in outrider-system is on standby" in str(said)
 
 
 def standing_by() -> Object | None:
