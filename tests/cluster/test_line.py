@@ -118,9 +118,10 @@ async def test_serves_through_the_service(line: Line) -> None:
 
 async def test_prints_what_a_user_looks_for(line: Line) -> None:  # noqa: ARG001
     header, row = kubectl("get", "specmodel", NAME, "-n", "default").strip().splitlines()
-    columns = ("NAME", "READY", "METHOD", "K", "TABLE", "ACCEPTANCE", "SPEEDUP", "REPLICAS", "AGE")
+    columns = ("NAME", "READY", "REASON", "SCHEDULE", "ACCEPTANCE", "SPEEDUP", "REPLICAS", "AGE")
     assert tuple(header.split()) == columns
-    assert row.split()[:4] == [NAME, "True", "draft_model", OPPOSITE_IN_ONE_LINE]
+    assert row.split()[:2] == [NAME, "True"]
+    assert OPPOSITE_IN_ONE_LINE in row.split()
 
 
 @pytest.mark.parametrize("k", [0, 5, 2])
