@@ -16,7 +16,7 @@ SAID = {
     "cache-too-small": "ValueError: To serve at least one request with the model's max seq len (512)",
     "out-of-memory-in-a-step": "exit code 0: torch.OutOfMemoryError: CUDA out of memory.",
     "crash": "exit code 0: RuntimeError: a drafter failed",
-    "core-died": "exit code 0: the engine core ended and said nothing: it was killed",
+    "core-died": "exit code 0: the engine core ended without a message",
     "missing-model": "ModelNotFound: Pod m-1: the model /models/nowhere does not exist",
     "missing-model-stock": "ModelNotFound: Pod m-1: the engine found no model at /models/nowhere",
     "out-of-memory-stock": f"exit code 1: RuntimeError: {NO_PLUGIN}",
