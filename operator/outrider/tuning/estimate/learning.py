@@ -41,6 +41,9 @@ _FOLLOWED_DRAFTS = 400.0
 _MAX_EARNING_SECONDS = 60.0
 """Between two ticks. Probe time is earned while the tuner decides, not while a person or an error does."""
 
+_FALLEN_RATIO = 0.5
+"""Ratio of the mean acceptance to its history, below which a collapse is not one of two texts by turns."""
+
 _Residual = tuple[float, float, float]
 """See `residuals`."""
 
@@ -288,31 +291,53 @@ def _follow_engines(state: TunerState, readings: Readings, seconds: float, polic
 def _follow_acceptance(
     state: TunerState, readings: Readings, seconds: float, policy: Policy, now: float
 ) -> TunerState:
-    """First-position acceptance does not depend on K, so its history spans all tables."""
+    """First-position acceptance does not depend on K, so its history spans all schedules."""
+    newest = _first_position(readings)
     if readings.survival is not None:
-        state = replace(state, profile=Profile.of_survival(readings.survival, _FOLLOWED_DRAFTS))
-        drafts = min(sum(row.requests for row in readings.rows), _FOLLOWED_DRAFTS)
-        return _follow_collapse(state, Drafts(readings.survival[0] * drafts, drafts), seconds, policy)
+        return _follow_mean_acceptance(state, readings.survival, newest, seconds, policy)
     profile = state.profile.after(readings.rows, seconds, policy.estimation)
     state = replace(state, profile=profile)
     if profile.shifted:
         state = state.all_unsettled(policy.exploration.recalibration_seconds).pin_over(now)
-    with_drafts = [r for r in readings.rows if r.drafted and r.drafted[0] > 0]
-    drafted = sum(r.drafted[0] for r in with_drafts)
-    if drafted <= 0:
+    if newest.drafted <= 0:
         return replace(state, collapsed=0)  # without drafts nothing is known, and K=0 must not be a trap
-    newest = Drafts(sum(r.accepted[0] for r in with_drafts if r.accepted), drafted)
-    return _follow_collapse(state, newest, seconds, policy)
+    collapsed = has_collapsed(newest, _history(state), ratio=policy.safety.collapse_ratio)
+    state = _with_history(state, newest, seconds, policy)
+    return replace(state, collapsed=state.collapsed + 1 if collapsed else 0)
 
 
-def _follow_collapse(state: TunerState, newest: Drafts, seconds: float, policy: Policy) -> TunerState:
-    """Compare the newest acceptance of the first position with its history, and add it to that."""
-    history = Drafts(state.first_accepted, state.first_drafted)
-    collapsed = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
+def _follow_mean_acceptance(
+    state: TunerState, survival: Sequence[float], newest: Drafts, seconds: float, policy: Policy
+) -> TunerState:
+    """Take the acceptance that engines averaged over engine time, since they draft where drafts pay.
+
+    So the history is that mean. A collapse has to show in the newest drafts and in the mean: where texts
+    alternate within seconds, the mean stays.
+    """
+    history, mean = _history(state), Drafts(survival[0] * _FOLLOWED_DRAFTS, _FOLLOWED_DRAFTS)
+    state = replace(state, profile=Profile.of_survival(survival, _FOLLOWED_DRAFTS))
+    state = _with_history(state, mean, seconds, policy)
+    if newest.drafted <= 0:
+        return state
+    fallen = history.drafted > 0 and mean.rate < _FALLEN_RATIO * history.rate
+    collapsed = fallen and has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
+    return replace(state, collapsed=state.collapsed + 1 if collapsed else 0)
+
+
+def _first_position(readings: Readings) -> Drafts:
+    """Accepted and drafted tokens of the first position."""
+    rows = [row for row in readings.rows if row.drafted and row.drafted[0] > 0]
+    return Drafts(sum(row.accepted[0] for row in rows if row.accepted), sum(row.drafted[0] for row in rows))
+
+
+def _history(state: TunerState) -> Drafts:
+    return Drafts(state.first_accepted, state.first_drafted)
+
+
+def _with_history(state: TunerState, newest: Drafts, seconds: float, policy: Policy) -> TunerState:
     left = 0.5 ** (seconds / policy.estimation.half_life_seconds)
     return replace(
         state,
         first_accepted=state.first_accepted * left + newest.accepted,
         first_drafted=state.first_drafted * left + newest.drafted,
-        collapsed=state.collapsed + 1 if collapsed else 0,
     )
