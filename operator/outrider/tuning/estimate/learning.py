@@ -41,7 +41,7 @@ _FOLLOWED_DRAFTS = 400.0
 _MAX_EARNING_SECONDS = 60.0
 """Between two ticks. Probe time is earned while the tuner decides, not while a person or an error does."""
 
-_FALLEN_RATIO = 0.5
+_FALLEN_RATIO = 0.7
 """Ratio of the mean acceptance to its history, below which a collapse is not one of two texts by turns."""
 
 _Residual = tuple[float, float, float]
