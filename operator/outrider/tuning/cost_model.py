@@ -12,8 +12,10 @@ from math import exp, log2
 
 import numpy as np
 
+from outrider.api.schedule import Row, Schedule
 from outrider.tuning.choose import choice
 from outrider.tuning.decision import Decision
+from outrider.tuning.estimate.belief import mean_log_context
 from outrider.tuning.estimate.blend import blend
 from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.step_time_map import StepTimeMap
@@ -97,13 +99,8 @@ def _apart(log_seconds: Array) -> Array:
 
 def _context(view: View) -> float:
     """Current tokens per request, rounded to half an octave, so that it does not move with every tick."""
-    rows = view.readings.of(view.bin)
-    found = [(row.log_context, row.seconds) for row in rows if row.log_context is not None]
-    total = sum(seconds for _, seconds in found)
-    if total <= 0:
-        return _CONTEXT_TOKENS
-    mean = sum(context * seconds for context, seconds in found) / total
-    return float(round(2.0 ** (round(2 * mean) / 2)))
+    mean = mean_log_context(view.readings.of(view.bin))
+    return _CONTEXT_TOKENS if mean is None else float(round(2.0 ** (round(2 * mean) / 2)))
 
 
 def _batch_sizes(max_num_seqs: int) -> tuple[int, ...]:
@@ -119,14 +116,14 @@ def _predicted(
     ks, estimation = view.policy.candidates, view.policy.estimation
     points = [Point(k, log2(batch), log2(context)) for batch in batches for k in ks]
     noise = state.noise(estimation)
-    told = blend(state.known, step_times, points, estimation, noise=noise, now=view.now)
+    found = blend(state.known, step_times, points, estimation, noise=noise, now=view.now)
     shape = (len(batches), len(ks))
     centre = np.eye(len(ks)) - 1.0 / len(ks)
     errors = np.empty(shape)
     for row in range(len(batches)):
         part = slice(row * len(ks), (row + 1) * len(ks))
-        errors[row] = np.sqrt(np.maximum(np.diag(centre @ told.covariance[part, part] @ centre), 0.0))
-    return np.exp(told.means).reshape(shape), errors
+        errors[row] = np.sqrt(np.maximum(np.diag(centre @ found.covariance[part, part] @ centre), 0.0))
+    return np.exp(found.means).reshape(shape), errors
 
 
 def _slopes(
@@ -151,7 +148,7 @@ def _limits(view: View, state: TunerState) -> tuple[Limit, ...]:
     """
     policy, usage = view.policy, view.kv_usage_ratio
     full = usage is None or usage >= policy.safety.kv_usage_limit
-    rows: list[Limit] = []
+    rows: list[Row] = []
     for index in range(len(policy.bins)):
         _, high = policy.limits(index)
         bin_state = state.bins.get(index, BinState(k=0))
@@ -159,8 +156,6 @@ def _limits(view: View, state: TunerState) -> tuple[Limit, ...]:
         most = max(choice.usable(view.beliefs[index], policy)) if known else room(state.static, index, policy)
         if full:
             most = min(most, state.schedule.k_at(policy.bins[index]))
-        if rows and rows[-1].max_k == most:
-            rows[-1] = Limit(high, most)
-        else:
-            rows.append(Limit(high, most))
-    return tuple(rows)
+        rows.append(Row(high, most))
+    merged = Schedule(tuple(rows)).merged().rows
+    return tuple(Limit(row.max_batch_size, row.num_speculative_tokens) for row in merged)

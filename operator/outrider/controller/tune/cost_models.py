@@ -13,6 +13,7 @@ from outrider.controller.tune.permission import Permission
 from outrider.engine.state import FastLoop
 from outrider.tuning.cost_model import next_cost_model
 from outrider.tuning.decision import Decision
+from outrider.tuning.policy import span
 from outrider_protocol.cost_model import CostModel
 
 
@@ -22,12 +23,10 @@ class Teaching:
 
     cost_model: None: engines choose K by the schedule alone.
     pods: UIDs of the pods that get it; the others take none, or were launched otherwise.
-    withheld: why there is no cost model; empty where there is one.
     """
 
     cost_model: CostModel | None = None
     pods: frozenset[str] = frozenset()
-    withheld: str = ""
 
 
 class CostModels:
@@ -48,14 +47,13 @@ class CostModels:
         launches = {one.pod: one.launch for one in introductions if one.launch is not None}
         if not _decides(rule):
             # Kept, so that engines get it again as soon as the person or the error gives the choice back.
-            return Teaching(withheld=rule.reason.value)
-        withheld = _withheld(model, decision)
-        if withheld or not launches:
+            return Teaching()
+        if not launches or not _lets_engines_choose(model):
             self._last = None
-            return Teaching(withheld=withheld or "no engine takes a cost model: their plugin is older")
-        self._last = self._last if decision is None else next_cost_model(self._last, decision)
+        elif decision is not None:
+            self._last = next_cost_model(self._last, decision)
         if self._last is None:
-            return Teaching(withheld="step times are not known well enough yet")
+            return Teaching()
         launch = _most_common(launches.values())
         self._last = replace(self._last, revision=launch)
         taught = frozenset(pod.address.pod_uid for pod in pods if launches.get(pod.name) == launch)
@@ -67,15 +65,9 @@ def _decides(rule: Permission) -> bool:
     return rule.active or rule.reason is TuningReason.SETTLING
 
 
-def _withheld(model: TunedModel, decision: Decision | None) -> str:
-    """Why the schedule alone chooses K; empty where engines may."""
-    if model.mode is not TuningMode.AUTO:
-        return f"mode {model.mode.value}"
-    if model.relaunching.actuation is Actuation.ROLLOUT:
-        return "the schedule changes with a rollout"
-    if decision is not None and decision.state.pinned:
-        return "the static schedule holds"
-    return ""
+def _lets_engines_choose(model: TunedModel) -> bool:
+    """Whether the spec has the tuner change K in running engines."""
+    return model.mode is TuningMode.AUTO and model.relaunching.actuation is not Actuation.ROLLOUT
 
 
 def _most_common(launches: Iterable[str]) -> str:
@@ -90,9 +82,8 @@ def described(teaching: Teaching, fast_loops: Iterable[FastLoop]) -> str | None:
     loops = list(fast_loops)
     active = [loop for loop in loops if loop.active]
     ks = [loop.num_speculative_tokens for loop in active if loop.num_speculative_tokens is not None]
-    span = "" if not ks else f" {min(ks)}" if min(ks) == max(ks) else f" {min(ks)}-{max(ks)}"
     text = f"{len(active)} of {len(loops)} engines choose K at each step"
     if ks:
-        text += f"; now K{span}"
+        text += f"; now K {span(min(ks), max(ks))}"
     dropped = next((loop.inactive_detail or loop.inactive_reason for loop in loops if not loop.active), None)
     return text if dropped is None else f"{text}; the others follow the schedule: {dropped}"

@@ -163,10 +163,10 @@ class PushedTables:
 
     def _with_survival(self, pod: str, window: Observation) -> Observation:
         """Add the acceptance that the engine averaged over all texts, if it chooses K at each step."""
-        told = self.fast_loops.get(pod)
-        if told is None or not told.active or not isinstance(window, Window):
+        loop = self.fast_loops.get(pod)
+        if loop is None or not loop.active or not isinstance(window, Window):
             return window
-        return replace(window, survival=told.survival)
+        return replace(window, survival=loop.survival)
 
     async def push(
         self,

@@ -189,7 +189,7 @@ def beliefs(
     """
     candidates, estimation = policy.candidates, policy.estimation
     rows = readings.of(readings.bin) if readings.bin is not None else ()
-    context = _context(rows)
+    context = mean_log_context(rows)
     batches = [_batch_size(index, state, readings, policy) for index in range(len(policy.bins))]
     points = [Point(k, log2(batch), context) for batch in batches for k in candidates]
     told = blend(state.known, step_times, points, estimation, noise=state.noise(estimation), now=now)
@@ -248,7 +248,8 @@ def _batch_size(index: int, state: TunerState, readings: Readings, policy: Polic
     return sqrt(low * (high or policy.max_num_seqs)) if (high or policy.max_num_seqs) > low else float(low)
 
 
-def _context(rows: Sequence[Reading]) -> float | None:
+def mean_log_context(rows: Sequence[Reading]) -> float | None:
+    """log2 of the context of a request, weighted by engine time; None if no row has it."""
     contexts = [(r.log_context, r.seconds) for r in rows if r.log_context is not None]
     total = sum(seconds for _, seconds in contexts)
     return sum(c * seconds for c, seconds in contexts if c is not None) / total if total > 0 else None

@@ -52,10 +52,3 @@ class Followed:
             self.tokens * keep + newer.tokens,
             self.accepted * keep + newer.accepted,
         )
-
-    def ratio_of_k0(self) -> float:
-        """Steps without drafts over all steps, 0..1."""
-        total = sum(self.steps)
-        return (
-            sum(s for k, s in zip(self.ks, self.steps, strict=True) if k == 0) / total if total > 0 else 0.0
-        )

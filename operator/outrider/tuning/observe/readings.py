@@ -149,12 +149,12 @@ def read(windows: Sequence[Window], in_force: Schedule, policy: Policy) -> Readi
 
 def _survival(windows: Sequence[Window]) -> tuple[float, ...] | None:
     """The mean over pods, each by its request-steps."""
-    told = [(w.survival, w.request_steps) for w in windows if w.survival and w.cells and w.request_steps > 0]
-    total = sum(weight for _, weight in told)
-    if not told:
+    found = [(w.survival, w.request_steps) for w in windows if w.survival and w.cells and w.request_steps > 0]
+    total = sum(weight for _, weight in found)
+    if not found:
         return None
-    length = min(len(survival) for survival, _ in told)
-    return tuple(sum(s[j] * weight for s, weight in told) / total for j in range(length))
+    length = min(len(survival) for survival, _ in found)
+    return tuple(sum(s[j] * weight for s, weight in found) / total for j in range(length))
 
 
 def _of_cells(window: Window, policy: Policy) -> list[Reading]:
