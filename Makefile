@@ -109,7 +109,7 @@ generate: ## Write the CRD and the reference pages from the code
 	$(RUN) python -m outrider.plan.runtimes.vllm.defects_reference --write docs/runbooks/
 	$(RUN) python -m outrider.cli.settings_reference --write docs/reference/
 	$(RUN) python -m outrider.sizing.reference --write docs/reference/
-	$(RUN) python -m engine_image.contract.reference --write docs/reference/
+	$(RUN) python -m engine_image.testing.contract.reference --write docs/reference/
 	$(RUN) python -m charts.dashboard --write charts/outrider/dashboards/
 	$(RUN) python -m charts.readme --write charts/outrider/
 
@@ -167,12 +167,12 @@ gpu-image: ## Build, start and remove the GPU image on a replacement of its base
 
 contract: ## Check the source of every supported vLLM against the plugin's expectations
 	@$(UP) --until workspace
-	$(RUN) python -m engine_image.contract --write engine_image/contract/result.json
-	$(RUN) python -m engine_image.contract.reference --write docs/reference/
+	$(RUN) python -m engine_image.testing.contract --write engine_image/testing/contract/result.json
+	$(RUN) python -m engine_image.testing.contract.reference --write docs/reference/
 
 contract-flags: ## Read the flags of every supported vLLM from its own parser; read the diff
 	@$(UP) --until models
-	$(RUN) python -m engine_image.contract.flags --write operator/outrider/plan/runtimes/vllm/known_flags.py
+	$(RUN) python -m engine_image.testing.contract.flags --write operator/outrider/plan/runtimes/vllm/known_flags.py
 
 clean: ## Remove the cluster and stop the Docker Engine that the set-up started; the cache stays
 	@python3 tests/environment/down.py

@@ -24,8 +24,8 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "engine_image/outrider_engine/__init__.py": (_MODULE,),
     "engine_image/protocol/pyproject.toml": (_TOML,),
     "engine_image/protocol/outrider_protocol/__init__.py": (_MODULE,),
-    "engine_image/twin/pyproject.toml": (_TOML,),
-    "engine_image/twin/outrider_twin/__init__.py": (_MODULE,),
+    "engine_image/testing/twin/pyproject.toml": (_TOML,),
+    "engine_image/testing/twin/outrider_twin/__init__.py": (_MODULE,),
     "charts/outrider/Chart.yaml": (r"^version: (.+)$", r'^appVersion: "(.+)"$'),
     "uv.lock": tuple(
         rf'^name = "{name}"\nversion = "(.+)"$'

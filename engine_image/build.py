@@ -38,7 +38,7 @@ class Target(StrEnum):
 DOCKERFILES: Mapping[Target, Path] = {
     Target.GPU: ROOT / "engine_image" / "Dockerfile",
     Target.CPU: ROOT / "engine_image" / "Dockerfile.cpu",
-    Target.TWIN: ROOT / "engine_image" / "Dockerfile.twin",
+    Target.TWIN: ROOT / "engine_image" / "testing" / "twin" / "Dockerfile",
 }
 PLUGIN = ("outrider-engine", "outrider-protocol")
 PACKAGES: Mapping[Target, tuple[str, ...]] = {

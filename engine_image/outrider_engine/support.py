@@ -1,6 +1,6 @@
 """Which engines can change K while they run, as data. vLLM is not imported.
 
-Each entry was read in the source of the vLLM versions that it covers; ``engine_image/contract`` reads
+Each entry was read in the source of the vLLM versions that it covers; ``engine_image/testing/contract`` reads
 that source again and compares. The operator's planner holds a table of the same form.
 """
 

@@ -15,7 +15,7 @@ from tests.cluster.models import Manifest
 PROMETHEUS = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query"
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "charts" / "outrider" / "files" / "alerts.yaml"
-ENGINES = ROOT / "engine_image" / "twin" / "outrider_twin" / "engines"
+ENGINES = ROOT / "engine_image" / "testing" / "twin" / "outrider_twin" / "engines"
 IN_THE_FILE = "outrider-system"
 
 BROKEN = "broken"

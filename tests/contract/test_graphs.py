@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from engine_image.contract.wheels import cache_folder
+from engine_image.testing.contract.wheels import cache_folder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.plan.runtimes.vllm.limits import LARGEST_DEFAULT_BATCH, default_max_num_seqs

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine_image.contract.reference import RUN_FOR_REAL
-from engine_image.contract.result import Outcome, Result, check
-from engine_image.contract.source import Source
+from engine_image.testing.contract.reference import RUN_FOR_REAL
+from engine_image.testing.contract.result import Outcome, Result, check
+from engine_image.testing.contract.source import Source
 from tests.contract.engine import PYTHON, Engine
 
 pytestmark = pytest.mark.contract

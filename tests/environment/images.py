@@ -203,7 +203,7 @@ def project_images(setup: Setup) -> Stage:
         "build.py",
     )
     engine = [place.root / "engine_image" / name for name in parts] + [place.root / "uv.lock"]
-    twin = [place.root / "engine_image" / name for name in ("twin", "Dockerfile.twin")]
+    twin = [place.root / "engine_image" / "testing" / "twin"]
 
     def contents() -> dict[str, str]:
         found = {OPERATOR_IMAGE: fingerprint(*operator), ENGINE_IMAGE: fingerprint(*engine)}

@@ -8,14 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from engine_image.contract import reference
-from engine_image.contract.expectation import Expectation
-from engine_image.contract.expectations import EXPECTATIONS
-from engine_image.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says, Verdict
-from engine_image.contract.matrix import differences
-from engine_image.contract.result import Result
-from engine_image.contract.source import Source
-from engine_image.contract.wheels import SUPPORTED
+from engine_image.testing.contract import reference
+from engine_image.testing.contract.expectation import Expectation
+from engine_image.testing.contract.expectations import EXPECTATIONS
+from engine_image.testing.contract.forms import (
+    Defines,
+    Form,
+    Holds,
+    Ignores,
+    Imports,
+    Inherits,
+    Names,
+    Says,
+    Verdict,
+)
+from engine_image.testing.contract.matrix import differences
+from engine_image.testing.contract.result import Result
+from engine_image.testing.contract.source import Source
+from engine_image.testing.contract.wheels import SUPPORTED
 from outrider.plan.runtimes.vllm.matrix import OLDEST_VERSION, known_versions
 from outrider_engine.support import parse_version
 
@@ -109,7 +119,7 @@ def test_every_module_that_is_named_exists() -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    hint = "stale: run `python -m engine_image.contract.reference --write docs/reference/`"
+    hint = "stale: run `python -m engine_image.testing.contract.reference --write docs/reference/`"
     assert PAGE.read_text() == reference.render(), hint
 
 

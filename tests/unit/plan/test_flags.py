@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine_image.contract.flags import render
-from engine_image.contract.wheels import SUPPORTED
+from engine_image.testing.contract.flags import render
+from engine_image.testing.contract.wheels import SUPPORTED
 from outrider.plan.runtimes.vllm.flags import (
     FLAGS,
     SHORT,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from engine_image.contract.wheels import SUPPORTED
+from engine_image.testing.contract.wheels import SUPPORTED
 from tests.environment.place import HELM, UV
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,7 +1,7 @@
 """What vLLM's parser takes: its flags by release, which of them are switches, and what is short for them.
 
-The data is `outrider.plan.runtimes.vllm.known_flags`, which ``python -m engine_image.contract.flags`` reads
-from the parser of every supported release.
+The data is `outrider.plan.runtimes.vllm.known_flags`, which ``make contract-flags`` reads from the parser of
+every supported release.
 """
 
 from __future__ import annotations

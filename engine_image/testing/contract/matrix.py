@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from engine_image.contract.source import Function, Source
+from engine_image.testing.contract.source import Function, Source
 from outrider_engine.support import MATRIX, MODULES, PARALLEL, Response, Runner, Version, response
 
 CONFIG = "vllm/config/vllm.py"

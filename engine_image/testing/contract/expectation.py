@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine_image.contract.forms import Form
+from engine_image.testing.contract.forms import Form
 from outrider_engine.support import Version
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine_image.contract.expectation import Expectation, of
-from engine_image.contract.files import (
+from engine_image.testing.contract.expectation import Expectation, of
+from engine_image.testing.contract.files import (
     ARGUMENTS,
     ASYNC_LLM,
     ASYNC_SCHEDULER,
@@ -43,8 +43,8 @@ from engine_image.contract.files import (
     V1_RUNNER,
     VLLM_CONFIG,
 )
-from engine_image.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
-from engine_image.contract.worker_expectations import OF_WORKERS
+from engine_image.testing.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
+from engine_image.testing.contract.worker_expectations import OF_WORKERS
 from outrider_engine.support import RECURRENT_STATES_RIGHT, Version
 
 TWIN_SINCE: Version = (0, 29)

@@ -1,4 +1,4 @@
-"""``python -m engine_image.contract [--write FILE]``: check every supported vLLM, and keep the result."""
+"""``python -m engine_image.testing.contract``: check every supported vLLM, and keep the result."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine_image.contract.result import Outcome, Result, check
-from engine_image.contract.source import Source
-from engine_image.contract.wheels import SUPPORTED, archive, cache_folder
+from engine_image.testing.contract.result import Outcome, Result, check
+from engine_image.testing.contract.source import Source
+from engine_image.testing.contract.wheels import SUPPORTED, archive, cache_folder
 
 
 def main(arguments: Sequence[str]) -> int:
     """0 when every version keeps the contract, else 1. The result is written in both cases."""
-    parser = argparse.ArgumentParser(prog="python -m engine_image.contract", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m engine_image.testing.contract", description=__doc__)
     parser.add_argument("--write", metavar="FILE", type=Path, help="where the result is kept")
     target: Path | None = parser.parse_args(arguments).write
     versions: dict[str, Outcome] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from engine_image.contract.source import Function, Source, attributes, parameters
+from engine_image.testing.contract.source import Function, Source, attributes, parameters
 
 
 class Verdict(StrEnum):

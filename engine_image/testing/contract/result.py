@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine_image.contract.expectations import EXPECTATIONS
-from engine_image.contract.forms import Finding, Verdict
-from engine_image.contract.matrix import differences
-from engine_image.contract.source import Source
+from engine_image.testing.contract.expectations import EXPECTATIONS
+from engine_image.testing.contract.forms import Finding, Verdict
+from engine_image.testing.contract.matrix import differences
+from engine_image.testing.contract.source import Source
 from outrider_engine.support import parse_version
 
 RESULT_FILE = Path(__file__).with_name("result.json")
