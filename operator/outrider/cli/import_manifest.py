@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.exit_codes import ExitCode, cannot, say
+from outrider.cli.common.output import ExitCode, cannot, say
 from outrider.foreign.readers import IMPORTED
 from outrider.importing import (
     Imported,

@@ -11,16 +11,16 @@ import typer
 from outrider import __version__
 from outrider.api.crd import render
 from outrider.cli.bench.command import bench, sweep
+from outrider.cli.common.usage_errors import OneLineGroup
 from outrider.cli.doctor.command import doctor
-from outrider.cli.explain import explain
+from outrider.cli.explain.command import explain
 from outrider.cli.help_pages import HELP_PAGES
 from outrider.cli.import_manifest import import_manifest
 from outrider.cli.options import with_options
-from outrider.cli.plan import plan
+from outrider.cli.plan.command import plan
 from outrider.cli.render import render as render_manifest
 from outrider.cli.simulate import simulate
-from outrider.cli.status import status
-from outrider.cli.usage_errors import OneLineGroup
+from outrider.cli.status.command import status
 from outrider.cli.verify.command import verify
 from outrider.controller.settings import Settings
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from outrider.api.mistakes import mistakes
-from outrider.cli.exit_codes import refused
+from outrider.cli.common.output import refused
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

@@ -11,9 +11,9 @@ import yaml
 from pydantic import JsonValue
 
 from outrider.api.resource import SpeculativeModel
-from outrider.cli.exit_codes import cannot, refused
-from outrider.cli.manifest_file import ManifestRefused, all_checked, raw_models
-from outrider.cli.text_files import FileRefused, read_text
+from outrider.cli.common.files import FileRefused, read_text
+from outrider.cli.common.manifests import ManifestRefused, all_checked, raw_models
+from outrider.cli.common.output import cannot, refused
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, plan
 from outrider.plan.additions import additions
 from outrider.plan.overlay import Json

@@ -15,11 +15,11 @@ import yaml
 from typer.testing import CliRunner
 
 from outrider import __version__
-from outrider.cli import cluster_access
-from outrider.cli.exit_codes import ExitCode
+from outrider.cli.common import cluster
+from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.output import ExitCode
 from outrider.cli.help_pages import HELP_PAGES
 from outrider.cli.main import app
-from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster import client
 from tests.unit.cli.kubernetes import Kubernetes, a_kubeconfig, a_list, serving
 from tests.unit.controller.factories import a_raw_model
@@ -149,8 +149,8 @@ def test_in_a_pod_no_kubeconfig_is_looked_for(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(client, "_SERVICE_ACCOUNT_TOKEN", token)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("POD_NAMESPACE", "outrider-system")
-    monkeypatch.setattr(cluster_access, "list_kube_config_contexts", None)
-    assert cluster_access._default_namespace(ClusterChoice()) == "outrider-system"
+    monkeypatch.setattr(cluster, "list_kube_config_contexts", None)
+    assert cluster._default_namespace(ClusterChoice()) == "outrider-system"
 
 
 def two_contexts(folder: Path, url: str) -> Path:

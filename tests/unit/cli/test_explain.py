@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import TuningMode
-from outrider.cli.cluster_access import CannotRead
-from outrider.cli.explanation import explanation
+from outrider.cli.common.cluster import CannotRead
+from outrider.cli.common.model_reader import read_model
+from outrider.cli.explain.explanation import explanation
 from outrider.cli.main import app
-from outrider.cli.model_reader import read_model
 from outrider.controller.tune.memory import Knowledge, write_knowledge
 from outrider.tuning.decision import BinEstimates, Estimate
 from outrider.tuning.state import TunerState

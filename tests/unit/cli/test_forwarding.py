@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.cluster_access import CannotRead
-from outrider.cli.forwarding import url_of
-from outrider.cli.shared_options import ClusterChoice
+from outrider.cli.common.cluster import CannotRead
+from outrider.cli.common.forwarding import url_of
+from outrider.cli.common.options import ClusterChoice
 
 Kubectl = Callable[[str], None]
 PROD = ClusterChoice(namespace="prod")

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from outrider.api.status import DecisionRecord
-from outrider.cli.history import NotATime, lines_of, moment, past
+from outrider.cli.explain.history import NotATime, lines_of, moment, past
 from outrider.cli.main import app
 from tests.unit.cli.kubernetes import Kubernetes, serving
 from tests.unit.controller.factories import a_raw_model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.cli.exit_codes import ExitCode
+from outrider.cli.common.output import ExitCode
 from tests.unit.cli.mistakes import Mistake, answered, mistakes
 
 

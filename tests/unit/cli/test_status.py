@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from outrider.api.conditions import rfc3339
 from outrider.api.reasons import REASONS_OF
-from outrider.cli.cluster_access import CannotRead
+from outrider.cli.common.cluster import CannotRead
+from outrider.cli.common.options import ClusterChoice
 from outrider.cli.main import app
-from outrider.cli.on_call import OnCall, Urgency, on_call
-from outrider.cli.shared_options import ClusterChoice
-from outrider.cli.status_looks import Models, Question, follow, look
-from outrider.cli.status_screen import screen_of_all, screen_of_one
+from outrider.cli.status.findings import OnCall, Urgency, on_call
+from outrider.cli.status.reading import Models, Question, follow, look
+from outrider.cli.status.screen import screen_of_all, screen_of_one
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
 from tests.unit.cluster.factories import a_cluster, answer, refusal
 from tests.unit.controller.factories import a_raw_model

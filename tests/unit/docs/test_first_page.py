@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import outrider
-from outrider.cli.manifest_file import checked, raw_models
+from outrider.cli.common.manifests import checked, raw_models
 from outrider.controller.settings import Settings
 from outrider.plan import PlanSettings, plan
 from tests.unit.docs.pages import blocks, text_of

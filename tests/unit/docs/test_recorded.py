@@ -21,10 +21,10 @@ from outrider.api.resource import SpeculativeModel
 from outrider.bench import result, sweep
 from outrider.bench.arms import Arm
 from outrider.bench.guidellm import Slice
-from outrider.cli.explanation import explanation
-from outrider.cli.history import lines_of, past
-from outrider.cli.on_call import on_call
-from outrider.cli.status_screen import screen_of_one
+from outrider.cli.explain.explanation import explanation
+from outrider.cli.explain.history import lines_of, past
+from outrider.cli.status.findings import on_call
+from outrider.cli.status.screen import screen_of_one
 from outrider.tuning.decision import BinEstimates, Estimate
 from outrider.verify import result as verified
 from outrider.verify.greedy import Comparison, Difference

@@ -15,8 +15,8 @@ from outrider.api.reasons import ReadyReason
 from outrider.api.schedule import Schedule
 from outrider.cli.doctor.findings import Level
 from outrider.cli.main import app
-from outrider.cli.on_call import on_call
-from outrider.cli.status_screen import screen_of_all, screen_of_one
+from outrider.cli.status.findings import on_call
+from outrider.cli.status.screen import screen_of_all, screen_of_one
 from tests.unit.cli import plan_golden
 from tests.unit.cli.test_status import printed
 from tests.unit.controller.factories import a_raw_model

@@ -13,10 +13,8 @@ from outrider.bench import result
 from outrider.bench import sweep as sweeps
 from outrider.bench.report import page_of
 from outrider.bench.verdict import FEWEST_ROUNDS, Verdict
-from outrider.cli.consent import require_consent
-from outrider.cli.exit_codes import ExitCode, cannot
-from outrider.cli.prompts_file import PromptsRefused, prompts_of
-from outrider.cli.shared_options import (
+from outrider.cli.common.consent import require_consent
+from outrider.cli.common.options import (
     MAX_STREAMS,
     ClusterChoice,
     Form,
@@ -31,6 +29,8 @@ from outrider.cli.shared_options import (
     printed,
     with_shared_options,
 )
+from outrider.cli.common.output import ExitCode, cannot
+from outrider.cli.common.prompts_file import PromptsRefused, prompts_of
 
 _MOST_ROUNDS = 100
 
@@ -70,7 +70,7 @@ def bench(
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.bench.driving import bench as drive
     from outrider.cli.bench.runner import Job
-    from outrider.cli.kept import Kept
+    from outrider.cli.common.results import Kept
 
     try:
         _require_folder("--save", save)
@@ -129,7 +129,7 @@ def sweep(
     """
     from outrider.cli.bench.driving import sweep as drive
     from outrider.cli.bench.runner import Job
-    from outrider.cli.kept import Kept
+    from outrider.cli.common.results import Kept
 
     try:
         _require_folder("--save", save)

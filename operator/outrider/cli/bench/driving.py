@@ -14,7 +14,7 @@ from outrider.bench.result import Result, Setting, Unread
 from outrider.bench.sweep import Cell, Sweep
 from outrider.bench.verdict import FEWEST_ROUNDS
 from outrider.cli.bench.runner import Bench, Job, Tell, benching
-from outrider.cli.cluster_access import CannotRead
+from outrider.cli.common.cluster import CannotRead
 
 _NOT_YET = Unread("the bench ended early.")
 

@@ -16,13 +16,13 @@ from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import lines
-from outrider.cli.cluster_access import CannotRead, access
-from outrider.cli.forwarding import url_of
-from outrider.cli.held_model import held_model
-from outrider.cli.holding import Hold, holding
-from outrider.cli.model_reader import read_model
-from outrider.cli.shared_options import ClusterChoice
-from outrider.cli.subprocesses import running
+from outrider.cli.common.cluster import CannotRead, access
+from outrider.cli.common.forwarding import url_of
+from outrider.cli.common.held_model import held_model
+from outrider.cli.common.model_reader import read_model
+from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.override import Hold, holding
+from outrider.cli.common.processes import running
 from outrider.cluster.client import ClusterClient
 
 _START_SECONDS = 180.0

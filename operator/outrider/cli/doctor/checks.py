@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from outrider import __version__
 from outrider.api.crd import custom_resource_definition
+from outrider.cli.common.wording import counted
 from outrider.cli.doctor.evidence import Evidence, Operator, Right, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
 from outrider.cli.doctor.known_limits import known_limits
 from outrider.cli.doctor.launch_checks import launch_findings
 from outrider.cli.doctor.metrics_checks import metrics_findings
-from outrider.cli.wording import counted
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
 from outrider.controller.settings import LeaderElection

@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import typer
 
+from outrider.cli.common.options import ClusterChoice, Form, printed, with_shared_options
+from outrider.cli.common.output import ExitCode, cannot
 from outrider.cli.doctor.findings import Finding, Level
-from outrider.cli.exit_codes import ExitCode, cannot
-from outrider.cli.shared_options import ClusterChoice, Form, printed, with_shared_options
 
 _COLOURS = {Level.FINE: "green", Level.WARNING: "yellow", Level.BAD: "red", Level.UNSEEN: "cyan"}
 
@@ -25,7 +25,7 @@ def doctor(cluster: ClusterChoice, form: Form | None) -> None:
     # The Kubernetes client takes a second to import, and most commands do without it.
     from rich.console import Console
 
-    from outrider.cli.cluster_access import CannotRead
+    from outrider.cli.common.cluster import CannotRead
     from outrider.cli.doctor.checks import findings
     from outrider.cli.doctor.reading import look_at_cluster
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from outrider.cli.common.wording import counted
 from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Silent, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
-from outrider.cli.wording import counted
 
 _PROMETHEUS, _PLUGIN = "Prometheus", "plugin"
 _PAGE = "see Prometheus in the installation guide"

@@ -15,7 +15,8 @@ from outrider.api.complaint import first_complaint
 from outrider.api.methods import Method
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import Actuation
-from outrider.cli.cluster_access import Access, access
+from outrider.cli.common.cluster import Access, access
+from outrider.cli.common.options import ClusterChoice
 from outrider.cli.doctor.evidence import (
     EnginePod,
     Evidence,
@@ -30,7 +31,6 @@ from outrider.cli.doctor.launch_reading import extended, read_place
 from outrider.cli.doctor.prometheus_reading import read_metrics
 from outrider.cli.doctor.rights import OF_THE_CALLER, OF_THE_OPERATOR
 from outrider.cli.options import variable
-from outrider.cli.shared_options import ClusterChoice
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NotFound, Unavailable
 from outrider.cluster.installation import Installation

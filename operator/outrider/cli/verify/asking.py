@@ -9,7 +9,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from outrider.api.complaint import first_complaint
-from outrider.cli.cluster_access import CannotRead
+from outrider.cli.common.cluster import CannotRead
 from outrider.verify.greedy import Answer, Step
 
 _TOP = 5

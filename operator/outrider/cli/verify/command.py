@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.consent import require_consent
-from outrider.cli.exit_codes import ExitCode, cannot
-from outrider.cli.prompts_file import PromptsRefused, prompts_of
-from outrider.cli.shared_options import (
+from outrider.cli.common.consent import require_consent
+from outrider.cli.common.options import (
     ClusterChoice,
     Form,
     Name,
@@ -20,6 +18,8 @@ from outrider.cli.shared_options import (
     printed,
     with_shared_options,
 )
+from outrider.cli.common.output import ExitCode, cannot
+from outrider.cli.common.prompts_file import PromptsRefused, prompts_of
 from outrider.verify.greedy import TIE
 from outrider.verify.result import Verdict, json_of, text_of
 
@@ -51,7 +51,7 @@ def verify(
     Exit code 1: answers change, or the result is undecided.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.kept import Kept
+    from outrider.cli.common.results import Kept
     from outrider.cli.verify.driving import Question
     from outrider.cli.verify.driving import verify as drive
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import ConfigException, list_kube_config_contexts
 
-from outrider.cli.shared_options import ClusterChoice
+from outrider.cli.common.options import ClusterChoice
 from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
 from outrider.cluster.errors import ClusterError, Unauthorized, Unavailable
 from outrider.controller.settings import own_namespace

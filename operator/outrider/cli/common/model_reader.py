@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from outrider.api.mistakes import complaint
 from outrider.api.resource import SpeculativeModel
-from outrider.cli.cluster_access import CannotRead, access, cannot_read
-from outrider.cli.shared_options import ClusterChoice
+from outrider.cli.common.cluster import CannotRead, access, cannot_read
+from outrider.cli.common.options import ClusterChoice
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject

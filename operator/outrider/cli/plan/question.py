@@ -12,9 +12,10 @@ from outrider.api.methods import Method
 from outrider.api.mistakes import complaint
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.spec import Engine, Spec
-from outrider.cli.manifest_file import checked, raw_models
-from outrider.cli.plan_flags import with_flags
-from outrider.cli.plan_parts import (
+from outrider.cli.common.files import read_text
+from outrider.cli.common.manifests import checked, raw_models
+from outrider.cli.plan.flags import with_flags
+from outrider.cli.plan.parts import (
     CannotPlan,
     Options,
     drafter_of,
@@ -24,7 +25,6 @@ from outrider.cli.plan_parts import (
     target_of,
     uri_of_model,
 )
-from outrider.cli.text_files import read_text
 from outrider.plan.runtimes import RUNTIMES
 from outrider.sizing.forecast import Forecast, Question
 from outrider.sizing.gpus import Gpu

@@ -14,9 +14,9 @@ _LONGEST_SECONDS = 3.0
 def model_names(context: typer.Context, incomplete: str) -> list[str]:
     """The names in the namespace that begin with ``incomplete``; none where the cluster cannot be asked."""
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.cluster_access import CannotRead
-    from outrider.cli.shared_options import ClusterChoice
-    from outrider.cli.status_looks import names_in
+    from outrider.cli.common.cluster import CannotRead
+    from outrider.cli.common.options import ClusterChoice
+    from outrider.cli.status.reading import names_in
 
     # A log line would appear in the middle of what the user types.
     logging.disable()

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.completion import model_names
-from outrider.cli.exit_codes import ExitCode, cannot
-from outrider.cli.shared_options import ClusterChoice, Form, with_shared_options
+from outrider.cli.common.completion import model_names
+from outrider.cli.common.options import ClusterChoice, Form, with_shared_options
+from outrider.cli.common.output import ExitCode, cannot
 
 
 @with_shared_options
@@ -30,9 +30,9 @@ def status(
     Exit code 1: something needs a person.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.cluster_access import CannotRead
-    from outrider.cli.status_looks import Question, follow_in_cluster, once, until_stopped
-    from outrider.cli.status_output import output_for
+    from outrider.cli.common.cluster import CannotRead
+    from outrider.cli.status.output import output_for
+    from outrider.cli.status.reading import Question, follow_in_cluster, once, until_stopped
 
     try:
         if name is not None and everywhere:

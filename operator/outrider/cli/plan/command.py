@@ -12,12 +12,12 @@ import typer
 
 from outrider.api.methods import Method
 from outrider.api.mistakes import did_you_mean
-from outrider.cli.exit_codes import ExitCode, cannot, refused, say
-from outrider.cli.manifest_file import ManifestRefused
-from outrider.cli.plan_parts import CannotPlan, Options
-from outrider.cli.plan_question import asked
-from outrider.cli.plan_text import json_of, text_of_forecast, verdict_of
-from outrider.cli.shared_options import Form, printed, with_shared_options
+from outrider.cli.common.manifests import ManifestRefused
+from outrider.cli.common.options import Form, printed, with_shared_options
+from outrider.cli.common.output import ExitCode, cannot, refused, say
+from outrider.cli.plan.parts import CannotPlan, Options
+from outrider.cli.plan.question import asked
+from outrider.cli.plan.text import json_of, text_of_forecast, verdict_of
 from outrider.sizing.architecture import Precision
 from outrider.sizing.forecast import Forecast, forecast
 from outrider.sizing.manifest import text_of

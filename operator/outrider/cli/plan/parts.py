@@ -9,7 +9,7 @@ from outrider.api.methods import TRAITS, Drafter, Method, Tunability
 from outrider.api.mistakes import did_you_mean
 from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
-from outrider.cli.text_files import read_text
+from outrider.cli.common.files import read_text
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select

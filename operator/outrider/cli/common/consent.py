@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from outrider.cli.exit_codes import ExitCode, cannot
+from outrider.cli.common.output import ExitCode, cannot
 
 
 def require_consent(command: str, effect: str, *, given: bool) -> None:

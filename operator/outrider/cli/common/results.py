@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 import typer
 from pydantic import JsonValue
 
-from outrider.cli.cluster_access import CannotRead
-from outrider.cli.exit_codes import ExitCode, cannot, say
-from outrider.cli.stopping import Stopped, run_until_stopped
+from outrider.cli.common.cluster import CannotRead
+from outrider.cli.common.output import ExitCode, cannot, say
+from outrider.cli.common.stopping import Stopped, run_until_stopped
 
 FoundT = TypeVar("FoundT")
 

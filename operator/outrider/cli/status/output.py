@@ -11,10 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from outrider.cli.consoles import current_console
-from outrider.cli.shared_options import Form, printed
-from outrider.cli.status_looks import Models, Question, Show
-from outrider.cli.status_screen import json_of, screen_of_all, screen_of_one
+from outrider.cli.common.consoles import current_console
+from outrider.cli.common.options import Form, printed
+from outrider.cli.status.reading import Models, Question, Show
+from outrider.cli.status.screen import json_of, screen_of_all, screen_of_one
 
 _NONE = "No SpeculativeModel is here. -A reads all namespaces; `outrider plan` writes a first manifest."
 

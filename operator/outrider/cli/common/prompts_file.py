@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from outrider.bench.prompts import BUILT_IN
-from outrider.cli.text_files import FileRefused, read_text
+from outrider.cli.common.files import FileRefused, read_text
 
 
 class PromptsRefused(ValueError):

@@ -14,7 +14,7 @@ import typer
 import yaml
 from pydantic import JsonValue
 
-from outrider.cli.completion import model_names
+from outrider.cli.common.completion import model_names
 
 MAX_STREAMS = 4096
 

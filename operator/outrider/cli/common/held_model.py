@@ -5,8 +5,8 @@ from __future__ import annotations
 from outrider.api.annotations import OVERRIDE
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import Actuation
-from outrider.cli.cluster_access import Access, CannotRead
-from outrider.cli.model_reader import read_model
+from outrider.cli.common.cluster import Access, CannotRead
+from outrider.cli.common.model_reader import read_model
 from outrider.cluster.errors import Refused
 from outrider.cluster.resources import MODELS
 from outrider.cluster.reviews import Act, may

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from outrider.cli.cluster_access import CannotRead
-from outrider.cli.shared_options import ClusterChoice
-from outrider.cli.subprocesses import running
+from outrider.cli.common.cluster import CannotRead
+from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.processes import running
 from outrider.plan.names import SERVICE_PORT
 
 _FORWARDS = re.compile(rb"Forwarding from (127\.0\.0\.1:\d+)")

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from outrider.api.mistakes import did_you_mean
-from outrider.cli.exit_codes import ExitCode, say
+from outrider.cli.common.output import ExitCode, say
 
 _PROGRAM = "outrider"
 _WORDS = (

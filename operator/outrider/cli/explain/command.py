@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.cli.exit_codes import cannot
-from outrider.cli.history import NotATime, json_of, lines_of, moment, past
-from outrider.cli.shared_options import ClusterChoice, Form, Name, printed, with_shared_options
+from outrider.cli.common.options import ClusterChoice, Form, Name, printed, with_shared_options
+from outrider.cli.common.output import cannot
+from outrider.cli.explain.history import NotATime, json_of, lines_of, moment, past
 
 if TYPE_CHECKING:
     from outrider.api.resource import SpeculativeModel
@@ -33,10 +33,10 @@ def explain(
     It shows conditions, the last decisions, and the estimates by batch size.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli import explanation
-    from outrider.cli.cluster_access import CannotRead
-    from outrider.cli.consoles import current_console
-    from outrider.cli.model_reader import read_from_cluster
+    from outrider.cli.common.cluster import CannotRead
+    from outrider.cli.common.consoles import current_console
+    from outrider.cli.common.model_reader import read_from_cluster
+    from outrider.cli.explain import explanation
 
     now = datetime.now(UTC)
     try:

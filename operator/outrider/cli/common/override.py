@@ -17,8 +17,8 @@ from outrider.api.reasons import ConditionType, TuningReason
 from outrider.api.resource import Metadata
 from outrider.api.schedule import Schedule
 from outrider.api.status import Status
-from outrider.cli.cluster_access import CannotRead, cannot_read
-from outrider.cli.model_reader import no_such_model
+from outrider.cli.common.cluster import CannotRead, cannot_read
+from outrider.cli.common.model_reader import no_such_model
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.resources import MODELS

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from outrider.api.status import DecisionRecord, SpeculationStatus
-from outrider.cli.on_call import Finding, OnCall, Urgency
-from outrider.cli.wording import age, in_ranges, schedule_of
+from outrider.cli.common.wording import age, in_ranges, schedule_of
+from outrider.cli.status.findings import Finding, OnCall, Urgency
 
 _HEADS = {
     Urgency.PERSON: ("Needs a person", "bold red"),

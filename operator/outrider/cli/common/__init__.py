@@ -1,0 +1,1 @@
+"""What several commands share: options, output, files, the cluster, programs that they start."""

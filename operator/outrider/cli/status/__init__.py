@@ -1,0 +1,1 @@
+"""``outrider status``: one screen for a person on call."""
