@@ -12,8 +12,8 @@ import typer
 from pydantic import JsonValue
 
 from outrider.api.text import whole_number
-from outrider.cli.common.options import Form, printed, with_shared_options
-from outrider.cli.common.output import cannot
+from outrider.cli.common.options import with_shared_options
+from outrider.cli.common.output import Form, cannot, printed
 from outrider.cli.simulate_output import as_text, json_of
 from outrider.cli.simulate_picture import picture
 from outrider.cli.simulate_subjects import Engine, Load, Subject, subjects

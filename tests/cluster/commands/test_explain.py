@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.cli.common.wording import in_ranges
+from outrider.cli.common.output import in_ranges
 from tests.cluster.commands import NAME, TABLE, look
 from tests.cluster.kubectl import Object
 from tests.cluster.outrider_cli import outrider

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.common.wording import in_ranges
+from outrider.cli.common.output import in_ranges
 from tests.cluster.annotations import pause, take_back
 from tests.cluster.commands import NAME, look
 from tests.cluster.kubectl import has_condition, kubectl, wait_for

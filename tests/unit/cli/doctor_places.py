@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from outrider.cli.doctor.launch_evidence import GpuNode, Launch, Place, Taint, Toleration
+from outrider.cli.doctor.evidence import GpuNode, Launch, Place, Taint, Toleration
 
 GPU = "nvidia.com/gpu"
 A_NODE = GpuNode(name="gpu-1", allocatable={GPU: 4}, architecture="amd64", driver=580, taints=())

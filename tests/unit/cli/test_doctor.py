@@ -28,7 +28,7 @@ from outrider.cli.doctor.evidence import (
     Unseen,
 )
 from outrider.cli.doctor.findings import Finding, Level
-from outrider.cli.doctor.rights import OF_THE_OPERATOR
+from outrider.cli.doctor.reading import OF_THE_OPERATOR
 from outrider.cli.main import app
 from outrider.cluster.installation import Claim, Installation
 from outrider.controller.settings import Settings

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from outrider.cli.doctor.evidence import Unseen
+from outrider.cli.doctor.evidence import Place, Toleration, Unseen
 from outrider.cli.doctor.findings import Level
 from outrider.cli.doctor.launch_checks import launch_findings
-from outrider.cli.doctor.launch_evidence import Place, Toleration
 from outrider.cli.main import app
 from tests.unit.cli.doctor_places import A_LAUNCH, A_PLACE, GPU, TAINT, of, on, tolerating
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving

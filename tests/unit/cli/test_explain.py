@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import TuningMode
-from outrider.cli.common.cluster import CannotRead
-from outrider.cli.common.model_reader import read_model
+from outrider.cli.common.cluster import CannotRead, read_model
 from outrider.cli.explain.explanation import explanation
 from outrider.cli.main import app
 from outrider.controller.tune.memory import Knowledge, write_knowledge

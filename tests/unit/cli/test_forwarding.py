@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from outrider.cli.common.cluster import CannotRead
-from outrider.cli.common.forwarding import url_of
 from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.processes import url_of
 
 Kubectl = Callable[[str], None]
 PROD = ClusterChoice(namespace="prod")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from outrider.cli.common.stopping import Stopped, run_until_stopped
+from outrider.cli.common.processes import Stopped, run_until_stopped
 
 
 @contextmanager

@@ -13,11 +13,10 @@ from outrider.bench import result
 from outrider.bench import sweep as sweeps
 from outrider.bench.report import page_of
 from outrider.bench.verdict import FEWEST_ROUNDS, Verdict
-from outrider.cli.common.consent import require_consent
+from outrider.cli.common.files import PromptsRefused, prompts_of
 from outrider.cli.common.options import (
     MAX_STREAMS,
     ClusterChoice,
-    Form,
     GuideLlm,
     MaxTokens,
     Name,
@@ -26,11 +25,10 @@ from outrider.cli.common.options import (
     Seed,
     Url,
     Yes,
-    printed,
     with_shared_options,
 )
-from outrider.cli.common.output import ExitCode, cannot
-from outrider.cli.common.prompts_file import PromptsRefused, prompts_of
+from outrider.cli.common.output import ExitCode, Form, cannot, printed
+from outrider.cli.common.results import require_consent
 
 _MOST_ROUNDS = 100
 

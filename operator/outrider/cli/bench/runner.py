@@ -16,13 +16,10 @@ from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import lines
-from outrider.cli.common.cluster import CannotRead, access
-from outrider.cli.common.forwarding import url_of
-from outrider.cli.common.held_model import held_model
-from outrider.cli.common.model_reader import read_model
+from outrider.cli.common.cluster import CannotRead, access, read_model
 from outrider.cli.common.options import ClusterChoice
-from outrider.cli.common.override import Hold, holding
-from outrider.cli.common.processes import running
+from outrider.cli.common.override import Hold, held_model, holding
+from outrider.cli.common.processes import running, url_of
 from outrider.cluster.client import ClusterClient
 
 _START_SECONDS = 180.0

@@ -1,20 +1,29 @@
-"""The connection of a command to the cluster, with the caller's own credentials."""
+"""The connection of a command to the cluster, with the caller's own credentials, and the models there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import ConfigException, list_kube_config_contexts
+from pydantic import ValidationError
 
+from outrider.api.mistakes import complaint
+from outrider.api.resource import SpeculativeModel
 from outrider.cli.common.options import ClusterChoice
 from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
-from outrider.cluster.errors import ClusterError, Unauthorized, Unavailable
+from outrider.cluster.errors import ClusterError, Refused, Unauthorized, Unavailable
+from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
 from outrider.controller.settings import own_namespace
+from outrider.controller.store import state_config_map
+from outrider.controller.tune.memory import read_estimates
+from outrider.controller.tune.stored_state import STATE_KEY
+from outrider.tuning.decision import BinEstimates
+from outrider.tuning.stored import StateError
 
 
 class CannotRead(Exception):
@@ -94,3 +103,69 @@ def _default_namespace(choice: ClusterChoice) -> str:
 
 def _files(choice: ClusterChoice) -> str | None:
     return os.environ.get("KUBECONFIG") if choice.kubeconfig is None else str(choice.kubeconfig)
+
+
+async def read_from_cluster(
+    choice: ClusterChoice, name: str
+) -> tuple[SpeculativeModel, Mapping[str, BinEstimates]]:
+    """Read a model of the chosen namespace; see `read_model`.
+
+    Raises:
+        CannotRead: see `read_model`; or there is no cluster to ask.
+    """
+    async with access(choice) as there:
+        return await read_model(there.cluster, there.namespace, name)
+
+
+async def read_model(
+    cluster: ClusterClient, namespace: str, name: str
+) -> tuple[SpeculativeModel, Mapping[str, BinEstimates]]:
+    """The model, and the estimates that its tuner stored last.
+
+    Raises:
+        CannotRead: no such model, an unreadable one, or an API server that does not answer.
+    """
+    try:
+        raw = await stored_model(cluster, namespace, name)
+        stored = await cluster.get(CONFIG_MAPS, namespace, state_config_map(name))
+    except ClusterError as error:
+        raise cannot_read(error) from error
+    if raw is None:
+        raise no_such_model(namespace, name)
+    try:
+        return SpeculativeModel.of_stored(raw), _estimates(stored)
+    except ValidationError as error:
+        raise CannotRead(f"{namespace}/{name} cannot be read: {complaint(error, raw)}.") from error
+
+
+async def stored_model(cluster: ClusterClient, namespace: str, name: str) -> JsonObject | None:
+    """Return the stored model, or None if it does not exist; the right to list models is enough.
+
+    The operator's own account may list models and not get them, and the commands run in its pod.
+
+    Raises:
+        ClusterError: neither right, or no answer.
+    """
+    try:
+        return await cluster.get(MODELS, namespace, name)
+    except Refused as refused:
+        try:
+            found, _ = await cluster.list_all(MODELS, namespace, fields=f"metadata.name={name}")
+        except Refused:
+            raise refused from None
+        return next(iter(found), None)
+
+
+def no_such_model(namespace: str, name: str) -> CannotRead:
+    """The exception for a model that does not exist."""
+    return CannotRead(
+        f"there is no SpeculativeModel {namespace}/{name}; `kubectl get specmodel -A` lists all."
+    )
+
+
+def _estimates(stored: JsonObject | None) -> Mapping[str, BinEstimates]:
+    text = str(((stored or {}).get("data") or {}).get(STATE_KEY, ""))
+    try:
+        return read_estimates(text) if text else {}
+    except StateError:
+        return {}  # Another version wrote it, and the status is enough.

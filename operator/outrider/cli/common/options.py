@@ -1,29 +1,20 @@
-"""Options that several commands share, each written down once."""
+"""Options that several commands share, each written down once, and the completion of model names."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
 import typer
-import yaml
-from pydantic import JsonValue
 
-from outrider.cli.common.completion import model_names
+from outrider.cli.common.output import Form
 
 MAX_STREAMS = 4096
-
-
-class Form(StrEnum):
-    """A form of output for programs."""
-
-    JSON = "json"
-    YAML = "yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +24,28 @@ class ClusterChoice:
     namespace: str | None = None
     context: str | None = None
     kubeconfig: Path | None = None
+
+
+_LONGEST_SECONDS = 3.0
+"""Time that a completion may take; the shell waits for it."""
+
+
+def model_names(context: typer.Context, incomplete: str) -> list[str]:
+    """The names in the namespace that begin with ``incomplete``; none where the cluster cannot be asked."""
+    # The Kubernetes client takes a second to import, and most commands do without it.
+    from outrider.cli.common.cluster import CannotRead
+    from outrider.cli.status.reading import names_in
+
+    # A log line would appear in the middle of what the user types.
+    logging.disable()
+    try:
+        given = {name: context.params.get(name) for name in ("namespace", "context", "kubeconfig")}
+        found = asyncio.run(asyncio.wait_for(names_in(ClusterChoice(**given)), _LONGEST_SECONDS))
+    except (CannotRead, TimeoutError):
+        return []
+    finally:
+        logging.disable(logging.NOTSET)
+    return [name for name in found if name.startswith(incomplete)]
 
 
 Name = Annotated[str, typer.Argument(help="Name of the SpeculativeModel.", autocompletion=model_names)]
@@ -112,16 +125,3 @@ def with_shared_options(command: Command) -> Command:
 
 def _option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def printed(found: Mapping[str, object], form: Form, *, indent: int | None = 2) -> str:
-    """A result for programs, without the last line break. indent: of JSON; None: all on one line.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
-    text = json.dumps(found, indent=indent, allow_nan=False)
-    if form is Form.JSON:
-        return text
-    plain: JsonValue = json.loads(text)
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip("\n")

@@ -1,8 +1,9 @@
-"""The measurements of a command, kept so that none is lost where the command cannot finish."""
+"""The measurements of a command: asked for, then kept so that none is lost if the command cannot finish."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import JsonValue
 
 from outrider.cli.common.cluster import CannotRead
 from outrider.cli.common.output import ExitCode, cannot, say
-from outrider.cli.common.stopping import Stopped, run_until_stopped
+from outrider.cli.common.processes import Stopped, run_until_stopped
 
 FoundT = TypeVar("FoundT")
 
@@ -67,3 +68,19 @@ class Kept(Generic[FoundT]):
             raise cannot(self.command, self.ended)
         if self.unwritten:
             raise typer.Exit(ExitCode.CANNOT)
+
+
+def require_consent(command: str, effect: str, *, given: bool) -> None:
+    """Return once the user has agreed.
+
+    effect: what the command does to the model, as a sentence without its full stop. given: by --yes.
+
+    Raises:
+        Exit: the user declines, or there is no terminal to ask at.
+    """
+    if given:
+        return
+    if not sys.stdin.isatty():
+        raise cannot(command, f"{effect}. Agree to that with --yes.")
+    if not typer.confirm(f"{effect}. Continue?", err=True):
+        raise typer.Exit(ExitCode.CANNOT)

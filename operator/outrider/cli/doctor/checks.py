@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import pairwise
 
 from outrider import __version__
 from outrider.api.crd import custom_resource_definition
-from outrider.cli.common.wording import counted
+from outrider.api.resource import SpeculativeModel
+from outrider.cli.common.output import counted
 from outrider.cli.doctor.evidence import Evidence, Operator, Right, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
-from outrider.cli.doctor.known_limits import known_limits
 from outrider.cli.doctor.launch_checks import launch_findings
 from outrider.cli.doctor.metrics_checks import metrics_findings
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
 from outrider.controller.settings import LeaderElection
+from outrider.plan import settled
+from outrider.plan.runtimes import runtime_of
 
 _CRD, _OPERATOR, _LEADER, _GPUS, _CLOCKS = "CRD", "operator", "leader", "GPUs", "clocks"
 _YOURS, _ITS = "your rights", "its rights"
@@ -198,3 +200,30 @@ def _clocks(evidence: Evidence) -> Iterator[Finding]:
         yield warning(_CLOCKS, message, "set its clock by NTP; ages in this output are wrong")
     elif not wrong:
         yield fine(_CLOCKS, f"{counted(len(clocks), 'node')} and this machine agree")
+
+
+_SUBJECT = "launches"
+_ACTION = "see Known defects in the documentation"
+
+
+def known_limits(models: Iterable[SpeculativeModel] | Unseen) -> Iterator[Finding]:
+    """Findings about each model, by its spec and its downloaded weights."""
+    if isinstance(models, Unseen):
+        yield unseen(_SUBJECT, models.why)
+        return
+    looked_at = tuple(models)
+    found = tuple(finding for model in looked_at for finding in limits_of(model))
+    yield from found
+    if looked_at and not found:
+        yield fine(_SUBJECT, "no known defect of vLLM affects them")
+
+
+def limits_of(model: SpeculativeModel) -> Iterator[Finding]:
+    """Findings about one model."""
+    name, weights = f"{model.metadata.namespace}/{model.metadata.name}", model.status.weights
+    runtime = runtime_of(model.spec)
+    refused = runtime.unsupported_reason(settled(model).spec, weights)
+    if refused is not None:
+        yield bad(_SUBJECT, f"{name} is refused: {refused}", _ACTION)
+    for issue in runtime.advice(model.spec, weights):
+        yield warning(_SUBJECT, f"{name}: {issue}", _ACTION)

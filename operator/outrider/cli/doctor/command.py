@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import typer
 
-from outrider.cli.common.options import ClusterChoice, Form, printed, with_shared_options
-from outrider.cli.common.output import ExitCode, cannot
+from outrider.cli.common.options import ClusterChoice, with_shared_options
+from outrider.cli.common.output import ExitCode, Form, cannot, printed
 from outrider.cli.doctor.findings import Finding, Level
 
 _COLOURS = {Level.FINE: "green", Level.WARNING: "yellow", Level.BAD: "red", Level.UNSEEN: "cyan"}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from outrider.cli.doctor.evidence import Unseen
+from outrider.cli.doctor.evidence import GpuNode, Launch, Place, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
-from outrider.cli.doctor.launch_evidence import GpuNode, Launch, Place
 
 _STARTS = "engine starts"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
 from outrider.api.quantity import duration_seconds
-from outrider.cli.doctor.launch_evidence import GpuNode, Launch, Place, Taint, Toleration
+from outrider.cli.doctor.evidence import GpuNode, Launch, Place, Taint, Toleration
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NotFound, Unavailable
 from outrider.cluster.resources import DEPLOYMENTS, MODELS, NODES, PODS, SECRETS, JsonObject, Resource

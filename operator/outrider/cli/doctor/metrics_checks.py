@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from outrider.cli.common.wording import counted
+from outrider.cli.common.output import counted
 from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Silent, Unseen
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
 

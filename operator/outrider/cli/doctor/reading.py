@@ -1,4 +1,4 @@
-"""Reads a cluster with the caller's rights. A part that the caller may not read is marked as such."""
+"""Read a cluster with the caller's rights. A part that the caller may not read is marked as such."""
 
 from __future__ import annotations
 
@@ -29,19 +29,27 @@ from outrider.cli.doctor.evidence import (
 )
 from outrider.cli.doctor.launch_reading import extended, read_place
 from outrider.cli.doctor.prometheus_reading import read_metrics
-from outrider.cli.doctor.rights import OF_THE_CALLER, OF_THE_OPERATOR
 from outrider.cli.options import variable
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NotFound, Unavailable
 from outrider.cluster.installation import Installation
 from outrider.cluster.lease import LEASE_NAME
 from outrider.cluster.resources import (
+    BUDGETS,
+    CLAIMS,
+    CONFIG_MAPS,
     DEFINITIONS,
     DEPLOYMENTS,
+    EVENTS,
+    JOBS,
     LEASES,
     MODELS,
     NODES,
     PODS,
+    REPLICA_SETS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
     JsonObject,
 )
 from outrider.cluster.reviews import Act, ServiceAccount, may
@@ -252,3 +260,32 @@ def _renews(entry: JsonObject) -> bool:
     """True where this writer set the time; another one may have written other fields since."""
     spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
     return "f:renewTime" in spec and "time" in entry
+
+
+_CHILD = ("get", "list", "watch", "create", "patch")
+
+OF_THE_OPERATOR = tuple(
+    Right(group, resource, verb)
+    for group, resource, verbs in (
+        (MODELS.group, MODELS.plural, ("list", "watch")),
+        (MODELS.group, f"{MODELS.plural}/status", ("patch",)),
+        (MODELS.group, f"{MODELS.plural}/finalizers", ("update",)),
+        *((kind.group, kind.plural, (*_CHILD, "delete")) for kind in (DEPLOYMENTS, JOBS, BUDGETS)),
+        *((kind.group, kind.plural, _CHILD) for kind in (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)),
+        *((kind.group, kind.plural, ("get", "create", "patch")) for kind in (SECRETS, CLAIMS)),
+        (PODS.group, PODS.plural, ("list", "watch")),
+        (REPLICA_SETS.group, REPLICA_SETS.plural, ("list",)),
+        (EVENTS.group, EVENTS.plural, ("create",)),
+    )
+    for verb in verbs
+)
+"""In each namespace that it watches."""
+
+OF_THE_CALLER = (
+    Right(MODELS.group, MODELS.plural, "get", "outrider status NAME, explain"),
+    Right(MODELS.group, MODELS.plural, "list", "outrider status"),
+    Right(CONFIG_MAPS.group, CONFIG_MAPS.plural, "get", "outrider explain"),
+    Right(MODELS.group, MODELS.plural, "patch", "outrider bench, sweep, verify"),
+    Right(PODS.group, f"{PODS.plural}/portforward", "create", "outrider bench, sweep, verify without --url"),
+)
+"""In the namespace of the context."""

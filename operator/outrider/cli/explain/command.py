@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.cli.common.options import ClusterChoice, Form, Name, printed, with_shared_options
-from outrider.cli.common.output import cannot
+from outrider.cli.common.options import ClusterChoice, Name, with_shared_options
+from outrider.cli.common.output import Form, cannot, printed
 from outrider.cli.explain.history import NotATime, json_of, lines_of, moment, past
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ def explain(
     It shows conditions, the last decisions, and the estimates by batch size.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.common.cluster import CannotRead
-    from outrider.cli.common.consoles import current_console
-    from outrider.cli.common.model_reader import read_from_cluster
+    from outrider.cli.common.cluster import CannotRead, read_from_cluster
+    from outrider.cli.common.output import current_console
     from outrider.cli.explain import explanation
 
     now = datetime.now(UTC)

@@ -15,7 +15,7 @@ from outrider.api.reasons import ConditionType
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Status
-from outrider.cli.common.wording import age, in_ranges, schedule_of
+from outrider.cli.common.output import age, in_ranges, schedule_of
 from outrider.plan import settled
 from outrider.tuning.decision import BinEstimates, Estimate
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from outrider.api.conditions import rfc3339
 from outrider.api.status import DecisionRecord
-from outrider.cli.common.wording import age, counted, in_ranges
+from outrider.cli.common.output import age, counted, in_ranges
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 

@@ -13,8 +13,8 @@ import typer
 from outrider.api.methods import Method
 from outrider.api.mistakes import did_you_mean
 from outrider.cli.common.manifests import ManifestRefused
-from outrider.cli.common.options import Form, printed, with_shared_options
-from outrider.cli.common.output import ExitCode, cannot, refused, say
+from outrider.cli.common.options import with_shared_options
+from outrider.cli.common.output import ExitCode, Form, cannot, printed, refused, say
 from outrider.cli.plan.parts import CannotPlan, Options
 from outrider.cli.plan.question import asked
 from outrider.cli.plan.text import json_of, text_of_forecast, verdict_of

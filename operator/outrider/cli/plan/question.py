@@ -14,7 +14,6 @@ from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.spec import Engine, Spec
 from outrider.cli.common.files import read_text
 from outrider.cli.common.manifests import checked, raw_models
-from outrider.cli.plan.flags import with_flags
 from outrider.cli.plan.parts import (
     CannotPlan,
     Options,
@@ -24,6 +23,7 @@ from outrider.cli.plan.parts import (
     method_of,
     target_of,
     uri_of_model,
+    with_flags,
 )
 from outrider.plan.runtimes import RUNTIMES
 from outrider.sizing.forecast import Forecast, Question

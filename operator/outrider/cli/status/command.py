@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.common.completion import model_names
-from outrider.cli.common.options import ClusterChoice, Form, with_shared_options
-from outrider.cli.common.output import ExitCode, cannot
+from outrider.cli.common.options import ClusterChoice, model_names, with_shared_options
+from outrider.cli.common.output import ExitCode, Form, cannot
 
 
 @with_shared_options
@@ -31,8 +30,8 @@ def status(
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.common.cluster import CannotRead
-    from outrider.cli.status.output import output_for
     from outrider.cli.status.reading import Question, follow_in_cluster, once, until_stopped
+    from outrider.cli.status.screen import output_for
 
     try:
         if name is not None and everywhere:

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from outrider.cli.common.cluster import CannotRead, access, cannot_read
-from outrider.cli.common.model_reader import no_such_model, stored_model
+from outrider.cli.common.cluster import CannotRead, access, cannot_read, no_such_model, stored_model
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.status.findings import OnCall, on_call
 from outrider.cluster.client import ClusterClient

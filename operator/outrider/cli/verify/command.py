@@ -7,19 +7,10 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.common.consent import require_consent
-from outrider.cli.common.options import (
-    ClusterChoice,
-    Form,
-    Name,
-    Prompts,
-    Url,
-    Yes,
-    printed,
-    with_shared_options,
-)
-from outrider.cli.common.output import ExitCode, cannot
-from outrider.cli.common.prompts_file import PromptsRefused, prompts_of
+from outrider.cli.common.files import PromptsRefused, prompts_of
+from outrider.cli.common.options import ClusterChoice, Name, Prompts, Url, Yes, with_shared_options
+from outrider.cli.common.output import ExitCode, Form, cannot, printed
+from outrider.cli.common.results import require_consent
 from outrider.verify.greedy import TIE
 from outrider.verify.result import Verdict, json_of, text_of
 

@@ -9,10 +9,9 @@ import httpx
 
 from outrider.api.schedule import Schedule
 from outrider.cli.common.cluster import CannotRead, access
-from outrider.cli.common.forwarding import url_of
-from outrider.cli.common.held_model import held_model
 from outrider.cli.common.options import ClusterChoice
-from outrider.cli.common.override import Hold, holding
+from outrider.cli.common.override import Hold, held_model, holding
+from outrider.cli.common.processes import url_of
 from outrider.cli.verify.asking import Client
 from outrider.verify.greedy import Answer, compare
 from outrider.verify.result import Result
