@@ -11,7 +11,7 @@ from outrider.telemetry import names
 from outrider_engine import exposition
 from outrider_engine.state import Measurement, unmeasured
 from tests.unit.controller.full_metrics import full_metrics, series_names
-from tests.unit.telemetry.test_plugin_text import cell_sums
+from tests.unit.telemetry.factories import cell_sums
 
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
 PROMTOOL = shutil.which("promtool") or shutil.which("promtool", path=CACHE / "bin")

@@ -105,3 +105,8 @@ async def a_cluster(
     finally:
         await client.aclose()
         await runner.cleanup()
+
+
+def crash() -> None:
+    """What ends a loop."""
+    raise SystemExit("out of memory")

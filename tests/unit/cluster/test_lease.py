@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
 
 import aiohttp
 import pytest
@@ -23,73 +20,11 @@ from outrider.cluster import lease, term_lock
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, NotLeader, Sole
 from outrider.cluster.term_lock import Deposed, TermLock
+from tests.unit.cluster.lease_server import CREATED, LeaseServer
 from tests.unit.cluster.quick_election import hurry
 
-CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 PAUSES = lease.RENEW_DEADLINE_SECONDS, lease.RETRY_SECONDS
 """As they are without a test: seconds."""
-
-
-@dataclass
-class LeaseServer:
-    """Keeps one Lease as the API server does, with optimistic locking."""
-
-    lease: dict[str, Any] | None = None
-    version: int = 0
-    now: datetime = CREATED
-    log: list[str] = field(default_factory=list)
-    works: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
-    """While it is not set, requests hang."""
-    fails: int | None = None
-    """The HTTP status with which every request fails."""
-    stamps: bool = True
-    """Objects get their time of creation."""
-
-    async def __call__(self, request: web.Request) -> web.Response:
-        self.log.append(request.method)
-        await self.works.wait()
-        if self.fails is not None:
-            return self._refuse(self.fails)
-        if request.method == "GET":
-            return web.json_response(self.lease) if self.lease else self._refuse(404)
-        if request.method == "PUT" and self.lease is None:
-            return self._refuse(404)
-        body = json.loads(await request.text())
-        if self.lease and body["metadata"].get("resourceVersion") != str(self.version):
-            return self._refuse(409)
-        if self.lease is None and self.stamps:
-            body["metadata"]["creationTimestamp"] = self.now.isoformat()
-        self.version += 1
-        body["metadata"] |= {"resourceVersion": str(self.version), "namespace": "default"}
-        self.lease = body
-        return web.json_response(body, status=201 if request.method == "POST" else 200)
-
-    def _refuse(self, code: int) -> web.Response:
-        return web.json_response({"kind": "Status", "code": code}, status=code)
-
-    def edit(self, **spec: Any) -> None:
-        """Fields that another client writes into the spec."""
-        assert self.lease is not None
-        self.version += 1
-        metadata = {**self.lease["metadata"], "resourceVersion": str(self.version)}
-        self.lease = {"metadata": metadata, "spec": {**self.lease["spec"], **spec}}
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
-            while not condition():
-                await asyncio.sleep(0.01)
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        assert self.lease is not None
-        annotations: dict[str, str] = self.lease["metadata"]["annotations"]
-        return annotations
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        assert self.lease is not None
-        spec: dict[str, Any] = self.lease["spec"]
-        return spec
 
 
 class Jumping:
@@ -106,11 +41,6 @@ class Jumping:
         # The library asks twice when it sees a version of the Lease for the first time.
         jumps, self._asked = self._asked // 2, self._asked + 1
         return time.time() + self._by * jumps
-
-
-def _set(event: asyncio.Event) -> asyncio.Event:
-    event.set()
-    return event
 
 
 @pytest.fixture(autouse=True)

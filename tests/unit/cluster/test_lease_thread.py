@@ -17,8 +17,9 @@ from outrider.cluster import lease, term_lock
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeadershipElsewhere, LeaseName, NotLeader
 from outrider.loop_thread import LoopThread, ThreadEnded
+from tests.unit.cluster.factories import crash
+from tests.unit.cluster.lease_server import LeaseServer
 from tests.unit.cluster.quick_election import hurry
-from tests.unit.cluster.test_lease import LeaseServer
 
 BLOCKED_SECONDS = 5.0
 """Longer than the Lease of these tests."""
@@ -126,11 +127,6 @@ async def test_a_lease_is_given_back_while_its_election_still_runs() -> None:
         with pytest.raises(NotLeader):
             leader.check()
     assert "holderIdentity" not in server.spec
-
-
-def crash() -> None:
-    """What ends a loop."""
-    raise SystemExit("out of memory")
 
 
 async def test_a_leader_whose_thread_crashed_learns_of_it_and_may_not_write_once_the_lease_has_run_out(

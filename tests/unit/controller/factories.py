@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -176,3 +177,25 @@ def a_launch_order(
         },
         "data": {"launch": launch, "canary": canary},
     }
+
+
+TWO_NODES: dict[str, Any] = {
+    "parallelism": {"tensor": 2, "nodes": 2},
+    "rollout": {"onFailure": "Hold", "progressDeadline": "10m"},
+}
+
+
+NO_KEY = "couldn't find key token in Secret default/hf"
+NO_ACCOUNT = 'pods "m-6f7c-" is forbidden: error looking up service account default/x: "x" not found'
+NOT_FOUND = json.dumps({"reason": "ModelNotFound", "message": "no model at /models/x"})
+
+
+def stuck_setup(seconds: float) -> tuple[object, ...]:
+    return (
+        a_condition("PodScheduled", age=seconds),
+        a_condition("PodReadyToStartContainers", "False", age=seconds),
+    )
+
+
+def unscheduled(message: str) -> tuple[object, ...]:
+    return (a_condition("PodScheduled", "False", reason="Unschedulable", message=message),)

@@ -14,63 +14,11 @@ from outrider.cluster.objects import Metadata, Pod
 from outrider.cluster.resources import CLAIMS, DEPLOYMENTS, JOBS
 from outrider.controller.reconcile import downloads
 from outrider.controller.reconcile.downloads import ProgressReader, of_job
-from outrider.plan.names import download_labels
 from outrider.transport import pod_http
-from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod, ago
-from tests.unit.controller.test_reconciler import KEY, Place
+from tests.unit.controller.factories import a_condition, a_raw_model, ago
+from tests.unit.controller.place import COMMIT, HUB, KEY, TARGET, CachedPlace, a_download, begun
 
-COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
-TARGET = {
-    "path": f"hub/models--org--target/snapshots/{COMMIT}",
-    "revision": COMMIT,
-    "bytes": 16_100_000_000,
-    "hiddenSize": 4096,
-}
-HUB = {"uri": "hf://org/target"}
 NO_SECRET = 'secret "hf-token" not found'
-
-
-def a_download(
-    job: str, *, done: dict[str, Any] | None = None, version: int = 1, suffix: str = "x", **what: Any
-) -> dict[str, Any]:
-    """A pod of a Job. done: what it brought; None while it is at it. suffix: of its name."""
-    raw = a_raw_pod(f"{job}-{suffix}", version=version, **what)
-    raw["metadata"]["labels"] = download_labels("m")
-    owner = {"kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
-    raw["metadata"]["ownerReferences"] = [owner]
-    if done is not None:
-        end = {"terminated": {"exitCode": 0, "reason": "Completed", "message": json.dumps({"weights": done})}}
-        raw["status"]["containerStatuses"][0]["state"] = end
-    return raw
-
-
-class CachedPlace(Place):
-    """One model with a cache."""
-
-    def __init__(self, **spec: Any) -> None:
-        super().__init__(a_raw_model(**{"model": HUB, "cache": {"size": "20Gi"}, **spec}))
-
-    @property
-    def job(self) -> str:
-        (name,) = (raw["metadata"]["name"] for raw in self.cluster.objects.values() if raw["kind"] == "Job")
-        return str(name)
-
-    @property
-    def weights(self) -> Any:
-        return self.cluster.status["m"]["weights"]
-
-    async def downloads(self, **what: Any) -> None:
-        self.store.pods.put(a_download(self.job, **what))
-        await self.passes()
-
-    def has(self, resource: Any, name: str) -> bool:
-        return resource.path("default", name) in self.cluster.objects
-
-
-async def begun(**spec: Any) -> CachedPlace:
-    place = CachedPlace(**spec)
-    await place.passes()
-    return place
 
 
 async def test_a_download_is_told_of_while_no_pod_serves() -> None:

@@ -11,13 +11,9 @@ from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from outrider.controller.reconcile.groups import TAKEN_UP_WITHIN
 from outrider.plan.names import GROUP_LABEL, MODEL_LABEL, REVISION_LABEL, WORKERS_LABEL, group_set
-from tests.unit.controller.factories import a_condition, a_raw_model, a_raw_pod, ago
-from tests.unit.controller.test_reconciler import KEY, Place
+from tests.unit.controller.factories import TWO_NODES, a_condition, a_raw_model, a_raw_pod, ago
+from tests.unit.controller.place import KEY, Place
 
-TWO_NODES: dict[str, Any] = {
-    "parallelism": {"tensor": 2, "nodes": 2},
-    "rollout": {"onFailure": "Hold", "progressDeadline": "10m"},
-}
 PATH = LEADER_WORKER_SETS.path("default", group_set("m"))
 FORBIDDEN = 'leaderworkersets.leaderworkerset.x-k8s.io "m-group" is forbidden: User "o" cannot get resource'
 

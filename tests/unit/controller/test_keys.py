@@ -7,7 +7,7 @@ from typing import Any
 
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, SECRETS, Resource
 from outrider.engine.signing import SigningKey
-from tests.unit.controller.test_reconciler import KEY, Place
+from tests.unit.controller.place import KEY, Place
 
 
 def child(place: Place, resource: Resource, name: str) -> dict[str, Any]:

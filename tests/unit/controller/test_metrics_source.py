@@ -13,8 +13,7 @@ from outrider.telemetry.pod_scrape import PodScrapeSource
 from outrider.telemetry.prometheus import PrometheusSource
 from outrider.telemetry.source import MetricsError
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.telemetry.factories import a_server, answering
-from tests.unit.telemetry.test_prometheus import authorization_of
+from tests.unit.telemetry.factories import a_server, answering, authorization_of
 from tests.unit.tuning_loop.factories import World, a_model
 
 

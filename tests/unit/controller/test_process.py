@@ -25,9 +25,9 @@ from outrider.controller.process import Stuck, operate, run_operator
 from outrider.controller.settings import LeaderElection, Settings
 from outrider.controller.watch import ClusterWatch
 from outrider.loop_thread import LoopThread, ThreadEnded
+from tests.unit.cluster.factories import crash
 from tests.unit.cluster.installations import a_raw_lease
 from tests.unit.cluster.quick_election import hurry
-from tests.unit.cluster.test_lease_thread import crash
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,30 +8,25 @@ import pytest
 from outrider.api.reasons import ConditionType, DegradedReason
 from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, find_trouble, judge
 from outrider.sizing.room import Shortage
-from tests.unit.controller.factories import NOW, a_condition, a_pod, a_workload
+from tests.unit.controller.factories import (
+    NO_ACCOUNT,
+    NO_KEY,
+    NOT_FOUND,
+    NOW,
+    a_pod,
+    a_workload,
+    stuck_setup,
+    unscheduled,
+)
 
-NO_KEY = "couldn't find key token in Secret default/hf"
-NO_ACCOUNT = 'pods "m-6f7c-" is forbidden: error looking up service account default/x: "x" not found'
 QUOTA = (
     'pods "m-6f7c-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4'
 )
 
-NOT_FOUND = json.dumps({"reason": "ModelNotFound", "message": "no model at /models/x"})
 
 STOCK_NOT_FOUND = """\
 HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/x'. Use ...
 """
-
-
-def stuck_setup(seconds: float) -> tuple[object, ...]:
-    return (
-        a_condition("PodScheduled", age=seconds),
-        a_condition("PodReadyToStartContainers", "False", age=seconds),
-    )
-
-
-def unscheduled(message: str) -> tuple[object, ...]:
-    return (a_condition("PodScheduled", "False", reason="Unschedulable", message=message),)
 
 
 READY_AND_PROGRESSING = {

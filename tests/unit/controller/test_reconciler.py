@@ -2,86 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
 from outrider.api.reasons import DegradedReason
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import DEPLOYMENTS, MODELS
 from outrider.controller.reconcile import reconciler
-from outrider.controller.reconcile.reconciler import PassTooLong, Reconciler
-from outrider.controller.store import Key, Store
-from outrider.plan import PlanSettings
-from outrider.plan.names import REVISION_LABEL
-from tests.unit.controller.factories import NOW, a_condition, a_raw_model, a_raw_pod
-from tests.unit.controller.quiet_cluster import QuietCluster
+from outrider.controller.reconcile.reconciler import PassTooLong
+from tests.unit.controller.factories import a_condition, a_raw_model
+from tests.unit.controller.place import KEY, TOO_LARGE, Place
 
-KEY = Key("default", "m")
 MISTYPED = (
     "failed to create typed patch object (default/m; apps/v1, Kind=Deployment): "
     ".spec.template.spec.hostNetwrk: field not declared in schema"
 )
-
-TOO_LARGE: dict[str, Any] = {
-    "model": {"uri": "hf://meta-llama/Llama-3.3-70B-Instruct"},
-    "podTemplate": {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-L4"}}},
-}
-"""Of a spec whose weights are more than the GPU has."""
-
-
-@dataclass
-class Place:
-    """One model in a quiet cluster."""
-
-    raw: dict[str, Any] = field(default_factory=a_raw_model)
-    pass_seconds: float = 60.0
-    overtaken: list[Key] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.store = Store()
-        self.store.models.put(self.raw)
-        self.cluster = QuietCluster(self.raw)
-        self.reconciler = self.a_reconciler(self.pass_seconds)
-
-    def a_reconciler(self, pass_seconds: float) -> Reconciler:
-        return Reconciler(
-            self.cluster,  # type: ignore[arg-type]
-            self.store,
-            settings=PlanSettings(),
-            now=lambda: NOW,
-            overtaken=self.overtaken.append,
-            pass_seconds=pass_seconds,
-        )
-
-    async def passes(self, times: int = 1) -> None:
-        for _ in range(times):
-            await self.reconciler.reconcile(KEY)
-
-    async def failing_passes(self, error: Exception, *, times: int) -> None:
-        for _ in range(times):
-            with pytest.raises(type(error)):
-                await self.reconciler.reconcile(KEY)
-
-    async def fails(self, error: Exception, *, times: int) -> None:
-        """The API server answers every write of a child so, for some passes."""
-        self.cluster.fails = error
-        await self.failing_passes(error, times=times)
-        self.cluster.fails = None
-
-    def has_a_ready_pod(self) -> None:
-        deployment = self.cluster.objects[DEPLOYMENTS.path("default", "m")]
-        labels = deployment["spec"]["template"]["metadata"]["labels"]
-        self.store.pods.put(a_raw_pod("m-1", ready=True, revision=labels[REVISION_LABEL]))
-
-    @property
-    def conditions(self) -> dict[str, str]:
-        return {kind: entry["reason"] for kind, entry in self.cluster.conditions("m").items()}
-
-    @property
-    def trouble(self) -> str:
-        return str(self.cluster.conditions("m")["Degraded"]["message"])
 
 
 async def test_a_field_that_there_is_not_is_told_in_the_api_servers_words() -> None:

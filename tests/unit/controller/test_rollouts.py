@@ -9,146 +9,21 @@ import pytest
 from outrider.api.spec import Rollout
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import Unavailable
-from outrider.cluster.resources import BUDGETS, CONFIG_MAPS, DEPLOYMENTS, MODELS, REPLICA_SETS
+from outrider.cluster.resources import BUDGETS, CONFIG_MAPS, REPLICA_SETS
 from outrider.controller.reconcile.rollouts import no_room, table_of
 from outrider.controller.store_fleet import StoreFleet
-from outrider.plan.names import REVISION_LABEL, SCHEDULE_FILE
-from outrider.plan.rollout import ANNOTATION, Memory
+from outrider.plan.names import SCHEDULE_FILE
+from outrider.plan.rollout import ANNOTATION
 from tests.unit.controller.factories import (
     NOW,
     a_condition,
     a_launch_order,
     a_pod,
-    a_raw_model,
-    a_raw_pod,
 )
-from tests.unit.controller.test_reconciler import Place
+from tests.unit.controller.place import Deployments, Place, a_failed_rollout, a_model_that_serves
 
-BOOM = {"ended": (1, "boom"), "restarts": 2}
 GPU = {"nvidia.com/gpu": "1"}
 TUNED: dict[str, Any] = {"method": "ngram", "numSpeculativeTokens": 3}
-
-
-class Deployments:
-    """Acts for the controller of Deployments, and for a user who changes the model."""
-
-    def __init__(self, place: Place | None = None) -> None:
-        self.place = place or Place(a_raw_model(replicas=2))
-
-    @property
-    def _newest(self) -> str:
-        """The next resource version of the cluster."""
-        self.place.cluster.version_number += 1
-        return str(self.place.cluster.version_number)
-
-    @property
-    def raw(self) -> dict[str, Any]:
-        return self.place.cluster.objects[DEPLOYMENTS.path("default", "m")]
-
-    @property
-    def revision(self) -> str:
-        """Of the pods that are wanted."""
-        return str(self.raw["spec"]["template"]["metadata"]["labels"][REVISION_LABEL])
-
-    @property
-    def image(self) -> str:
-        return str(self.raw["spec"]["template"]["spec"]["containers"][0]["image"])
-
-    @property
-    def surge(self) -> tuple[int, int]:
-        update = self.raw["spec"]["strategy"]["rollingUpdate"]
-        return update["maxSurge"], update["maxUnavailable"]
-
-    @property
-    def memory(self) -> Memory:
-        return Memory.of(self.raw["metadata"].get("annotations") or {})
-
-    def change(self, **spec: Any) -> None:
-        """What a user writes."""
-        path = MODELS.path("default", "m")
-        status = self.place.cluster.objects[path]["status"]
-        raw = a_raw_model(version=int(self._newest), status=status, **{"replicas": 2, **spec})
-        self.place.cluster.objects[path] = raw
-        self.place.store.models.put(raw)
-
-    async def complete(self) -> None:
-        """All pods of the wanted revision serve, and reconcile sees it."""
-        self._keep_replica_set()
-        wanted = self.raw["spec"]["replicas"]
-        self._pods(
-            *(a_raw_pod(f"{self.revision}-{n}", revision=self.revision, ready=True) for n in range(wanted))
-        )
-        counts = ("replicas", "updatedReplicas", "availableReplicas", "readyReplicas")
-        self._status(dict.fromkeys(counts, wanted))
-        await self.place.passes()
-
-    async def starts(self, *, requests: dict[str, str] | None = None, **pod: Any) -> None:
-        """One pod of the wanted revision is there beside those that serve."""
-        self._keep_replica_set()
-        new = a_raw_pod(f"{self.revision}-0", revision=self.revision, requests=requests, **pod)
-        self._pods(new, among=True)
-        self._status({"replicas": 3, "updatedReplicas": 1, "availableReplicas": 2})
-        await self.place.passes()
-
-    async def gives_up(self, **pod: Any) -> None:
-        """The new pod is in trouble, and the deadline is over."""
-        self._keep_replica_set()
-        self._pods(a_raw_pod(f"{self.revision}-0", revision=self.revision, **(pod or BOOM)), among=True)
-        late = a_condition("Progressing", "False", reason="ProgressDeadlineExceeded")
-        counts = {"replicas": 3, "updatedReplicas": 1, "availableReplicas": 2}
-        self._status({**counts, "conditions": [late]})
-        await self.place.passes()
-
-    def forgets_replica_sets(self) -> None:
-        """Its history is gone."""
-        objects = self.place.cluster.objects
-        for path in [path for path in objects if path.startswith(REPLICA_SETS.path("default"))]:
-            del objects[path]
-
-    def _keep_replica_set(self) -> None:
-        template, uid = self.raw["spec"]["template"], self.raw["metadata"]["uid"]
-        labels = {**template["metadata"]["labels"], "pod-template-hash": f"hash-{self.revision}"}
-        made = {**template, "metadata": {**template["metadata"], "creationTimestamp": None, "labels": labels}}
-        name = f"m-{self.revision}"
-        self.place.cluster.objects[REPLICA_SETS.path("default", name)] = {
-            "metadata": {
-                "name": name,
-                "labels": labels,
-                "ownerReferences": [{"uid": uid, "controller": True}],
-            },
-            "spec": {"template": made},
-        }
-
-    def _pods(self, *raws: dict[str, Any], among: bool = False) -> None:
-        pods = self.place.store.pods
-        if not among:
-            for known in list(pods):
-                pods.drop(known.metadata)
-        for raw in raws:
-            pods.put({**raw, "metadata": {**raw["metadata"], "resourceVersion": self._newest}})
-
-    def _status(self, status: dict[str, Any]) -> None:
-        metadata = {**self.raw["metadata"], "resourceVersion": self._newest}
-        seen = {**self.raw, "metadata": metadata, "status": status}
-        self.place.cluster.objects[DEPLOYMENTS.path("default", "m")] = seen
-        self.place.store.children[DEPLOYMENTS].put(seen)
-
-
-async def a_model_that_serves(**spec: Any) -> Deployments:
-    deployments = Deployments(Place(a_raw_model(**{"replicas": 2, **spec})))
-    await deployments.place.passes()
-    await deployments.complete()
-    return deployments
-
-
-async def a_failed_rollout(**spec: Any) -> Deployments:
-    """Of another image."""
-    deployments = await a_model_that_serves()
-    deployments.change(engine={"image": "engine:2"}, **spec)
-    await deployments.place.passes()
-    assert deployments.image == "engine:2"
-    await deployments.gives_up()
-    return deployments
 
 
 async def test_a_rollout_that_fails_returns_to_the_last_good_revision() -> None:

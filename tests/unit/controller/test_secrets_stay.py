@@ -15,9 +15,9 @@ from outrider.plan.names import PRIVATE_KEY, control_secret
 from tests.spellings import places
 from tests.unit.controller.cluster_server import ClusterServer, until
 from tests.unit.controller.full_metrics import full_metrics
-from tests.unit.controller.test_denied_rights import an_operator, quick_operators
+from tests.unit.controller.operators import an_operator
 
-pytestmark = pytest.mark.usefixtures(quick_operators.__name__)
+pytestmark = pytest.mark.usefixtures("quick_operators")
 
 KEY = SigningKey.generate().private_pem.encode()
 

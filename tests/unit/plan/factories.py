@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from outrider.api.resource import SpeculativeModel
+from outrider.api.status import Status
+from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan import ControlKeys, Plan, PlanSettings, plan
+from outrider.plan.weights.needs import needs_of
 
 Json = dict[str, object]
 
@@ -65,3 +69,24 @@ def flag(result: Plan, name: str) -> str | None:
 def environment(result: Plan) -> dict[str, str]:
     variables: list[Mapping[str, str]] = engine_container(result)["env"]  # type: ignore[assignment]
     return {variable["name"]: variable.get("value", "") for variable in variables}
+
+
+COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
+CACHE = {"size": "200Gi"}
+
+
+def an_artifact(name: str, **sizes: Any) -> ArtifactStatus:
+    path = f"hub/models--org--{name}/snapshots/{COMMIT}"
+    return ArtifactStatus(uri=f"hf://org/{name}", revision=COMMIT, path=path, size="1.0 GB", **sizes)
+
+
+def with_weights(
+    model: SpeculativeModel, target: Mapping[str, Any] = {}, drafter: Mapping[str, Any] = {}
+) -> SpeculativeModel:
+    """As it is once all has been downloaded. target, drafter: what their config.json say."""
+    needs = needs_of(model)
+    assert needs is not None
+    there = WeightsStatus(
+        wanted=needs.digest, model=an_artifact("target", **target), drafter=an_artifact("drafter", **drafter)
+    )
+    return model.model_copy(update={"status": Status(weights=there)})

@@ -11,8 +11,7 @@ from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import settled
 from outrider.plan.runtimes import runtime_of
-from tests.unit.plan.factories import a_model, a_plan, environment, flag
-from tests.unit.plan.test_weights import CACHE, with_weights
+from tests.unit.plan.factories import CACHE, a_model, a_plan, environment, flag, with_weights
 
 RUNNER, CANDIDATES = "VLLM_USE_V2_MODEL_RUNNER", "OUTRIDER_CANDIDATES"
 TABLE = "num_speculative_tokens_per_batch_size"

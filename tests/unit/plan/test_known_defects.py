@@ -12,8 +12,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.plan.runtimes import runtime_of
 from outrider.plan.runtimes.vllm.known_defects import KNOWN_DEFECTS, Severity
 from outrider.plan.runtimes.vllm.matrix import NEWEST_VERSION, OLDEST_VERSION
-from tests.unit.plan.factories import CPU, a_model, a_plan
-from tests.unit.plan.test_weights import CACHE, with_weights
+from tests.unit.plan.factories import CACHE, CPU, a_model, a_plan, with_weights
 
 HEAD = {"drafter": {"uri": "hf://org/drafter"}}
 EVERY_STEP = {"candidates": [1, 5], "schedule": [{"numSpeculativeTokens": 1}], "tuning": {"mode": "Off"}}

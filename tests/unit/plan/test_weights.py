@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
 
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
-from outrider.api.status import Status
-from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan import Plan, PlanSettings
 from outrider.plan.names import MODEL_LABEL
 from outrider.plan.weights.fit import advice
-from outrider.plan.weights.needs import needs_of
-from tests.unit.plan.factories import a_model, a_plan, engine_container, environment, flag, pod_spec
+from tests.unit.plan.factories import (
+    CACHE,
+    COMMIT,
+    a_model,
+    a_plan,
+    engine_container,
+    environment,
+    flag,
+    pod_spec,
+    with_weights,
+)
 
 Json = dict[str, Any]
-COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 DRAFTER = {"drafter": {"uri": "hf://org/drafter"}}
-CACHE = {"size": "200Gi"}
 BUCKET = {"uri": "s3://models/qwen3-8b"}
 
 
 def a_cached_model(**more: Any) -> SpeculativeModel:
     return a_model(**{"method": "eagle3", "speculation": DRAFTER, "cache": CACHE, **more})
-
-
-def an_artifact(name: str, **sizes: Any) -> ArtifactStatus:
-    path = f"hub/models--org--{name}/snapshots/{COMMIT}"
-    return ArtifactStatus(uri=f"hf://org/{name}", revision=COMMIT, path=path, size="1.0 GB", **sizes)
-
-
-def with_weights(
-    model: SpeculativeModel, target: Mapping[str, Any] = {}, drafter: Mapping[str, Any] = {}
-) -> SpeculativeModel:
-    """As it is once all has been downloaded. target, drafter: what their config.json say."""
-    needs = needs_of(model)
-    assert needs is not None
-    there = WeightsStatus(
-        wanted=needs.digest, model=an_artifact("target", **target), drafter=an_artifact("drafter", **drafter)
-    )
-    return model.model_copy(update={"status": Status(weights=there)})
 
 
 def job(planned: Plan) -> Json:

@@ -53,15 +53,23 @@ from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
 from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.cluster.installations import an_installation
-from tests.unit.controller.factories import NOW, a_launch_order, a_pod, a_raw_model, a_workload
-from tests.unit.controller.test_downloads import TARGET, begun
-from tests.unit.controller.test_groups import TWO_NODES
-from tests.unit.controller.test_readiness import NO_ACCOUNT, NO_KEY, NOT_FOUND, stuck_setup, unscheduled
-from tests.unit.controller.test_reconciler import TOO_LARGE, Place
-from tests.unit.controller.test_rollouts import a_failed_rollout
+from tests.unit.controller.factories import (
+    NO_ACCOUNT,
+    NO_KEY,
+    NOT_FOUND,
+    NOW,
+    TWO_NODES,
+    a_launch_order,
+    a_pod,
+    a_raw_model,
+    a_workload,
+    stuck_setup,
+    unscheduled,
+)
+from tests.unit.controller.place import TARGET, TOO_LARGE, Place, a_failed_rollout, begun
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
-from tests.unit.tuning.test_relaunch import ALLOW, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
+from tests.unit.tuning.launching import ALLOW, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
 from tests.unit.tuning_loop.factories import NOW as UNIX_NOW
 
 Found = list[ConditionReason]

@@ -25,8 +25,7 @@ from tests.unit.tuning.factories import (
     true_goodput,
 )
 from tests.unit.tuning.golden import TICK, TRACES, Part
-from tests.unit.tuning.test_law import POLICY, PROSE, a_last_trial, a_settled, tick
-from tests.unit.tuning.test_words import a_pinned
+from tests.unit.tuning.histories import POLICY, PROSE, a_last_trial, a_pinned, a_settled, tick
 
 
 def traced(parts: Iterable[Part]) -> Iterable[Decision]:

@@ -41,7 +41,7 @@ from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.factories import NOW, a_pod, a_raw_model, a_workload
 from tests.unit.controller.quiet_cluster import QuietCluster
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome
-from tests.unit.tuning.test_relaunch import a_decision
+from tests.unit.tuning.launching import a_decision
 from tests.unit.tuning_loop.factories import World, step
 
 Told = Sequence[EventReason]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from outrider.telemetry import names
-from outrider.telemetry.series import CellSeries, PodSeries, Sample, SeriesKey
+from outrider.telemetry.series import CellSeries, PodKey, PodSeries, Sample, SeriesKey
+from outrider_engine.measure import CellSums
 
 ALL_COUNTERS = (
     *names.REQUIRED,
@@ -212,5 +213,34 @@ def answering(body: bytes, *, status: int = 200, headers: dict[str, str] | None 
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()
         request.wfile.write(body)
+
+    return handle
+
+
+POD = PodKey("default", "a")
+
+
+def cell_sums(*, low: int = 7, high: int | None = 12, k: int | None = 3, steps: int = 100) -> CellSums:
+    """8 requests per step; half of each position is accepted."""
+    length = k or 0
+    return CellSums(
+        minBatchSize=low,
+        maxBatchSize=high,
+        numSpeculativeTokens=k,
+        steps=steps,
+        stepSeconds=0.02 * steps,
+        scheduledRequests=8 * steps,
+        emittedTokens=8 * steps + 4 * steps * length,
+        prefillTokens=50,
+        contextTokens=4000 * steps,
+        draftTokens=[8 * steps] * length,
+        acceptedTokens=[4 * steps] * length,
+    )
+
+
+def authorization_of(seen: list[str | None]) -> Handler:
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        seen.append(request.headers.get("Authorization"))
+        answering(an_answer())(request)
 
     return handle

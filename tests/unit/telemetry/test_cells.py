@@ -11,7 +11,6 @@ from outrider.telemetry.cells import check_totals
 from outrider.telemetry.series import (
     CellSeries,
     LabelError,
-    PodKey,
     PodSeries,
     Sample,
     pod_series,
@@ -19,9 +18,7 @@ from outrider.telemetry.series import (
 )
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Cell, Gap, GapReason, Window
-from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
-
-POD = PodKey("default", "a")
+from tests.unit.telemetry.factories import POD, Counters, PluginCounters, a_plugin_series, a_series
 
 
 def window(series: PodSeries, *, since: float = 0.0, until: float = 10.0) -> Window | Gap:

@@ -13,8 +13,8 @@ from outrider.telemetry.page import Misread, read_text
 from outrider.telemetry.series import MOST_SERIES, PodSeries, Samples, SeriesKey, Unreadable
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, GapReason
+from tests.unit.telemetry.engine_pages import A, Answer, B, Engines, page, text, usable
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
-from tests.unit.telemetry.test_pod_scrape import A, Answer, B, Engines, page, text, usable
 
 GOOD = exposition(Counters().ran(), PluginCounters().ran())
 

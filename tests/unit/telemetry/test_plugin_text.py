@@ -12,27 +12,8 @@ from outrider_engine import exposition
 from outrider_engine.bins import batch_bins
 from outrider_engine.measure import CellSums
 from outrider_engine.state import Measurement, unmeasured
-from tests.unit.telemetry.factories import Counters
+from tests.unit.telemetry.factories import POD, Counters, cell_sums
 from tests.unit.telemetry.factories import exposition as stock_text
-from tests.unit.telemetry.test_cells import POD
-
-
-def cell_sums(*, low: int = 7, high: int | None = 12, k: int | None = 3, steps: int = 100) -> CellSums:
-    """8 requests per step; half of each position is accepted."""
-    length = k or 0
-    return CellSums(
-        minBatchSize=low,
-        maxBatchSize=high,
-        numSpeculativeTokens=k,
-        steps=steps,
-        stepSeconds=0.02 * steps,
-        scheduledRequests=8 * steps,
-        emittedTokens=8 * steps + 4 * steps * length,
-        prefillTokens=50,
-        contextTokens=4000 * steps,
-        draftTokens=[8 * steps] * length,
-        acceptedTokens=[4 * steps] * length,
-    )
 
 
 def plugin_text(*cells: CellSums) -> str:

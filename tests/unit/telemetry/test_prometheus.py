@@ -20,7 +20,7 @@ from outrider.telemetry.budget import Models
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
-from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering
+from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering, authorization_of
 from tests.unit.telemetry.fleet_server import FleetServer, selects
 
 POD = PodKey("default", "a")
@@ -341,14 +341,6 @@ async def test_series_without_pod_labels_are_malformed() -> None:
     error = await error_of(answering(an_answer(a_row(namespace=""))))
     assert isinstance(error, AnswerMalformed)
     assert "Relabel" in error.action
-
-
-def authorization_of(seen: list[str | None]) -> Handler:
-    def handle(request: BaseHTTPRequestHandler) -> None:
-        seen.append(request.headers.get("Authorization"))
-        answering(an_answer())(request)
-
-    return handle
 
 
 async def test_a_bearer_token_is_read_anew_at_every_call(tmp_path: Path) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, log
+from math import exp, log, log1p, log2
+
+import numpy as np
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision
+from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
+from outrider.tuning.estimate.surface import Known
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Cell, Observation, Window
 from outrider.tuning.policy import Policy
@@ -29,6 +33,9 @@ CODE: Mapping[int, Sequence[float]] = {
 
 def a_policy(*, max_num_seqs: int = 64, **numbers: float | None) -> Policy:
     return Policy(CANDIDATES, max_num_seqs).changed(**numbers)
+
+
+POLICY = a_policy()
 
 
 def true_goodput(batch: float, k: int, table: Mapping[int, Sequence[float]] = CODE) -> float:
@@ -221,3 +228,38 @@ def _run(
         decision = decide(seen, state, policy=policy, now=now, step_times=step_times)
         state = decision.state
         yield decision
+
+
+def a_known(
+    *,
+    batch: float = 8.0,
+    k: int = 3,
+    step: float = 0.03,
+    seconds: float = 60.0,
+    at: float = 0.0,
+    context: float | None = None,
+    prefill: float = 0.0,
+) -> Known:
+    log_context = None if context is None else log2(context)
+    return Known(
+        bin=POLICY.bin_of(batch),
+        k=k,
+        octave=None if log_context is None else round(log_context),
+        seconds=seconds,
+        log_step=log(step),
+        log_batch=log2(batch),
+        log_context=log_context,
+        log_prompts=log1p(prefill / (batch * (1 + k))),
+        at=at,
+    )
+
+
+def a_belief(
+    gains: Mapping[int, float], *, error: float = 0.0, steps: Mapping[int, float] | None = None
+) -> Belief:
+    """gains: log goodput over that of the other K; error: of the gain of one K over another.
+    steps: seconds; 10 ms for those that are not named."""
+    n = len(CANDIDATES)
+    goodput = np.array([gains.get(k, 0.0) for k in CANDIDATES])
+    step = np.array([log((steps or {}).get(k, 0.01)) for k in CANDIDATES])
+    return Belief(CANDIDATES, 8.0, goodput, np.eye(n) * error**2 / 2, step)

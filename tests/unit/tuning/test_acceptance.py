@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.observe.readings import Reading, read
-from tests.unit.tuning.factories import CANDIDATES, a_cell, a_policy, an_exact_window
-
-POLICY = a_policy()
+from tests.unit.tuning.factories import CANDIDATES, POLICY, a_cell, an_exact_window
 
 
 def readings(*, k: int, acceptance: float, seconds: float = 10.0) -> tuple[Reading, ...]:

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from math import log
-
-import numpy as np
 
 from outrider.tuning.choose.choice import challenger, follow, reverted, seen, usable
 from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.estimate.surface import Known
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
-from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start
+from tests.unit.tuning.factories import CANDIDATES, POLICY, a_belief, a_policy, a_start
 
-POLICY = a_policy()
 NOW = 1000.0
 ALL = frozenset(CANDIDATES)
 SETTLED = BinState(1, decided=True, visited=True, settled_at=0.0)
 OPEN = replace(SETTLED, settled_at=None)
-
-
-def a_belief(
-    gains: Mapping[int, float], *, error: float = 0.0, steps: Mapping[int, float] | None = None
-) -> Belief:
-    """gains: log goodput over that of the other K; error: of the gain of one K over another.
-    steps: seconds; 10 ms for those that are not named."""
-    n = len(CANDIDATES)
-    goodput = np.array([gains.get(k, 0.0) for k in CANDIDATES])
-    step = np.array([log((steps or {}).get(k, 0.01)) for k in CANDIDATES])
-    return Belief(CANDIDATES, 8.0, goodput, np.eye(n) * error**2 / 2, step)
 
 
 def chosen(

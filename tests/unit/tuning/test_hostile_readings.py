@@ -14,9 +14,7 @@ from outrider.tuning.law import decide
 from outrider.tuning.observe.readings import read
 from outrider.tuning.observe.window import Cell
 from outrider.tuning.state import TunerState
-from tests.unit.tuning.factories import CANDIDATES, a_cell, a_policy, a_start, an_exact_window
-
-POLICY = a_policy()
+from tests.unit.tuning.factories import CANDIDATES, POLICY, a_cell, a_start, an_exact_window
 
 
 def odd_bins() -> list[Cell]:

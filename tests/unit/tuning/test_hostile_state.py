@@ -14,10 +14,9 @@ from outrider.controller.tune.memory import read_estimates, read_knowledge
 from outrider.tuning.estimate.surface import MOST_KNOWN
 from outrider.tuning.law import decide
 from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
-from tests.unit.tuning.factories import Engine, a_policy, a_start, run
+from tests.unit.tuning.factories import POLICY, Engine, a_start, run
 from tests.unit.tuning_loop.factories import a_model
 
-POLICY = a_policy()
 LEARNT = run(a_start(), Engine(8.0), ticks=12)[-1].state
 
 

@@ -2,114 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log1p
 
 import pytest
 
-from outrider.api.launch import Launch
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, StructuralOff
-from outrider.tuning.decision import Decision
-from outrider.tuning.law import decide
-from outrider.tuning.observe.window import Window
-from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.rules import Relaunching, Scene, Verdict, judge
-from outrider.tuning.relaunch.state import RelaunchState
-from outrider.tuning.state import TunerState
+from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.tuning.factories import (
     CODE,
-    Engine,
-    a_cell,
-    a_policy,
-    a_window,
-    an_exact_window,
     true_goodput,
 )
+from tests.unit.tuning.launching import STATIC, TAX, Model
 
 HOUR = 3600.0
-TAX = 0.15
-STATIC = Schedule.constant(3)
-
-
-@dataclass
-class Model:
-    """One pod. stock: the engine has no plugin, so it exports sums only and gets its table at its launch.
-
-    tick: seconds between two; a minute where a day goes by, which no number of these rules is near to.
-    """
-
-    limits: Relaunching
-    stock: bool = False
-    batch: float = 16.0
-    static: Schedule = STATIC
-    rates: Mapping[int, Sequence[float]] = field(default_factory=lambda: CODE)
-    policy: Policy = field(default_factory=a_policy)
-    tick: float = 30.0
-    now: float = 0.0
-    tuner: TunerState = field(init=False)
-    relaunches: RelaunchState = field(default_factory=RelaunchState)
-    decision: Decision | None = None
-    verdicts: list[Verdict] = field(default_factory=list)
-    launches: list[tuple[float, str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.tuner = TunerState.start(self.static, self.policy)
-
-    def spend(self, seconds: float) -> Decision:
-        until = self.now + seconds
-        while self.now < until:
-            self.now += self.tick
-            self.one_tick()
-        assert self.decision is not None
-        return self.decision
-
-    def one_tick(self) -> None:
-        launch = self.relaunches.order.launch
-        self.decision = self._decide(launch)
-        self.tuner = self.decision.state
-        scene = Scene(
-            self.limits,
-            self.decision,
-            self.static,
-            replicas=1,
-            ready=1,
-            as_ordered=1,
-            canaries=0,
-            now=self.now,
-        )
-        verdict = judge(scene, self.relaunches, self.policy)
-        self.relaunches = verdict.state
-        self.verdicts.append(verdict)
-        if verdict.state.order.launch != launch:
-            self.launches.append((self.now, str(verdict.state.order.launch)))
-
-    def _decide(self, launch: Launch) -> Decision:
-        if not launch.drafter:
-            return decide(
-                [], self.tuner, policy=self.policy, now=self.now, without_drafter=[self._without_drafter()]
-            )
-        if self.stock:
-            table = launch.schedule or self.static
-            window, policy = self._sums(table), self.policy.relaunching()
-            return decide([window], self.tuner, policy=policy, now=self.now, in_force=table)
-        window = Engine(self.batch, table=self.rates).window(
-            self.decision, self.tuner, seconds=self.tick, at=self.now
-        )
-        return decide([window], self.tuner, policy=self.policy, now=self.now)
-
-    def _without_drafter(self) -> Window:
-        goodput = true_goodput(self.batch, 0) * (1 + TAX)
-        cell = a_cell(batch=self.batch, k=0, goodput=goodput, seconds=self.tick)
-        return an_exact_window(cell, at=self.now, batch=self.batch)
-
-    def _sums(self, table: Schedule) -> Window:
-        k = table.k_at(self.batch)
-        goodput = true_goodput(self.batch, k, self.rates)
-        return a_window(batch=self.batch, k=k, goodput=goodput, seconds=self.tick, ended_at=self.now)
 
 
 def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen() -> None:

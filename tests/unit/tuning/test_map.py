@@ -15,10 +15,16 @@ from outrider.tuning.estimate.blend import Told, blend
 from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
 from outrider.tuning.estimate.surface import Known, Point, predict
 from outrider.tuning.state import TunerState
-from tests.unit.tuning.factories import CANDIDATES, Engine, a_map, a_policy, a_start, run, true_step
-from tests.unit.tuning.test_surface import a_known
-
-POLICY = a_policy()
+from tests.unit.tuning.factories import (
+    CANDIDATES,
+    POLICY,
+    Engine,
+    a_known,
+    a_map,
+    a_start,
+    run,
+    true_step,
+)
 
 
 def live(batch: float, k: int, *, pace: float = 1.0, seconds: float = 60.0) -> Known:

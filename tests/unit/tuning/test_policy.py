@@ -8,9 +8,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from outrider.tuning.policy import Policy
-from tests.unit.tuning.factories import a_policy
-
-POLICY = a_policy()
+from tests.unit.tuning.factories import POLICY
 
 
 def test_no_number_stands_in_two_parts() -> None:

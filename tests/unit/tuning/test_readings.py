@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.observe.readings import read
-from tests.unit.tuning.factories import a_cell, a_policy, a_window, an_exact_window
+from tests.unit.tuning.factories import POLICY, a_cell, a_window, an_exact_window
 
-POLICY = a_policy()
 THREE = Schedule.constant(3)
 
 

@@ -2,118 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
-from math import log
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from outrider.api.launch import Launch, LaunchOrder
-from outrider.api.reasons import DecisionReason, LaunchReason
+from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff
-from outrider.tuning.decision import Decision, Kind, Outlook, Structural
-from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.tax import Tax
-from outrider.tuning.relaunch.rules import Relaunching, Scene, Verdict, judge
+from outrider.tuning.relaunch.rules import Relaunching
 from outrider.tuning.relaunch.state import RelaunchState
-from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start
+from tests.unit.tuning.launching import (
+    ALLOW,
+    CANARY,
+    HOUR,
+    KEEP,
+    OFF,
+    ON,
+    POLICY,
+    TICK,
+    Plant,
+    a_decision,
+    an_outlook,
+)
 
-POLICY = a_policy()
-HOUR, TICK = 3600.0, 60.0
 BARE = Launch(drafter=False)
-ALLOW = Relaunching(structural_off=StructuralOff.ALLOW)
 ROLLOUT = Relaunching(actuation=Actuation.ROLLOUT)
-CANARY = Relaunching(canary=Canary.ALLOW)
-
-
-def an_outlook(
-    *,
-    rates: dict[int, float] | None = None,
-    error: float = 0.01,
-    measured: dict[int, float] | None = None,
-    tax: Tax | None = None,
-) -> Outlook:
-    """At batch 8. rates: goodput by K; those not named have 100."""
-    goodput = [log((rates or {}).get(k, 100.0)) for k in CANDIDATES]
-    n = len(CANDIDATES)
-    belief = Belief(CANDIDATES, 8.0, np.array(goodput), np.eye(n) * error**2 / 2, np.zeros(n))
-    return Outlook(belief, measured or {}, k0_duty=0.9, tax=tax or Tax(0.1, 0.05**2))
-
-
-def a_decision(
-    outlook: Outlook | None = None,
-    *,
-    structural: Structural = Structural.KEEP,
-    table: Schedule | None = None,
-) -> Decision:
-    state = a_start()
-    return Decision(
-        kind=Kind.HOLD,
-        reason=DecisionReason.SETTLED,
-        sentence="",
-        schedule=table or state.schedule,
-        changed=False,
-        state=state,
-        batch_size=8.0,
-        num_speculative_tokens=3,
-        structural=structural,
-        outlook=outlook or an_outlook(),
-    )
-
-
-@dataclass
-class Plant:
-    """Pods that follow every order within one tick, unless they are stuck."""
-
-    limits: Relaunching
-    replicas: int = 1
-    now: float = 0.0
-    stuck: bool = False
-    canary_serves: bool = True
-    state: RelaunchState = field(default_factory=RelaunchState)
-    running: Launch = field(default_factory=Launch)
-    verdicts: list[Verdict] = field(default_factory=list)
-    relaunches: list[tuple[float, str]] = field(default_factory=list)
-
-    def tick(self, decision: Decision | None) -> Verdict:
-        before = self.state.order
-        canaries = int(before.canary and self.canary_serves)
-        if not self.stuck:
-            self.running = before.launch
-        ready = self.replicas - canaries
-        as_ordered = ready if self.running == before.launch else 0
-        scene = Scene(
-            self.limits, decision, Schedule.constant(3), self.replicas, ready, as_ordered, canaries, self.now
-        )
-        verdict = judge(scene, self.state, POLICY)
-        self.state = verdict.state
-        if self.state.order.launch != before.launch:
-            self.relaunches.append((self.now, str(self.state.order.launch)))
-        self.verdicts.append(verdict)
-        self.now += TICK
-        return verdict
-
-    def spend(self, seconds: float, decision: Decision | None) -> Verdict:
-        until = self.now + seconds
-        while self.now < until:
-            self.tick(decision)
-        return self.verdicts[-1]
-
-    def until_relaunched(self, decision: Decision) -> None:
-        before = len(self.relaunches)
-        while len(self.relaunches) == before:
-            assert self.now < 7 * 24 * HOUR
-            self.tick(decision)
-
-
-OFF = a_decision(structural=Structural.OFF)
-ON = a_decision(structural=Structural.ON)
-KEEP = a_decision()
 
 
 def test_what_suits_stays() -> None:

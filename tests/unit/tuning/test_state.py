@@ -8,9 +8,7 @@ from math import exp
 import pytest
 
 from outrider.tuning.state import BinState, Drift, Ledger, Pace, Trial
-from tests.unit.tuning.factories import a_policy, a_start
-
-POLICY = a_policy()
+from tests.unit.tuning.factories import POLICY, a_start
 
 
 def booked(ledger: Ledger, gain: float, *, k0: float = 0.0, seconds: float = 5.0) -> Ledger:

@@ -11,9 +11,7 @@ from outrider.api.drafting import MAX_K
 from outrider.api.schedule import MAX_ROWS, Schedule
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
-from tests.unit.tuning.factories import Engine, a_policy, a_start, run
-
-POLICY = a_policy()
+from tests.unit.tuning.factories import POLICY, Engine, a_policy, a_start, run
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, log, log1p, log2
+from math import exp, log, log2
 
 import numpy as np
 import pytest
@@ -11,33 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.tuning.estimate.surface import Known, Point, predict
-from tests.unit.tuning.factories import a_policy
-
-POLICY = a_policy()
-
-
-def a_known(
-    *,
-    batch: float = 8.0,
-    k: int = 3,
-    step: float = 0.03,
-    seconds: float = 60.0,
-    at: float = 0.0,
-    context: float | None = None,
-    prefill: float = 0.0,
-) -> Known:
-    log_context = None if context is None else log2(context)
-    return Known(
-        bin=POLICY.bin_of(batch),
-        k=k,
-        octave=None if log_context is None else round(log_context),
-        seconds=seconds,
-        log_step=log(step),
-        log_batch=log2(batch),
-        log_context=log_context,
-        log_prompts=log1p(prefill / (batch * (1 + k))),
-        at=at,
-    )
+from tests.unit.tuning.factories import POLICY, a_known
 
 
 def a_point(*, batch: float = 8.0, k: int = 3, context: float | None = None) -> Point:

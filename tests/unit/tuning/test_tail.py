@@ -21,6 +21,7 @@ from outrider.tuning.state import TunerState
 from tests.unit.tuning.factories import (
     CANDIDATES,
     Engine,
+    a_belief,
     a_cell,
     a_map,
     a_policy,
@@ -29,7 +30,6 @@ from tests.unit.tuning.factories import (
     an_exact_window,
     true_step,
 )
-from tests.unit.tuning.test_choose import a_belief
 
 SAFETY = a_policy().safety
 EDGES = tuple(0.002 * 1.1**i for i in range(60))

@@ -18,9 +18,9 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import from_wire, to_wire
 from tests.unit.tuning.factories import (
+    POLICY,
     Engine,
     a_cell,
-    a_policy,
     a_start,
     a_window,
     an_exact_window,
@@ -28,7 +28,6 @@ from tests.unit.tuning.factories import (
     true_goodput,
 )
 
-POLICY = a_policy()
 TAX = 0.15
 
 

@@ -15,8 +15,7 @@ from outrider.tuning.observe.readings import read
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState
 from outrider.tuning.view import View
-from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window
-from tests.unit.tuning.test_surface import a_known
+from tests.unit.tuning.factories import CANDIDATES, a_known, a_policy, a_start, a_window
 
 NOW = 1000.0
 SETTLED = BinState(k=2, decided=True, visited=True, settled_at=0.0)

@@ -12,9 +12,8 @@ from outrider.tuning.decision import Decision
 from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Window
 from outrider.tuning.state import TunerState
-from tests.unit.tuning.factories import Engine, a_policy, a_start
+from tests.unit.tuning.factories import POLICY, Engine, a_start
 
-POLICY = a_policy()
 WAITING, KV = "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"
 
 

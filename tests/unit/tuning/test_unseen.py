@@ -20,10 +20,9 @@ from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import Known
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.state import BinState, TunerState
-from tests.unit.tuning.factories import CANDIDATES, Engine, a_map, a_policy, run
-from tests.unit.tuning.test_law import HISTORIES, after
+from tests.unit.tuning.factories import CANDIDATES, POLICY, Engine, a_map, run
+from tests.unit.tuning.histories import HISTORIES, after
 
-POLICY = a_policy()
 NOW = 1000.0
 BATCH_SIZES = range(1, POLICY.bins[-1] + 2)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import assume, given, settings
 
@@ -13,11 +11,9 @@ from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.observe.window import Gap, GapReason, Observation
 from outrider.tuning.state import BinState, TunerState
 from outrider.tuning.words import change, changed_rows, reason
-from tests.unit.tuning.factories import Engine, a_policy, a_start, run
-from tests.unit.tuning.test_choose import a_belief
-from tests.unit.tuning.test_law import HISTORIES, PROSE, STATICS, after, tick
+from tests.unit.tuning.factories import POLICY, Engine, a_belief, a_policy, a_start, run
+from tests.unit.tuning.histories import HISTORIES, PROSE, STATICS, a_pinned, after, tick
 
-POLICY = a_policy()
 OF_TRIALS_AND_PINS = {
     DecisionReason.CALIBRATION,
     DecisionReason.PROBE,
@@ -149,11 +145,6 @@ def test_every_change_of_a_row_stands_in_the_sentence(
 
 
 # The end of a pin
-
-
-def a_pinned(*, until: float) -> TunerState:
-    learnt = run(a_start(5), Engine(32.0), ticks=20)[-1].state
-    return replace(learnt, pinned_until=until).composed(POLICY)
 
 
 def test_what_was_chosen_rules_again_once_the_static_table_had_its_time_and_that_is_said() -> None:

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
-from outrider.api.annotations import Instructions
+from outrider.api.annotations import Instructions, Override
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
@@ -21,10 +22,11 @@ from outrider.controller.traces import Traces
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.stored_state import StateDeleted
 from outrider.controller.tune.tuning_loop import TuningLoop
-from outrider.engine.client import EngineClient
+from outrider.engine.client import EngineClient, Push
 from outrider.telemetry.series import PodKey, PodSeries
-from outrider.telemetry.source import MetricsError
+from outrider.telemetry.source import MetricsError, SourceUnreachable
 from outrider.tuning.policy import Policy
+from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 
 NOW = 1_800_000_000.0
 
@@ -222,3 +224,26 @@ class World:
             traces=self.traces,
             clock=lambda: self.now,
         )
+
+
+TICK = 10
+
+
+def scraped_every_5_s(*, plugin: bool) -> PodSeries:
+    """From the start for two minutes, under steady load."""
+    times = [NOW + 5 * i + 1 for i in range(24)]
+    runs = [(Counters().ran(steps=100 * i), PluginCounters().ran(steps=100 * i)) for i in range(24)]
+    if plugin:
+        return a_plugin_series(*((at, *run) for at, run in zip(times, runs, strict=True)))
+    return a_series(*((at, run[0]) for at, run in zip(times, runs, strict=True)))
+
+
+def an_override(k: int = 1, *, seconds: float = 60, paused: bool = False) -> Instructions:
+    until = datetime.fromtimestamp(NOW + seconds, UTC)
+    return Instructions(paused=paused, override=Override(Schedule.constant(k), until))
+
+
+OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url.")
+
+
+PUSH = Push(Schedule.constant(1), term=1, epoch=1, lease_seconds=60)

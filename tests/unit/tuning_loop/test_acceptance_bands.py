@@ -17,7 +17,7 @@ from outrider.tuning.decision import Acceptance
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, an_outcome
 from tests.unit.telemetry.factories import Counters, a_series
-from tests.unit.tuning.test_relaunch import a_decision
+from tests.unit.tuning.launching import a_decision
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 TICK = 10

@@ -20,9 +20,8 @@ from outrider.controller.tune.events import Event
 from outrider.controller.tune.report import Report, ReportState
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import NOW, World, a_model, step
-from tests.unit.tuning_loop.test_state import CHOSEN, MODEL, knowledge
-from tests.unit.tuning_loop.test_tuning_loop import OUTAGE
+from tests.unit.tuning_loop.factories import NOW, OUTAGE, World, a_model, step
+from tests.unit.tuning_loop.learned import CHOSEN, MODEL, knowledge
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,7 @@ from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.observe.window import Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import NOW, World, a_model, step
-from tests.unit.tuning_loop.test_measuring import scraped_every_5_s
+from tests.unit.tuning_loop.factories import NOW, World, a_model, scraped_every_5_s, step
 
 AHEAD = 7200.0
 POD = PodKey("default", "engine-0")

@@ -16,7 +16,7 @@ from outrider.controller.tune.report import ReportState, report
 from outrider.tuning.decision import Acceptance, Decision
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome, told
 from tests.unit.tuning.factories import Engine, a_start, run
-from tests.unit.tuning.test_relaunch import a_decision
+from tests.unit.tuning.launching import a_decision
 from tests.unit.tuning_loop.factories import NOW
 
 TICK, MINUTES = 5.0, 5

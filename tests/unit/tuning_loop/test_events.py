@@ -18,9 +18,7 @@ from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model, step
-from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s
-from tests.unit.tuning_loop.test_tuning_loop import OUTAGE
+from tests.unit.tuning_loop.factories import OUTAGE, TICK, World, a_model, scraped_every_5_s, step
 
 Deciding = Callable[[Sequence[tuple[Kind, int]]], None]
 

@@ -18,9 +18,8 @@ from outrider.cluster.errors import Unavailable
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model, step
-from tests.unit.tuning_loop.test_permission import an_override
-from tests.unit.tuning_loop.test_state import CHOSEN, MODEL, knowledge
+from tests.unit.tuning_loop.factories import World, a_model, an_override, step
+from tests.unit.tuning_loop.learned import CHOSEN, MODEL, knowledge
 
 LEARNT, STATIC = CHOSEN.to_wire(), MODEL.static.to_wire()
 FORGET = Instructions(forget="now")

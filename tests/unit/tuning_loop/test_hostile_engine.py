@@ -19,9 +19,8 @@ from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError
 from outrider.engine.state import EngineState
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
-from tests.unit.tuning_loop.factories import World, a_model
+from tests.unit.tuning_loop.factories import PUSH, World, a_model
 from tests.unit.tuning_loop.hostile_engine import ANSWERS, Answer, HostileEngine, hostile
-from tests.unit.tuning_loop.test_push_ahead import PUSH
 
 TIMEOUT_SECONDS = 0.2
 

@@ -11,15 +11,11 @@ from outrider.api.annotations import Instructions
 from outrider.api.schedule import Schedule
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Observation, Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
-from tests.unit.tuning_loop.factories import NOW, World, a_model, step
-from tests.unit.tuning_loop.test_permission import an_override
-
-TICK = 10
+from tests.unit.tuning_loop.factories import NOW, TICK, World, a_model, an_override, scraped_every_5_s, step
 
 
 @pytest.fixture
@@ -34,15 +30,6 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[list[Observation]]:
 
     monkeypatch.setattr(model_tuner, "decide", decided)
     return observed
-
-
-def scraped_every_5_s(*, plugin: bool) -> PodSeries:
-    """From the start for two minutes, under steady load."""
-    times = [NOW + 5 * i + 1 for i in range(24)]
-    runs = [(Counters().ran(steps=100 * i), PluginCounters().ran(steps=100 * i)) for i in range(24)]
-    if plugin:
-        return a_plugin_series(*((at, *run) for at, run in zip(times, runs, strict=True)))
-    return a_series(*((at, run[0]) for at, run in zip(times, runs, strict=True)))
 
 
 async def spans(

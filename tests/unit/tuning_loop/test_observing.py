@@ -17,9 +17,8 @@ from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.reasons.tuner_scenes import an_outcome, told
-from tests.unit.tuning.test_relaunch import a_decision
-from tests.unit.tuning_loop.factories import World, a_model, step
-from tests.unit.tuning_loop.test_measuring import TICK, scraped_every_5_s
+from tests.unit.tuning.launching import a_decision
+from tests.unit.tuning_loop.factories import TICK, World, a_model, scraped_every_5_s, step
 
 LIMIT = "these K have no measurement: {}."
 

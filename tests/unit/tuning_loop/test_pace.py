@@ -23,8 +23,7 @@ from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model, step
-from tests.unit.tuning_loop.test_permission import an_override
+from tests.unit.tuning_loop.factories import World, a_model, an_override, step
 
 
 @asynccontextmanager

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
-from outrider.api.annotations import Instructions, Override
+from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
@@ -15,16 +14,11 @@ from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status, step
+from tests.unit.tuning_loop.factories import World, a_model, a_status, an_override, step
 
 PAUSED = Instructions(paused=True)
 K1 = [{"numSpeculativeTokens": 1}]
 K3 = [{"numSpeculativeTokens": 3}]
-
-
-def an_override(k: int = 1, *, seconds: float = 60, paused: bool = False) -> Instructions:
-    until = datetime.fromtimestamp(NOW + seconds, UTC)
-    return Instructions(paused=paused, override=Override(Schedule.constant(k), until))
 
 
 @pytest.fixture

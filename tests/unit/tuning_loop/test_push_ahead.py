@@ -21,9 +21,7 @@ from outrider.engine.client import EngineAddress, EngineClient, Push
 from outrider.engine.state import EngineState
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
-from tests.unit.tuning_loop.factories import NOW, World, a_model
-
-PUSH = Push(Schedule.constant(1), term=1, epoch=1, lease_seconds=60)
+from tests.unit.tuning_loop.factories import NOW, PUSH, World, a_model
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from outrider.tuning.decision import Decision, Outlook, Structural
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning.test_relaunch import an_outlook
+from tests.unit.tuning.launching import an_outlook
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 BARE = Launch(drafter=False)

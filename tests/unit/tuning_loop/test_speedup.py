@@ -13,8 +13,7 @@ from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Reference, Speedup
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import NOW, World, a_model, step
-from tests.unit.tuning_loop.test_measuring import TICK
+from tests.unit.tuning_loop.factories import NOW, TICK, World, a_model, step
 
 Measuring = Callable[..., None]
 KNOWN = Speedup(1.42, 1.34, 1.50, Reference.PROBE, NOW, known=True)

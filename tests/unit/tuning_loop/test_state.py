@@ -23,15 +23,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.stored import LARGEST_BYTES
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status, step
-
-MODEL = a_model()
-CHOSEN = Schedule.constant(5)
-
-
-def knowledge(*, table: Schedule = CHOSEN, mode: TuningMode = TuningMode.AUTO) -> str:
-    """As an earlier process kept it: this table was chosen for the model's own static one."""
-    state = replace(TunerState.start(MODEL.static, MODEL.policy), schedule=table, static=table)
-    return write_knowledge(Knowledge(mode, MODEL.static, state, {}))
+from tests.unit.tuning_loop.learned import CHOSEN, MODEL, knowledge
 
 
 async def table_after_a_restart(engines: EngineClient, world: World) -> list[dict[str, int]]:

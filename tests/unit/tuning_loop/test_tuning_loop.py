@@ -6,11 +6,8 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.engine.client import EngineClient
-from outrider.telemetry.source import SourceUnreachable
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import World, a_model, a_status, step
-
-OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url.")
+from tests.unit.tuning_loop.factories import OUTAGE, World, a_model, a_status, step
 
 
 async def test_tuning_off_brings_the_static_table_to_every_pod(engines: EngineClient) -> None:
