@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from outrider_engine.last_words import leave
+from outrider_engine.http.termination_message import leave
 
 API_SERVER = "vllm.entrypoints.openai.api_server"
 WORKER = "outrider_engine.worker"

@@ -15,8 +15,8 @@ def register() -> None:
 
 def _attach() -> None:
     try:
-        from outrider_engine.attach import attach_to_vllm
-        from outrider_engine.last_words import listen
+        from outrider_engine.control.attach import attach_to_vllm
+        from outrider_engine.http.termination_message import listen
 
         listen()
         attach_to_vllm()
@@ -26,7 +26,7 @@ def _attach() -> None:
 
 def _mend() -> None:
     try:
-        from outrider_engine.cpu_sampling import mend_on_cpu
+        from outrider_engine.vllm_adapter.cpu_sampling import mend_on_cpu
 
         mend_on_cpu()
     except Exception:

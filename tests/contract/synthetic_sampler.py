@@ -16,7 +16,7 @@ def register() -> None:
     """Put this kernel in the place of the CPU's, before the platform takes hold of it."""
     from vllm.utils import cpu_triton_utils
 
-    from outrider_engine import readiness
+    from outrider_engine.startup import readiness
 
     cpu_triton_utils._rejection_greedy_sample_kernel_impl = sample
     readiness._part_at_a_tie = _answers_differ_by_design

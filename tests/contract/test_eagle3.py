@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider_engine.following import MOST_STEPS
+from outrider_engine.idle_drafter.drafter_skip import MOST_STEPS
 from tests.contract import drafter_witness, quick_start
 from tests.contract.answers import TOKENS, Answer
 from tests.contract.drafter_witness import ended_early

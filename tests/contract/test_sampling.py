@@ -29,7 +29,7 @@ Answers = list[list[str]]
 
 EXPAND = """
 import torch
-from outrider_engine.cpu_sampling import expand
+from outrider_engine.vllm_adapter.cpu_sampling import expand
 
 for kind in (torch.float32, torch.int32, torch.int64):
     output = torch.full((6,), 99, dtype=kind)

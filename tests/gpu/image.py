@@ -45,7 +45,7 @@ print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "user": os.getuid(),
 EXPECTED = {
     "python": PYTHON,
     "user": 1000,
-    "loaded": {"outrider": "outrider_engine.plugin", "outrider_api": "outrider_engine.endpoint"},
+    "loaded": {"outrider": "outrider_engine.plugin", "outrider_api": "outrider_engine.http.endpoint"},
 }
 
 

@@ -45,7 +45,7 @@ from engine_image.testing.contract.files import (
 )
 from engine_image.testing.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
 from engine_image.testing.contract.worker_expectations import OF_WORKERS
-from outrider_engine.support import RECURRENT_STATES_RIGHT, Version
+from outrider_engine.control.support import RECURRENT_STATES_RIGHT, Version
 
 TWIN_SINCE: Version = (0, 29)
 """The first release that the simulated engine supports."""
@@ -61,7 +61,7 @@ def _serving(launcher: str) -> tuple[Form, ...]:
 
 EXPECTATIONS: tuple[Expectation, ...] = (
     *of(
-        "attach.py",
+        "control/attach.py",
         Imports("vllm/__init__.py", "__version__"),
         Holds(CORE, "EngineCore", ("scheduler",)),
         Says(CORE, "EngineCoreProc._handle_client_request", "(method := getattr(self, method_name))"),
@@ -109,20 +109,22 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("req_ids", "num_computed_tokens", "num_output_tokens")),
     ),
     *of(
-        "counting.py",
+        "control/step_hooks.py",
         Holds(ENGINE, "EngineCoreOutputs", ("outputs", "scheduler_stats")),
         Holds(ENGINE, "EngineCoreOutput", ("new_token_ids",)),
         Holds(STATS, "SchedulerStats", ("spec_decoding_stats",)),
         Holds(SPEC_METRICS, "SpecDecodingStats", ("num_draft_tokens_per_pos", "num_accepted_tokens_per_pos")),
     ),
     *of(
-        "choosing.py",
+        "control/fast_loop_chooser.py",
         Holds(SCHEDULER, "Scheduler", ("running",)),
         Holds("vllm/v1/request.py", "Request", ("num_computed_tokens",)),
     ),
-    Expectation(Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)), "attach.py", (0, 27)),
+    Expectation(
+        Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)), "control/attach.py", (0, 27)
+    ),
     *of(
-        "late_table.py",
+        "control/deferred_schedule.py",
         Says(
             VLLM_CONFIG,
             "VllmConfig._maybe_override_dynamic_sd_cudagraph_mode",
@@ -138,7 +140,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         ),
     ),
     *of(
-        "steps.py",
+        "vllm_adapter/scheduler_step.py",
         Holds(SCHEDULER, "Scheduler", ("kv_cache_config", "kv_cache_manager", "requests")),
         Holds(VLLM_CONFIG, "VllmConfig", ("kv_transfer_config",)),
         Holds(KV_CACHE, "KVCacheConfig", ("kv_cache_groups",)),
@@ -156,7 +158,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(KV_MANAGER, "KVCacheManager.free", takes=("self", "request")),
     ),
     *of(
-        "engines.py",
+        "control/engines.py",
         Holds(ASYNC_LLM, "AsyncLLM", ("engine_core", "vllm_config")),
         Defines(ASYNC_LLM, "AsyncLLM.errored", takes=("self",)),
         Defines(CLIENT, "AsyncMPClient.call_utility_async", takes=("self", "method", "*args")),
@@ -171,7 +173,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     ),
     # A row without drafts after accepted ones reads the right recurrent state.
     *of(
-        "support.py",
+        "control/support.py",
         Says(
             V1_RUNNER,
             "GPUModelRunner._prepare_inputs",
@@ -187,23 +189,23 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     # Before, the one engine is asked: several ranks cannot be tuned anyway.
     Expectation(
         Defines(CLIENT, "AsyncMPClient.call_utility_all_async", takes=("self", "method", "*args")),
-        "engines.py",
+        "control/engines.py",
         since=(0, 32),
     ),
     *of(
-        "endpoint.py",
+        "http/endpoint.py",
         Names(PLUGINS, ("vllm.general_plugins", "vllm.endpoint_plugins")),
         Defines(PLUGINS, "load_endpoint_plugins"),
         Holds(ENDPOINT, "EndpointPlugin", ("name", "required_tasks")),
         Defines(ENDPOINT, "EndpointPlugin.attach_router", takes=("self", "app")),
         Defines(ENDPOINT, "EndpointPlugin.init_state", takes=("self", "engine_client", "state", "args")),
     ),
-    Expectation(Defines(ASYNC_LLM, "AsyncLLM.shutdown", takes=("self", "timeout")), "engines.py"),
-    *of("server.py", *_serving(LAUNCHER_UNTIL_0_29), until=(0, 29)),
-    *of("server.py", *_serving(LAUNCHER), since=(0, 29)),
-    *of("ending.py", Names(HEALTH, ("/health",))),
+    Expectation(Defines(ASYNC_LLM, "AsyncLLM.shutdown", takes=("self", "timeout")), "control/engines.py"),
+    *of("http/server.py", *_serving(LAUNCHER_UNTIL_0_29), until=(0, 29)),
+    *of("http/server.py", *_serving(LAUNCHER), since=(0, 29)),
+    *of("http/graceful_shutdown.py", Names(HEALTH, ("/health",))),
     *of(
-        "last_words.py",
+        "http/termination_message.py",
         Says(CORE, "EngineCoreProc.run_engine_core", "logger.exception('EngineCore failed to start.')"),
         Says(
             CORE,

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from engine_image.testing.contract.source import Function, Source
-from outrider_engine.support import MATRIX, MODULES, PARALLEL, Response, Runner, Version, response
+from outrider_engine.control.support import MATRIX, MODULES, PARALLEL, Response, Runner, Version, response
 
 CONFIG = "vllm/config/vllm.py"
 SPECULATIVE = "vllm/config/speculative.py"

@@ -11,7 +11,7 @@ from engine_image.testing.contract.expectations import EXPECTATIONS
 from engine_image.testing.contract.forms import Finding, Verdict
 from engine_image.testing.contract.matrix import differences
 from engine_image.testing.contract.source import Source
-from outrider_engine.support import parse_version
+from outrider_engine.control.support import parse_version
 
 RESULT_FILE = Path(__file__).with_name("result.json")
 NOT_NEEDED = "not needed"

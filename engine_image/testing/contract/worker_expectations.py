@@ -54,12 +54,12 @@ _RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
 
 OF_WORKERS: tuple[Expectation, ...] = (
     *of(
-        "attach_workers.py",
+        "idle_drafter/attach.py",
         Defines(WORKER, "WorkerBase.__init__", takes=("self",)),
         Defines(WORKER, "WorkerBase"),
     ),
     *of(
-        "drafter.py",
+        "idle_drafter/drafter.py",
         Defines(
             V1_RUNNER,
             "GPUModelRunner.propose_draft_token_ids",
@@ -101,7 +101,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
     ),
     *of(
-        "missed.py",
+        "idle_drafter/kv_backfill.py",
         Holds(PROPOSER, "SpecDecodeBaseProposer", ("block_size",)),
         Says(
             PROPOSER,
@@ -118,7 +118,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         ),
     ),
     *of(
-        "reading.py",
+        "idle_drafter/kv_only_pass.py",
         Holds(PROPOSER, "SpecDecodeBaseProposer", ("_draft_attn_layer_names", "vllm_config")),
         Holds(COMPILATION, "CompilationConfig", ("static_forward_context",)),
         Holds(ATTENTION, "AttentionBackend", ("forward_includes_kv_cache_update",)),
@@ -127,7 +127,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         Says(ATTENTION_LAYER, "Attention.forward", _CACHE_FIRST),
     ),
     *of(
-        "undrafted.py",
+        "idle_drafter/plain_sampling.py",
         Defines(V1_RUNNER, "GPUModelRunner._sample", takes=("self", "logits", "spec_decode_metadata")),
         Says(V1_RUNNER, "GPUModelRunner._sample", _PLAIN_SAMPLING),
         Defines(
@@ -142,7 +142,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         Holds(SAMPLING_METADATA, "SamplingMetadata", ("thinking_budget_state_holder",)),
     ),
     *of(
-        "cpu_sampling.py",
+        "vllm_adapter/cpu_sampling.py",
         Imports("vllm/platforms/__init__.py", "current_platform"),
         Defines(PLATFORM, "Platform.is_cpu", takes=("self",)),
         Defines(
@@ -157,14 +157,14 @@ OF_WORKERS: tuple[Expectation, ...] = (
         Says(TOP_K, "apply_top_k_only", "max_top_k = k.max()"),
     ),
     *of(
-        "cpu_sampling.py",
+        "vllm_adapter/cpu_sampling.py",
         Imports(CPU_KERNELS, "expand_kernel"),
         Holds(CPU_KERNELS, "_FuncWrapper", ("func",)),
         until=(0, 31),
     ),
     Expectation(
         Says(CPU_PLATFORM, "CpuPlatform.register_triton_kernel_overrides", "cpu_tl._expand_kernel_impl"),
-        "cpu_sampling.py",
+        "vllm_adapter/cpu_sampling.py",
         since=(0, 31),
     ),
 )

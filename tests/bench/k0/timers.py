@@ -130,7 +130,7 @@ def register() -> None:
 
 def register_with_outrider() -> None:
     """Time an engine with Outrider's plugin, which is attached between the timers."""
-    from outrider_engine.kept_states import KeptStates
+    from outrider_engine.idle_drafter.hidden_state_cache import KeptStates
     from outrider_engine.plugin import register as attach_outrider
 
     _time_core(attach=attach_outrider)
@@ -139,7 +139,7 @@ def register_with_outrider() -> None:
 
 
 def _outriders_parts() -> None:
-    from outrider_engine.attach_workers import parts
+    from outrider_engine.idle_drafter.attach import parts
 
     for part in parts():
         part()

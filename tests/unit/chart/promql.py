@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 from outrider.telemetry import names
-from outrider_engine import exposition
-from outrider_engine.state import Measurement, unmeasured
+from outrider_engine.control.state import Measurement, unmeasured
+from outrider_engine.http import exposition
 from tests.unit.controller.full_metrics import full_metrics, series_names
 from tests.unit.telemetry.factories import cell_sums
 

@@ -12,14 +12,14 @@ from outrider.engine.client import ProbeOrder, Push
 from outrider.engine.errors import ProbeRunning
 from outrider.engine.state import EngineState
 from outrider.tuning.decision import Probe, Slice
-from outrider_engine.choosing import Inactive
-from outrider_engine.control import Fence, parse_push
-from outrider_engine.probe import Probe as PluginProbe
-from outrider_engine.probe import ProbeReason, ProbeRequest, parse_probe, start
-from outrider_engine.probe import Slice as PluginSlice
-from outrider_engine.refusal import HTTP_STATUS, Reason
-from outrider_engine.selftest import SelfTest
-from outrider_engine.state import State, unavailable
+from outrider_engine.control.fast_loop_chooser import Inactive
+from outrider_engine.control.probe import Probe as PluginProbe
+from outrider_engine.control.probe import ProbeReason, ProbeRequest, parse_probe, start
+from outrider_engine.control.probe import Slice as PluginSlice
+from outrider_engine.control.push import Fence, parse_push
+from outrider_engine.control.refusal import HTTP_STATUS, Reason
+from outrider_engine.control.self_test import SelfTest
+from outrider_engine.control.state import State, unavailable
 from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_cost_model, a_push
 
 PROBE = Probe("default/m-1", 7, 12, (Slice(1, 1.0), Slice(0, 0.5)))

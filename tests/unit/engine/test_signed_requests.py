@@ -14,12 +14,12 @@ from outrider.api.schedule import Schedule
 from outrider.engine.client import EngineAddress, EngineClient, ProbeOrder, Push
 from outrider.engine.signing import SigningKey
 from outrider.tuning.decision import Probe, Slice
-from outrider_engine.control import parse_push
-from outrider_engine.core import EngineCoreControl
-from outrider_engine.probe import parse_probe
-from outrider_engine.refusal import Reason, Refusal
-from outrider_engine.request import parse_json, read_signed
-from outrider_engine.signature import Gate
+from outrider_engine.control.core import EngineCoreControl
+from outrider_engine.control.probe import parse_probe
+from outrider_engine.control.push import parse_push
+from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.signature import Gate
+from outrider_engine.http.request import parse_json, read_signed
 from tests.unit.engine_plugin.factories import FakeClock, FakeScheduler, a_control
 
 KEY = SigningKey.generate()

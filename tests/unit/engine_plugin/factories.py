@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from outrider_engine.control import Fence, Limits, Push
-from outrider_engine.core import EngineCoreControl
-from outrider_engine.measure import Meter, Step
-from outrider_engine.probe import ProbeRequest, Slice
-from outrider_engine.support import EngineFacts, Runner
-from outrider_engine.table import Row, Table
+from outrider_engine.control.core import EngineCoreControl
+from outrider_engine.control.probe import ProbeRequest, Slice
+from outrider_engine.control.push import Fence, Limits, Push
+from outrider_engine.control.schedule import Row, Table
+from outrider_engine.control.support import EngineFacts, Runner
+from outrider_engine.counting.measure import Meter, Step
 from outrider_protocol.cost_model import CostModel, Limit
 
 CANDIDATES = (0, 1, 2, 3, 5)

@@ -10,7 +10,7 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
-from outrider_engine.attach import attach
+from outrider_engine.control.attach import attach
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS
 
 

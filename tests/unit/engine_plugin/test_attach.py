@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE, facts_of
-from outrider_engine.backlog import MOST_WAITING
-from outrider_engine.control import Push
-from outrider_engine.core import EngineCoreControl
-from outrider_engine.drafter import ORDER
-from outrider_engine.following import Order
-from outrider_engine.late_table import CANDIDATES_VARIABLE
+from outrider_engine.control.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE, facts_of
+from outrider_engine.control.core import EngineCoreControl
+from outrider_engine.control.deferred_schedule import CANDIDATES_VARIABLE
+from outrider_engine.control.probe import Slice
+from outrider_engine.control.push import Push
+from outrider_engine.control.schedule import Table
+from outrider_engine.control.support import K0_VARIABLE
+from outrider_engine.counting.backlog import MOST_WAITING
+from outrider_engine.idle_drafter.drafter import ORDER
+from outrider_engine.idle_drafter.drafter_skip import Order
 from outrider_engine.plugin import register
-from outrider_engine.probe import Slice
-from outrider_engine.support import K0_VARIABLE
-from outrider_engine.table import Table
 from tests.unit.engine_plugin import fake_vllm
 from tests.unit.engine_plugin.factories import (
     LAUNCHED,

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from outrider_engine import attach_workers, drafter, undrafted
-from outrider_engine.support import K0_VARIABLE
+from outrider_engine.control.support import K0_VARIABLE
+from outrider_engine.idle_drafter import attach, drafter, plain_sampling
 
 
 def a_worker_class() -> type:
@@ -15,7 +15,7 @@ def a_worker_class() -> type:
         def __init__(self) -> None:
             self.made = True
 
-    attach_workers.attach(Worker)
+    attach.attach(Worker)
     return Worker
 
 
@@ -28,7 +28,7 @@ def test_a_part_that_does_not_fit_is_told_and_holds_up_no_other(
         raise AttributeError("another shape")
 
     monkeypatch.setattr(drafter, "attach_to_drafter", fails)
-    monkeypatch.setattr(undrafted, "attach_to_sampler", lambda: attached.append("sampler"))
+    monkeypatch.setattr(plain_sampling, "attach_to_sampler", lambda: attached.append("sampler"))
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
         worker = a_worker_class()()
     assert (worker.made, attached) == (True, ["sampler"])
@@ -39,11 +39,11 @@ def test_a_part_that_does_not_fit_is_told_and_holds_up_no_other(
 
 def test_where_k_0_is_vllms_own_nothing_is_attached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(K0_VARIABLE, "Sync")
-    assert attach_workers.parts() == {}
+    assert attach.parts() == {}
 
 
 def test_attaching_twice_wraps_once() -> None:
     worker = a_worker_class()
     before = worker.__init__
-    attach_workers.attach(worker)
+    attach.attach(worker)
     assert worker.__init__ is before

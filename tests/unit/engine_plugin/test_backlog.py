@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider_engine.backlog import MOST_WAITING, Backlog
+from outrider_engine.counting.backlog import MOST_WAITING, Backlog
 
 
 def test_work_waits_until_it_is_worked_off_in_its_order() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.schedule import geometric_bins
-from outrider_engine.bins import batch_bins, bin_indices
+from outrider_engine.counting.bins import batch_bins, bin_indices
 
 SIZES = st.integers(1, 2000)
 

@@ -10,14 +10,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from outrider_engine import core
-from outrider_engine.control import Fence
-from outrider_engine.measure import Step
-from outrider_engine.probe import Probe, ProbeRequest, Slice
-from outrider_engine.refusal import Reason, Refusal
-from outrider_engine.selftest import SELF_TEST_SECONDS
-from outrider_engine.support import EngineFacts, Runner
-from outrider_engine.table import Table, parse_table
+from outrider_engine.control import core
+from outrider_engine.control.probe import Probe, ProbeRequest, Slice
+from outrider_engine.control.push import Fence
+from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.schedule import Table, parse_table
+from outrider_engine.control.self_test import SELF_TEST_SECONDS
+from outrider_engine.control.support import EngineFacts, Runner
+from outrider_engine.counting.measure import Step
 from outrider_protocol.cost_model import CostModel
 from tests.unit.engine_plugin.factories import (
     LAUNCHED,

@@ -7,9 +7,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from outrider_engine import attach, cpu_sampling
-from outrider_engine.cpu_sampling import expand, mend, mend_on_cpu, mend_top_k
+from outrider_engine.control import attach
 from outrider_engine.plugin import register
+from outrider_engine.vllm_adapter import cpu_sampling
+from outrider_engine.vllm_adapter.cpu_sampling import expand, mend, mend_on_cpu, mend_top_k
 
 KERNELS = "vllm.utils.cpu_triton_utils"
 SAMPLER = "vllm.v1.sample.ops.topk_topp_sampler"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from outrider_engine import drafter
-from outrider_engine.drafter import ORDER, attach
-from outrider_engine.following import Order
-from outrider_engine.missed import Run, parts
+from outrider_engine.idle_drafter import drafter
+from outrider_engine.idle_drafter.drafter import ORDER, attach
+from outrider_engine.idle_drafter.drafter_skip import Order
+from outrider_engine.idle_drafter.kv_backfill import Run, parts
 
 SKIP = Order(skip=True)
 MISSED = {"b": (7, [1, 2])}

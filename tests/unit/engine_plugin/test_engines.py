@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from outrider_engine import engines
-from outrider_engine.engines import EngineCores
-from outrider_engine.refusal import Reason, Refusal
-from outrider_engine.state import State
+from outrider_engine.control import engines
+from outrider_engine.control.engines import EngineCores
+from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.state import State
 from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_push, some_facts
 
 

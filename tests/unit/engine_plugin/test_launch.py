@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider_engine.last_words import TERMINATION_LOG_VARIABLE
+from outrider_engine.http.termination_message import TERMINATION_LOG_VARIABLE
 from outrider_engine.launch import API_SERVER, CUBINS, EXIT_CONFIG, HEADLESS, WORKER, main
 
 

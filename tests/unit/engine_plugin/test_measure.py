@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider_engine.measure import CellSums, Meter, Step
+from outrider_engine.counting.measure import CellSums, Meter, Step
 from tests.unit.engine_plugin.factories import CANDIDATES, MAX_NUM_SEQS
 
 

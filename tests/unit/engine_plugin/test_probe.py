@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider_engine.probe import Probe, ProbeReason, Slice, parse_probe, start
-from outrider_engine.refusal import Reason, Refusal
+from outrider_engine.control.probe import Probe, ProbeReason, Slice, parse_probe, start
+from outrider_engine.control.refusal import Reason, Refusal
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS, a_probe, a_step
 
 

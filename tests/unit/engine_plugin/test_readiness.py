@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from outrider_engine.attempts import Attempts
-from outrider_engine.readiness import PROMPT, TEXT_TOKENS, TIE, CoreHangs, self_test
-from outrider_engine.selftest import SelfTest, SelfTestState, Trial
-from outrider_engine.state import State, unavailable
+from outrider_engine.control.self_test import SelfTest, SelfTestState, Trial
+from outrider_engine.control.state import State, unavailable
+from outrider_engine.startup.readiness import PROMPT, TEXT_TOKENS, TIE, CoreHangs, self_test
+from outrider_engine.startup.self_test_journal import Attempts
 from tests.unit.engine_plugin.factories import CANDIDATES
 
 TOKENS = 10

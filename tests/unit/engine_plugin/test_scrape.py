@@ -9,12 +9,12 @@ from typing import cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from outrider_engine.exposition import Message, MetricsMiddleware, Scope, Send, render, render_silence
-from outrider_engine.probe import Slice
-from outrider_engine.refusal import Refusal
-from outrider_engine.scrape import Scrape
-from outrider_engine.state import Measurement
-from outrider_engine.table import Table
+from outrider_engine.control.probe import Slice
+from outrider_engine.control.refusal import Refusal
+from outrider_engine.control.schedule import Table
+from outrider_engine.control.state import Measurement
+from outrider_engine.http.exposition import Message, MetricsMiddleware, Scope, Send, render, render_silence
+from outrider_engine.http.scrape import Scrape
 from tests.unit.engine_plugin.factories import (
     FakeScheduler,
     a_control,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider_engine.support import (
+from outrider_engine.control.support import (
     K0,
     EngineFacts,
     Response,

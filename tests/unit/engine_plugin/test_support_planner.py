@@ -11,7 +11,7 @@ from outrider.plan.runtimes.vllm import matrix
 from outrider.plan.runtimes.vllm.arguments import speculative_config
 from outrider.plan.runtimes.vllm.known_defects import KNOWN_DEFECTS
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, unsupported_reason
-from outrider_engine import support
+from outrider_engine.control import support
 from tests.unit.plan.factories import a_model
 
 RUNNERS = {matrix.Runner.V1: support.Runner.V1, matrix.Runner.V2: support.Runner.V2}

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from outrider.telemetry import names
 from outrider.telemetry.series import CellSeries, PodKey, PodSeries, Sample, SeriesKey
-from outrider_engine.measure import CellSums
+from outrider_engine.counting.measure import CellSums
 
 ALL_COUNTERS = (
     *names.REQUIRED,

@@ -8,10 +8,10 @@ from outrider.telemetry.series import CellSeries, SeriesKey, pod_series
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Cell, Window
 from outrider.tuning.policy import Policy
-from outrider_engine import exposition
-from outrider_engine.bins import batch_bins
-from outrider_engine.measure import CellSums
-from outrider_engine.state import Measurement, unmeasured
+from outrider_engine.control.state import Measurement, unmeasured
+from outrider_engine.counting.bins import batch_bins
+from outrider_engine.counting.measure import CellSums
+from outrider_engine.http import exposition
 from tests.unit.telemetry.factories import POD, Counters, cell_sums
 from tests.unit.telemetry.factories import exposition as stock_text
 

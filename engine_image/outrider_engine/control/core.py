@@ -1,0 +1,423 @@
+"""The control of one engine core: which schedule is in force, and why."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from outrider_engine import __version__
+from outrider_engine.control.fast_loop_chooser import Choice, Choosing, Inactive
+from outrider_engine.control.lookup import LookupTable, Scheduler
+from outrider_engine.control.probe import Probe, ProbeReason, ProbeRequest, start
+from outrider_engine.control.push import Control, Push, accept, lapse, require_in_force
+from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.schedule import Table, require_captured
+from outrider_engine.control.self_test import SelfTest, SelfTestState, Trial
+from outrider_engine.control.startup_profile import StepTime, Sweep, Visit
+from outrider_engine.control.state import LiveTuning, Measurement, State
+from outrider_engine.control.support import EngineFacts, Room, fast_loop_obstacle, obstacle, refused_k
+from outrider_engine.counting.backlog import Backlog
+from outrider_engine.counting.measure import Meter, Step
+from outrider_engine.idle_drafter.drafter_skip import BlockIds, Following
+from outrider_protocol.cost_model import launch_revision
+
+logger = logging.getLogger("vllm.outrider")
+
+Clock = Callable[[], float]
+
+_MOST_PROBES_KNOWN = 10_000
+"""Under one schedule; a day of probes without a pause."""
+
+
+class EngineCoreControl:
+    """Lives as long as its scheduler. Runs on the engine core's thread only, between steps.
+
+    read_static: reads the static schedule, None when no file is configured. Called at the start and
+        when a lease lapses. Raises OSError or Refusal.
+    meter: counts the steps; None where they cannot be counted.
+    measuring: whether the meter counts from the start.
+    following: which steps go without the drafter; None where it follows every step.
+    clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        facts: EngineFacts,
+        *,
+        read_static: Callable[[], Table | None],
+        meter: Meter | None = None,
+        measuring: bool = True,
+        following: Following | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._facts = facts
+        self._clock = clock
+        self._boot_id = uuid.uuid4().hex
+        self._table = LookupTable(scheduler, facts.max_num_seqs, read_static=read_static)
+        self._obstacle = obstacle(facts, has_table=self._table.exists)
+        self._problems: dict[str, str] = {}
+        self._hook_failures = 0
+        self._meter = meter
+        self.backlog = Backlog(self.measuring_failed)
+        """Steps that are not counted yet."""
+        self._measuring = measuring and meter is not None
+        self.following = following
+        self.choosing = Choosing(
+            scheduler,
+            obstacle=self._obstacle or fast_loop_obstacle(facts, counted=meter is not None),
+            revision=launch_revision(facts.method or "", facts.max_num_seqs, facts.num_speculative_tokens),
+            failed=self.choosing_failed,
+        )
+        self._control = Control()
+        self._probe: Probe | None = None
+        # Under the fence in force. A replayed request must not run its probe again.
+        self._probes_run: deque[str] = deque(maxlen=_MOST_PROBES_KNOWN)
+        self._self_test = SelfTest(faults=refused_k(facts))
+        self._sweep = Sweep()
+        self._sweep_meter: Meter | None = None
+        self._step_times: list[StepTime] = []
+        if self._self_test.failed & self._table.limits.captured:
+            self._heed_self_test()
+            self._install()
+
+    @property
+    def meter(self) -> Meter | None:
+        """The meter while steps are to be counted; during the startup profile, the profile's own."""
+        return (self._sweep_meter or self._meter) if self._measuring else None
+
+    # The hooks of a step. None of them ever raises: a failure disables for good what failed, and the engine
+    # continues to serve.
+
+    def before_schedule(self) -> None:
+        """A step is about to look K up: leases lapse and probes end."""
+        ends = self._control.lease_ends_at
+        if (ends is None or self._clock() < ends) and self.at_rest:
+            return
+        try:
+            self._pass_time()
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self._disable_tuning(error)
+
+    def after_step(self, step: Step, choice: Choice | None = None) -> None:
+        """A step was counted: each probe continues with its next part, or ends.
+
+        choice: what the fast loop chose for it.
+        """
+        try:
+            self._measured(step, choice)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.choosing_failed(error)
+        if self.at_rest:
+            return
+        try:
+            before = self._overlaid()
+            self._probe = self._probe.after(step) if self._probe else None
+            self._self_test, self._sweep = self._self_test.after(step), self._sweep.after(step)
+            if self._overlaid() != before:
+                self._install()
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self._disable_tuning(error)
+
+    def measuring_failed(self, error: Exception) -> None:
+        """Steps cannot be counted any more. Schedules and leases stay as they are."""
+        self._meter, self._sweep_meter, self._measuring = None, None, False
+        self.choosing.disable("steps cannot be counted any more")
+        self._hook_failures += 1
+        self._problems["measure"] = f"the measuring hook failed: {type(error).__name__}: {error}"
+        logger.error("outrider: %s; serving continues without counting", self._problems["measure"])
+
+    def following_failed(self, error: Exception) -> None:
+        """No step skips the drafter any more. Requests that it missed tokens of get bad drafts until they
+        end."""
+        self.following = None
+        self._hook_failures += 1
+        self._problems["drafter"] = f"the drafter's hook failed: {type(error).__name__}: {error}"
+        logger.error("outrider: %s; the drafter runs in every step", self._problems["drafter"])
+
+    def choosing_failed(self, error: Exception) -> None:
+        """The fast loop chooses no more. The schedule is in force."""
+        self._hook_failures += 1
+        why = self._problems["fastLoop"] = f"the fast loop failed: {type(error).__name__}: {error}"
+        self.choosing.disable(why)
+        logger.error("outrider: %s; the schedule decides, the engine continues to serve", why)
+
+    def unread(self, blocks: BlockIds) -> set[int]:
+        """Those blocks of a request that its drafter never read and never will, as the request ends."""
+        if self.following is None:
+            return set()
+        try:
+            return self.following.given_back(blocks)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.following_failed(error)
+            return set()
+
+    # The requests of the control API.
+
+    def put(self, push: Push) -> State:
+        """Install a pushed schedule, or renew its lease.
+
+        Raises:
+            Refusal: nothing was changed.
+        """
+        self._require_live_tuning()
+        before = self._control
+        self._control = accept(before, push, limits=self._table.limits, now=self._clock())
+        if before.last_push is None or before.last_push.fence != push.fence:
+            self._end_probe(ProbeReason.SUPERSEDED)
+            self._probes_run.clear()
+        self.choosing.take(push, self._table.limits)
+        if not self._measuring:
+            self.choosing.stop(Inactive.NOT_COUNTED)
+        self._install()
+        return self.state()
+
+    def start_probe(self, request: ProbeRequest) -> State:
+        """Run a probe on top of the pushed schedule. A repeated request is answered and does not run again.
+
+        Raises:
+            Refusal: nothing was changed.
+        """
+        self._require_live_tuning()
+        self.before_schedule()
+        require_in_force(self._control, request.fence)
+        known, limits = self._probe, self._table.limits
+        if request.id in self._probes_run:
+            return self.state()
+        if known is not None and known.running:
+            raise Refusal(Reason.PROBE_RUNNING, f"the probe {known.request.id} runs")
+        if request.low > limits.max_num_seqs:
+            raise Refusal(Reason.MALFORMED, f"this engine runs at most {limits.max_num_seqs} requests")
+        require_captured(request.values(), limits.captured, failed=limits.failed)
+        if self.meter is None:
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "measuring is off, so a probe would not end")
+        self._probe = start(request, self._clock())
+        self._probes_run.append(request.id)
+        self._install()
+        return self.state()
+
+    def measure(self, *, enabled: bool) -> State:
+        """Count steps, or pause the counting.
+
+        Raises:
+            Refusal: steps cannot be counted in this engine.
+        """
+        if self._meter is None:
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "steps cannot be counted in this engine")
+        if enabled != self._measuring:
+            self._meter.forget()
+            self._measuring = enabled
+            self.choosing.stop(Inactive.NOT_COUNTED)
+            self._install()
+        return self.state()
+
+    def state(self) -> State:
+        """What the scheduler uses at this moment, read from the scheduler."""
+        self.before_schedule()
+        control, facts, table = self._control, self._facts, self._table.in_use()
+        fence = control.last_push.fence if control.last_push else None
+        problems = [*self._problems.values(), *filter(None, [self._table.problem])]
+        return State(
+            bootId=self._boot_id,
+            engineVersion=facts.engine_version,
+            pluginVersion=__version__,
+            simulated=facts.simulated,
+            method=facts.method,
+            runner=facts.runner.value,
+            cudaGraphs=facts.cuda_graphs,
+            maxNumSeqs=facts.max_num_seqs,
+            numSpeculativeTokens=facts.num_speculative_tokens,
+            capturedK=sorted(self._table.limits.captured),
+            liveTuning=LiveTuning(possible=self._obstacle is None, reason=self._obstacle),
+            schedule=table.to_wire() if table else None,
+            source=control.source.value,
+            term=fence.term if fence else 0,
+            epoch=fence.epoch if fence else 0,
+            leaseRemainingSeconds=control.lease_remaining_seconds(self._clock()),
+            measuring=self._measuring,
+            probe=self._probe.to_wire() if self._probe else None,
+            fastLoop=self.choosing.to_wire(),
+            selfTest=self._self_test.to_wire(),
+            startupProfile=self._sweep.to_wire(),
+            engines=1,
+            enginesAgree=True,
+            problems=sorted(problems),
+        )
+
+    def state_with_step_times(self) -> State:
+        """The state with the startup profile. The profile never changes, so answers to pushes omit it."""
+        state = self.state()
+        state["stepTimes"] = self._step_times
+        return state
+
+    def measurement(self) -> Measurement:
+        """The sums over all steps, and the values of the gauges."""
+        table, meter = self._table.in_use(), self._meter
+        return Measurement(
+            state=self.state(),
+            lookup=list(table.dense(self._facts.max_num_seqs)) if table else None,
+            cells=meter.sums() if meter else [],
+            stepTimes=self._step_times,
+            hookSeconds=meter.hook_seconds if meter else 0.0,
+            hookFailures=self._hook_failures,
+            drafterStepsSkipped=self.following.steps_skipped if self.following else 0,
+            drafterTokensCaughtUp=self.following.tokens_caught_up if self.following else 0,
+            longestStepSeconds=self.longest_step_seconds,
+        )
+
+    @property
+    def longest_step_seconds(self) -> float:
+        """0 where steps are not counted."""
+        return self._meter.longest_step_seconds if self._meter else 0.0
+
+    # The self-test, request by request as the front end makes it.
+
+    def begin_self_test(self) -> list[Trial]:
+        """The requests of the self-test, in order; none when it cannot run or has begun before."""
+        why_not = self._obstacle or ("steps are not counted" if self.meter is None else None)
+        self._self_test, trials = self._self_test.begun(
+            self._table.limits.captured, obstacle=why_not, now=self._clock()
+        )
+        return trials
+
+    def begin_trial(self, k: int) -> None:
+        """Let the next request go from the minimum K to ``k`` and back."""
+        self._self_test = self._self_test.with_trial(k, self._clock())
+        self._install()
+
+    def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool = False) -> None:
+        """Judge the request by its tokens or its fault, and by the steps that were counted.
+
+        tied: see `SelfTest.judged`. Tokens of a simulated engine prove nothing.
+        """
+        tied = tied or self._facts.simulated is not None
+        self._self_test = self._self_test.judged(k, tokens=tokens, fault=fault, tied=tied)
+        self._install()
+
+    def end_self_test(self, fault: str | None) -> None:
+        """Close the self-test. From here on no schedule has a K that failed."""
+        self._self_test = self._self_test.closed(fault, now=self._clock())
+        self._heed_self_test()
+        self._install()
+
+    # The startup profile, visit by visit as the front end makes it.
+
+    def begin_sweep(self, seconds: float) -> list[Visit]:
+        """The visits, in order; none when no profile can be measured or one has begun before."""
+        room, meter = self._facts.room, self.meter
+        why_not = self._obstacle or ("steps are not counted" if meter is None else None)
+        why_not = why_not or ("this release of vLLM does not report its cache size" if room is None else None)
+        self._sweep, visits = self._sweep.begun(
+            self._table.limits.usable,
+            max_num_seqs=self._facts.max_num_seqs,
+            room=room or Room(0, 0),
+            seconds=seconds,
+            obstacle=why_not,
+            now=self._clock(),
+        )
+        if visits:
+            self._sweep_meter = Meter(self._facts.max_num_seqs, self._facts.num_speculative_tokens)
+        return visits
+
+    def begin_visit(self, batch: int, context: int) -> None:
+        """Let steps of this batch size run one K after the other."""
+        self._sweep = self._sweep.with_visit(batch, context, self._clock())
+        self._install()
+
+    @property
+    def visiting(self) -> bool:
+        """Whether the visit has parts left."""
+        self.before_schedule()
+        return self._sweep.visiting
+
+    def end_visit(self) -> None:
+        """Return to the schedule."""
+        self._sweep = self._sweep.left()
+        self._install()
+
+    def end_sweep(self, fault: str | None) -> None:
+        """Close the startup profile. From here on steps serve clients."""
+        self._sweep = self._sweep.closed(fault, now=self._clock())
+        self._step_times, self._sweep_meter = self._sweep.step_times(), None
+        if self._meter is not None:
+            self._meter.forget()
+        self._install()
+
+    def _pass_time(self) -> None:
+        now = self._clock()
+        self._pass_sweep(now)
+        control, probe, self_test = self._control, self._probe, self._self_test
+        self._control, self._self_test = lapse(control, now), self_test.at(now)
+        if self._self_test is not self_test:
+            self._heed_self_test()
+        if self._control is not control:
+            self._end_probe(ProbeReason.LEASE_LAPSED)
+            self.choosing.stop(Inactive.LEASE_LAPSED)
+            self._table.reload_static(keep=True)
+            logger.warning("outrider: no push renewed the lease, so the static schedule is in force")
+        self._probe = self._probe.at(now) if self._probe else None
+        if (self._control, self._probe, self._self_test) != (control, probe, self_test):
+            self._install()
+
+    def _pass_sweep(self, now: float) -> None:
+        visiting, self._sweep = self._sweep.visiting, self._sweep.at(now)
+        if visiting and not self._sweep.visiting:
+            self._install()
+
+    def _heed_self_test(self) -> None:
+        self._obstacle = self._obstacle or self._self_test.obstacle
+        if self._obstacle is not None:
+            self.choosing.disable(self._obstacle)
+        self._table.limits = replace(self._table.limits, failed=self._self_test.failed)
+        if self._self_test.failed and self._obstacle is None:
+            self._table.reload_static(keep=False)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether neither a probe nor the self-test nor the startup profile runs."""
+        testing = self._self_test.state is SelfTestState.RUNNING
+        probing = self._probe is not None and self._probe.running
+        return not (testing or probing or self._sweep.visiting)
+
+    def _overlaid(self) -> list[int | None]:
+        """The K on top of the schedule, by overlay."""
+        return [overlay.rules if overlay else None for overlay in self._overlays()]
+
+    def _overlays(self) -> tuple[Probe | None, ...]:
+        return self._probe, self._self_test.trial, self._sweep.probe
+
+    def _end_probe(self, reason: ProbeReason) -> None:
+        self._probe = self._probe.ended(reason) if self._probe else None
+
+    def _install(self) -> None:
+        choose = self.choosing.choose if self.choosing.active else None
+        self._table.install(self._control.pushed_table, self._overlays(), choose)
+
+    def _measured(self, step: Step, choice: Choice | None) -> None:
+        active = self.choosing.active
+        self.choosing.measured(step, choice)
+        if active and not self.choosing.active:
+            self._install()
+
+    def _require_live_tuning(self) -> None:
+        if self._obstacle is not None:
+            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, self._obstacle)
+
+    def _disable_tuning(self, error: Exception) -> None:
+        """Without the hook no lease could end, so the pushed schedule ends and no push is accepted again."""
+        self._hook_failures += 1
+        self._obstacle = self._problems["hook"] = f"the step hook failed: {type(error).__name__}: {error}"
+        logger.error("outrider: %s; live tuning is disabled, the engine continues to serve", self._obstacle)
+        self._control = replace(self._control, lease_ends_at=None)
+        self.choosing.disable(self._obstacle)
+        self._end_probe(ProbeReason.LEASE_LAPSED)
+        self._self_test = replace(self._self_test, trial=None)
+        self._sweep = self._sweep.left()
+        # The step must continue even where the schedule cannot be written.
+        with suppress(Exception):
+            self._install()

@@ -1,0 +1,328 @@
+"""The fast loop of one engine core: it chooses K of each step by what the last drafts gave.
+
+`outrider_protocol.fast_loop` has the rule. This module gives it the pushed cost model and the counts of each
+step, answers vLLM's lookup, and drops what must not run. All of it runs on the engine core's thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from time import perf_counter
+from typing import Protocol, TypedDict
+
+from outrider_engine.control.push import Limits, Push
+from outrider_engine.counting.measure import MOST_STEPS_IN_FLIGHT, Step
+from outrider_protocol.agreement import Agreement
+from outrider_protocol.cost_model import CostModel
+from outrider_protocol.fast_loop import FastLoop
+
+
+class Inactive(StrEnum):
+    """Why the schedule decides and the fast loop does not."""
+
+    IMPOSSIBLE = "Impossible"
+    """This engine takes no cost model; ``reason`` of the state says why."""
+    NO_COST_MODEL = "NoCostModel"
+    """The push in force has none, or the engine got no push."""
+    LEASE_LAPSED = "LeaseLapsed"
+    """The lease of the push ended, and the cost model with it."""
+    REFUSED = "Refused"
+    """This engine cannot use the pushed cost model."""
+    DISAGREES = "Disagrees"
+    """The engine's own steps disagree with the cost model."""
+    NOT_COUNTED = "NotCounted"
+    """The counting of steps is paused."""
+
+
+class StepsOfK(TypedDict):
+    """Steps in which the fast loop chose this K. ``seconds`` is engine time."""
+
+    numSpeculativeTokens: int
+    steps: int
+    seconds: float
+
+
+class FastLoopWire(TypedDict):
+    """The fast loop as the state shows it. Field by field in docs/reference/control-api.md."""
+
+    possible: bool
+    reason: str | None
+    revision: str
+    active: bool
+    inactiveReason: str | None
+    inactiveDetail: str | None
+    numSpeculativeTokens: int | None
+    lastChange: str | None
+    changes: dict[str, int]
+    looks: int
+    lookSeconds: float
+    steps: list[StepsOfK]
+    survival: list[float] | None
+    hookSeconds: float
+
+
+def no_fast_loop(reason: str) -> FastLoopWire:
+    """The fast loop of an engine that cannot have one."""
+    return FastLoopWire(
+        possible=False,
+        reason=reason,
+        revision="",
+        active=False,
+        inactiveReason=Inactive.IMPOSSIBLE.value,
+        inactiveDetail=reason,
+        numSpeculativeTokens=None,
+        lastChange=None,
+        changes={},
+        looks=0,
+        lookSeconds=0.0,
+        steps=[],
+        survival=None,
+        hookSeconds=0.0,
+    )
+
+
+class Request(Protocol):
+    """The part of vLLM's request that is read."""
+
+    num_computed_tokens: int
+
+
+class Requests(Protocol):
+    """The part of vLLM's scheduler that is read."""
+
+    running: Sequence[Request]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the fast loop chose for one step. ``look``: it drafts only to see the acceptance."""
+
+    k: int
+    look: bool
+
+
+class Choosing:
+    """The fast loop of one engine core, active or not.
+
+    obstacle: why this engine takes no cost model; None where it does.
+    revision: of this launch, see `outrider_protocol.cost_model.launch_revision`.
+    failed: takes the error of a call that failed. From then on the schedule decides.
+    """
+
+    def __init__(
+        self,
+        scheduler: Requests,
+        *,
+        obstacle: str | None,
+        revision: str,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.hook_seconds = 0.0
+        """Time that the fast loop took inside of steps."""
+        self._scheduler = scheduler
+        self._obstacle = obstacle
+        self._revision = revision
+        self._failed = failed
+        self._off: _Off | None = _Off(Inactive.NO_COST_MODEL)
+        self._usable: frozenset[int] = frozenset()
+        self._loop: FastLoop | None = None
+        self._agreement: Agreement | None = None
+        self._dropped: tuple[CostModel, str] | None = None
+        self._flow = _Flow()
+        self._sums = _Sums()
+
+    @property
+    def active(self) -> bool:
+        """Whether the fast loop chooses K."""
+        return self._off is None and self._obstacle is None
+
+    def take(self, push: Push, limits: Limits) -> None:
+        """Use the cost model of an accepted push, or none where it has none that this engine can use."""
+        was_active, self._off, model = self.active, self._why_not(push, limits), push.cost_model
+        if not (was_active and self.active):
+            self._flow = _Flow()
+        if self._off is not None or model is None:
+            return
+        self._usable = limits.usable
+        if self._loop is None:
+            running = min(max(1, len(self._scheduler.running)), limits.max_num_seqs)
+            self._loop = FastLoop(model, k=push.table.dense(limits.max_num_seqs)[running])
+        elif self._loop.model != model:
+            self._loop.use(model)
+            self._agreement = None
+        self._agreement = self._agreement or Agreement(model)
+
+    def stop(self, reason: Inactive, detail: str | None = None) -> None:
+        """Let the schedule decide until the next push."""
+        if self._off is None:
+            self._off, self._flow = _Off(reason, detail), _Flow()
+
+    def disable(self, obstacle: str) -> None:
+        """Let the schedule decide from here on."""
+        self._obstacle = obstacle
+
+    def choose(self, batch: int, otherwise: int) -> int:
+        """K of the step that vLLM schedules.
+
+        batch: its number of requests. otherwise: K of the schedule.
+        """
+        loop = self._loop
+        if loop is None or not self.active:
+            return otherwise
+        began = perf_counter()
+        try:
+            looks, changes = loop.looks, loop.changes
+            context = sum([request.num_computed_tokens for request in self._scheduler.running])
+            k = loop.choose(batch, context, self._flow.new_requests)
+            if k not in self._usable:
+                raise ValueError(f"it chose K={k}, and this engine can run {sorted(self._usable)}")
+            if loop.changes != changes:
+                self._sums.changes[loop.reason.value] += 1
+            self._flow.choice = Choice(k, look=loop.looks != looks)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self._failed(error)
+            return otherwise
+        self.hook_seconds += perf_counter() - began
+        return k
+
+    def scheduled(self, key: object, *, k: int, decoding: int, new_requests: int) -> None:
+        """A step was scheduled.
+
+        key: the object by which `verified` finds the step again.
+        k: that the step drafts, also where a probe or the schedule gave it.
+        decoding: requests that may have drafts to verify.
+        new_requests: that are in their first step.
+        """
+        self._flow.scheduled(key, k=k, decoding=decoding, new_requests=new_requests)
+
+    def verified(self, key: object, *, drafted: Sequence[int], accepted: Sequence[int]) -> Choice | None:
+        """A step has its result; what the fast loop chose for it, None where something else did.
+
+        drafted, accepted: tokens per position that this step verified.
+        """
+        loop, step = self._loop, self._flow.ended(key)
+        if loop is None or step is None:
+            return None
+        if step.asked:
+            # A drafter that searches the text has no draft for some of them, which counts as rejected.
+            loop.count(step.asked, max(step.decoding, drafted[0] if drafted else 0), accepted)
+        return step.choice
+
+    def measured(self, step: Step, choice: Choice | None) -> None:
+        """The engine time of a step is known, perhaps some steps later."""
+        if choice is not None:
+            self._sums.add(step, choice)
+        agreement, loop = self._agreement, self._loop
+        # The cost model has no step that computes prompts, nor the one after a change of K.
+        if agreement is None or loop is None or not self.active or step.mixed or step.prefill_tokens:
+            return
+        agreement.add(step.num_speculative_tokens, step.batch_size, step.context_tokens, step.seconds)
+        if agreement.broken is not None:
+            self._dropped = loop.model, agreement.broken
+            self.stop(Inactive.DISAGREES, agreement.broken)
+
+    def to_wire(self) -> FastLoopWire:
+        """The form in which the state shows it."""
+        if self._obstacle is not None:
+            wire = no_fast_loop(self._obstacle)
+        else:
+            wire = no_fast_loop("")
+            wire["possible"], wire["reason"], wire["active"] = True, None, self.active
+            wire["inactiveReason"] = self._off.reason.value if self._off else None
+            wire["inactiveDetail"] = self._off.detail if self._off else None
+        wire["revision"], wire["hookSeconds"] = self._revision, self.hook_seconds
+        wire["changes"], wire["steps"] = dict(self._sums.changes), self._sums.steps_of_k()
+        wire["lookSeconds"] = self._sums.look_seconds
+        if self._loop is not None:
+            wire["looks"] = self._loop.looks
+            if self.active:
+                wire["numSpeculativeTokens"] = self._loop.k
+                wire["lastChange"] = self._loop.reason.value
+                wire["survival"] = list(self._loop.survival)
+        return wire
+
+    def _why_not(self, push: Push, limits: Limits) -> _Off | None:
+        model, usable = push.cost_model, sorted(limits.usable)
+        if push.cost_model_fault is not None:
+            return _Off(Inactive.REFUSED, push.cost_model_fault)
+        if model is None:
+            return _Off(Inactive.NO_COST_MODEL)
+        if model.revision != self._revision:
+            detail = f"the cost model is of the launch {model.revision}, this engine of {self._revision}"
+            return _Off(Inactive.REFUSED, detail)
+        if missing := sorted(set(model.candidates) - limits.usable):
+            return _Off(Inactive.REFUSED, f"the cost model has K={missing}, and this engine can run {usable}")
+        if self._dropped is not None and self._dropped[0] == model:
+            return _Off(Inactive.DISAGREES, self._dropped[1])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Off:
+    reason: Inactive
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class _Scheduled:
+    """A step without a result yet.
+
+    asked: the K that the step before it drafted; None where that is not known.
+    decoding: requests of which the step before it was to draft.
+    """
+
+    key: object
+    asked: int | None
+    decoding: int
+    choice: Choice | None
+
+
+class _Flow:
+    """Which drafts a step verifies: those that the step before it made, also where steps overlap."""
+
+    def __init__(self) -> None:
+        self.new_requests = 0
+        """Number in the latest step."""
+        self.choice: Choice | None = None
+        """For the step that vLLM schedules."""
+        self._asked: int | None = None
+        self._steps: deque[_Scheduled] = deque(maxlen=MOST_STEPS_IN_FLIGHT)
+
+    def scheduled(self, key: object, *, k: int, decoding: int, new_requests: int) -> None:
+        self._steps.append(_Scheduled(key, self._asked, decoding, self.choice))
+        self._asked, self.choice, self.new_requests = k, None, new_requests
+
+    def ended(self, key: object) -> _Scheduled | None:
+        """The step of this key. Steps before it never had a result, and are dropped."""
+        if not any(step.key is key for step in self._steps):
+            return None
+        while (step := self._steps.popleft()).key is not key:
+            pass
+        return step
+
+
+class _Sums:
+    """What the fast loop did since the engine started."""
+
+    def __init__(self) -> None:
+        self.changes: Counter[str] = Counter()
+        """Changes of K by reason."""
+        self.look_seconds = 0.0
+        """Engine time of the steps that looked."""
+        self._steps: Counter[int] = Counter()
+        self._seconds: dict[int, float] = defaultdict(float)
+
+    def add(self, step: Step, choice: Choice) -> None:
+        self._steps[choice.k] += 1
+        self._seconds[choice.k] += step.seconds
+        if choice.look:
+            self.look_seconds += step.seconds
+
+    def steps_of_k(self) -> list[StepsOfK]:
+        return [
+            StepsOfK(numSpeculativeTokens=k, steps=steps, seconds=self._seconds[k])
+            for k, steps in sorted(self._steps.items())
+        ]

@@ -1,0 +1,261 @@
+"""A probe: other K in one batch bin, each for a short time, on top of the schedule in force.
+
+Its parts run one after the other. It ends after its last part, at its deadline, at a push of another
+schedule, or with the lease of its schedule. Pure: the clock is a parameter, in monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypedDict
+
+from outrider_engine.control.push import Fence, parse_fence
+from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.schedule import Lookup, number_up_to, require_keys, whole_number
+from outrider_engine.counting.measure import Step
+
+MOST_SLICES = 32
+LONGEST_ID = 128
+LONGEST_SLICE_SECONDS = 60.0
+LONGEST_DEADLINE_SECONDS = 600.0
+
+
+class ProbeReason(StrEnum):
+    """State of a probe."""
+
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    """Every part ran its steps or seconds."""
+    DEADLINE = "Deadline"
+    """The deadline came first: the batch was in another bin, or the parts were too long."""
+    SUPERSEDED = "Superseded"
+    """A newer push arrived."""
+    LEASE_LAPSED = "LeaseLapsed"
+    """The lease of the schedule ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One part: a K until ``steps`` steps or ``seconds`` of engine time in the bin, whichever comes first."""
+
+    num_speculative_tokens: int
+    seconds: float | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """A requested probe. ``high`` is None for an open bin."""
+
+    fence: Fence
+    id: str
+    low: int
+    high: int | None
+    slices: tuple[Slice, ...]
+    deadline_seconds: float
+
+    def to_wire(self) -> dict[str, object]:
+        """The inverse of `parse_probe`."""
+        return {
+            "term": self.fence.term,
+            "epoch": self.fence.epoch,
+            "id": self.id,
+            "minBatchSize": self.low,
+            "maxBatchSize": self.high,
+            "slices": [
+                {"numSpeculativeTokens": p.num_speculative_tokens, "seconds": p.seconds, "steps": p.steps}
+                for p in self.slices
+            ],
+            "deadlineSeconds": self.deadline_seconds,
+        }
+
+    def values(self) -> frozenset[int]:
+        """Every K of the probe."""
+        return frozenset(part.num_speculative_tokens for part in self.slices)
+
+    def contains(self, batch_size: int) -> bool:
+        """Whether a batch of this size is in the probed bin."""
+        return self.low <= batch_size and (self.high is None or batch_size <= self.high)
+
+
+class SliceResult(TypedDict):
+    """Sums over the steps of one part that drafted and verified its K. ``seconds`` is engine time."""
+
+    numSpeculativeTokens: int
+    steps: int
+    seconds: float
+    scheduledRequests: int
+    emittedTokens: int
+
+
+class ProbeState(TypedDict):
+    """A probe as the state shows it. ``results``: one entry per part that began."""
+
+    id: str
+    minBatchSize: int
+    maxBatchSize: int | None
+    running: bool
+    reason: str
+    results: list[SliceResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The steps of one part: those that it used, and of them those that count. Mixed steps do not count."""
+
+    used_steps: int = 0
+    used_seconds: float = 0.0
+    steps: int = 0
+    seconds: float = 0.0
+    scheduled_requests: int = 0
+    emitted_tokens: int = 0
+
+    def with_step(self, step: Step) -> Tally:
+        """The tally after one more step of the part's K in the bin."""
+        used = replace(self, used_steps=self.used_steps + 1, used_seconds=self.used_seconds + step.seconds)
+        if step.mixed:
+            return used
+        return replace(
+            used,
+            steps=self.steps + 1,
+            seconds=self.seconds + step.seconds,
+            scheduled_requests=self.scheduled_requests + step.batch_size,
+            emitted_tokens=self.emitted_tokens + step.emitted_tokens,
+        )
+
+    def fills(self, part: Slice) -> bool:
+        """Whether the part is done."""
+        return (part.steps is not None and self.used_steps >= part.steps) or (
+            part.seconds is not None and self.used_seconds >= part.seconds
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A probe that has started. ``tallies``: one per part that began; the last is the current one."""
+
+    request: ProbeRequest
+    ends_at: float
+    reason: ProbeReason = ProbeReason.RUNNING
+    tallies: tuple[Tally, ...] = (Tally(),)
+
+    @property
+    def running(self) -> bool:
+        """Whether the probe sets the K of its bin."""
+        return self.reason is ProbeReason.RUNNING
+
+    @property
+    def current(self) -> Slice:
+        """The part that runs, or ran last."""
+        return self.request.slices[len(self.tallies) - 1]
+
+    @property
+    def rules(self) -> int | None:
+        """The K of the probe for its bin; None when it has ended."""
+        return self.current.num_speculative_tokens if self.running else None
+
+    def over(self, lookup: Lookup) -> Lookup:
+        """The lookup with the probe on top; the same one when the probe has ended."""
+        k, contains = self.rules, self.request.contains
+        if k is None:
+            return lookup
+        return (lookup[0], *(k if contains(size) else below for size, below in enumerate(lookup[1:], 1)))
+
+    def ended(self, reason: ProbeReason) -> Probe:
+        """The probe, ended for this reason; unchanged when it had ended before."""
+        return replace(self, reason=reason) if self.running else self
+
+    def at(self, now: float) -> Probe:
+        """The probe at this moment: ended when its deadline has come."""
+        return self.ended(ProbeReason.DEADLINE) if now >= self.ends_at else self
+
+    def after(self, step: Step) -> Probe:
+        """The probe after a finished step."""
+        part = self.current
+        ours = step.num_speculative_tokens == part.num_speculative_tokens
+        if not (self.running and ours and self.request.contains(step.batch_size)):
+            return self
+        tally = self.tallies[-1].with_step(step)
+        tallies = (*self.tallies[:-1], tally)
+        if not tally.fills(part):
+            return replace(self, tallies=tallies)
+        if len(tallies) == len(self.request.slices):
+            return replace(self, tallies=tallies, reason=ProbeReason.COMPLETED)
+        return replace(self, tallies=(*tallies, Tally()))
+
+    def to_wire(self) -> ProbeState:
+        """The form that the state has."""
+        return ProbeState(
+            id=self.request.id,
+            minBatchSize=self.request.low,
+            maxBatchSize=self.request.high,
+            running=self.running,
+            reason=self.reason.value,
+            results=[
+                SliceResult(
+                    numSpeculativeTokens=part.num_speculative_tokens,
+                    steps=tally.steps,
+                    seconds=tally.seconds,
+                    scheduledRequests=tally.scheduled_requests,
+                    emittedTokens=tally.emitted_tokens,
+                )
+                for part, tally in zip(self.request.slices, self.tallies, strict=False)
+            ],
+        )
+
+
+def start(request: ProbeRequest, now: float) -> Probe:
+    """The probe that begins now."""
+    return Probe(request, ends_at=now + request.deadline_seconds)
+
+
+def parse_probe(value: object) -> ProbeRequest:
+    """Read the body of ``POST /outrider/v1/probe``.
+
+    Raises:
+        Refusal: `Reason.MALFORMED`; the message names the field.
+    """
+    needed = frozenset({"term", "epoch", "id", "minBatchSize", "slices", "deadlineSeconds"})
+    body = require_keys(value, "the body", needed=needed, optional=frozenset({"maxBatchSize"}))
+    low = whole_number(body["minBatchSize"], "minBatchSize", at_least=1)
+    high = body.get("maxBatchSize")
+    return ProbeRequest(
+        fence=parse_fence(body),
+        id=_parse_id(body["id"]),
+        low=low,
+        high=None if high is None else whole_number(high, "maxBatchSize", at_least=low),
+        slices=_parse_slices(body["slices"]),
+        deadline_seconds=number_up_to(body["deadlineSeconds"], "deadlineSeconds", LONGEST_DEADLINE_SECONDS),
+    )
+
+
+def _parse_id(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID or not value.isprintable():
+        raise Refusal(Reason.MALFORMED, f"id must be a printable text of 1 … {LONGEST_ID} characters")
+    return value
+
+
+def _parse_slices(value: object) -> tuple[Slice, ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_SLICES:
+        raise Refusal(Reason.MALFORMED, f"`slices` must be a list of 1 … {MOST_SLICES} parts")
+    return tuple(_parse_slice(part, f"slices[{index}]") for index, part in enumerate(value))
+
+
+def _parse_slice(value: object, name: str) -> Slice:
+    body = require_keys(
+        value,
+        name,
+        needed=frozenset({"numSpeculativeTokens"}),
+        optional=frozenset({"seconds", "steps"}),
+    )
+    seconds, steps = body.get("seconds"), body.get("steps")
+    if seconds is None and steps is None:
+        raise Refusal(Reason.MALFORMED, f"{name} needs seconds or steps")
+    return Slice(
+        num_speculative_tokens=whole_number(
+            body["numSpeculativeTokens"], f"{name}.numSpeculativeTokens", at_least=0
+        ),
+        seconds=None if seconds is None else number_up_to(seconds, f"{name}.seconds", LONGEST_SLICE_SECONDS),
+        steps=None if steps is None else whole_number(steps, f"{name}.steps", at_least=1),
+    )

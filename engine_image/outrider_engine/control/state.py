@@ -1,0 +1,134 @@
+"""The answer of ``GET /outrider/v1/state``, as plain types that cross process borders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict, cast
+
+from outrider_engine import __version__
+from outrider_engine.control.fast_loop_chooser import FastLoopWire, no_fast_loop
+from outrider_engine.control.probe import ProbeState
+from outrider_engine.control.push import Source
+from outrider_engine.control.self_test import SelfTest, SelfTestWire
+from outrider_engine.control.startup_profile import StepTime, Sweep, SweepWire
+from outrider_engine.control.support import data_parallel_obstacle
+from outrider_engine.counting.measure import CellSums
+
+
+class LiveTuning(TypedDict):
+    """Whether the schedule can change while the engine runs, and if not, why."""
+
+    possible: bool
+    reason: str | None
+
+
+class State(TypedDict):
+    """Field by field in docs/reference/control-api.md. Unknown is None; term and epoch start at 0."""
+
+    bootId: str
+    engineVersion: str | None
+    pluginVersion: str
+    simulated: str | None
+    method: str | None
+    runner: str | None
+    cudaGraphs: str | None
+    maxNumSeqs: int | None
+    numSpeculativeTokens: int | None
+    capturedK: list[int]
+    liveTuning: LiveTuning
+    schedule: list[dict[str, int]] | None
+    source: str
+    term: int
+    epoch: int
+    leaseRemainingSeconds: float | None
+    measuring: bool
+    probe: ProbeState | None
+    fastLoop: FastLoopWire
+    selfTest: SelfTestWire
+    startupProfile: SweepWire
+    stepTimes: NotRequired[list[StepTime]]  # where the state is asked for, not where it is an answer
+    engines: int
+    enginesAgree: bool
+    problems: list[str]
+
+
+class Measurement(TypedDict):
+    """What one engine core has counted since it started. ``lookup``: K by batch size, index 0 unused."""
+
+    state: State
+    lookup: list[int] | None
+    cells: list[CellSums]
+    stepTimes: list[StepTime]
+    hookSeconds: float
+    hookFailures: int
+    drafterStepsSkipped: int
+    drafterTokensCaughtUp: int
+    longestStepSeconds: float
+
+
+PER_ENGINE_FIELDS = frozenset(
+    {"bootId", "leaseRemainingSeconds", "fastLoop", "selfTest", "startupProfile", "stepTimes"}
+)
+"""Fields that differ between engines of one pod that agree."""
+
+
+def unavailable(reason: str) -> State:
+    """The state of an engine that the plugin cannot read."""
+    return State(
+        bootId="",
+        engineVersion=None,
+        pluginVersion=__version__,
+        simulated=None,
+        method=None,
+        runner=None,
+        cudaGraphs=None,
+        maxNumSeqs=None,
+        numSpeculativeTokens=None,
+        capturedK=[],
+        liveTuning=LiveTuning(possible=False, reason=reason),
+        schedule=None,
+        source=Source.STATIC.value,
+        term=0,
+        epoch=0,
+        leaseRemainingSeconds=None,
+        measuring=False,
+        probe=None,
+        fastLoop=no_fast_loop(reason),
+        selfTest=SelfTest().to_wire(),
+        startupProfile=Sweep().to_wire(),
+        engines=1,
+        enginesAgree=True,
+        problems=[],
+    )
+
+
+def unmeasured(reason: str) -> Measurement:
+    """The measurement of an engine that the plugin cannot read."""
+    return Measurement(
+        state=unavailable(reason),
+        lookup=None,
+        cells=[],
+        stepTimes=[],
+        hookSeconds=0.0,
+        hookFailures=0,
+        drafterStepsSkipped=0,
+        drafterTokensCaughtUp=0,
+        longestStepSeconds=0.0,
+    )
+
+
+def merge(states: Sequence[State], *, data_parallel_size: int) -> State:
+    """One state for all engines of a pod, and for a data-parallel group that this pod is a part of."""
+    merged = cast(State, dict(states[0]))
+    merged["bootId"] = "+".join(state["bootId"] for state in states)
+    merged["engines"] = len(states)
+    merged["enginesAgree"] = all(_shared(state) == _shared(states[0]) for state in states)
+    if max(len(states), data_parallel_size) > 1:
+        reason = data_parallel_obstacle(max(len(states), data_parallel_size))
+        merged["liveTuning"] = LiveTuning(possible=False, reason=reason)
+        merged["fastLoop"] = no_fast_loop(reason)
+    return merged
+
+
+def _shared(state: State) -> dict[str, object]:
+    return {name: value for name, value in state.items() if name not in PER_ENGINE_FIELDS}

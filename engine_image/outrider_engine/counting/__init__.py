@@ -1,0 +1,1 @@
+"""Sums over the steps of the engine core."""

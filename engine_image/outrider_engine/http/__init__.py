@@ -1,0 +1,1 @@
+"""What an API server process adds to vLLM's HTTP server."""

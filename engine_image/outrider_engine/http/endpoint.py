@@ -1,0 +1,187 @@
+"""Entry point of the group ``vllm.endpoint_plugins``: the control API, on the engine's port or its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from outrider_engine.control.engines import EngineCores
+from outrider_engine.control.probe import parse_probe
+from outrider_engine.control.push import parse_push
+from outrider_engine.control.refusal import HTTP_STATUS, Reason, Refusal
+from outrider_engine.control.signature import SCHEME, Gate
+from outrider_engine.drain import DRAIN_FILE_VARIABLE
+from outrider_engine.http.control_port import control_port, listen
+from outrider_engine.http.exposition import MetricsMiddleware, render_silence
+from outrider_engine.http.graceful_shutdown import Ending, EndingMiddleware
+from outrider_engine.http.request import parse_json, parse_measuring, read_signed
+from outrider_engine.http.scrape import Scrape
+from outrider_engine.http.server import close_connections, serve_beside
+from outrider_engine.http.termination_message import leave
+from outrider_engine.http.watchdog import Pulse, PulseMiddleware, patience_of
+from outrider_engine.startup.profiling import Budget, start_seconds, sweep
+from outrider_engine.startup.readiness import CoreHangs, self_test
+from outrider_engine.startup.self_test_journal import Attempts
+
+logger = logging.getLogger("vllm.outrider")
+
+SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
+SELF_TEST_FILE_VARIABLE = "OUTRIDER_SELF_TEST_FILE"
+SWEEP_VARIABLE = "OUTRIDER_SWEEP"
+
+DIED = "the engine core ended without a message: the system killed it, or native code failed"
+
+Answer = Callable[[bytes], Awaitable[object]]
+"""Answer of a route to a body."""
+
+
+class ControlApi:
+    """Routes of the control API. The state itself lives in the engine cores."""
+
+    name = "outrider_api"
+    required_tasks = ("generate",)
+
+    def __init__(self) -> None:
+        self._gate = Gate.of(os.environ)
+        self._port = control_port(os.environ)
+        self._serving: asyncio.Task[None] | None = None
+        self._ending = Ending(_path(DRAIN_FILE_VARIABLE))
+        self._engines = EngineCores(None)
+        self._scrape = Scrape(self._engines)
+        self._pulse = Pulse(self._engines, patience_of(os.environ))
+        self._watch: asyncio.Task[None] | None = None
+
+    def attach_router(self, app: FastAPI) -> None:
+        """Add the plugin's metrics to ``/metrics`` of vLLM's application, and the routes that have no port
+        of their own."""
+        if self._port is None:
+            self._add_routes(app)
+        app.add_middleware(MetricsMiddleware, text=self._metrics)
+        app.add_middleware(PulseMiddleware, hang=lambda: self._pulse.hang)
+        app.add_middleware(EndingMiddleware, ending=self._ending)
+
+    def _add_routes(self, app: FastAPI) -> None:
+        for path, method, answer in (
+            ("/outrider/v1/state", "GET", self._get_state),
+            ("/outrider/v1/counters", "GET", self._get_counters),
+            ("/outrider/v1/schedule", "PUT", self._put_schedule),
+            ("/outrider/v1/probe", "POST", self._post_probe),
+            ("/outrider/v1/measuring", "PUT", self._put_measuring),
+        ):
+            route = self._guarded(method, path, answer)
+            app.add_api_route(path, route, methods=[method], include_in_schema=False)
+
+    async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:  # noqa: ARG002
+        """Store the client of the engine cores and test them; vLLM awaits this once, before it serves."""
+        self._engines = EngineCores(engine_client)
+        self._scrape = Scrape(self._engines)
+        self._await_end(self._engines, state)
+        file = _path(SELF_TEST_FILE_VARIABLE)
+        try:
+            if os.environ.get(SELF_TEST_VARIABLE) != "0":
+                await self_test(self._engines, Attempts(file))
+            if os.environ.get(SWEEP_VARIABLE) != "0":
+                seconds = Budget.of(os.environ).after(start_seconds())
+                await sweep(self._engines, Attempts(file and file.with_suffix(".sweep")), seconds)
+        except CoreHangs as hang:
+            # What is raised here ends the server before it serves.
+            leave(str(hang))
+            raise
+        # From here on steps serve clients. The loop keeps no reference to a task.
+        self._pulse = Pulse(self._engines, patience_of(os.environ))
+        self._watch = asyncio.create_task(self._pulse.watch())
+        if self._port is not None:
+            self._open(self._port)
+
+    def _open(self, port: int) -> None:
+        """Serve the routes on a port of their own, for as long as vLLM's server does."""
+        app = FastAPI(openapi_url=None)
+        self._add_routes(app)
+        app.add_middleware(EndingMiddleware, ending=self._ending)
+        try:
+            listening = listen(port)
+        except OSError:
+            logger.exception(
+                "outrider: port %d cannot be opened, so the engine serves without a control API",
+                port,
+            )
+            return
+        self._serving = asyncio.create_task(serve_beside(app, listening))
+
+    def _await_end(self, engines: EngineCores, state: Any) -> None:
+        """Register for the shutdown of vLLM, whatever its cause."""
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            if engines.died:
+                leave(DIED)
+            elif hang := self._pulse.hang:
+                leave(hang)
+            loop.call_soon_threadsafe(close_connections, state)
+            self._ending.stop()
+
+        self._ending.forget_drain()
+        engines.on_shutdown(stop)
+
+    def _guarded(
+        self, method: str, path: str, answer: Answer
+    ) -> Callable[[Request], Awaitable[JSONResponse]]:
+        """A route that requires a signature and answers a refusal with its reason."""
+
+        async def route(request: Request) -> JSONResponse:
+            given = request.headers.get("authorization")
+            try:
+                # The route's own path is signed: what the client wrote may be escaped or have a query.
+                body = await read_signed(
+                    request.stream(), self._gate, method=method, path=path, authorization=given
+                )
+                return JSONResponse(await answer(body))
+            except Refusal as refusal:
+                return _refused(refusal)
+
+        return route
+
+    async def _metrics(self) -> bytes:
+        text = await self._scrape.text()
+        return text + render_silence(self._pulse.silent_seconds)
+
+    async def _get_state(self, body: bytes) -> object:  # noqa: ARG002
+        return await self._engines.state()
+
+    async def _get_counters(self, body: bytes) -> object:  # noqa: ARG002
+        return {"engines": await self._scrape.measurements()}
+
+    async def _put_schedule(self, body: bytes) -> object:
+        push = parse_push(parse_json(body))
+        return await self._engines.put(push.to_wire(), push.cost_model_fault)
+
+    async def _post_probe(self, body: bytes) -> object:
+        return await self._engines.probe(parse_probe(parse_json(body)).to_wire())
+
+    async def _put_measuring(self, body: bytes) -> object:
+        return await self._engines.measure({"enabled": parse_measuring(parse_json(body))})
+
+
+def create() -> ControlApi:
+    """Factory that vLLM calls in each API server process."""
+    return ControlApi()
+
+
+def _path(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value) if value else None
+
+
+def _refused(refusal: Refusal) -> JSONResponse:
+    headers = {"WWW-Authenticate": SCHEME} if refusal.reason is Reason.UNAUTHORIZED else None
+    return JSONResponse(
+        {"error": refusal.to_wire()}, status_code=HTTP_STATUS[refusal.reason], headers=headers
+    )

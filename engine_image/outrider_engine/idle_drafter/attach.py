@@ -1,0 +1,60 @@
+"""Attaches the plugin's parts to a worker as vLLM makes one: its modules are not for every process.
+
+Source: vLLM 0.32.0. Every worker is a `vllm.v1.worker.worker_base.WorkerBase`, whatever process it lives in.
+A part that does not fit this vLLM is omitted alone, with an entry in the log.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from outrider_engine.control.support import K0, K0_VARIABLE
+from outrider_engine.idle_drafter import drafter, plain_sampling
+
+logger = logging.getLogger("vllm.outrider")
+
+_ATTACHED = "_outrider_attached"
+
+
+def attach_to_workers() -> None:
+    """Attach what `parts` names to every worker. Repeated calls have no effect.
+
+    Raises:
+        ImportError, AttributeError: this vLLM lacks a class or method that the plugin needs.
+    """
+    from vllm.v1.worker.worker_base import WorkerBase
+
+    attach(WorkerBase)
+
+
+def attach(worker: Any) -> None:
+    """`attach_to_workers` on a given class."""
+    original = worker.__init__
+    if hasattr(original, _ATTACHED):
+        return
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        for part, without in parts().items():
+            try:
+                part()
+            except Exception:
+                logger.exception("outrider: %s; the engine continues to serve", without)
+        original(self, *args, **kwargs)
+
+    setattr(init, _ATTACHED, True)
+    worker.__init__ = init
+
+
+def parts() -> dict[Callable[[], None], str]:
+    """What is attached to a worker, and how it works without. Where K=0 is vLLM's own, nothing is."""
+    if os.environ.get(K0_VARIABLE) == K0.SYNC:
+        return {}
+    return {
+        drafter.attach_to_drafter: "the drafter follows every step",
+        plain_sampling.attach_to_sampler: "steps without drafts are sampled as those with drafts",
+    }

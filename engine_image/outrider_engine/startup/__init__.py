@@ -1,0 +1,1 @@
+"""What an API server process measures and tests before it serves."""

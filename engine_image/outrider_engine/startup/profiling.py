@@ -1,0 +1,203 @@
+"""Measures the startup profile after the self-test and before the API server serves, within its budget.
+
+A failure never keeps the server from starting; it costs the profile. A core that stops answering could not
+serve either: the engine ends, and its next start skips the profile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from outrider_engine.control.startup_profile import SweepState, Visit
+from outrider_engine.control.state import State
+from outrider_engine.startup.readiness import POLL_SECONDS, fault_of, hang
+from outrider_engine.startup.self_test_journal import Attempts
+
+logger = logging.getLogger("vllm.outrider")
+
+SECONDS_VARIABLE = "OUTRIDER_SWEEP_SECONDS"
+SHARE_VARIABLE = "OUTRIDER_SWEEP_SHARE"
+LOOK_SECONDS = 0.02
+"""Interval at which the front end asks whether a visit has ended."""
+ANSWER_SECONDS = 120.0
+"""Limit for the core to answer before and after the profile. It answers between two steps. The last step may
+compute the prompts of the maximum batch: 26 s on a CPU that does not compute in bfloat16. An engine that
+counts as hung starts again."""
+_MARK = 0
+"""What `Attempts` stores for a profile that did not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most ``seconds``, and at most the ratio ``share`` of the start so far."""
+
+    seconds: float = 20.0
+    share: float = 0.1
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> Budget:
+        """Values of the environment; a value that cannot be read as a number counts as missing."""
+        usual = cls()
+        return cls(
+            _number(variables.get(SECONDS_VARIABLE), usual.seconds),
+            _number(variables.get(SHARE_VARIABLE), usual.share),
+        )
+
+    def after(self, start_seconds: float) -> float:
+        """Seconds for the profile of an engine that has been starting for ``start_seconds``."""
+        return min(self.seconds, self.share * start_seconds)
+
+
+def _number(text: str | None, otherwise: float) -> float:
+    try:
+        return float(text) if text else otherwise
+    except ValueError:
+        return otherwise
+
+
+class Engines(Protocol):
+    """The part of the engine cores that the startup profile uses."""
+
+    async def state(self) -> State:
+        """The state of the engine."""
+        ...
+
+    async def begin_sweep(self, seconds: float) -> list[Visit]:
+        """The visits of this process."""
+        ...
+
+    async def begin_visit(self, batch: int, context: int) -> None:
+        """Begin one visit."""
+        ...
+
+    async def visiting(self) -> bool:
+        """Whether the visit has parts left."""
+        ...
+
+    async def end_visit(self) -> None:
+        """End one visit."""
+        ...
+
+    async def end_sweep(self, fault: str | None) -> None:
+        """End the startup profile."""
+        ...
+
+    async def generate(self, prompt: list[int], tokens: int) -> list[int]:
+        """Greedy tokens."""
+        ...
+
+
+async def sweep(
+    engines: Engines,
+    attempts: Attempts,
+    seconds: float,
+    *,
+    answer_seconds: float = ANSWER_SECONDS,
+) -> None:
+    """Measure the profile within ``seconds``, or wait for the process that does.
+
+    Raises:
+        CoreHangs: the core stopped answering; `Attempts` stores it as a profile that did not end.
+    """
+    if attempts.unfinished:
+        logger.error("outrider: no startup profile, because the engine ended in it at an earlier start")
+        return
+    if seconds <= 0:
+        return
+    try:
+        async with asyncio.timeout(answer_seconds):
+            visits = await engines.begin_sweep(seconds)
+        if not visits:
+            async with asyncio.timeout(seconds):
+                await _wait_for_the_other(engines)
+            return
+    except Exception:
+        logger.exception("outrider: the startup profile failed to start; the engine continues without it")
+        return
+    attempts.begin(_MARK)
+    fault = await _run(engines, visits, seconds)
+    await _close(engines, fault, answer_seconds)
+    attempts.end()
+
+
+async def _run(engines: Engines, visits: list[Visit], seconds: float) -> str | None:
+    """Why visits are missing; None if all were made or the budget ended."""
+    try:
+        async with asyncio.timeout(seconds):
+            for visit in visits:
+                await _visit(engines, visit)
+    except TimeoutError:
+        return None
+    except Exception as error:
+        logger.exception("outrider: the startup profile is incomplete; the engine continues with what it has")
+        return fault_of(error)
+    return None
+
+
+async def _visit(engines: Engines, visit: Visit) -> None:
+    """Keep the batch busy until every K had its steps, or until the requests have ended."""
+    await engines.begin_visit(visit["batchSize"], visit["contextTokens"])
+    requests = [
+        asyncio.create_task(engines.generate(prompt(index, visit["contextTokens"]), visit["tokens"]))
+        for index in range(visit["batchSize"])
+    ]
+    try:
+        while await engines.visiting():
+            done, _ = await asyncio.wait(requests, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                for request in done:
+                    request.result()
+                break
+    finally:
+        for request in requests:
+            request.cancel()
+        # A request that is cancelled is aborted in the core before its task ends.
+        await asyncio.gather(*requests, return_exceptions=True)
+    await engines.end_visit()
+
+
+async def _close(engines: Engines, fault: str | None, answer_seconds: float) -> None:
+    try:
+        async with asyncio.timeout(answer_seconds):
+            await engines.end_sweep(fault)
+            outcome = (await engines.state())["startupProfile"]
+    except TimeoutError:
+        raise hang("the startup profile", fault, answer_seconds) from None
+    except Exception:
+        logger.exception("outrider: the startup profile could not be closed; the engine continues without it")
+        return
+    level = logging.INFO if outcome["state"] == SweepState.MEASURED else logging.ERROR
+    logger.log(level, "outrider: startup profile %s: %s", outcome["state"], outcome["detail"])
+
+
+async def _wait_for_the_other(engines: Engines) -> None:
+    while (await engines.state())["startupProfile"]["state"] == SweepState.RUNNING:
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def prompt(index: int, tokens: int) -> list[int]:
+    """A prompt of ``tokens`` token ids, different for each request and equal at every visit.
+
+    So the cache holds each prompt separately, and prefix caching computes it once. It repeats a pattern, so
+    that n-gram drafters find drafts. Small ids are in every vocabulary.
+    """
+    pattern = [5 + index // 8**place % 8 for place in range(4)]
+    return (pattern * (tokens // len(pattern) + 1))[:tokens]
+
+
+def start_seconds(process: Path = Path("/proc/self/stat")) -> float:
+    """Seconds since this process began; 0 where the system does not report it."""
+    try:
+        # The name in the second field may hold spaces, and ends with the last parenthesis.
+        ticks = int(process.read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    began = ticks / os.sysconf("SC_CLK_TCK")
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - began)

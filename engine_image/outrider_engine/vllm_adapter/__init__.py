@@ -1,0 +1,1 @@
+"""The inner names of vLLM."""
