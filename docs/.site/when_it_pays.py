@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from outrider.api.methods import Method
 from outrider.pictures.svg import NARROW, Line, Panel, lines_chart, standalone
 from outrider.simulate.engines.tables_file import read_tables, select
 from outrider.sizing.drafters import eagle_head
@@ -16,6 +15,7 @@ from outrider.sizing.gpus import gpu_named
 from outrider.sizing.models import known_model
 from outrider.sizing.speed import FormulaSpeeds, MeasuredSpeeds, Speeds, speedup
 from outrider.sizing.spread import Spread
+from outrider_protocol.methods import Method
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "images" / "when-it-pays.svg"

@@ -27,7 +27,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from outrider.api.methods import Method
+from outrider_protocol.methods import Method
 from tests.bench.k0.runs import measure
 from tests.bench.k0.statistics import relative_cost
 from tests.bench.results import head, write

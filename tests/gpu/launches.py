@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.api.methods import Method
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
-from outrider.plan.runtimes.vllm.matrix import Response, Runner, parse_version, response
+from outrider_protocol.methods import Method
+from outrider_protocol.releases import Response, Runner, parse_version, response
 from tests.contract.engine import SERVED_NAME
 
 NONE, STATIC, LIVE, LIVE_V1 = "no drafter", "static", "live", "live on V1"
@@ -59,7 +59,7 @@ def arms(models: Models, *, max_num_seqs: int, memory_share: float) -> dict[str,
         STATIC: ({**speculation, "candidates": [models.k], "tuning": {"mode": "Off"}}, {}),
         LIVE: (live, {}),
     }
-    if response(models.method, Runner.V2, parse_version(models.vllm)) is Response.FOLLOWS:
+    if response(models.method.variant, Runner.V2, parse_version(models.vllm)) is Response.FOLLOWS:
         told[LIVE_V1] = (live, {"modelRunner": "V1"})
     args = {"max-num-seqs": max_num_seqs, "gpu-memory-utilization": memory_share}
     return {

@@ -35,13 +35,14 @@ from outrider_engine.control.step_hooks import (
     count_update,
     given_by,
 )
-from outrider_engine.control.support import K0, K0_VARIABLE, EngineFacts, Room, Runner, skips
+from outrider_engine.control.support import K0, K0_VARIABLE, EngineFacts, Room, skips
 from outrider_engine.counting.measure import Meter
 from outrider_engine.http.request import parse_measuring
 from outrider_engine.idle_drafter.attach import attach_to_workers
 from outrider_engine.idle_drafter.drafter import ORDER
 from outrider_engine.idle_drafter.drafter_skip import Following
 from outrider_engine.vllm_adapter.scheduler_step import SchedulerStep, following_of, withhold_unread
+from outrider_protocol.releases import Runner
 
 logger = logging.getLogger("vllm.outrider")
 

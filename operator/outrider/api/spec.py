@@ -11,13 +11,14 @@ from pydantic.fields import FieldInfo
 
 from outrider.api.base import ApiModel, TextRule, rule, text_rules
 from outrider.api.engine_args import POOLS, EngineArgs, pools
-from outrider.api.methods import PIPELINED, Method
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
 from outrider.api.quantity import MOST_PODS, ContextLength, IntOrPercent, Patience, Quantity, Uri, Version
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, Speculation, StructuralOff, TuningMode
 from outrider.api.weights import Cache
+from outrider_protocol.methods import PIPELINED, Method
+from outrider_protocol.releases import DEFAULT_RELEASE
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
@@ -106,8 +107,13 @@ class Engine(ApiModel):
 
     runtime: RuntimeKind = RuntimeKind.VLLM
     """Kind of the engine. vLLM is the only one."""
-    version: Version = "0.33.0"
-    """Version of the engine. It determines the available methods and the default image. Default: 0.33.0."""
+    version: Annotated[
+        Version,
+        Field(
+            description="Version of the engine. It determines the available methods and the default image. "
+            f"Default: {DEFAULT_RELEASE}."
+        ),
+    ] = DEFAULT_RELEASE
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
     """Image with the engine and the Outrider plugin. With `tuning.actuation: Rollout`, any image of the
     engine. Default: the operator's image for this version."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -11,11 +10,11 @@ from pydantic import BeforeValidator, Field
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
-from outrider.api.methods import OF_ONE_BLOCK, TRAITS, Drafter, Method, Tunability, methods_with
 from outrider.api.quantity import Duration, RestartInterval
 from outrider.api.schedule import Row, Schedule
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWN_VOCABULARY, SpeculativeConfig
 from outrider.api.text import shortened
+from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability, method_named, methods_with
 
 
 class TuningMode(StrEnum):
@@ -162,7 +161,7 @@ _ONE_K = _names(*(m for m in methods_with(tunability=Tunability.STATIC) if m is 
 _REFUSED = _names(*methods_with(tunability=Tunability.REFUSED))
 _NEEDS_DRAFTER = _names(*methods_with(drafter=Drafter.REQUIRED))
 _TAKES_NO_DRAFTER = _names(*methods_with(drafter=Drafter.FORBIDDEN))
-_OF_ONE_BLOCK = _names(*OF_ONE_BLOCK)
+_OF_ONE_BLOCK = _names(*methods_with(kind=Kind.BLOCK))
 _N = "self.numSpeculativeTokens"
 _DEFAULT_CANDIDATES = f"[0, 1, 2, ({_N} + 1) / 2, {_N}]"
 _TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
@@ -173,23 +172,10 @@ _ADAPTIVE = (
 
 def _vllms_name(method: object) -> object:
     """Refuse other names of a method in vLLM, its recipes and model cards, with the name to write."""
-    meant = _SYNONYMS.get(method) if isinstance(method, str) else None
-    if meant is None and isinstance(method, str) and method not in list(Method):
-        meant = Method.MTP if method.endswith(("_mtp", "_nextn", "assistant")) else None
-    if meant is not None:
+    meant = method_named(method) if isinstance(method, str) else None
+    if meant is not None and meant != method:
         raise ValueError(f"spec.speculation.method: write {meant} for {shortened(str(method), 40)}")
     return method
-
-
-_SYNONYMS: Mapping[str, Method] = {
-    "nextn": Method.MTP,
-    "[ngram]": Method.NGRAM,
-    "ngram-gpu": Method.NGRAM_GPU,
-    "eagle-3": Method.EAGLE3,
-    "draft-model": Method.DRAFT_MODEL,
-    "suffix_decoding": Method.SUFFIX,
-    "d_flash": Method.DFLASH,
-}
 
 
 class Speculation(ApiModel):
@@ -302,7 +288,7 @@ class Speculation(ApiModel):
         field=".numSpeculativeTokens",
     )
     def _ceiling_is_given(self) -> bool:
-        free = self.method in (*OF_ONE_BLOCK, Method.NONE, Method.SUFFIX)
+        free = TRAITS[self.method].kind is Kind.BLOCK or self.method in (Method.NONE, Method.SUFFIX)
         return free or self.num_speculative_tokens is not None
 
     @rule(
@@ -312,7 +298,8 @@ class Speculation(ApiModel):
         field=".numSpeculativeTokens",
     )
     def _block_is_given(self) -> bool:
-        free = self.method not in OF_ONE_BLOCK or (self.method is Method.DSPARK and self.drafter is not None)
+        block = TRAITS[self.method].kind is Kind.BLOCK
+        free = not block or (self.method is Method.DSPARK and self.drafter is not None)
         return free or self.num_speculative_tokens is not None
 
     @rule(

@@ -6,7 +6,6 @@ import logging
 
 from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder
-from outrider.api.methods import TRAITS, Drafting, Method
 from outrider.api.quantity import duration_seconds
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
@@ -25,6 +24,7 @@ from outrider.plan.rollout import Memory
 from outrider.plan.runtimes import runtime_of
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
+from outrider_protocol.methods import TRAITS, Method
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class StoreFleet:
             replicas=spec.replicas,
             ranks=spec.parallelism.data,
             relaunching=_relaunching(spec),
-            searches_text=TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND,
+            searches_text=TRAITS[spec.speculation.method].searches_text,
             stored_order=self._order(stored),
             returned_table=self._returned_table(key_of(stored.metadata), spec),
         )
@@ -137,7 +137,7 @@ def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
 
 def _policy(spec: Spec) -> Policy:
     policy = Policy(spec.candidates(), runtime_of(spec).largest_batch(spec.engine.args))
-    if TRAITS[spec.speculation.method].drafting is Drafting.WHEN_FOUND:
+    if TRAITS[spec.speculation.method].searches_text:
         policy = policy.changed(min_draft_share=0.0)
     if spec.one_k:
         # K=0 is then a launch without drafter, so it has no overhead.
@@ -147,7 +147,7 @@ def _policy(spec: Spec) -> Policy:
 
 def _idles(speculation: Speculation) -> bool:
     """Whether the drafter runs no pass at K=0: it searches the text, or the plugin skips it."""
-    if TRAITS[speculation.method].drafting is Drafting.WHEN_FOUND:
+    if TRAITS[speculation.method].searches_text:
         return True
     tuning = speculation.tuning
     left_out = speculation.method is Method.DRAFT_MODEL and tuning.k0 is not K0.SYNC

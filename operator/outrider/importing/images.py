@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from outrider.api.spec import Engine
 from outrider.importing.findings import Findings
-from outrider.plan.runtimes.vllm.matrix import NEWEST_VERSION, OLDEST_VERSION, parse_version, version_text
 from outrider.plan.settings import DEFAULT_ENGINE_IMAGES
+from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, parse_version, version_text
 
 _TAG = re.compile(r".*:[a-z-]*v?([0-9]+\.[0-9]+\.[0-9]+)[^/]*")
 NEWEST: str = max(DEFAULT_ENGINE_IMAGES, key=parse_version)

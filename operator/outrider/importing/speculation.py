@@ -10,7 +10,6 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from outrider.api.drafting import MAX_K
 from outrider.api.engine_args import Scalar
-from outrider.api.methods import OF_ONE_BLOCK, TRAITS, Drafter, Method, Tunability
 from outrider.api.mistakes import complaint
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWNED_KEYS, SpeculativeConfig
 from outrider.importing.findings import Findings, ImportRefused
@@ -19,6 +18,7 @@ from outrider.importing.weights import Mount, place_of
 from outrider.importing.workload import whole
 from outrider.plan.overlay import Json
 from outrider.sizing.models import KNOWN_MODELS
+from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability, method_named
 
 _CONFIG: TypeAdapter[dict[str, Scalar | list[Scalar]]] = TypeAdapter(SpeculativeConfig)
 FIRST_K = 3
@@ -41,14 +41,6 @@ _ONE_BY_ONE: Mapping[str, str] = {
 }
 """Flag -> key of vLLM's speculative configuration."""
 
-_SYNONYMS: Mapping[str, Method] = {
-    "[ngram]": Method.NGRAM,
-    "ngram-gpu": Method.NGRAM_GPU,
-    "eagle-3": Method.EAGLE3,
-    "draft-model": Method.DRAFT_MODEL,
-    "suffix_decoding": Method.SUFFIX,
-    "d_flash": Method.DFLASH,
-}
 _BY_NAME: tuple[tuple[str, Method], ...] = (
     ("eagle3", Method.EAGLE3),
     ("eagle-3", Method.EAGLE3),
@@ -227,16 +219,12 @@ def _method(config: Json) -> Method:
 
 
 def _named(name: str) -> Method:
-    if name in _SYNONYMS:
-        return _SYNONYMS[name]
-    if name.endswith(("_mtp", "nextn", "assistant")):
-        return Method.MTP
-    try:
-        return Method(name)
-    except ValueError:
+    method = method_named(name)
+    if method is None:
         raise ImportRefused(
             f"Outrider does not know the method {name}; choose one of docs/reference/methods.md"
-        ) from None
+        )
+    return method
 
 
 def _drafter(config: Json, uri: str, revision: str | None, findings: Findings) -> Json:
@@ -260,7 +248,7 @@ def _length(config: Json, method: Method, findings: Findings) -> int | None:
     if length is None:
         if method is Method.SUFFIX or (method is Method.DSPARK and config.get("model") is not None):
             return None
-        if method in OF_ONE_BLOCK:
+        if TRAITS[method].kind is Kind.BLOCK:
             raise ImportRefused(f"method {method} needs num_speculative_tokens, the block length of its head")
         findings.check(
             "numSpeculativeTokens",

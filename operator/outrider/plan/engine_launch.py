@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from outrider.api.launch import Launch
-from outrider.api.methods import Method
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.speculation import Actuation, Speculation, Tuning, TuningMode
+from outrider_protocol.methods import Method
 
 _OFF = Tuning(mode=TuningMode.OFF)
 

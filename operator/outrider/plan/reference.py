@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 
 from outrider.api.generated import write_or_print
-from outrider.api.methods import TRAITS, Method, Tunability
-from outrider.plan.runtimes.vllm.matrix import (
-    MATRIX,
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, engine_config, versions_with
+from outrider_protocol.methods import TRAITS, Method, Tunability
+from outrider_protocol.releases import (
     NEWEST_VERSION,
     OLDEST_VERSION,
+    RESPONSES,
+    VERSIONS,
     Response,
     Runner,
-    known_versions,
     response,
     version_text,
 )
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, versions_with
 
 FILE_NAME = "methods.md"
 
@@ -113,8 +113,8 @@ _TUNABILITY = {
 def render() -> str:
     """The text of the page."""
     rows = "\n".join(_row(method) for method in Method)
-    keys = "\n".join(_config(method) for method in Method if ENGINE_METHODS[method].config)
-    responses = "\n".join(_responses(method) for method in Method if MATRIX[method])
+    keys = "\n".join(_config(method) for method in Method if method is not Method.NONE)
+    responses = "\n".join(_responses(method) for method in Method if RESPONSES.get(method.variant))
     return (
         f"{_HEAD}{rows}\n\n{_GRAPHS}{_RESPONSES}{responses}\n\n## Keys of vLLM's configuration\n\n"
         "Keys of `--speculative-config` besides drafter, `num_speculative_tokens` and launch schedule.\n\n"
@@ -136,7 +136,7 @@ def _runner(method: Method) -> str:
     """Where a model is tuned on a GPU with ``modelRunner: Auto``."""
     if TRAITS[method].tunability is not Tunability.LIVE:
         return _OWN_CHOICE
-    on_v2 = [v for v in known_versions() if response(method, Runner.V2, v) is Response.FOLLOWS]
+    on_v2 = [v for v in VERSIONS if response(method.variant, Runner.V2, v) is Response.FOLLOWS]
     return f"V1, from {version_text(on_v2[0])} {_OWN_CHOICE}" if on_v2 else "V1"
 
 
@@ -148,8 +148,8 @@ def _spans(method: Method, runner: Runner) -> str:
     """Each response with the version from which it holds; the oldest version goes unnamed."""
     parts: list[str] = []
     last: Response | None = None
-    for version in known_versions():
-        current = response(method, runner, version)
+    for version in VERSIONS:
+        current = response(method.variant, runner, version)
         if current is not last:
             since = f" from {version_text(version)}" if last is not None else ""
             parts.append(f"{current}{since}")
@@ -158,8 +158,7 @@ def _spans(method: Method, runner: Runner) -> str:
 
 
 def _config(method: Method) -> str:
-    engine = ENGINE_METHODS[method]
-    return f"| `{method}` | `{json.dumps(dict(engine.config))}` | {engine.source} |"
+    return f"| `{method}` | `{json.dumps(engine_config(method))}` | {ENGINE_METHODS[method].source} |"
 
 
 if __name__ == "__main__":

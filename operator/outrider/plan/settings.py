@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outrider.plan.network_policy import ControlPeers
+from outrider_protocol.releases import CPU_RELEASE, DEFAULT_RELEASE
 
 DEFAULT_ENGINE_IMAGES: Mapping[str, str] = {
-    "0.32.0": "outrider/engine:0.32.0",
-    "0.33.0": "outrider/engine:0.33.0",
+    release: f"outrider/engine:{release}" for release in (CPU_RELEASE, DEFAULT_RELEASE)
 }
 """Engine version -> image that `engine_image/Dockerfile` builds for it."""
 

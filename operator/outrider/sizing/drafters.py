@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from outrider.api.methods import Method
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.sources import Evidence, Source
+from outrider_protocol.methods import TRAITS, Method
 
 _EAGLE3_VOCABULARY = 32_000
 """Tokens that an EAGLE-3 head drafts from; the published ones keep the most frequent ones of the target's."""
 _EAGLE3_TARGET_LAYERS = 3
 """Layers of the target whose hidden states an EAGLE-3 head reads."""
-
-ONE_PASS = (Method.NONE, Method.DRAFT_MODEL, Method.EAGLE, Method.EAGLE3, Method.MTP, Method.NGRAM)
-"""Methods whose speed the formula knows: each drafted position is a pass of its own, or a look-up."""
-WITHOUT_WEIGHTS = (Method.NONE, Method.NGRAM, Method.SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class DraftingModel:
     @property
     def speed_unknown(self) -> bool:
         """No formula has the cost of its drafts."""
-        return self.method not in ONE_PASS
+        return not TRAITS[self.method].one_pass
 
 
 def draft_model(model: Architecture, where: str) -> DraftingModel:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from outrider.api.methods import TRAITS, Drafting, Method
 from outrider.api.schedule import Schedule
 from outrider.simulate.engines.table import ThroughputTable
 from outrider.sizing.architecture import Architecture
@@ -31,6 +30,7 @@ from outrider.sizing.speed import (
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
 from outrider.tuning.policy import Estimation
+from outrider_protocol.methods import TRAITS, Method
 
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _GPUS = (2, 4, 8, 16)
@@ -292,7 +292,7 @@ def _warnings(
     accepted = expected_tokens(acceptance, chosen.ceiling) - 1.0
     if accepted < _FEW_ACCEPTED:
         yield f"{accepted:.1f} accepted tokens per step: the rule of thumb is 2 or more"
-    if TRAITS[question.drafter.method].drafting is Drafting.WHEN_FOUND and question.measured is None:
+    if TRAITS[question.drafter.method].searches_text and question.measured is None:
         yield "n-gram finds nothing in most texts: take these speeds as the most there can be"
 
 
@@ -323,7 +323,7 @@ def _sources(question: Question, evidence: Evidence) -> Iterator[Source]:
         )
     if question.spread.gpus > 1:
         yield Source("several GPUs", Evidence.ASSUMED, "talk to each other in no time: an upper bound")
-    if TRAITS[question.drafter.method].drafting is Drafting.WHEN_FOUND:
+    if TRAITS[question.drafter.method].searches_text:
         where = "drafts only where the text repeats itself; the acceptance of a trained drafter stands in"
         yield Source("n-gram", Evidence.ASSUMED, where)
 

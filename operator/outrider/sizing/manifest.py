@@ -9,9 +9,9 @@ from copy import deepcopy
 import yaml
 from pydantic import JsonValue
 
-from outrider.api.methods import Method
 from outrider.api.resource import API_VERSION, KIND, MAX_NAME_LENGTH
 from outrider.sizing.proposal import Proposal
+from outrider_protocol.methods import Method
 
 _SHARE = "gpu-memory-utilization"
 _NO_PROPOSAL = ("numSpeculativeTokens", "candidates", "schedule")

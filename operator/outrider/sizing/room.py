@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from outrider.api.engine_args import loads_otherwise
-from outrider.api.methods import Method
 from outrider.api.quantity import AUTO
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
@@ -20,6 +19,7 @@ from outrider.sizing.gpus import gpu_of_product
 from outrider.sizing.memory import Load, Memory, Verdict, memory
 from outrider.sizing.models import KnownModel, same_model
 from outrider.sizing.spread import Spread
+from outrider_protocol.methods import TRAITS, Method
 
 _LARGEST_TENSOR = 64
 _AGREES = 0.9
@@ -114,7 +114,7 @@ def _held(spec: Spec, target: Architecture, gpu: _Gpu, share: float, load: Load,
 def _drafter(spec: Spec, target: Architecture) -> DraftingModel:
     """A drafter that is not known counts as nothing: too little is said rather than too much."""
     method, drafter = spec.speculation.method, spec.speculation.drafter
-    if method in (Method.EAGLE, Method.EAGLE3):
+    if TRAITS[method].is_head:
         return eagle_head(method, target)
     if method is Method.MTP:
         return prediction_layer(target)

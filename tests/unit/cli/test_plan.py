@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from outrider.api.methods import Method
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.sizing.room import shortage
 from outrider.sizing.tasks import Task
+from outrider_protocol.methods import Method
 from tests.unit.cli import plan_golden
 from tests.unit.cli.plan_golden import plan
 from tests.unit.simulate.factories import VISIBLE

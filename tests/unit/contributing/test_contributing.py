@@ -8,20 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from outrider.api.methods import TRAITS, Method
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.controller.tune.metrics_source import open_source
-from outrider.plan.runtimes.vllm.matrix import MATRIX
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
+from outrider_protocol.methods import TRAITS, Method
 from tests.unit.tuning_loop.factories import World
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PATHS = sorted(set(re.findall(r"`([a-z_]+/[\w./-]+)`", PAGE)))
 REGISTRIES: Mapping[str, Mapping[Method, object]] = {
-    "operator/outrider/api/methods.py: TRAITS": TRAITS,
+    "engine_image/protocol/outrider_protocol/methods.py: TRAITS": TRAITS,
     "operator/outrider/plan/runtimes/vllm/methods.py: ENGINE_METHODS": ENGINE_METHODS,
-    "operator/outrider/plan/runtimes/vllm/matrix.py: MATRIX": MATRIX,
 }
 
 

@@ -9,9 +9,10 @@ from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.probe import ProbeRequest, Slice
 from outrider_engine.control.push import Fence, Limits, Push
 from outrider_engine.control.schedule import Row, Table
-from outrider_engine.control.support import EngineFacts, Runner
+from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Meter, Step
 from outrider_protocol.cost_model import CostModel, Limit
+from outrider_protocol.releases import Runner
 
 CANDIDATES = (0, 1, 2, 3, 5)
 MAX_NUM_SEQS = 16

@@ -16,9 +16,10 @@ from outrider_engine.control.push import Fence
 from outrider_engine.control.refusal import Reason, Refusal
 from outrider_engine.control.schedule import Table, parse_table
 from outrider_engine.control.self_test import SELF_TEST_SECONDS
-from outrider_engine.control.support import EngineFacts, Runner
+from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.releases import Runner
 from tests.unit.engine_plugin.factories import (
     LAUNCHED,
     MAX_NUM_SEQS,

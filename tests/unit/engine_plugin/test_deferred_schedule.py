@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from outrider_engine.control.deferred_schedule import lookup_after_launch
 from outrider_engine.control.schedule import captured_values
-from outrider_engine.control.support import Runner
+from outrider_protocol.releases import Runner
 from tests.unit.engine_plugin.factories import CANDIDATES, MAX_NUM_SEQS, some_facts
 
 TOLD = ",".join(map(str, CANDIDATES))

@@ -14,10 +14,11 @@ from outrider_engine.control.probe import Slice
 from outrider_engine.control.push import Push, parse_push
 from outrider_engine.control.refusal import Reason, Refusal
 from outrider_engine.control.schedule import Table
-from outrider_engine.control.support import EngineFacts, Runner
+from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
 from outrider_protocol.agreement import Agreement
 from outrider_protocol.fast_loop import FastLoop
+from outrider_protocol.releases import Runner
 from tests.unit.engine_plugin.factories import (
     CANDIDATES,
     MAX_NUM_SEQS,

@@ -6,17 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from outrider_engine.control.support import (
-    K0,
-    EngineFacts,
-    Response,
-    Runner,
-    obstacle,
-    parse_version,
-    refused_k,
-    response,
-    skips,
-)
+from outrider_engine.control.support import K0, EngineFacts, obstacle, refused_k, skips
+from outrider_protocol.releases import Response, Runner, parse_version, response
 from tests.unit.engine_plugin.factories import some_facts
 
 

@@ -26,8 +26,7 @@ from engine_image.testing.contract.matrix import differences
 from engine_image.testing.contract.result import Result
 from engine_image.testing.contract.source import Source
 from engine_image.testing.contract.wheels import SUPPORTED
-from outrider.plan.runtimes.vllm.matrix import OLDEST_VERSION, known_versions
-from outrider_engine.control.support import parse_version
+from outrider_protocol.releases import OLDEST_VERSION, VERSIONS, parse_version
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "engine_image" / "outrider_engine"
@@ -142,7 +141,7 @@ def test_every_version_that_the_planner_takes_keeps_the_contract() -> None:
 
 def test_every_version_that_the_planner_takes_was_checked() -> None:
     checked = {parse_version(name.split()[1]) for name in Result.read().versions}
-    assert set(known_versions()) <= checked
+    assert set(VERSIONS) <= checked
 
 
 # What the plugin uses of vLLM. Its objects have no types here, so the plugin calls them Any; every

@@ -10,7 +10,7 @@ import pytest
 
 from engine_image.build import DOCKERFILES, PACKAGES, ROOT, Plugin, Target
 from outrider.api.spec import Engine
-from outrider.plan.runtimes.vllm.matrix import NEWEST_VERSION, parse_version
+from outrider_protocol.releases import NEWEST_VERSION, parse_version
 
 
 def dockerfile(target: Target) -> str:

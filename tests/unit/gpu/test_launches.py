@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.api.methods import Method
+from outrider_protocol.methods import Method
 from tests.gpu.engines import started_with
 from tests.gpu.launches import LIVE, LIVE_V1, NONE, STATIC, Models, Rendered, arms
 

@@ -17,7 +17,7 @@ from outrider.plan.runtimes.vllm.flags import (
     nearest,
     positive,
 )
-from outrider.plan.runtimes.vllm.matrix import NEWEST_VERSION, OLDEST_VERSION, parse_version
+from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, parse_version
 
 
 def test_every_supported_release_is_covered() -> None:

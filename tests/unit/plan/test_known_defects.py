@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from outrider.api.methods import Method
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.plan.runtimes import runtime_of
 from outrider.plan.runtimes.vllm.known_defects import KNOWN_DEFECTS, Severity
-from outrider.plan.runtimes.vllm.matrix import NEWEST_VERSION, OLDEST_VERSION
+from outrider_protocol.methods import Method
+from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION
 from tests.unit.plan.factories import CACHE, CPU, a_model, a_plan, with_weights
 
 HEAD = {"drafter": {"uri": "hf://org/drafter"}}

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from outrider.api.methods import TRAITS, Drafter, Method, Tunability
-from outrider.plan.runtimes.vllm.matrix import Response, Runner, known_versions, parse_version, response
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, unsupported_reason
+from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, engine_config, unsupported_reason
+from outrider_protocol.methods import TRAITS, Drafter, Method, Tunability
+from outrider_protocol.releases import VERSIONS, Response, Runner, parse_version, response
 from tests.unit.plan.factories import a_model, a_plan, environment, flag
 
 SERVED = [method for method, traits in TRAITS.items() if traits.tunability is not Tunability.REFUSED]
@@ -33,7 +33,7 @@ def test_every_method_is_in_both_registries() -> None:
 def test_a_served_method_reaches_the_engine(method: Method) -> None:
     config = config_of(method)
     assert config is not None
-    assert config["method"] == ENGINE_METHODS[method].config["method"]
+    assert config["method"] == engine_config(method)["method"]
     assert config["num_speculative_tokens"] == 5
 
 
@@ -46,14 +46,14 @@ def test_the_engine_is_told_what_its_drafter_does_with_k_0(k0: str, variable: st
 
 
 def test_parallel_drafters_are_variants_of_their_family() -> None:
-    assert ENGINE_METHODS[Method.PARD].config == {"method": "draft_model", "parallel_drafting": True}
-    assert ENGINE_METHODS[Method.P_EAGLE].config == {"method": "eagle3", "parallel_drafting": True}
+    assert engine_config(Method.PARD) == {"method": "draft_model", "parallel_drafting": True}
+    assert engine_config(Method.P_EAGLE) == {"method": "eagle3", "parallel_drafting": True}
 
 
 @pytest.mark.parametrize("method", [method for method in SERVED if method is not Method.NONE])
 def test_a_method_is_live_exactly_where_its_engine_follows_k(method: Method) -> None:
     """On V1 in every version that has it: what admission accepts must hold for the whole range."""
-    answers = {response(method, Runner.V1, version) for version in known_versions()} - {Response.ABSENT}
+    answers = {response(method.variant, Runner.V1, version) for version in VERSIONS} - {Response.ABSENT}
     live = TRAITS[method].tunability is Tunability.LIVE
     assert (answers == {Response.FOLLOWS}) is live
     assert live or Response.FOLLOWS not in answers

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan
-from outrider.plan.runtimes.vllm.matrix import Response, Runner, known_versions, response, version_text
+from outrider_protocol.methods import TRAITS, Drafter, Method, Tunability, methods_with
+from outrider_protocol.releases import VERSIONS, Response, Runner, response, version_text
 from tests.unit.plan.factories import CPU, a_model, a_plan, environment, flag
 
 RUNNER, CANDIDATES = "VLLM_USE_V2_MODEL_RUNNER", "OUTRIDER_CANDIDATES"
@@ -42,11 +42,11 @@ ONE_K = (None, False, None)
 
 
 @pytest.mark.parametrize("method", LIVE)
-@pytest.mark.parametrize("version", known_versions())
+@pytest.mark.parametrize("version", VERSIONS)
 def test_on_a_gpu_the_table_is_in_the_configuration_exactly_where_v2_follows_k(
     method: Method, version: tuple[int, int]
 ) -> None:
-    follows = response(method, Runner.V2, version) is Response.FOLLOWS
+    follows = response(method.variant, Runner.V2, version) is Response.FOLLOWS
     result = a_plan(live(method, version=f"{version_text(version)}.0"))
     v1 = ONE_K if method is Method.DFLASH else V1_WITH_THE_PLUGIN
     assert launched(result) == (VLLM_CHOOSES if follows else v1)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outrider.api.methods import Method
 from outrider.plan.reference import FILE_NAME, render
 from outrider.plan.runtimes.vllm import defects_reference
+from outrider_protocol.methods import Method
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / FILE_NAME
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from outrider.api.methods import TRAITS, Drafter, Method, Tunability, methods_with
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan
+from outrider_protocol.methods import TRAITS, Drafter, Method, Tunability, methods_with
 from tests.unit.plan.factories import a_model, a_plan, environment, flag
 
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"

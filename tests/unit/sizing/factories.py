@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.api.methods import Method
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import DraftingModel, draft_model, eagle_head
 from outrider.sizing.forecast import Question
@@ -14,6 +13,7 @@ from outrider.sizing.models import known_model
 from outrider.sizing.speed import FormulaSpeeds
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
+from outrider_protocol.methods import Method
 
 CHAT = PRESETS[Task.CHAT].acceptance
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.api.methods import Method
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import without_weights
 from outrider.sizing.hf_config import ConfigError, read_config
 from outrider.sizing.memory import Load, Verdict, memory
 from outrider.sizing.spread import Spread
+from outrider_protocol.methods import Method
 from tests.unit.sizing.factories import a_known
 from tests.unit.sizing.test_models import LLAMA
 from tests.unit.sizing.test_quantization import UNKNOWN

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.api.methods import Method
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import DraftingModel, unknown_size, without_weights
 from outrider.sizing.gpus import GPUS, gpu_named, gpu_of_product
 from outrider.sizing.memory import Load, Memory, Verdict, memory
 from outrider.sizing.spread import Spread
+from outrider_protocol.methods import Method
 from tests.unit.sizing.factories import a_drafter, a_gpu, a_known
 
 LOAD = Load(1, 4096)

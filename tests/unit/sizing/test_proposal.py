@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.methods import Method
 from outrider.sizing.drafters import without_weights
 from outrider.sizing.forecast import forecast
 from outrider.sizing.memory import Load, Verdict
 from outrider.sizing.proposal import ceiling_of
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
+from outrider_protocol.methods import Method
 from tests.unit.simulate.factories import a_table
 from tests.unit.sizing.factories import a_question
 

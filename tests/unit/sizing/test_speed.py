@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.api.methods import Method
 from outrider.simulate.engines.step_time import read_formula
 from outrider.simulate.engines.tables_file import read_tables
 from outrider.sizing.architecture import Precision
@@ -28,6 +27,7 @@ from outrider.sizing.speed import (
 )
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import SURVIVAL
+from outrider_protocol.methods import Method
 from tests.unit.simulate.factories import VISIBLE, a_table
 from tests.unit.sizing.factories import a_gpu, a_known, some_speeds
 

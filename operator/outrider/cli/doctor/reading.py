@@ -12,7 +12,6 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from outrider.api.complaint import first_complaint
-from outrider.api.methods import Method
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import Actuation
 from outrider.cli.common.cluster import Access, access
@@ -55,6 +54,7 @@ from outrider.cluster.resources import (
 from outrider.cluster.reviews import Act, ServiceAccount, may
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.plan.names import MODEL_LABEL
+from outrider_protocol.methods import Method
 
 _OPERATORS = "app.kubernetes.io/name=outrider,app.kubernetes.io/component=operator"
 _NODE_LEASES = "kube-node-lease"

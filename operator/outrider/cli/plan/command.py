@@ -10,7 +10,6 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from outrider.api.methods import Method
 from outrider.api.mistakes import did_you_mean
 from outrider.cli.common.manifests import ManifestRefused
 from outrider.cli.common.options import with_shared_options
@@ -23,6 +22,7 @@ from outrider.sizing.forecast import Forecast, forecast
 from outrider.sizing.manifest import text_of
 from outrider.sizing.memory import Verdict
 from outrider.sizing.tasks import Task
+from outrider_protocol.methods import Method
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outrider.api.engine_args import Scalar, loads_otherwise
-from outrider.api.methods import TRAITS, Drafter, Method, Tunability
 from outrider.api.mistakes import did_you_mean
 from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
@@ -17,7 +16,6 @@ from outrider.simulate.engines.table import ThroughputTable
 from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.drafters import (
-    WITHOUT_WEIGHTS,
     DraftingModel,
     block_drafter,
     draft_model,
@@ -31,8 +29,8 @@ from outrider.sizing.hf_config import QUANTIZATION_FILES, UNKNOWN_WEIGHTS, Confi
 from outrider.sizing.models import KNOWN_MODELS, as_published, known_model, precision_in, same_model
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.tasks import Task
+from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability
 
-_NEED_A_DRAFTER = (Method.DRAFT_MODEL, Method.PARD)
 _SERVED = tuple(m for m in Method if TRAITS[m].tunability is not Tunability.REFUSED)
 _PLACEHOLDER = "hf://ORGANISATION/"
 
@@ -143,7 +141,7 @@ def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, st
         method, drafter_uri = spec.speculation.method, None if drafter is None else drafter.uri
     else:
         method, drafter_uri = _new_method(options, uri)
-    if method in (Method.EAGLE, Method.EAGLE3) and options.drafter is not None and _is_file(options.drafter):
+    if TRAITS[method].is_head and options.drafter is not None and _is_file(options.drafter):
         raise CannotPlan(f"--drafter: the size of an {method} head follows from the model; give its name")
     if TRAITS[method].tunability is Tunability.REFUSED:
         raise CannotPlan(f"method {method} is not available yet; use {', '.join(_SERVED)}")
@@ -157,7 +155,7 @@ def _new_method(options: Options, uri: str) -> tuple[Method, str | None]:
     if given is None:
         own = Method.MTP if known is not None and known.predicts else Method.NGRAM
         method = options.method or (Method.EAGLE3 if published is not None else own)
-        if method in _NEED_A_DRAFTER:
+        if TRAITS[method].kind is Kind.MODEL:
             raise CannotPlan(f"method {method} needs a drafter; name it with --drafter")
         if method is Method.EAGLE3 and published is not None:
             return method, published
@@ -172,13 +170,13 @@ def drafter_of(
     method: Method, target: Architecture, name: str | None, spec: Spec | None
 ) -> tuple[DraftingModel, str | None]:
     """The drafter, and a warning about it. spec: that of the manifest, where one is given."""
-    if method in (Method.EAGLE, Method.EAGLE3):
+    if TRAITS[method].is_head:
         return eagle_head(method, target), None
     if method is Method.MTP:
         return prediction_layer(target), None
-    if method in WITHOUT_WEIGHTS:
+    if TRAITS[method].kind in (Kind.NOTHING, Kind.TEXT):
         return without_weights(method), None
-    if method not in _NEED_A_DRAFTER:
+    if TRAITS[method].kind is not Kind.MODEL:
         return _block_drafter(method, name), None
     if name is None:
         return without_weights(method), None

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.api.methods import Method
 from outrider.api.mistakes import complaint
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.spec import Engine, Spec
@@ -34,6 +33,7 @@ from outrider.sizing.proposal import Proposal
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import Task
+from outrider_protocol.methods import Method
 
 _CONTEXT = 4096
 _STREAMS = 8

@@ -8,11 +8,11 @@ from textwrap import wrap
 
 from pydantic import JsonValue
 
-from outrider.api.methods import Method
 from outrider.sizing.forecast import Expectation, Forecast, Question
 from outrider.sizing.hf_config import UNKNOWN_WEIGHTS
 from outrider.sizing.memory import Verdict
 from outrider.sizing.sources import Evidence
+from outrider_protocol.methods import Method
 
 _WIDTH = 80
 _GB = 1e9

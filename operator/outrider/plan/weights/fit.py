@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from outrider.api.methods import Method
 from outrider.api.spec import ModelRunner, Spec
 from outrider.api.speculation import Speculation
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan.weights.room import no_room
-
-_READ_HIDDEN_STATES = (Method.EAGLE, Method.EAGLE3)
-"""Their first layer multiplies the target's hidden states, so the width is built into the weights."""
+from outrider_protocol.methods import TRAITS, Method
 
 _SPECULATORS: Mapping[str, tuple[Method, ...]] = {
     "eagle3": (Method.EAGLE3,),
@@ -37,7 +34,7 @@ def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
         return f"{drafter.uri} was made for the method {methods[0]}: set spec.speculation.method to that"
     if speculation.method is Method.DRAFT_MODEL and not speculation.config.get(OWN_VOCABULARY):
         return _other_vocabulary(target, drafter)
-    if speculation.method in _READ_HIDDEN_STATES:
+    if TRAITS[speculation.method].is_head:
         return _other_width(target, drafter)
     return None
 
@@ -50,7 +47,7 @@ def advice(spec: Spec, weights: WeightsStatus) -> str | None:
         told.append(_other_length(spec.speculation, drafter))
     if target is not None and drafter is not None and spec.speculation.method is Method.DRAFT_MODEL:
         told += [_short(spec, target, drafter), _other_template(target, drafter)]
-    if target is not None and drafter is not None and spec.speculation.method in _READ_HIDDEN_STATES:
+    if target is not None and drafter is not None and TRAITS[spec.speculation.method].is_head:
         told.append(_trained_short(spec, target, drafter))
     return "; ".join(each for each in told if each) or None
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from outrider.api.methods import Method
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_memory
+from outrider_protocol.methods import Method
 
 _GIB = 2.0**30
 _IN_A_PRODUCT = re.compile(r"(?:^|-)(\d+)GB(?:-|$)")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from outrider.api.methods import Method
 from outrider.api.spec import Spec
 from outrider.api.text import shortened
 from outrider.plan.runtimes.vllm.environment import (
@@ -18,6 +17,7 @@ from outrider.plan.runtimes.vllm.environment import (
     SWEEP_VARIABLE,
 )
 from outrider.plan.runtimes.vllm.flags import full_name, known, nearest
+from outrider_protocol.methods import Method
 
 _TABLE = "num_speculative_tokens_per_batch_size"
 _FLAGS: Mapping[str, str] = {

@@ -14,7 +14,7 @@ from enum import Enum
 
 from outrider.api.spec import Spec
 from outrider.api.weights import ArtifactStatus, WeightsStatus
-from outrider.plan.runtimes.vllm.matrix import Version
+from outrider_protocol.releases import Version
 
 RECURRENT = frozenset(
     {

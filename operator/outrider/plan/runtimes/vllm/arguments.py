@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 from outrider.api.engine_args import Scalar
-from outrider.api.methods import Method
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
@@ -26,13 +25,14 @@ from outrider.plan.runtimes.vllm.limits import (
     max_num_seqs,
     own_value,
 )
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
+from outrider.plan.runtimes.vllm.methods import engine_config
 from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
+from outrider_protocol.methods import Kind, Method, methods_with
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
 """The only word with a dash in front that vLLM's parser takes for a value; at ``-0.5`` it goes astray."""
 
-_SPREAD_AS_TARGET = (Method.DRAFT_MODEL, Method.PARD)
+_SPREAD_AS_TARGET = methods_with(kind=Kind.MODEL)
 _READ_THEIR_SIZE = (*_SPREAD_AS_TARGET, Method.DSPARK)
 """Methods whose drafter vLLM spreads by ``draft_tensor_parallel_size``; all others lie as their target."""
 _LOOKUP = ("prompt_lookup_min", "prompt_lookup_max")
@@ -118,7 +118,7 @@ def _parallelism(spec: Spec) -> dict[str, Scalar]:
 
 def _config_of(wanted: Speculation) -> Mapping[str, str | int | bool]:
     """The method's own keys. Half of a pair is never added to the other half: vLLM has a default for it."""
-    own = ENGINE_METHODS[wanted.method].config
+    own = engine_config(wanted.method)
     said = any(key in wanted.config for key in _LOOKUP)
     return {key: value for key, value in own.items() if not (said and key in _LOOKUP)}
 

@@ -10,6 +10,7 @@ from outrider.plan.artifacts import uses_hub
 from outrider.plan.names import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
+from outrider_protocol.releases import Runner
 
 PLUGINS_VARIABLE = "VLLM_PLUGINS"
 _PLUGINS = "outrider,outrider_api"
@@ -68,7 +69,7 @@ def environment(spec: Spec, *, stock: bool) -> dict[str, str]:
     }
     form = launch_form(spec, stock=stock)
     if form.runner is not None:
-        variables[RUNNER_VARIABLE] = form.runner.value
+        variables[RUNNER_VARIABLE] = "1" if form.runner is Runner.V2 else "0"
     if form.table is TablePlace.PLUGIN:
         variables[CANDIDATES_VARIABLE] = ",".join(map(str, spec.candidates()))
     if not uses_hub(spec):

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from outrider.plan.runtimes.vllm import known_flags
 from outrider.plan.runtimes.vllm.known_flags import PAIR, SWITCH, VALUE
-from outrider.plan.runtimes.vllm.matrix import NEWEST_VERSION, OLDEST_VERSION, Version, parse_version
+from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, Version, parse_version
 
 
 class Form(StrEnum):

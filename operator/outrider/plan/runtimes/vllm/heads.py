@@ -6,12 +6,12 @@ says the layout vLLM chooses the runner and K stays, since that cannot fail at t
 
 from __future__ import annotations
 
-from outrider.api.methods import Method
 from outrider.api.spec import ModelRunner, Spec
 from outrider.api.speculation import Canary, StructuralOff, TuningMode
 from outrider.api.weights import WeightsStatus
 from outrider.plan.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout
-from outrider.plan.runtimes.vllm.matrix import parse_version, version_text
+from outrider_protocol.methods import Method
+from outrider_protocol.releases import parse_version, version_text
 
 
 def settled(spec: Spec, weights: WeightsStatus | None) -> Spec:

@@ -10,15 +10,22 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from outrider.api.methods import TRAITS, Drafting, Method
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.plan.resources import uses_gpu
 from outrider.plan.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout, recurrent
 from outrider.plan.runtimes.vllm.limits import canonical
-from outrider.plan.runtimes.vllm.matrix import NEWEST_VERSION, Runner, Version, parse_version, version_text
 from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
+from outrider_protocol.methods import TRAITS, Method
+from outrider_protocol.releases import (
+    NEWEST_VERSION,
+    RECURRENT_STATES_RIGHT,
+    Runner,
+    Version,
+    parse_version,
+    version_text,
+)
 
 
 class Severity(StrEnum):
@@ -53,7 +60,7 @@ class Launch:
     def drafts_nothing_at_times(self) -> bool:
         """Some of its steps have no drafts, and follow steps that had."""
         zero = 0 in {*self.spec.candidates(), *self.spec.static_schedule().values()}
-        return zero or TRAITS[self.method].drafting is Drafting.WHEN_FOUND
+        return zero or TRAITS[self.method].searches_text
 
     def sets(self, *flags: str) -> bool:
         """Whether ``spec.engine.args`` has one of these flags, or a part of it, and not as false."""
@@ -183,7 +190,7 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
         "the target has recurrent layers and some steps have no drafts",
         _stateful_steps_without_drafts,
         since=(0, 26),
-        until=(0, 32),
+        until=RECURRENT_STATES_RIGHT,
     ),
     KnownDefect(
         "stages-on-v1",

@@ -1,7 +1,6 @@
 """How Outrider has vLLM run each method.
 
-What admission must know of a method is in `outrider.api.methods`, what the engine does when K changes
-in `outrider.plan.runtimes.vllm.matrix`.
+What all of Outrider knows of a method is in `outrider_protocol.methods`.
 """
 
 from __future__ import annotations
@@ -9,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from outrider.api.methods import Method
 from outrider.api.spec import Spec
-from outrider.plan.runtimes.vllm.matrix import (
+from outrider_protocol.methods import TRAITS, Method
+from outrider_protocol.releases import (
     NEWEST_VERSION,
     OLDEST_VERSION,
+    VERSIONS,
     Response,
     Runner,
     Version,
-    known_versions,
     parse_version,
     response,
     version_text,
@@ -28,8 +27,8 @@ from outrider.plan.runtimes.vllm.matrix import (
 class EngineMethod:
     """One method as vLLM runs it."""
 
-    config: Mapping[str, str | int | bool] = field(default_factory=dict)
-    """Keys of ``--speculative-config``; empty: no such flag."""
+    config: Mapping[str, int] = field(default_factory=dict)
+    """Keys of ``--speculative-config`` besides the method."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment of the engine."""
     why: str = ""
@@ -46,78 +45,77 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
         why="No drafter is loaded, so there is no K to change.", source="no --speculative-config"
     ),
     Method.DRAFT_MODEL: EngineMethod(
-        {"method": "draft_model"},
         why="The V2 runner drafts the full length whatever K is.",
         source="vllm/v1/spec_decode/draft_model.py",
     ),
-    Method.EAGLE: EngineMethod({"method": "eagle"}, source=_V1_TABLE),
-    Method.EAGLE3: EngineMethod({"method": "eagle3"}, source=_V1_TABLE),
+    Method.EAGLE: EngineMethod(source=_V1_TABLE),
+    Method.EAGLE3: EngineMethod(source=_V1_TABLE),
     Method.P_EAGLE: EngineMethod(
-        {"method": "eagle3", "parallel_drafting": True},
         why="EAGLE-3 weights trained to draft all tokens in one pass. Another K than that of the launch "
         "mixes up the drafts or ends the engine.",
         source="vllm/v1/spec_decode/llm_base_proposer.py, extra_slots_per_request and propose",
     ),
     Method.PARD: EngineMethod(
-        {"method": "draft_model", "parallel_drafting": True},
         why="A draft model trained to draft all tokens in one pass. Another K than that of the launch "
         "mixes up the drafts or ends the engine.",
         source="vllm/v1/spec_decode/llm_base_proposer.py, extra_slots_per_request and propose",
     ),
     Method.MTP: EngineMethod(
-        {"method": "mtp"},
         why="The target's own prediction layers draft; a drafter is only for models that ship them apart. "
         "With several such layers V2 drafts the full length: set `engine.modelRunner: V1` to tune.",
         source="vllm/config/speculative.py, hf_config_override",
     ),
     Method.NGRAM: EngineMethod(
-        {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 5},
+        {"prompt_lookup_min": 2, "prompt_lookup_max": 5},
         # vLLM looks up on one thread; the others of numba's pool only get in its way on a busy machine.
         variables={"NUMBA_NUM_THREADS": "1"},
         why="Looks up the last two to five tokens in the request's own text.",
         source="vllm/v1/spec_decode/ngram_proposer.py",
     ),
     Method.NGRAM_GPU: EngineMethod(
-        {"method": "ngram_gpu", "prompt_lookup_min": 2, "prompt_lookup_max": 5},
+        {"prompt_lookup_min": 2, "prompt_lookup_max": 5},
         why="N-gram on the GPU, with which vLLM keeps asynchronous scheduling. The proposer asserts the K of "
         "the launch on V1, and drafts its full length on V2.",
         source="vllm/v1/spec_decode/ngram_proposer_gpu.py",
     ),
     Method.SUFFIX: EngineMethod(
-        {"method": "suffix"},
         why="The proposer asserts the K of the launch. Outrider's images lack arctic-inference, of which "
         "PyPI has no wheel: add 0.1.1 in an image of your own. Without it the engine ends, and `Degraded` "
         "says so.",
         source="vllm/v1/spec_decode/suffix_decoding.py",
     ),
     Method.DFLASH: EngineMethod(
-        {"method": "dflash"},
         why="Only plain heads run on V1, where K changes. DFlash2, LiLiCorr, heads that mix sliding and full "
         "attention, and those of unknown layout get one K and the runner of vLLM's choice. `spec.cache` "
         "reads the layout; `modelRunner: V1` asserts that a head is plain.",
         source="vllm/v1/spec_decode/dflash.py",
     ),
     Method.DSPARK: EngineMethod(
-        {"method": "dspark"},
         why="Only the V2 runner has it, and it drafts its full block whatever K is.",
         source="vllm/v1/worker/gpu/spec_decode",
     ),
     Method.MEDUSA: EngineMethod(
-        {"method": "medusa"},
         why="The proposer asserts the K of the launch.",
         source="vllm/v1/spec_decode/medusa.py",
     ),
     Method.MLP_SPECULATOR: EngineMethod(
-        {"method": "mlp_speculator"},
         why="The V1 and V2 runners have no proposer for it.",
         source="vllm/v1/worker/gpu_model_runner.py",
     ),
     Method.CUSTOM_CLASS: EngineMethod(
-        {"method": "custom_class"},
         why="Its proposer is a Python class in the image, which the API cannot name yet.",
         source="vllm/v1/spec_decode/custom_class_proposer.py",
     ),
 }
+
+
+def engine_config(method: Method) -> dict[str, str | int | bool]:
+    """The keys of ``--speculative-config`` that make vLLM draft by ``method``; empty: no such flag."""
+    if method is Method.NONE:
+        return {}
+    traits = TRAITS[method]
+    parallel = {"parallel_drafting": True} if traits.parallel else {}
+    return {"method": traits.engine_name or method.value, **parallel, **ENGINE_METHODS[method].config}
 
 
 def unsupported_reason(method: Method, version: str) -> str | None:
@@ -152,14 +150,14 @@ def length_refusal(spec: Spec) -> str | None:
 
 def versions_with(method: Method) -> str:
     """The versions that have ``method`` on either runner, such as ``all`` or ``0.26 to 0.32``."""
-    having = [version for version in known_versions() if _has(version, method)]
+    having = [version for version in VERSIONS if _has(version, method)]
     if not having:
         return "none"
-    if having == list(known_versions()):
+    if having == list(VERSIONS):
         return "all"
     return f"{version_text(having[0])} to {version_text(having[-1])}"
 
 
 def _has(version: Version, method: Method) -> bool:
-    on_each = (response(method, runner, version) for runner in Runner)
+    on_each = (response(method.variant, runner, version) for runner in Runner)
     return method is Method.NONE or any(answer is not Response.ABSENT for answer in on_each)

@@ -10,18 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from outrider.api.methods import Method
 from outrider.api.spec import ModelRunner, Spec
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION
 from outrider.plan.resources import uses_gpu
-from outrider.plan.runtimes.vllm.matrix import (
-    WITH_PIPELINE,
-    Response,
-    Runner,
-    parse_version,
-    response,
-    version_text,
-)
+from outrider_protocol.methods import Method
+from outrider_protocol.releases import PIPELINE_SINCE, Response, Runner, parse_version, response, version_text
 
 
 class TablePlace(Enum):
@@ -75,7 +68,7 @@ def runner_refusal(spec: Spec) -> str | None:
     if told is None:
         return None
     where = f"the {spec.engine.model_runner} runner of vLLM {spec.engine.version}"
-    answer = response(method, told, parse_version(spec.engine.version))
+    answer = response(method.variant, told, parse_version(spec.engine.version))
     if answer is Response.ABSENT:
         return f"{where} has no method {method}; set spec.engine.modelRunner: Auto"
     if told is Runner.V1 and spec.speculation.verifies_adaptively:
@@ -91,7 +84,7 @@ def runner_refusal(spec: Spec) -> str | None:
 def _pipeline_refusal(spec: Spec) -> str | None:
     """Why this version does not draft by the method over pipeline stages; None where it does."""
     method, version = spec.speculation.method, spec.engine.version
-    first = WITH_PIPELINE.get(method)
+    first = PIPELINE_SINCE.get(method)
     if first is None or parse_version(version) < first:
         newer = "" if first is None else f"set spec.engine.version: {version_text(first)}.0 or newer, or "
         return (
@@ -103,4 +96,4 @@ def _pipeline_refusal(spec: Spec) -> str | None:
 
 def _follows_on_v2(spec: Spec) -> bool:
     version = parse_version(spec.engine.version)
-    return response(spec.speculation.method, Runner.V2, version) is Response.FOLLOWS
+    return response(spec.speculation.method.variant, Runner.V2, version) is Response.FOLLOWS
