@@ -123,3 +123,17 @@ def in_force(table: str, *, replicas: int | None = None) -> Callable[[Object | N
 def k_in_force(seen: Object | None, streams: int) -> int:
     """K for so many requests, by the table in force."""
     return k_at(speculation(seen)["scheduleSummary"], streams)
+
+
+# No engine of it ever starts, so it asks for next to nothing: many of them fit on one node.
+BASE: Manifest = {
+    "apiVersion": "outrider.dev/v1alpha1",
+    "kind": "SpeculativeModel",
+    "metadata": {"name": "mistake", "namespace": "default"},
+    "spec": {
+        "model": {"uri": "hf://Qwen/Qwen3-8B"},
+        "speculation": {"method": "ngram", "numSpeculativeTokens": 3},
+        "engine": {"version": "0.32.0", "image": "outrider/engine-cpu:dev"},
+        "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+    },
+}

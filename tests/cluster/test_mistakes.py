@@ -11,25 +11,13 @@ import pytest
 
 from outrider.api.reasons import DegradedReason
 from tests.cluster.kubectl import KubectlError, Object, apply, condition, kubectl, wait_for
-from tests.cluster.models import Deploy, Manifest, deploying, model
+from tests.cluster.models import BASE, Deploy, Manifest, deploying, model
 from tests.unit.api.admission_cases import merge_patch
 
 pytestmark = pytest.mark.engine("none", "refused")
 
 ANSWER_SECONDS = 10
 
-# No engine of it ever starts, so it asks for next to nothing: many of them fit on one node.
-BASE: Manifest = {
-    "apiVersion": "outrider.dev/v1alpha1",
-    "kind": "SpeculativeModel",
-    "metadata": {"name": "mistake", "namespace": "default"},
-    "spec": {
-        "model": {"uri": "hf://Qwen/Qwen3-8B"},
-        "speculation": {"method": "ngram", "numSpeculativeTokens": 3},
-        "engine": {"version": "0.32.0", "image": "outrider/engine-cpu:dev"},
-        "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
-    },
-}
 DRAFTER = {"uri": "hf://RedHatAI/Qwen3-8B-speculator.eagle3"}
 
 

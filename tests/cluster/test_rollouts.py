@@ -11,9 +11,8 @@ import pytest_asyncio
 from outrider.plan.names import budget
 from tests.cluster.engines import ready_pods
 from tests.cluster.kubectl import Object, condition, get, patch, wait_for
-from tests.cluster.models import Deploy, deploying, model, read_twin
+from tests.cluster.models import BASE, Deploy, deploying, model, read_twin
 from tests.cluster.sending import Sender, sending_to
-from tests.cluster.test_mistakes import BASE
 from tests.unit.api.admission_cases import merge_patch
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "starts")]

@@ -11,7 +11,7 @@ from tests.cluster.engines import ask, name_of, ready_pods, signal_engine_core
 from tests.cluster.kubectl import Object, condition, kubectl, namespace, wait_for
 from tests.cluster.models import in_force
 from tests.cluster.pair import NAME, TICKS, look, override, rules, tune
-from tests.cluster.pair.test_replicas import a_new_pod_of
+from tests.cluster.pair.watching import a_new_pod_of
 from tests.cluster.sending import Sender
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import datetime
 
 import pytest
 
-from tests.cluster.engines import name_of, page, pods_of, read_page, ready_pods, signal_engine_core
+from tests.cluster.engines import name_of, page, read_page, ready_pods, signal_engine_core
 from tests.cluster.kubectl import Object, condition, has_condition, kubectl, wait_for
 from tests.cluster.models import in_force, speculation
 from tests.cluster.pair import NAME, TICK, TICKS, look, override
+from tests.cluster.pair.watching import a_new_pod_of
 from tests.cluster.sending import Sender
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
@@ -86,13 +86,3 @@ def wait_for_k(pod: str, k: int, *, seconds: float) -> None:
         return None if seen is None else {"status": sorted(set(seen.table.values()))}
 
     wait_for(f"K={k} in {pod}", look_at_it, lambda seen: seen == {"status": [k]}, seconds=seconds)
-
-
-def a_new_pod_of(known: set[str]) -> Callable[[], Object | None]:
-    """Looks for a ready pod that was not there before."""
-
-    def look_for_it() -> Object | None:
-        ready = set(ready_pods(NAME)) - known
-        return next((pod for pod in pods_of(NAME) if name_of(pod) in ready), None)
-
-    return look_for_it

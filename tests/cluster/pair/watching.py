@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from tests.cluster.engines import Page, page
-from tests.cluster.pair import TICKS, evidence
+from tests.cluster.engines import Page, name_of, page, pods_of, ready_pods
+from tests.cluster.kubectl import Object
+from tests.cluster.pair import NAME, TICKS, evidence
 
 KEPT_EVERY = 30.0
 
@@ -30,3 +31,13 @@ async def changed_evidence(known: dict[tuple[str, int], float]) -> dict[tuple[st
     """What is stored next; the tuner writes it from time to time."""
     await seconds_until(lambda: evidence() != known, at_most=KEPT_EVERY + TICKS)
     return evidence()
+
+
+def a_new_pod_of(known: set[str]) -> Callable[[], Object | None]:
+    """Looks for a ready pod that was not there before."""
+
+    def look_for_it() -> Object | None:
+        ready = set(ready_pods(NAME)) - known
+        return next((pod for pod in pods_of(NAME) if name_of(pod) in ready), None)
+
+    return look_for_it

@@ -10,6 +10,7 @@ from outrider.telemetry.source import MetricsError
 from tests.bench.engine.plan import HAND, NONE, OUTRIDER, STATIC, Settings
 from tests.bench.engine.rates import Rate
 from tests.bench.engine.records import Push, Slice, UnitRecord
+from tests.bench.engine.result import Conditions
 from tests.bench.engine.trace import parse_trace
 
 CANDIDATES = (0, 1, 3)
@@ -139,3 +140,34 @@ class FakeSource:
         if self.error is not None:
             raise self.error
         return self.series
+
+
+def conditions() -> Conditions:
+    return Conditions(
+        command="python -m tests.bench.engine",
+        started="2026-01-01T00:00:00+00:00",
+        finished="2026-01-01T00:10:00+00:00",
+        commit="abc",
+        plan="plan",
+        trace="1:40,8:40",
+        seed=0,
+        repeats=1,
+        rounds=2,
+        slice_seconds=4.0,
+        scrape_seconds=10.0,
+        tick_seconds=10.0,
+        max_tokens=128,
+        temperature=0.0,
+        arms=list(ARMS),
+        candidates=[0, 3],
+        hand_table="32:3,*:0",
+        cluster="kind",
+        kubernetes_version="v1",
+        engine_image="engine",
+        engine_version="0.32.0",
+        outrider_version="0.1.0",
+        node_cores=4,
+        node_memory="16Gi",
+        client_machine="Linux",
+        load_average=[1.0],
+    )

@@ -12,8 +12,7 @@ from tests.bench.engine import __main__ as command
 from tests.bench.engine.plan import NONE, STATIC
 from tests.bench.engine.records import Slice, UnitRecord
 from tests.bench.engine.result import Conditions, Result
-from tests.unit.bench_engine.factories import counts
-from tests.unit.bench_engine.test_result import conditions
+from tests.unit.bench_engine.factories import conditions, counts
 
 
 @pytest.mark.parametrize(

@@ -8,46 +8,15 @@ from examples.kit.loads import Prompts
 from examples.kit.records import Count
 from tests.bench.engine.figures import Analysis
 from tests.bench.engine.picture import save, smoothed
-from tests.bench.engine.plan import ARMS, NONE
+from tests.bench.engine.plan import NONE
 from tests.bench.engine.prediction import Prediction
 from tests.bench.engine.records import ProbeSample, UnitRecord
-from tests.bench.engine.result import Conditions, Goal, Result, result
+from tests.bench.engine.result import Goal, Result, result
 from tests.bench.engine.summary import HEADINGS, markdown, rows, summary
 from tests.bench.engine.trace import parse_trace
-from tests.unit.bench_engine.factories import a_block, a_run, a_status
+from tests.unit.bench_engine.factories import a_block, a_run, a_status, conditions
 
 TRACE = parse_trace("1:40,8:40", Prompts.CODE)
-
-
-def conditions() -> Conditions:
-    return Conditions(
-        command="python -m tests.bench.engine",
-        started="2026-01-01T00:00:00+00:00",
-        finished="2026-01-01T00:10:00+00:00",
-        commit="abc",
-        plan="plan",
-        trace="1:40,8:40",
-        seed=0,
-        repeats=1,
-        rounds=2,
-        slice_seconds=4.0,
-        scrape_seconds=10.0,
-        tick_seconds=10.0,
-        max_tokens=128,
-        temperature=0.0,
-        arms=list(ARMS),
-        candidates=[0, 3],
-        hand_table="32:3,*:0",
-        cluster="kind",
-        kubernetes_version="v1",
-        engine_image="engine",
-        engine_version="0.32.0",
-        outrider_version="0.1.0",
-        node_cores=4,
-        node_memory="16Gi",
-        client_machine="Linux",
-        load_average=[1.0],
-    )
 
 
 def units(*, eight: int = 396, ema: int = 300) -> list[UnitRecord]:

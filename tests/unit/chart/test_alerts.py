@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import yaml
 
 from outrider.api.conditions import ConditionStatus
 from outrider.api.reasons import REASONS_OF, ConditionType
-from tests.unit.chart.promql import PROMTOOL, existing_metrics, matchers, metric_names
-from tests.unit.chart.test_chart import CHART, ROOT, helm, needs_helm, of_kind, render
+from tests.unit.chart.kit import CHART, ROOT, helm, needs_helm, needs_promtool, of_kind, promtool, render
+from tests.unit.chart.promql import existing_metrics, matchers, metric_names
 
 FILE = CHART / "files" / "alerts.yaml"
 SCENES = Path(__file__).parent / "alerts.test.yaml"
@@ -28,14 +27,6 @@ RULES: list[dict[str, Any]] = content(FILE)["groups"][0]["rules"]
 NAMES = [rule["alert"] for rule in RULES]
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=NAMES)
-needs_promtool = pytest.mark.skipif(
-    PROMTOOL is None, reason="promtool is not built; `make cluster` builds it"
-)
-
-
-def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    assert PROMTOOL is not None
-    return subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
 
 
 def rules_of(*values: str) -> list[dict[str, Any]]:

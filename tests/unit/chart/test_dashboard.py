@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 from charts.dashboard import FILE_NAME, ROWS, render
+from tests.unit.chart.kit import CHART, needs_helm, needs_promtool, of_kind, promtool
+from tests.unit.chart.kit import render as rendered
 from tests.unit.chart.promql import PROMTOOL, existing_metrics, metric_names
-from tests.unit.chart.test_alerts import needs_promtool, promtool
-from tests.unit.chart.test_chart import CHART, needs_helm, of_kind
-from tests.unit.chart.test_chart import render as rendered
 from tests.unit.controller.full_metrics import families, full_metrics
 
 BOARD: dict[str, Any] = json.loads(render())

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from charts.readme import FILE_NAME, Value, render, values
-from tests.unit.chart.test_chart import CHART, HELM, helm, needs_helm
+from tests.unit.chart.kit import CHART, HELM, helm, needs_helm
 
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 VALUES = (CHART / "values.yaml").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from tests.unit.chart.test_chart import needs_helm, render, rules
+from tests.unit.chart.kit import needs_helm, render, rules
 from tests.unit.controller.cluster_server import (
     ClusterServer,
     until,

@@ -31,7 +31,7 @@ from outrider.verify.greedy import Comparison, Difference
 from outrider.verify.sampling import PositionTest
 from tests.unit.cli.test_status import printed
 from tests.unit.controller.factories import a_raw_model
-from tests.unit.docs.test_transcripts import BENCH, LEFT_OUT, SWEEP, VERIFY, of, parts
+from tests.unit.docs.transcripts import BENCH, LEFT_OUT, SWEEP, VERIFY, of, parts
 
 FOLDER = Path(__file__).parent / "recorded"
 MEASURED = datetime(2026, 11, 23, 14, 33, 57, tzinfo=UTC)

@@ -20,7 +20,8 @@ from outrider.cli.status.screen import screen_of_all, screen_of_one
 from tests.unit.cli import plan_golden
 from tests.unit.cli.test_status import printed
 from tests.unit.controller.factories import a_raw_model
-from tests.unit.docs.pages import PLACES, ROOT, blocks, text_of
+from tests.unit.docs.pages import ROOT, text_of
+from tests.unit.docs.transcripts import BENCH, SWEEP, TRANSCRIPTS, VERIFY, of, parts
 
 NOW = datetime(2026, 11, 22, 22, 17, 30, tzinfo=UTC)
 IMPORTED = "outrider import -f examples/from-a-deployment/deployment.yaml"
@@ -30,15 +31,6 @@ SIMULATED = (
     "outrider simulate --tables examples/tables/visible_tables.json --name a40_7b "
     "--policy outrider,hand,acceptance,oracle --plot a40.svg"
 )
-_TRIAL = "twin -n trial --url http://127.0.0.1:46739"
-_CLIENT = "--guidellm 'python tests/cluster/guidellm_stand_in.py'"
-BENCH = (
-    f"outrider bench {_TRIAL} --seconds 5 --rounds 4 --k 3 --price-per-hour 2.40 {_CLIENT} "
-    "--yes --save bench.json --report bench.html"
-)
-_SWEPT = "--streams 1,8 --k 0 --k 3 --seconds 3 --rounds 2"
-SWEEP = f"outrider sweep {_TRIAL} {_SWEPT} {_CLIENT} --yes --save twin.json"
-VERIFY = "outrider verify checked -n default --yes --tokens 32 --samples 100"
 RECORDED = {
     "kubectl speculative status twin -n trial",
     "outrider explain twin -n trial",
@@ -50,30 +42,6 @@ RECORDED = {
     VERIFY,
 }
 """Looked at in test_recorded.py."""
-LEFT_OUT = "…"
-PROMPT = re.compile(r"^\$ ((?:outrider|kubectl) .+)$")
-
-
-def transcripts() -> list[tuple[str, str, str]]:
-    """Page, command and what it printed."""
-    found = []
-    for place in PLACES:
-        for block in blocks(place):
-            for line in block.lines:
-                typed = PROMPT.match(line)
-                if typed:
-                    found.append((place, typed[1], ""))
-                elif found and block.lines[0].startswith("$ "):
-                    page, command, said = found[-1]
-                    found[-1] = page, command, f"{said}{line}\n"
-    return found
-
-
-TRANSCRIPTS = transcripts()
-
-
-def of(command: str) -> list[str]:
-    return [said for _, typed, said in TRANSCRIPTS if typed == command]
 
 
 def test_every_transcript_is_of_a_command_that_is_looked_at() -> None:
@@ -191,11 +159,6 @@ def test_the_doctor_says_what_its_checks_say(said: str) -> None:
         assert level in set(Level)
         assert f'"{subject}"' in sources
         assert f"| {subject} |" in page or subject == "leader"
-
-
-def parts(said: str) -> list[str]:
-    """What stands between lines that say that something is left out."""
-    return [part for part in re.split(rf"^{LEFT_OUT}\n", said, flags=re.M) if part]
 
 
 def printed_here(command: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from engine_image import build
 from engine_image.build import DOCKERFILES, Target
-from tests.unit.release.test_workflows import JOBS, WORKFLOWS, steps
+from tests.unit.release.kit import JOBS, WORKFLOWS, steps
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGEST = r"@sha256:[0-9a-f]{64}"

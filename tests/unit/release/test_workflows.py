@@ -13,22 +13,12 @@ import yaml
 
 from engine_image.testing.contract.wheels import SUPPORTED
 from tests.environment.place import HELM, UV
+from tests.unit.release.kit import FILES, JOBS, ROOT, WORKFLOWS, steps
 
-ROOT = Path(__file__).resolve().parents[3]
-FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
-WORKFLOWS: dict[str, dict[str, Any]] = {
-    path.stem: yaml.load(path.read_text(), yaml.CSafeLoader) for path in FILES
-}
-JOBS = [(name, job) for name, workflow in WORKFLOWS.items() for job in workflow["jobs"]]
 PUBLISHED = ("packages", "operator-image", "engine-images", "chart")
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 each_job = pytest.mark.parametrize(("workflow", "name"), JOBS)
-
-
-def steps(workflow: str, job: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = WORKFLOWS[workflow]["jobs"][job].get("steps", [])
-    return found
 
 
 def scripts() -> Iterator[tuple[str, str]]:
