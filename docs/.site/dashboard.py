@@ -15,7 +15,7 @@ from typing import Any
 
 from charts.dashboard import ROWS
 from charts.grafana import Panel as DashboardPanel
-from outrider.pictures.svg import NARROW, Line, Panel, lines_chart, standalone
+from outrider.pictures.charts import NARROW, Line, Panel, lines_chart, standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "images" / "dashboard.svg"
@@ -83,7 +83,7 @@ def picture() -> str:
             for each in recorded[title]
             if not each["name"].startswith("batch ") or each["name"] in MET
         ]
-        chart = lines_chart([Panel(title, lines)], axis="seconds", told=title, width=NARROW)
+        chart = lines_chart([Panel(title, lines)], axis="seconds", alt=title, width=NARROW)
         height = int(re.findall(r'viewBox="0 0 \d+ (\d+)"', chart)[0])
         parts.append(chart.replace("<svg ", f'<svg y="{top}" width="{NARROW}" height="{height}" ', 1))
         top += height + 8

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from outrider.pictures.svg import NARROW, Bar, bars_chart, standalone
+from outrider.pictures.charts import NARROW, Bar, bars_chart, standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "images" / "demo-bars.svg"
@@ -35,7 +35,7 @@ def picture() -> str:
     found = rates()
     for phase in PHASES:
         bars = [Bar(arm, rate, rate, rate, f"{rate:.0f}") for arm, rate in found[phase].items()]
-        chart = bars_chart(bars, told=phase, width=NARROW)
+        chart = bars_chart(bars, alt=phase, width=NARROW)
         height = int(re.findall(r'viewBox="0 0 \d+ (\d+)"', chart)[0])
         parts.append(f'<text x="4" y="{top + 15}" fill="currentColor">{phase}</text>')
         placed = f'<svg y="{top + _HEADING}" width="{NARROW}" height="{height}" '

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from outrider.pictures.svg import NARROW, Line, Panel, lines_chart, standalone
+from outrider.pictures.charts import NARROW, Line, Panel, lines_chart, standalone
 from outrider.simulate.engines.tables_file import read_tables, select
 from outrider.sizing.drafters import eagle_head
 from outrider.sizing.gpus import gpu_named
@@ -49,7 +49,7 @@ def picture() -> str:
         _panel(f"the same, {POOR:.0%} accepted", formula(POOR), KS, 32),
     ]
     told = "Speedup over no drafter falls as streams rise, and with text that is hard to draft"
-    return standalone(lines_chart(panels, axis="requests at once", told=told, width=NARROW))
+    return standalone(lines_chart(panels, axis="requests at once", alt=told, width=NARROW))
 
 
 def _panel(title: str, speeds: Speeds, ks: tuple[int, ...], most: int) -> Panel:

@@ -16,8 +16,8 @@ from examples.demo.spread import BLOCK_SECONDS, Compared, OwnSpread, compared, o
 from examples.kit.records import DecisionSample, StatusSample
 from outrider.bench.result import percent, told
 from outrider.bench.verdict import Interval
+from outrider.pictures.charts import Bar, Line, Panel, bars_chart, lines_chart
 from outrider.pictures.page import document, picture, table
-from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
 PASSED, FAILED = "#009e73", "#d55e00"
 OWN_HEADINGS = ("phase", "after learning", "with learning", "K of the schedule", "mean K", "acceptance")
@@ -125,7 +125,7 @@ def _bars(phase: Compared, largest: str) -> str:
     if not bars:
         return ""
     what = f"tokens per second, {phase.phase}"
-    drawn = picture(lambda width: bars_chart(bars, told=what, width=width))
+    drawn = picture(lambda width: bars_chart(bars, alt=what, width=width))
     return f"<h3>{escape(phase.phase)}</h3>{drawn}"
 
 
@@ -159,7 +159,7 @@ def _over_time(
     known = [replace(panel, lines=[line for line in panel.lines if line.points]) for panel in panels]
     drawn = [panel for panel in known if panel.lines]
     what = f"Throughput, load, K and acceptance over time{among}"
-    return picture(lambda width: lines_chart(drawn, axis="seconds of Outrider's own", told=what, width=width))
+    return picture(lambda width: lines_chart(drawn, axis="seconds of Outrider's own", alt=what, width=width))
 
 
 def _simulated(found: Simulated) -> str:

@@ -9,8 +9,8 @@ from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
 from outrider.bench.result import WORDS, Result, Unread, dollars, percent, told
 from outrider.bench.verdict import FEWEST_ROUNDS, Interval, Verdict, against_best, gains, mean_amount, verdict
+from outrider.pictures.charts import Bar, Line, Panel, bars_chart, lines_chart
 from outrider.pictures.page import document, picture, table
-from outrider.pictures.svg import Bar, Line, Panel, bars_chart, lines_chart
 
 _MARKS = {Verdict.PAYS: "#009e73", Verdict.COSTS: "#d55e00", Verdict.UNSURE: "#9aa4b0"}
 
@@ -107,7 +107,7 @@ def _why_not(result: Result, read: Read) -> str:
 
 
 def _drawn(bars: Sequence[Bar], label: str) -> str:
-    return picture(lambda width: bars_chart(bars, told=label, width=width))
+    return picture(lambda width: bars_chart(bars, alt=label, width=width))
 
 
 def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
@@ -126,7 +126,7 @@ def _rounds(result: Result) -> str:
         for arm, rates in result.rates.items()
     ]
     panels = [Panel("tokens per second by round", lines)]
-    return picture(lambda width: lines_chart(panels, axis="round", told="Drift of all arms", width=width)) + (
+    return picture(lambda width: lines_chart(panels, axis="round", alt="Drift of all arms", width=width)) + (
         '<p class="faint">Arms of one round ran within minutes of one another, in mixed order. Lines that '
         "rise and fall together are drift, which the comparison takes out.</p>"
     )

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from outrider.pictures.svg import Line, Panel, lines_chart, standalone
+from outrider.pictures.charts import Line, Panel, lines_chart, standalone
 from outrider.simulate.figures import Curve, Figures
 from outrider.simulate.replay import Replay
 
@@ -28,7 +28,7 @@ def picture(runs: Runs, *, dwell: float) -> str:
         panels.append(Panel(f"{table}: goodput in % of the best single K of each load", shares))
         panels.append(Panel(f"{table}: K at the present load", depths))
     label = "Goodput and K over time, simulated, by policy"
-    return standalone(lines_chart(panels, axis="seconds, simulated", told=label))
+    return standalone(lines_chart(panels, axis="seconds, simulated", alt=label))
 
 
 def _shares(replay: Replay, found: Figures, dwell: float) -> Iterator[tuple[float, float]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
-from outrider.pictures.svg import BROAD, NARROW
+from outrider.pictures.charts import BROAD, NARROW
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c2026;--faint:#5b6470;--page:#fff;--card:#f3f5f7;--edge:#d5dae0}

@@ -9,14 +9,27 @@ from html.parser import HTMLParser
 import pytest
 
 from outrider.api.status import DecisionRecord
+from outrider.bench import report
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS
 from outrider.bench.guidellm import Slice
 from outrider.bench.report import page_of
 from outrider.bench.result import Result, Unread, dollars, json_of, text_of
 from tests.unit.bench.test_bench import a_result
+from tests.unit.pictures.kit import without_drawing
 
 FOUND = a_result(as_it_is=[120.0, 130.0], k0=[100.0, 101.0], k3=[125.0, 126.0])
 VOID = {"meta", "br"}
+
+
+@pytest.fixture
+def charts() -> None:
+    """For tests that look at charts: they are drawn."""
+
+
+@pytest.fixture(autouse=True)
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "charts" not in request.fixturenames:
+        without_drawing(monkeypatch, report)
 
 
 def with_setting(result: Result, **changes: object) -> Result:
@@ -45,12 +58,14 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.usefixtures("charts")
 def test_every_tag_is_closed() -> None:
     tags = Tags()
     tags.feed(page(with_setting(FOUND, price_per_hour=2.4, simulated="h100_8b")))
     assert tags.open == []
 
 
+@pytest.mark.usefixtures("charts")
 def test_the_page_loads_nothing() -> None:
     text = page().replace("http://www.w3.org/2000/svg", "")
     assert re.findall(r"https?:|src=|@import|url\(|<script|<link", text) == []

@@ -24,7 +24,8 @@ def test_the_picture_has_a_line_per_policy_in_both_panels(tmp_path: Path) -> Non
     text = file.read_text()
     ElementTree.fromstring(text)
     assert [text.count(f">{name}<") for name in ("static:0", "static:4")] == [1, 1]
-    assert len(re.findall(r'stroke="#\w+"', text)) == 4
+    lines = [part for part in re.findall(r"<path (.*?)/>", text, re.DOTALL) if "stroke: #" in part]
+    assert len(lines) == 4 + 2  # In both panels, and in the legend.
 
 
 def test_what_is_printed_is_the_same_with_a_picture(tmp_path: Path) -> None:

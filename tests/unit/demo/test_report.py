@@ -20,14 +20,28 @@ from examples.kit.records import Count
 from tests.unit.bench.test_report import Tags
 from tests.unit.demo.factories import a_result, a_simulated_lap, a_status, a_stretch
 from tests.unit.kit.factories import a_count
+from tests.unit.pictures.kit import without_drawing
 
 
+@pytest.fixture
+def charts() -> None:
+    """For tests that look at charts: they are drawn."""
+
+
+@pytest.fixture(autouse=True)
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "charts" not in request.fixturenames:
+        without_drawing(monkeypatch, report)
+
+
+@pytest.mark.usefixtures("charts")
 def test_the_page_and_the_picture_are_written(tmp_path: Path) -> None:
     picture, page = report.write(a_result(), tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert page.read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.usefixtures("charts")
 def test_the_page_needs_no_other_file() -> None:
     page = report.html(a_result(lap=a_simulated_lap())).replace("http://www.w3.org/2000/svg", "")
     assert re.findall(r"https?:|src=|@import|url\(|<script|<link", page) == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from outrider.pictures.charts import BROAD, NARROW
 from outrider.pictures.page import STYLE, picture, table
-from outrider.pictures.svg import BROAD, NARROW
 
 
 def test_a_picture_is_drawn_for_a_page_and_for_a_phone() -> None:

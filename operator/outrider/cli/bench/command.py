@@ -28,7 +28,7 @@ from outrider.cli.common.options import (
     with_shared_options,
 )
 from outrider.cli.common.output import ExitCode, Form, cannot, printed
-from outrider.cli.common.results import require_consent
+from outrider.cli.common.results import require_charts, require_consent
 
 _MOST_ROUNDS = 100
 
@@ -76,6 +76,8 @@ def bench(
         job = Job(cluster, name, tuple(k or ()), seconds, max_tokens, prompts_of(prompts), url, guidellm)
     except (Refused, PromptsRefused) as error:
         raise cannot("bench", error) from error
+    if report is not None:
+        require_charts("bench", "--report")
     require_consent("bench", _effect(name, f"{streams}"), given=yes)
     kept = Kept("bench", result.json_of, save)
     found = kept.by(

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -84,3 +85,17 @@ def require_consent(command: str, effect: str, *, given: bool) -> None:
         raise cannot(command, f"{effect}. Agree to that with --yes.")
     if not typer.confirm(f"{effect}. Continue?", err=True):
         raise typer.Exit(ExitCode.CANNOT)
+
+
+def require_charts(command: str, option: str) -> None:
+    """Refuse an option that draws, before the work, where the library for charts is missing.
+
+    Raises:
+        Exit: it is not installed.
+    """
+    if find_spec("matplotlib") is None:
+        raise cannot(
+            command,
+            f"{option} draws with matplotlib, which is not installed. Run `pip install 'outrider[report]'`, "
+            "or `uv tool install './operator[report]'` in a checkout",
+        )
