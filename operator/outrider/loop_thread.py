@@ -14,8 +14,6 @@ from typing import Any, Self, TypeVar
 
 ResultT = TypeVar("ResultT")
 
-_STOP_SECONDS = 5.0
-
 
 class ThreadEnded(Exception):
     """The thread ended before its work was done."""
@@ -27,10 +25,14 @@ class LoopThread:
     At the end it cancels what still runs. A thread that does not end then does not keep the process alive.
 
     executor: for blocking calls in these coroutines, such as name lookups; by default asyncio's own.
+    stop_seconds: time for the cancelled coroutines, and for the thread, to end.
     """
 
-    def __init__(self, name: str, *, executor: ThreadPoolExecutor | None = None) -> None:
+    def __init__(
+        self, name: str, *, executor: ThreadPoolExecutor | None = None, stop_seconds: float = 5.0
+    ) -> None:
         self.name = name
+        self._stop_seconds = stop_seconds
         self._loop = asyncio.new_event_loop()
         if executor is not None:
             self._loop.set_default_executor(executor)
@@ -46,7 +48,7 @@ class LoopThread:
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        await asyncio.to_thread(self._thread.join, _STOP_SECONDS)
+        await asyncio.to_thread(self._thread.join, self._stop_seconds)
 
     def start(self) -> None:
         """Start to accept work."""
@@ -114,4 +116,4 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         if tasks:
-            self._loop.run_until_complete(asyncio.wait(tasks, timeout=_STOP_SECONDS))
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=self._stop_seconds))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,15 +38,8 @@ from outrider.cluster.resources import MODELS, SERVICES, JsonObject, Resource, r
 
 _SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
-_ATTEMPTS = 4
 _LONGEST_WAIT_SECONDS = 10.0
 _LONGEST_RETRY_AFTER_SECONDS = 120
-_LARGEST_ANSWER_BYTES = 16 * 2**20
-"""etcd stores at most 1.5 MiB per object, and JSON needs up to six bytes for a character."""
-_LARGEST_PAGE_BYTES = 2 * 2**20
-"""For a larger page, the client repeats the request with fewer objects, down to one."""
-_LARGEST_LIST_BYTES = 64 * 2**20
-"""Limit of a list whose objects are kept unchanged."""
 _PAGE_OBJECTS = 128
 _LISTS_BEGUN = 3
 """Attempts at one list, if the server drops it before the last page."""
@@ -81,6 +75,20 @@ async def connect(*, kubeconfig: Path | None = None, context: str | None = None)
     return api
 
 
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """What a client accepts before it reports an error."""
+
+    attempts: int = 4
+    """Attempts at one request, while its error can be temporary."""
+    answer_bytes: int = 16 * 2**20
+    """etcd stores at most 1.5 MiB per object, and JSON needs up to six bytes for a character."""
+    page_bytes: int = 2 * 2**20
+    """For a larger page, the client repeats the request with fewer objects, down to one."""
+    list_bytes: int = 64 * 2**20
+    """Limit of a list whose objects are kept unchanged."""
+
+
 class ClusterClient:
     """Client that reads and writes objects; every method raises only `ClusterError`.
 
@@ -90,9 +98,16 @@ class ClusterClient:
     fence: called before each attempt to write; raises when this process may no longer write.
     """
 
-    def __init__(self, api: ApiClient, *, fence: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        *,
+        fence: Callable[[], None] = lambda: None,
+        limits: ClientLimits = ClientLimits(),
+    ) -> None:
         self._api = api
         self._fence = fence
+        self._limits = limits
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -116,10 +131,15 @@ class ClusterClient:
         """Return all objects of a kind by label and field selector, and the list's resource version.
 
         Raises:
-            TooLarge: more than `_LARGEST_LIST_BYTES` of them.
+            TooLarge: they exceed the limit of a list.
         """
         return await self._list(
-            resource, namespace, lambda raw: raw, labels=labels, fields=fields, most_bytes=_LARGEST_LIST_BYTES
+            resource,
+            namespace,
+            lambda raw: raw,
+            labels=labels,
+            fields=fields,
+            most_bytes=self._limits.list_bytes,
         )
 
     async def list_through(
@@ -178,7 +198,7 @@ class ClusterClient:
         limit, size, token = _PAGE_OBJECTS, 0, ""
         while True:
             asked = [*query, ("limit", str(limit)), *([("continue", token)] if token else [])]
-            most = _LARGEST_PAGE_BYTES if limit > 1 else _LARGEST_ANSWER_BYTES
+            most = self._limits.page_bytes if limit > 1 else self._limits.answer_bytes
             try:
                 page = await self._request("get", path, read, query=asked, most_bytes=most)
             except TooLarge:
@@ -193,7 +213,7 @@ class ClusterClient:
             if not page.token:
                 return kept, page.version
             token = page.token
-            if 4 * page.size < _LARGEST_PAGE_BYTES:
+            if 4 * page.size < self._limits.page_bytes:
                 limit = min(2 * limit, _PAGE_OBJECTS)
 
     async def apply(self, manifest: JsonObject, *, manager: str, force: bool = True) -> JsonObject:
@@ -315,7 +335,7 @@ class ClusterClient:
     ) -> KeptT:
         retrying = AsyncRetrying(
             retry=retry_if_exception_type((Conflict, Unavailable, Unauthorized)),
-            stop=stop_after_attempt(_ATTEMPTS),
+            stop=stop_after_attempt(self._limits.attempts),
             wait=_wait_seconds,
             reraise=True,
         )
@@ -336,7 +356,7 @@ class ClusterClient:
                 auth_settings=["BearerToken"],
             )
             what = f"{method.upper()} {path}"
-            content = await self._request_once(request, what, most_bytes or _LARGEST_ANSWER_BYTES)
+            content = await self._request_once(request, what, most_bytes or self._limits.answer_bytes)
             if len(content) <= _PARSED_HERE_BYTES:
                 return _readable(read, content, what)
             return await asyncio.to_thread(_readable, read, content, what)

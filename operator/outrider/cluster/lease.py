@@ -24,7 +24,7 @@ from kubernetes.aio.leaderelection.electionconfig import Config
 from kubernetes.aio.leaderelection.leaderelection import LeaderElection
 
 from outrider.cluster.installation import Claim
-from outrider.cluster.term_lock import LEASE_SECONDS, RETRY_SECONDS, Deposed, TermLock
+from outrider.cluster.term_lock import LEASE_SECONDS, REQUEST_SECONDS, RETRY_SECONDS, Deposed, TermLock
 from outrider.loop_thread import LoopThread
 
 LEASE_NAME = "outrider"
@@ -49,6 +49,7 @@ class Leadership:
     Any thread may call the methods that are not coroutines.
 
     claim: what the Lease says to other installations. clock: unix seconds.
+    request_seconds: timeout of one request.
     """
 
     def __init__(
@@ -58,11 +59,20 @@ class Leadership:
         *,
         claim: Claim | None = None,
         clock: Callable[[], float] = time.time,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.lease = lease
         self.claim = claim or Claim()
-        self._lock = TermLock(lease.name, lease.namespace, self.identity, api, self.claim, clock=clock)
+        self._lock = TermLock(
+            lease.name,
+            lease.namespace,
+            self.identity,
+            api,
+            self.claim,
+            clock=clock,
+            request_seconds=request_seconds,
+        )
         self._elected = asyncio.Event()
         self._lost = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

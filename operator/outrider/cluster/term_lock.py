@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS = 15
 RETRY_SECONDS = 2
 """Interval between two reads of the Lease, and between two renewals."""
-_REQUEST_SECONDS = 6.0
+REQUEST_SECONDS = 6.0
+"""Timeout of one request."""
 _NO_ANSWER = (aiohttp.ClientError, OSError)  # a TimeoutError is one of the latter
 
 _Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool, None]
@@ -61,7 +62,9 @@ class TermLock(LeaseLock):
         claim: Claim,
         *,
         clock: Callable[[], float] = time.time,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
+        self._request_seconds = request_seconds
         super().__init__(name, namespace, identity, api)
         self._clock = clock
         self.term = 0
@@ -265,8 +268,8 @@ class TermLock(LeaseLock):
     def _patience(self) -> float:
         """Return the timeout of one request in seconds; a leader must not wait longer than it leads."""
         if self.renewed_at is None:
-            return _REQUEST_SECONDS
-        return max(0.0, min(_REQUEST_SECONDS, self.renewed_at + LEASE_SECONDS - time.monotonic()))
+            return self._request_seconds
+        return max(0.0, min(self._request_seconds, self.renewed_at + LEASE_SECONDS - time.monotonic()))
 
 
 def _term(lease: V1Lease) -> int:

@@ -7,7 +7,6 @@ import time
 
 LONGEST_SILENCE_SECONDS = 60.0
 """Maximum time without a beat in seconds; beyond it /healthz fails and the kubelet restarts the pod."""
-_BEAT_SECONDS = 1.0
 
 
 class Heartbeat:
@@ -16,11 +15,11 @@ class Heartbeat:
     def __init__(self) -> None:
         self._at = time.monotonic()
 
-    async def beat_forever(self) -> None:
+    async def beat_forever(self, *, interval_seconds: float = 1.0) -> None:
         """Beat until cancelled; run it on the observed loop."""
         while True:
             self._at = time.monotonic()
-            await asyncio.sleep(_BEAT_SECONDS)
+            await asyncio.sleep(interval_seconds)
 
     @property
     def silence(self) -> float:

@@ -27,6 +27,7 @@ from outrider.controller.traces import Traces
 from outrider.controller.tune.background_writes import ClusterReporter
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.metrics_source import open_source
+from outrider.controller.tune.model_tuner import Timing
 from outrider.controller.tune.stored_state import ClusterStateStore
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.controller.watch import Answers, ClusterWatch
@@ -39,8 +40,6 @@ from outrider.plan.network_policy import ControlPeers
 log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 5.0
-_CPU_SECONDS = 1.0
-"""CPU seconds that one reconcile may take. A usual one takes about 20 ms."""
 _CPU_SHARE = 0.05
 """Ratio of one CPU for a model whose reconciles take more than that."""
 
@@ -49,6 +48,7 @@ class Leader:
     """The two loops and their watches, for one leadership term.
 
     `neighbours`: the other installations, whose models this one leaves alone. term: fences every push.
+    cpu_seconds: CPU time that one reconcile may take. A usual one takes about 20 ms.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Leader:
         neighbours: Neighbourhood,
         term: Callable[[], int],
         traces: Traces,
+        cpu_seconds: float = 1.0,
     ) -> None:
         self._settings = settings
         self._traces = traces
@@ -76,7 +77,7 @@ class Leader:
         self._events = EventWriter(cluster)
         self._overspent: dict[Key, Overspent] = {}
         self._cpu = CpuBudget[Key](
-            _CPU_SECONDS, share=_CPU_SHARE, doubling=True, overspent=self._overspent.__setitem__
+            cpu_seconds, share=_CPU_SHARE, doubling=True, overspent=self._overspent.__setitem__
         )
         self._stand_by = StandBy(self._events, self._store, home=settings.lease_namespace)
         self._queue = WorkQueue[Key](
@@ -191,9 +192,11 @@ class Leader:
                     launch_orders=self._launch_orders,
                     epochs=self._epochs,
                     term=self._term,
-                    interval_seconds=settings.tuning_interval_seconds,
-                    lease_seconds=settings.push_lease_seconds,
-                    settle_seconds=settings.scale_settle_seconds,
+                    timing=Timing(
+                        tick=settings.tuning_interval_seconds,
+                        push_lease=settings.push_lease_seconds,
+                        settle=settings.scale_settle_seconds,
+                    ),
                     metrics=self._metrics,
                     traces=self._traces,
                 )

@@ -30,8 +30,6 @@ from outrider.loop_thread import LoopThread, ThreadEnded
 
 log = logging.getLogger(__name__)
 
-_STOP_SECONDS = 5.0
-
 
 class Stuck(Exception):
     """A part of the operator did not end after its cancellation."""
@@ -69,10 +67,13 @@ async def run_operator(settings: Settings) -> None:
                 os._exit(1)
 
 
-async def operate(settings: Settings, api: ApiClient, traces: Traces | None = None) -> None:
+async def operate(
+    settings: Settings, api: ApiClient, traces: Traces | None = None, *, stop_seconds: float = 5.0
+) -> None:
     """Wait for the Lease, lead, and wait again after a loss, until a signal asks to stop.
 
     traces: by default they are dropped.
+    stop_seconds: time for the parts of a candidacy to end.
 
     Raises:
         Stuck: a candidacy did not end; two of them must not overlap.
@@ -81,7 +82,9 @@ async def operate(settings: Settings, api: ApiClient, traces: Traces | None = No
     metrics, heartbeat = OwnMetrics(), Heartbeat()
     async with LoopThread("http") as http, LoopThread("lease") as thread, _own_connection(api, thread) as own:
         elections = _Elections(settings, own, thread)
-        candidacies = _Candidacies(settings, api, elections, metrics, traces or Traces())
+        candidacies = _Candidacies(
+            settings, api, elections, metrics, traces or Traces(), stop_seconds=stop_seconds
+        )
         serving = serve(
             port=settings.http_port,
             registry=metrics.registry,
@@ -95,7 +98,7 @@ async def operate(settings: Settings, api: ApiClient, traces: Traces | None = No
                 "server": http.run(serving),
                 "candidacies": candidacies.run(),
             },
-            stop_seconds=3 * _STOP_SECONDS,
+            stop_seconds=3 * stop_seconds,
         )
 
 
@@ -133,8 +136,16 @@ class _Candidacies:
     """Candidacies one after the other, each with new objects, so that no old state stays in memory."""
 
     def __init__(
-        self, settings: Settings, api: ApiClient, elections: _Elections, metrics: OwnMetrics, traces: Traces
+        self,
+        settings: Settings,
+        api: ApiClient,
+        elections: _Elections,
+        metrics: OwnMetrics,
+        traces: Traces,
+        *,
+        stop_seconds: float,
     ) -> None:
+        self._stop_seconds = stop_seconds
         self._settings = settings
         self._api = api
         self._elections = elections
@@ -156,7 +167,14 @@ class _Candidacies:
             self._present = self._candidacy()
 
     def _candidacy(self) -> _Candidacy:
-        return _Candidacy(self._settings, self._api, self._elections.candidate(), self._metrics, self._traces)
+        return _Candidacy(
+            self._settings,
+            self._api,
+            self._elections.candidate(),
+            self._metrics,
+            self._traces,
+            stop_seconds=self._stop_seconds,
+        )
 
 
 class _Candidacy:
@@ -169,7 +187,10 @@ class _Candidacy:
         leadership: LeadershipElsewhere | Sole,
         metrics: OwnMetrics,
         traces: Traces,
+        *,
+        stop_seconds: float,
     ) -> None:
+        self._stop_seconds = stop_seconds
         self._metrics = metrics
         self._leadership = leadership
         cluster = ClusterClient(api, fence=self._leadership.check)
@@ -200,14 +221,14 @@ class _Candidacy:
                     "election": self._leadership.run(),
                     "leader": self._stand_by_and_lead(),
                 },
-                stop_seconds=_STOP_SECONDS,
+                stop_seconds=self._stop_seconds,
             )
         finally:
             self._metrics.leader.set(0)
             # A hanging part may still act; then the Lease has to expire.
             if not isinstance(sys.exception(), Stuck):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._leadership.release(), _STOP_SECONDS)
+                    await asyncio.wait_for(self._leadership.release(), self._stop_seconds)
 
     async def _stand_by_and_lead(self) -> None:
         log.info("waiting for the Lease as %s", self._leadership.identity)

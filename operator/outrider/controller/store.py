@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 
 NAMESPACE_BYTES = 96 * 2**20
 """Memory limit in bytes of all that is kept of one namespace."""
-_MOST_UNKNOWN_MODELS = 10_000
 _TUNERS_STATUS = ("speculation", "decisions")
 
 _NO_ROOM = (
@@ -416,7 +415,9 @@ class Store:
         *,
         left_out: Callable[[LeftOut], None] = lambda _: None,
         namespace_bytes: int = NAMESPACE_BYTES,
+        max_unknown_models: int = 10_000,
     ) -> None:
+        self._max_unknown_models = max_unknown_models
         budgets = NamespaceBudgets(namespace_bytes)
         # A model belongs to itself, whatever its labels. Without memory, its status has the problem.
         self.models = Cache(
@@ -449,13 +450,13 @@ class Store:
         model = model_of(metadata)
         if self.models.get(model) is not None:
             return True
-        if len(self._unknown) < _MOST_UNKNOWN_MODELS:
+        if len(self._unknown) < self._max_unknown_models:
             self._unknown.add(model)
         return self.models.get(model) is not None
 
     def was_missed(self, model: Key) -> bool:
         """Whether objects of this model were dropped before it was known; the next read finds them."""
-        return model in self._unknown or len(self._unknown) >= _MOST_UNKNOWN_MODELS
+        return model in self._unknown or len(self._unknown) >= self._max_unknown_models
 
     def forget_missed(self) -> None:
         """Start a full read: clear the models whose objects were dropped."""

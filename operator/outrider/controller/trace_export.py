@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 _SCOPE = "outrider"
 _EXPORT_SECONDS = 5.0
 """Timeout in seconds for one batch with its retries."""
-_STOP_SECONDS = 2.0
-"""Timeout in seconds for the last batch, for which the end of the process waits."""
 
 
 class Collector(SpanExporter):
@@ -54,8 +52,11 @@ class Collector(SpanExporter):
 
 
 @contextmanager
-def sending_to(exporter: SpanExporter) -> Iterator[Tracer]:
-    """A tracer that sends its spans to the exporter. At most 2,048 wait; more are lost."""
+def sending_to(exporter: SpanExporter, *, stop_seconds: float = 2.0) -> Iterator[Tracer]:
+    """A tracer that sends its spans to the exporter. At most 2,048 wait; more are lost.
+
+    stop_seconds: timeout of the last batch, for which the end of the process waits.
+    """
     about = {
         "service.name": _SCOPE,
         "service.version": __version__,
@@ -69,4 +70,4 @@ def sending_to(exporter: SpanExporter) -> Iterator[Tracer]:
         # Without a limit it would wait half a minute for a silent collector.
         closing = threading.Thread(target=provider.shutdown, name="end of traces", daemon=True)
         closing.start()
-        closing.join(_STOP_SECONDS)
+        closing.join(stop_seconds)

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from kubernetes.aio.client import ApiClient, Configuration
 
-from outrider.cluster.client import ClusterClient
+from outrider.cluster.client import ClientLimits, ClusterClient
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import Owner
 
@@ -86,7 +86,7 @@ def raw_answer(text: str) -> Answer:
 
 @asynccontextmanager
 async def a_cluster(
-    *answers: Answer, fence: Callable[[], None] = lambda: None
+    *answers: Answer, fence: Callable[[], None] = lambda: None, limits: ClientLimits | None = None
 ) -> AsyncIterator[tuple[ClusterClient, ScriptedServer]]:
     """A client that talks real HTTP to a scripted server."""
     script = ScriptedServer(list(answers))
@@ -99,7 +99,7 @@ async def a_cluster(
     configuration = Configuration()
     host, port = runner.addresses[0][:2]
     configuration.host = f"http://{host}:{port}"
-    client = ClusterClient(ApiClient(configuration), fence=fence)
+    client = ClusterClient(ApiClient(configuration), fence=fence, limits=limits or ClientLimits())
     try:
         yield client, script
     finally:

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from outrider.cluster import client
+from outrider.cluster.client import ClientLimits
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import (
     ClusterError,
@@ -256,15 +256,14 @@ async def test_a_list_that_never_ends_in_time_is_given_up() -> None:
     assert len(server.asked) == 3
 
 
-async def test_a_page_of_large_objects_is_asked_for_again_with_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_LARGEST_PAGE_BYTES", 4_000)
+async def test_a_page_of_large_objects_is_asked_for_again_with_fewer() -> None:
     pages = (
         page("a", "b", filler=3_000),
         page("a", token="t1", filler=3_000),
         page("b", token="t2"),
         page("c", filler=3_000),
     )
-    async with a_cluster(*pages) as (cluster, server):
+    async with a_cluster(*pages, limits=ClientLimits(page_bytes=4_000)) as (cluster, server):
         items, _ = await cluster.list_all(PODS, None)
     assert names(items) == ["a", "b", "c"]
     assert [asked.partition("limit=")[2] for asked in server.asked] == [
@@ -275,32 +274,26 @@ async def test_a_page_of_large_objects_is_asked_for_again_with_fewer(monkeypatch
     ]
 
 
-async def test_one_object_beyond_what_is_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_LARGEST_PAGE_BYTES", 1_000)
-    monkeypatch.setattr(client, "_LARGEST_ANSWER_BYTES", 2_000)
-    async with a_cluster(page("a", filler=3_000)) as (cluster, server):
+async def test_one_object_beyond_what_is_read_is_an_error() -> None:
+    async with a_cluster(
+        page("a", filler=3_000), limits=ClientLimits(page_bytes=1_000, answer_bytes=2_000)
+    ) as (cluster, server):
         with pytest.raises(TooLarge, match="larger than 2000 bytes"):
             await cluster.list_all(PODS, None)
     limits = [asked.partition("limit=")[2] for asked in server.asked]
     assert limits == ["128", "32", "8", "2", "1"]
 
 
-async def test_one_large_object_is_read_though_a_page_of_its_size_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(client, "_LARGEST_PAGE_BYTES", 1_000)
-    async with a_cluster(page("a", filler=3_000)) as (cluster, _):
+async def test_one_large_object_is_read_though_a_page_of_its_size_is_not() -> None:
+    async with a_cluster(page("a", filler=3_000), limits=ClientLimits(page_bytes=1_000)) as (cluster, _):
         items, _ = await cluster.list_all(PODS, None)
     assert names(items) == ["a"]
 
 
 @pytest.mark.parametrize(("size", "read"), [(1_000, True), (1_001, False)])
-async def test_an_answer_beyond_what_is_read_is_an_error(
-    size: int, *, read: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_LARGEST_ANSWER_BYTES", 1_000)
+async def test_an_answer_beyond_what_is_read_is_an_error(size: int, *, read: bool) -> None:
     text = json.dumps({"data": "x" * (size - len(json.dumps({"data": ""})))})
-    async with a_cluster(raw_answer(text)) as (cluster, server):
+    async with a_cluster(raw_answer(text), limits=ClientLimits(answer_bytes=1_000)) as (cluster, server):
         if read:
             assert await cluster.get(SERVICES, "default", "m") is not None
         else:
@@ -322,23 +315,21 @@ async def test_a_page_of_up_to_2_mib_is_read_at_once(size: int, requests: int) -
     assert len(server.asked) == requests
 
 
-async def test_a_list_that_is_kept_as_it_came_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_LARGEST_LIST_BYTES", 5_000)
+async def test_a_list_that_is_kept_as_it_came_has_a_limit() -> None:
     pages = page("a", token="t1", filler=3_000), page("b", filler=3_000)
-    async with a_cluster(*pages) as (cluster, _):
+    async with a_cluster(*pages, limits=ClientLimits(list_bytes=5_000)) as (cluster, _):
         with pytest.raises(TooLarge, match="the list of pods is larger than 5000 bytes"):
             await cluster.list_all(PODS, None)
 
 
-async def test_of_a_list_only_what_is_kept_stays_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_LARGEST_LIST_BYTES", 5_000)
+async def test_of_a_list_only_what_is_kept_stays_however_long_it_is() -> None:
     pages = page("a", token="t1", filler=3_000), page("b", filler=3_000)
 
     def name_unless_a(raw: JsonObject) -> str | None:
         name = str(raw["metadata"]["name"])
         return name if name != "a" else None
 
-    async with a_cluster(*pages) as (cluster, _):
+    async with a_cluster(*pages, limits=ClientLimits(list_bytes=5_000)) as (cluster, _):
         assert await cluster.list_through(PODS, None, name_unless_a) == (["b"], 7)
 
 
@@ -373,19 +364,15 @@ ODD_LISTS = [
 
 
 @pytest.mark.parametrize("text", ODD_LISTS)
-async def test_what_is_no_list_is_an_error_of_the_cluster(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_ATTEMPTS", 1)
-    async with a_cluster(raw_answer(text)) as (cluster, _):
+async def test_what_is_no_list_is_an_error_of_the_cluster(text: str) -> None:
+    async with a_cluster(raw_answer(text), limits=ClientLimits(attempts=1)) as (cluster, _):
         with pytest.raises(Unavailable, match="cannot parse the answer to GET /api/v1/pods"):
             await cluster.list_all(PODS, None)
 
 
 @pytest.mark.parametrize("text", [*ODD, '{"resources": 7}', '{"resources": [7, null]}', '{"major": []}'])
-async def test_every_method_raises_errors_of_the_cluster_only(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_ATTEMPTS", 1)
-    async with a_cluster(raw_answer(text)) as (cluster, _):
+async def test_every_method_raises_errors_of_the_cluster_only(text: str) -> None:
+    async with a_cluster(raw_answer(text), limits=ClientLimits(attempts=1)) as (cluster, _):
         for asked in (
             cluster.get(SERVICES, "default", "m"),
             cluster.serves(KIND),

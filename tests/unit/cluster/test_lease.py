@@ -67,10 +67,10 @@ async def a_lease_server(server: LeaseServer) -> AsyncIterator[ApiClient]:
 
 
 async def elect(
-    api: ApiClient, *, claim: Claim | None = None, now: datetime = CREATED
+    api: ApiClient, *, claim: Claim | None = None, now: datetime = CREATED, **seconds: float
 ) -> tuple[Leadership, asyncio.Task[None]]:
     """now: what the clock of the elected one says, for ever."""
-    leadership = Leadership(api, LeaseName("default"), claim=claim, clock=now.timestamp)
+    leadership = Leadership(api, LeaseName("default"), claim=claim, clock=now.timestamp, **seconds)
     task = asyncio.create_task(leadership.run())
     async with asyncio.timeout(60):
         await leadership.elected()
@@ -447,20 +447,19 @@ async def test_a_leader_that_slept_for_longer_than_its_lease_has_lost_with_its_n
 
 
 async def test_no_request_lasts_longer_than_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(term_lock, "_REQUEST_SECONDS", 3600.0)
     hurry(monkeypatch, lasts=1, deadline=0.5)
     server = LeaseServer()
     async with a_lease_server(server) as api:
-        leadership, task = await elect(api)
+        leadership, task = await elect(api, request_seconds=3600.0)
         server.works.clear()
         async with asyncio.timeout(30):
             await leadership.lost()
         await task
 
 
-def a_lock(api: ApiClient, identity: str = "me") -> tuple[TermLock, LeaderElectionRecord]:
+def a_lock(api: ApiClient, identity: str = "me", **seconds: float) -> tuple[TermLock, LeaderElectionRecord]:
     """And the record of its candidate."""
-    lock = TermLock("outrider", "default", identity, api, Claim())
+    lock = TermLock("outrider", "default", identity, api, Claim(), **seconds)
     return lock, LeaderElectionRecord(identity, "15", None, None)
 
 
@@ -622,12 +621,11 @@ async def test_a_request_of_a_leader_whose_lease_has_run_out_is_given_up_at_once
 ) -> None:
     server = LeaseServer()
     async with a_lease_server(server) as api:
-        lock, record = a_lock(api)
+        lock, record = a_lock(api, request_seconds=3600.0)
         assert await lock.create("outrider", "default", record)
         assert lock.renewed_at is not None
         late = lock.renewed_at + term_lock.LEASE_SECONDS + 1
         monkeypatch.setattr(term_lock, "time", SimpleNamespace(monotonic=lambda: late))
-        monkeypatch.setattr(term_lock, "_REQUEST_SECONDS", 3600.0)
         server.works.clear()
         async with asyncio.timeout(30):
             assert not await lock.update("outrider", "default", record)
@@ -678,7 +676,7 @@ async def test_the_election_library_takes_the_durations() -> None:
         lock, _ = a_lock(api)
         deadline, retry = PAUSES
         Config(lock, term_lock.LEASE_SECONDS, deadline, retry, asyncio.sleep, asyncio.sleep)
-    assert term_lock._REQUEST_SECONDS + retry < deadline, "a request that hangs leaves time for another"
+    assert term_lock.REQUEST_SECONDS + retry < deadline, "a request that hangs leaves time for another"
 
 
 @pytest.mark.parametrize("renewed_every", [0.02, 3600])

@@ -12,7 +12,6 @@ import pytest
 
 from outrider.cluster.objects import Metadata, Pod
 from outrider.cluster.resources import CLAIMS, DEPLOYMENTS, JOBS
-from outrider.controller.reconcile import downloads
 from outrider.controller.reconcile.downloads import ProgressReader, of_job
 from outrider.transport import pod_http
 from tests.unit.controller.factories import a_condition, a_raw_model, ago
@@ -236,10 +235,10 @@ async def test_a_silent_pod_does_not_delay_the_answer_of_another() -> None:
     assert await told(running_pods(3), pods.http) == "Downloading 1.0 of 2.0 GB"
 
 
-async def test_silent_pods_together_cost_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "_ANSWER_SECONDS", 0.01)
+async def test_silent_pods_together_cost_the_time_of_one() -> None:
     pods = Silent({})
-    assert await told(running_pods(40), pods.http) == "Downloading"
+    reader = ProgressReader(pods.http, timeout_seconds=0.01)
+    assert await reader.progress_of(KEY, running_pods(40)) == "Downloading"
     # Asked one after the other, only the first would have been asked in that time.
     assert pods.asked == ["10.0.0.0", "10.0.0.1", "10.0.0.2"]
 

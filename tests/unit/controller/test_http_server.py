@@ -214,13 +214,12 @@ async def test_health_is_answered_while_the_loop_of_the_work_is_blocked() -> Non
 
 
 async def test_a_heart_beats_as_long_as_its_loop_takes_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "_BEAT_SECONDS", 0.0)
     now = 100.0
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: now))
     heart = Heartbeat()
     now += 5
     assert heart.silence == 5
-    beating = asyncio.create_task(heart.beat_forever())
+    beating = asyncio.create_task(heart.beat_forever(interval_seconds=0.0))
     await until(lambda: heart.silence == 0)
     now += 7
     await until(lambda: heart.silence == 0)

@@ -117,6 +117,7 @@ async def a_reign(
     neighbours: Neighbourhood | None = None,
     settings: Settings | None = None,
     traces: Traces | None = None,
+    cpu_seconds: float = 1.0,
 ) -> AsyncIterator[Reign]:
     async with a_connection(server) as api:
         metrics = OwnMetrics()
@@ -127,6 +128,7 @@ async def a_reign(
             neighbours=neighbours or Alone(),
             term=lambda: 7,
             traces=traces or Traces(),
+            cpu_seconds=cpu_seconds,
         )
         task = asyncio.create_task(subject.lead())
         try:
@@ -525,11 +527,10 @@ async def test_a_model_whose_passes_take_too_much_cpu_rests_and_says_so_and_the_
         return await reconcile(self, key)
 
     monkeypatch.setattr(Reconciler, "reconcile", computes)
-    monkeypatch.setattr(leader, "_CPU_SECONDS", 0.15)
     async with a_cluster_server() as server:
         for name in ("dear", "other"):
             server.add(MODELS, a_raw_model(name, uid=f"uid-{name}"))
-        async with a_reign(server, loops) as reign:
+        async with a_reign(server, loops, cpu_seconds=0.15) as reign:
             await until(lambda: "other" in passes and told_of_cpu(server))
             for _ in range(20):
                 reign.leader._reconcile_all()

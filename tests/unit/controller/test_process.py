@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from outrider.cluster.installation import TERM_ANNOTATION, Claim
 from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
-from outrider.controller import heartbeat, leader, neighbours, process
+from outrider.controller import leader, neighbours, process
 from outrider.controller.heartbeat import Heartbeat
 from outrider.controller.process import Stuck, operate, run_operator
 from outrider.controller.settings import LeaderElection, Settings
@@ -90,7 +90,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
 
     @asynccontextmanager
     async def an_operator(
-        server: ClusterServer, namespace: str = "a", *watched: str, **settings: Any
+        server: ClusterServer, namespace: str = "a", *watched: str, stop_seconds: float = 5.0, **settings: Any
     ) -> AsyncIterator[Operator]:
         here = asyncio.get_running_loop()
         shown: asyncio.Future[Served] = here.create_future()
@@ -104,7 +104,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
         monkeypatch.setattr(process, "serve", serve)
         chosen = Settings(lease_namespace=namespace, watch_namespaces=watched, **settings)
         async with a_connection(server, namespace) as api:
-            task = asyncio.create_task(operate(chosen, api))
+            task = asyncio.create_task(operate(chosen, api, stop_seconds=stop_seconds))
             operator = Operator(namespace, task, await shown, kind)
             try:
                 yield operator
@@ -228,11 +228,8 @@ async def test_nothing_of_an_old_reign_goes_on(start: Start) -> None:
         assert operator.served.value("leader") == 0
 
 
-async def test_a_reign_that_does_not_end_ends_the_process(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "_STOP_SECONDS", 0.5)
-    async with a_cluster_server() as server, start(server) as operator:
+async def test_a_reign_that_does_not_end_ends_the_process(start: Start) -> None:
+    async with a_cluster_server() as server, start(server, stop_seconds=0.5) as operator:
         await until(lambda: operator.loops)
         operator.kind.clings = asyncio.Event()
         depose(server)
@@ -240,11 +237,8 @@ async def test_a_reign_that_does_not_end_ends_the_process(
             await operator.task
 
 
-async def test_a_reign_that_does_not_end_does_not_give_its_lease_back(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "_STOP_SECONDS", 0.5)
-    async with a_cluster_server() as server, start(server) as operator:
+async def test_a_reign_that_does_not_end_does_not_give_its_lease_back(start: Start) -> None:
+    async with a_cluster_server() as server, start(server, stop_seconds=0.5) as operator:
         await until(lambda: operator.loops)
         operator.kind.clings = asyncio.Event()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -299,8 +293,7 @@ async def test_a_process_whose_lease_thread_ended_ends_with_an_error(
         assert [loop.ended for loop in operator.loops] == [True]
 
 
-async def test_the_heart_of_an_operator_beats(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "_BEAT_SECONDS", 0.01)
+async def test_the_heart_of_an_operator_beats(start: Start) -> None:
     async with a_cluster_server() as server, start(server) as operator:
         await until(lambda: operator.leads)
         heart = operator.served.heartbeat

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import outrider.controller.store
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, PODS
@@ -386,11 +385,8 @@ def test_what_belongs_to_no_model_is_missed_until_a_full_read() -> None:
     assert not store.was_missed(MODEL)
 
 
-def test_beyond_a_number_of_unknown_models_every_model_counts_as_missed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(outrider.controller.store, "_MOST_UNKNOWN_MODELS", 2)
-    store = Store()
+def test_beyond_a_number_of_unknown_models_every_model_counts_as_missed() -> None:
+    store = Store(max_unknown_models=2)
     for model in "abc":
         store.of_a_model(PODS, metadata(a_raw_pod("p", model=model)))
 

@@ -28,7 +28,6 @@ from outrider.controller.reconcile.readiness import Trouble, blocked, judge
 from outrider.controller.reconcile.report import transitions
 from outrider.controller.reconcile.shared_models import StandBy
 from outrider.controller.store import Key, Store
-from outrider.controller.tune import tuning_loop
 from outrider.controller.tune.events import events
 from outrider.controller.tune.launching import LaunchOutcome
 from outrider.controller.tune.model_tuner import TickOutcome
@@ -128,9 +127,9 @@ async def state_not_kept() -> Told:
 
 
 async def cpu_overspent() -> Told:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning_loop, "_CPU_SECONDS", 0.0)
-        return await looped(a_world())
+    world = a_world()
+    world.timing = {"cpu": 0.0}
+    return await looped(world)
 
 
 BARE, CANARY = LaunchOrder(Launch(drafter=False)), LaunchOrder(canary=True)

@@ -81,10 +81,9 @@ async def test_callers_of_a_thread_that_crashed_learn_why() -> None:
             await thread.run(_for_ever())
 
 
-async def test_a_thread_that_hangs_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.loop_thread._STOP_SECONDS", 0.1)
+async def test_a_thread_that_hangs_keeps_nobody() -> None:
     go_on = threading.Event()
-    async with LoopThread("apart") as thread:
+    async with LoopThread("apart", stop_seconds=0.1) as thread:
         thread.call(lambda: go_on.wait(60))
     assert thread.runs
     (left,) = (each for each in threading.enumerate() if each.name == "apart")

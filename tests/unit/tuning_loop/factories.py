@@ -20,6 +20,7 @@ from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
 from outrider.controller.traces import Traces
 from outrider.controller.tune.engine_tables import Epochs
+from outrider.controller.tune.model_tuner import Timing
 from outrider.controller.tune.stored_state import StateDeleted
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient, Push
@@ -84,6 +85,7 @@ class World:
     term: int = 1
     lease: float = 60.0
     interval: float = 10.0
+    timing: dict[str, float] = field(default_factory=dict)  # other durations of the loop
     statuses: list[dict[str, object]] = field(default_factory=list)
     events: list[tuple[EventReason, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # of these events
@@ -217,9 +219,7 @@ class World:
             launch_orders=self,
             epochs=Epochs() if epochs is None else epochs,
             term=lambda: self.term,
-            interval_seconds=self.interval,
-            lease_seconds=self.lease,
-            settle_seconds=30,
+            timing=Timing(tick=self.interval, push_lease=self.lease, settle=30, **self.timing),
             metrics=self.metrics,
             traces=self.traces,
             clock=lambda: self.now,

@@ -14,7 +14,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import SpeculationState, SpeculationStatus
 from outrider.cluster.errors import Unavailable
-from outrider.controller.tune import background_writes, launching, stored_state, tuning_loop
+from outrider.controller.tune import background_writes
 from outrider.controller.tune.background_writes import TickReport, WriteQueue
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.report import Report, ReportState
@@ -22,11 +22,6 @@ from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, OUTAGE, World, a_model, step
 from tests.unit.tuning_loop.learned import CHOSEN, MODEL, knowledge
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_state, "_LOOK_SECONDS", 0.05)
 
 
 async def until(world: World, *calls: tuple[str, str]) -> None:
@@ -42,7 +37,8 @@ async def test_a_call_that_hangs_for_one_model_keeps_no_other_from_its_pushes(
 ) -> None:
     stuck, healthy = FakeEngine("stuck"), FakeEngine("healthy")
     async with serving(stuck, healthy) as (first, second), asyncio.timeout(60):
-        world = World([a_model(first, name="stuck"), a_model(second, name="healthy")], outage=OUTAGE)
+        models = [a_model(first, name="stuck"), a_model(second, name="healthy")]
+        world = World(models, outage=OUTAGE, timing={"state_read": 0.05})
         world.hang(call, "stuck")
         with world.loop(engines) as loop:
             for tick in range(3):
@@ -52,13 +48,12 @@ async def test_a_call_that_hangs_for_one_model_keeps_no_other_from_its_pushes(
     assert stuck.puts == (0 if call == "read" else 3)
 
 
-async def test_an_order_that_hangs_comes_after_the_push_and_is_given_up(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(launching, "_ORDER_SECONDS", 0.02)
+async def test_an_order_that_hangs_comes_after_the_push_and_is_given_up(engines: EngineClient) -> None:
     engine = FakeEngine()
     async with serving(engine) as pods, asyncio.timeout(60):
-        world = World([replace(a_model(*pods), stored_order=LaunchOrder(canary=True))])
+        world = World(
+            [replace(a_model(*pods), stored_order=LaunchOrder(canary=True))], timing={"order": 0.02}
+        )
         world.hang("order", "m")
         with world.loop(engines) as loop:
             await step(loop)
@@ -88,7 +83,7 @@ async def test_one_status_of_a_model_is_written_at_a_time_and_then_the_latest(en
 async def test_numbers_that_drift_are_written_every_ten_seconds_and_another_table_at_once() -> None:
     model = a_model()
     world = World([model])
-    writes = WriteQueue(world, world)
+    writes = WriteQueue(world, world, timeout_seconds=60)
 
     async def written(*, at: float, rate: float, table: str = "*:3") -> bool:
         before = len(world.statuses)
@@ -119,21 +114,19 @@ async def test_events_keep_their_order_while_they_wait(engines: EngineClient) ->
 
 
 async def test_a_write_that_hangs_is_given_up_and_the_next_tick_tries_again(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engines: EngineClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 0.02)
     async with serving(FakeEngine()) as pods, asyncio.timeout(60):
-        world = World([a_model(*pods)], outage=OUTAGE)
+        world = World([a_model(*pods)], outage=OUTAGE, timing={"write": 0.5})
         world.hang("apply_status", "m")
         with world.loop(engines) as loop:
             await step(loop)
             others = (world.events, world.writes)
             world.hung.clear()
-            monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 60.0)
             await step(loop)
     assert others == ([(EventReason.METRICS_LOST, "Warning")], 1)
     assert len(world.statuses) == 1
-    assert "status of default/m was not written within 0.02 s" in caplog.text
+    assert "status of default/m was not written within 0.5 s" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -155,19 +148,17 @@ async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state_an
 
 async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
     world = World([MODEL])
-    box = WriteQueue(world, world)
+    box = WriteQueue(world, world, timeout_seconds=60)
     box.tell(MODEL, [Event(EventReason.RETUNED, str(number)) for number in range(100)])
     await box.emptied()
     assert world.notes == [str(number) for number in range(100 - background_writes._MOST_EVENTS, 100)]
 
 
 async def test_at_the_end_of_the_loop_a_hanging_write_is_left_and_what_was_learnt_is_kept(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+    engines: EngineClient,
 ) -> None:
-    monkeypatch.setattr(tuning_loop, "_STOP_SECONDS", 3600.0)
-    monkeypatch.setattr(background_writes, "_WRITE_SECONDS", 3600.0)
     async with serving(FakeEngine()) as pods:
-        world = World([a_model(*pods)])
+        world = World([a_model(*pods)], timing={"stop": 3600.0, "write": 3600.0})
         world.hang("apply_status", "m")
         with world.loop(engines) as loop:
             running = asyncio.create_task(loop.run())

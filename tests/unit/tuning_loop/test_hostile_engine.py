@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import EnginePod
-from outrider.controller.tune import actuation, tuning_loop
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError
@@ -43,14 +41,6 @@ async def test_every_answer_is_a_state_or_an_error_of_the_client(answers: list[A
             assert isinstance(found, EngineState | EngineError)
             assert len(str(found)) < 4_096
     await client.aclose()
-
-
-@contextmanager
-def restless() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(actuation, "_COMING_SECONDS", 0.005)
-        patch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
-        yield
 
 
 @dataclass
@@ -90,7 +80,7 @@ async def a_fleet(world: World) -> AsyncIterator[Fleet]:
         bad = replace(a_model(first, name="bad"), coming=(second,))
         world.interval = 0.01
         world.models = [bad, a_model(pod, name="good", mode=TuningMode.OFF)]
-        with world.loop(engines) as loop, restless():
+        with world.loop(engines) as loop:
             running = asyncio.create_task(loop.run())
             try:
                 yield Fleet(loop, ready, coming, healthy, running)
@@ -106,7 +96,7 @@ async def a_fleet(world: World) -> AsyncIterator[Fleet]:
 async def test_a_healthy_model_is_tuned_on_after_every_answer_of_a_hostile_engine(
     answers: list[Answer],
 ) -> None:
-    world = World()
+    world = World(timing={"starting_push": 0.005, "rest": 0.0})
     async with asyncio.timeout(300), a_fleet(world) as fleet:
         for answer in answers:
             await fleet.survives(answer)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outrider.api.speculation import TuningMode
-from outrider.controller.tune import model_tuner, tuning_loop
+from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.engine.state import EngineState
 from outrider.tuning.decision import Decision, Probe, Slice
@@ -149,12 +149,13 @@ async def test_a_source_of_metrics_that_does_not_answer_is_left_while_the_lease_
 
 
 async def test_a_fleet_that_cannot_be_read_is_read_again_at_the_next_tick(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+    engines: EngineClient,
 ) -> None:
-    monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
     engine = FakeEngine()
     async with serving(engine) as pods, asyncio.timeout(60):
-        world = World([a_model(*pods)], fleet_error=ValueError("a defect"), interval=0.01)
+        world = World(
+            [a_model(*pods)], fleet_error=ValueError("a defect"), interval=0.01, timing={"rest": 0.0}
+        )
         with world.loop(engines) as loop:
             running = asyncio.create_task(loop.run())
             while world.fleet_reads < 2:

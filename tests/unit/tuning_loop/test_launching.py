@@ -35,7 +35,7 @@ def of(actuation: Actuation) -> TunedModel:
 async def judged(mode: TuningMode) -> bool:
     """Whether a tick judges the launch where the spec lets the tuner change it."""
     model = replace(a_model(mode=mode), relaunching=Relaunching(structural_off=StructuralOff.ALLOW))
-    tuner = LaunchTuner(World([model]), RelaunchState())
+    tuner = LaunchTuner(World([model]), RelaunchState(), timeout_seconds=60)
     return await tuner.tick(model, model.policy, None, TUNES, NOW) is not None
 
 

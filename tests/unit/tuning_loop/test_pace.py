@@ -17,7 +17,7 @@ from outrider.api.speculation import Actuation
 from outrider.api.status import Status
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key
-from outrider.controller.tune import model_tuner, tuning_loop
+from outrider.controller.tune import model_tuner
 from outrider.controller.tune.model_tuner import ModelTuner, TickOutcome
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
@@ -82,13 +82,14 @@ async def test_a_model_that_changed_is_looked_at_at_once_and_no_other_and_metric
 
 
 async def test_a_model_that_changes_all_the_time_is_looked_at_early_now_and_then(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+    engines: EngineClient,
 ) -> None:
-    monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.001)
-    monkeypatch.setattr(tuning_loop, "_EARLY_LOOK_SECONDS", 3600.0)
     changed, other = FakeEngine("a"), FakeEngine("b")
     async with serving(changed, other) as (first, second):
-        world = World([a_model(first, name="changed"), a_model(second, name="other")])
+        world = World(
+            [a_model(first, name="changed"), a_model(second, name="other")],
+            timing={"rest": 0.001, "early_tick": 3600.0},
+        )
         async with running(world, engines) as loop:
             before, of_other = await settled(world, changed, other)
             for _ in range(100):
@@ -101,13 +102,11 @@ async def test_a_model_that_changes_all_the_time_is_looked_at_early_now_and_then
 
 
 async def test_what_changed_too_soon_is_looked_at_when_its_time_has_come(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+    engines: EngineClient,
 ) -> None:
-    monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.001)
-    monkeypatch.setattr(tuning_loop, "_EARLY_LOOK_SECONDS", 0.2)
     engine = FakeEngine()
     async with serving(engine) as pods:
-        world = World([a_model(*pods)])
+        world = World([a_model(*pods)], timing={"rest": 0.001, "early_tick": 0.2})
         async with running(world, engines) as loop:
             (before,) = await settled(world, engine)
             for count in (1, 2):
@@ -130,13 +129,11 @@ async def test_many_who_ask_get_one_look(engines: EngineClient) -> None:
 
 
 async def test_a_model_that_is_gone_or_fails_early_is_left_to_the_next_tick(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+    engines: EngineClient,
 ) -> None:
-    monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.001)
-    monkeypatch.setattr(tuning_loop, "_EARLY_LOOK_SECONDS", 0.0)
     engine = FakeEngine()
     async with serving(engine) as pods:
-        world = World([a_model(*pods)])
+        world = World([a_model(*pods)], timing={"rest": 0.001, "early_tick": 0.0})
         async with running(world, engines) as loop:
             (before,) = await settled(world, engine)
             loop.look_now(key("gone"))
@@ -195,9 +192,8 @@ async def test_a_model_whose_tick_takes_too_much_cpu_rests_and_says_so_and_the_o
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dear, other = FakeEngine("a"), FakeEngine("b")
-    monkeypatch.setattr(tuning_loop, "_CPU_SECONDS", 0.1)
     async with serving(dear, other) as (first, second):
-        world = World([a_model(first, name="dear"), a_model(second, name="other")])
+        world = World([a_model(first, name="dear"), a_model(second, name="other")], timing={"cpu": 0.1})
         tick = model_tuner.ModelTuner.tick
 
         async def computes(self: ModelTuner, model: TunedModel, *more: Any, **options: Any) -> TickOutcome:
@@ -235,12 +231,11 @@ async def test_an_engine_that_is_not_ready_gets_the_table_and_does_not_count(eng
 
 
 async def test_an_engine_that_does_not_listen_yet_holds_up_nobody(
-    engines: EngineClient, monkeypatch: pytest.MonkeyPatch
+    engines: EngineClient,
 ) -> None:
     ready, coming = FakeEngine("a"), FakeEngine("b", hangs=True)
     async with serving(ready, coming) as (first, second):
-        world = World(models=[replace(a_model(first), coming=(second,))])
-        monkeypatch.setattr(tuning_loop, "_SHORTEST_REST_SECONDS", 0.0)
+        world = World(models=[replace(a_model(first), coming=(second,))], timing={"rest": 0.0})
         async with running(world, engines) as loop, asyncio.timeout(60):
             while ready.puts < 2:
                 loop.look_now(key("m"))

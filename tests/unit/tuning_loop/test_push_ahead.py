@@ -7,13 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-import pytest
-
 from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
-from outrider.controller.tune import actuation
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.model_tuner import ModelTuner, Timing
@@ -24,15 +21,12 @@ from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import NOW, PUSH, World, a_model
 
 
-@pytest.fixture(autouse=True)
-def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actuation, "_COMING_SECONDS", 0.01)
-
-
 @asynccontextmanager
 async def pushing_ahead(engines: EngineClient, pods: Sequence[EnginePod]) -> AsyncIterator[None]:
     async with asyncio.timeout(60):
-        task = asyncio.create_task(push_ahead_forever(engines, lambda: [(pod, PUSH) for pod in pods]))
+        task = asyncio.create_task(
+            push_ahead_forever(engines, lambda: [(pod, PUSH) for pod in pods], interval_seconds=0.01)
+        )
         try:
             yield
             assert not task.done()
@@ -114,7 +108,7 @@ async def a_growing_model(engines: EngineClient, launch: Launch | None = None) -
     async with serving(FakeEngine("ready"), FakeEngine("new")) as (ready, new):
         tuned = a_model(ready, mode=TuningMode.OFF, static=Schedule.constant(1))
         tuned = replace(tuned, coming=(replace(new, launch=launch or Launch()),))
-        timing = Timing(tick=10, push_lease=60, max_sample_age=30, settle=30)
+        timing = Timing(tick=10, push_lease=60, settle=30)
         tuner = ModelTuner(
             engines, World(), timing, Epochs(), uid=tuned.uid, restored=None, clock=lambda: NOW
         )

@@ -24,8 +24,6 @@ from outrider.plan.names import PROGRESS_PORT
 from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
 from outrider.transport import ask_pod
 
-_ANSWER_SECONDS = 2.0
-"""Timeout in seconds for all pods of one model together; they are asked at the same time."""
 _MOST_PODS = 3
 """Maximum number of pods that are asked. A download has one pod, and two while one of them ends."""
 _FRESH_SECONDS = 4.0
@@ -178,10 +176,17 @@ def of_job(pods: Sequence[Pod], job: Metadata | None) -> tuple[Pod, ...]:
 class ProgressReader:
     """Asks the pods of downloads for their progress, and keeps the answers for some seconds.
 
-    One model takes at most `_ANSWER_SECONDS`. clock: monotonic seconds.
+    timeout_seconds: for all answers about one model. clock: monotonic seconds.
     """
 
-    def __init__(self, http: httpx.AsyncClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        *,
+        timeout_seconds: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._timeout = timeout_seconds
         self._http = http
         self._clock = clock
         self._said: dict[Hashable, tuple[float, str]] = {}
@@ -200,17 +205,19 @@ class ProgressReader:
 
     async def _ask(self, pods: Sequence[Pod]) -> str:
         reachable = [pod.status.ip for pod in pods if pod.ready and pod.status.ip][:_MOST_PODS]
-        progress = await _first(_asked(ip, self._http) for ip in reachable)
+        progress = await _first((_asked(ip, self._http) for ip in reachable), self._timeout)
         if progress is None:
             return "Downloading"
         return f"Downloading {progress.done / 1e9:.1f} of {progress.total / 1e9:.1f} GB"
 
 
-async def _first(asking: Iterable[Coroutine[None, None, _Progress | None]]) -> _Progress | None:
-    """The first answer with a progress within `_ANSWER_SECONDS`; None without one."""
+async def _first(
+    asking: Iterable[Coroutine[None, None, _Progress | None]], timeout_seconds: float
+) -> _Progress | None:
+    """The first answer with a progress within the timeout; None without one."""
     tasks = [asyncio.create_task(each) for each in asking]
     try:
-        for task in asyncio.as_completed(tasks, timeout=_ANSWER_SECONDS):
+        for task in asyncio.as_completed(tasks, timeout=timeout_seconds):
             answer = await task
             if answer is not None:
                 return answer

@@ -162,7 +162,7 @@ class Reconciler:
         if self._failures[key] < _TOLD_FROM and not isinstance(error, PassTooLong):
             return
         try:
-            async with asyncio.timeout(_TELL_SECONDS):
+            async with asyncio.timeout(min(_TELL_SECONDS, self._pass_seconds)):
                 await self._write(stored, self._failing(key, stored, error))
         except Exception as another:  # noqa: BLE001 - the caller gets the first error, which is repeated
             log.warning(

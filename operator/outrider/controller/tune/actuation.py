@@ -28,11 +28,6 @@ from outrider.tuning.decision import Probe
 
 log = logging.getLogger(__name__)
 
-_COMING_SECONDS = 1.0
-"""Seconds between two attempts. Between listening and its first request, a server passes a readiness
-probe."""
-
-
 Coming = Callable[[], Sequence[tuple[EnginePod, Push]]]
 """Running pods that are not ready, each with the push that it needs."""
 
@@ -125,7 +120,7 @@ async def push_to_all(
     return PushReport(epoch=push.epoch, outcomes=tuple(outcomes))
 
 
-async def push_ahead_forever(engines: EngineClient, coming: Coming) -> None:
+async def push_ahead_forever(engines: EngineClient, coming: Coming, *, interval_seconds: float) -> None:
     """Push to pods that are not ready, until cancelled: they need their schedule before the first request.
 
     A slow pod delays no other one.
@@ -138,7 +133,7 @@ async def push_ahead_forever(engines: EngineClient, coming: Coming) -> None:
                 if pod.address.url not in under_way:
                     pushing = pushes.create_task(_push_ahead(engines, pod, push))
                     under_way[pod.address.url] = pushing
-            await asyncio.sleep(_COMING_SECONDS)
+            await asyncio.sleep(interval_seconds)
 
 
 async def _push_ahead(engines: EngineClient, pod: EnginePod, push: Push) -> None:

@@ -24,8 +24,6 @@ from outrider.controller.watch import Answers
 
 log = logging.getLogger(__name__)
 
-_WRITE_SECONDS = 20.0
-"""Timeout of one write in seconds. The next tick repeats a status or a state; an Event is lost."""
 _NUMBERS_INTERVAL_SECONDS = 10.0
 """Seconds between two writes of the status if only numbers changed. Other changes are written at once."""
 _MOST_EVENTS = 32
@@ -82,10 +80,12 @@ class WriteQueue:
     """One write at a time: the latest report, all Events in order, then the tuner state.
 
     A failing write delays the other writes of this model until its timeout, and nothing else.
+    timeout_seconds: of one write.
     """
 
-    def __init__(self, reporter: Reporter, states: StateStore) -> None:
+    def __init__(self, reporter: Reporter, states: StateStore, *, timeout_seconds: float) -> None:
         self._reporter = reporter
+        self._timeout = timeout_seconds
         self._keeper = StateKeeper(states, lambda model, event: self.tell(model, [event]))
         self._latest: TickReport | None = None
         self._events: deque[tuple[TunedModel, Event]] = deque(maxlen=_MOST_EVENTS)
@@ -137,14 +137,14 @@ class WriteQueue:
         while self._latest is not None or self._events:
             latest, self._latest = self._latest, None
             if latest is not None:
-                await _attempt("status", latest.model, self._apply_status(latest))
+                await self._attempt("status", latest.model, self._apply_status(latest))
             while self._events:
                 model, event = self._events.popleft()
                 writing = self._reporter.event(model, event.reason, event.note, warning=event.warning)
-                await _attempt(f"event {event.reason}", model, writing)
+                await self._attempt(f"event {event.reason}", model, writing)
             if latest is not None and latest.knowledge is not None:
                 keeping = self._keeper.keep(latest.model, latest.knowledge, now=latest.now)
-                await _attempt("tuner state", latest.model, keeping)
+                await self._attempt("tuner state", latest.model, keeping)
 
     async def _apply_status(self, latest: TickReport) -> None:
         part = latest.report.to_wire()
@@ -157,18 +157,17 @@ class WriteQueue:
         await self._reporter.apply_status(latest.model, part)
         self._written, self._written_at = part, latest.now
 
-
-async def _attempt(what: str, model: TunedModel, writing: Awaitable[None]) -> None:
-    name = f"{model.namespace}/{model.name}"
-    try:
-        async with asyncio.timeout(_WRITE_SECONDS):
-            await writing
-    except TimeoutError:
-        log.warning("%s of %s was not written within %g s", what, name, _WRITE_SECONDS)
-    except ClusterError as error:
-        log.warning("%s of %s was not written: %s", what, name, error)
-    except Exception:  # supervision: a defect in one write must not stop all later ones
-        log.exception("%s of %s was not written", what, name)
+    async def _attempt(self, what: str, model: TunedModel, writing: Awaitable[None]) -> None:
+        name = f"{model.namespace}/{model.name}"
+        try:
+            async with asyncio.timeout(self._timeout):
+                await writing
+        except TimeoutError:
+            log.warning("%s of %s was not written within %g s", what, name, self._timeout)
+        except ClusterError as error:
+            log.warning("%s of %s was not written: %s", what, name, error)
+        except Exception:  # supervision: a defect in one write must not stop all later ones
+            log.exception("%s of %s was not written", what, name)
 
 
 def _without_numbers(part: dict[str, object]) -> object:

@@ -20,8 +20,6 @@ from outrider.tuning.relaunch.rules import Scene, Verdict, judge
 from outrider.tuning.relaunch.state import RelaunchState
 
 _HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN, TuningReason.ROLLED_BACK)
-_ORDER_SECONDS = 5.0
-"""Timeout in seconds for the API server; every model waits for the end of the tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,14 @@ class LaunchTuner:
     """Judges and orders the launch of one model. Not for concurrent use.
 
     restored: the state of an earlier process.
+    timeout_seconds: for the API server to store an order.
     """
 
-    def __init__(self, launch_orders: LaunchOrders, restored: RelaunchState) -> None:
+    def __init__(
+        self, launch_orders: LaunchOrders, restored: RelaunchState, *, timeout_seconds: float
+    ) -> None:
         self._launch_orders = launch_orders
+        self._timeout = timeout_seconds
         self._static: Schedule | None = None  # as last seen; None in a new process
         self._read: LaunchOrder | None = None  # as last stored, also by a user
         self.state = restored
@@ -111,10 +113,10 @@ class LaunchTuner:
 
     async def _order(self, model: TunedModel, order: LaunchOrder) -> None:
         try:
-            async with asyncio.timeout(_ORDER_SECONDS):
+            async with asyncio.timeout(self._timeout):
                 await self._launch_orders.order(model, order)
         except TimeoutError as error:
-            raise Unavailable(f"the API server did not store it within {_ORDER_SECONDS:g} s") from error
+            raise Unavailable(f"the API server did not store it within {self._timeout:g} s") from error
 
     def _follow(self, model: TunedModel, now: float) -> None:
         """Adopt the stored order in a new process, if the spec forbids the last one, or a user changed it.

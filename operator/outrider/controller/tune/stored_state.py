@@ -167,10 +167,6 @@ class StateKeeper:
         self._tell(model, Event(EventReason.STATE_NOT_SAVED, note, warning=True))
 
 
-_LOOK_SECONDS = 1.0
-"""Seconds that a tick waits for a read that it began."""
-
-
 @dataclass(frozen=True, slots=True)
 class Restored:
     """The restored state. ``problem``: why the stored state cannot be used."""
@@ -184,19 +180,23 @@ class Restoring:
 
     since: unix seconds.
     patience_seconds: timeout, after which the model is tuned without the stored state.
+    look_seconds: time that a tick waits for a read that it began.
     """
 
-    def __init__(self, states: StateStore, *, since: float, patience_seconds: float) -> None:
+    def __init__(
+        self, states: StateStore, *, since: float, patience_seconds: float, look_seconds: float
+    ) -> None:
         self._states = states
         self._since = since
         self._patience = patience_seconds
+        self._look = look_seconds
         self._reading: asyncio.Task[Restored] | None = None
 
     async def look(self, model: TunedModel, *, now: float) -> Restored | None:
         """The result of the read; None while it fails, so call again. now: unix seconds."""
         if self._reading is None:
             self._reading = asyncio.create_task(_read(self._states, model))
-            await asyncio.wait({self._reading}, timeout=_LOOK_SECONDS)
+            await asyncio.wait({self._reading}, timeout=self._look)
         if self._reading.done():
             reading, self._reading = self._reading, None
             try:

@@ -32,13 +32,6 @@ log = logging.getLogger(__name__)
 
 _CLOCK_SLACK_SECONDS = 2.0
 """Maximum difference between the clocks of the operator and of the metrics source."""
-_STOP_SECONDS = 3.0
-_SHORTEST_REST_SECONDS = 1.0
-"""Seconds between two rounds of early ticks, and between the first two ticks."""
-_EARLY_LOOK_SECONDS = 3.0
-"""Minimum seconds between two early ticks of one model, however often it changes."""
-_CPU_SECONDS = 0.5
-"""CPU seconds that one tick of one model may take. A usual tick with one pod takes about 3 ms."""
 _CPU_SHARE = 0.05
 """Ratio of one CPU for a model whose ticks take more than that."""
 _PASSING_FAILURES = 2
@@ -81,9 +74,7 @@ class TuningLoop:
         launch_orders: LaunchOrders,
         epochs: Epochs,
         term: Callable[[], int],
-        interval_seconds: float,
-        lease_seconds: float,
-        settle_seconds: float,
+        timing: Timing,
         metrics: OwnMetrics,
         traces: Traces | None = None,
         clock: Callable[[], float] = time.time,
@@ -96,22 +87,12 @@ class TuningLoop:
         self._launch_orders = launch_orders
         self._epochs = epochs
         self._term = term
-        self._interval = interval_seconds
-        self._timing = Timing(
-            tick=interval_seconds,
-            push_lease=lease_seconds,
-            max_sample_age=max(30.0, 3 * interval_seconds),
-            settle=settle_seconds,
-        )
-        # Half of the lease without a tick: after late metrics, there is still time to renew the last push.
-        self._longest_fetch = (lease_seconds - interval_seconds) / 2
+        self._timing = timing
         self._metrics = metrics
         self._traces = traces or Traces()
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
-        self._cpu = CpuBudget[str](
-            _CPU_SECONDS, share=_CPU_SHARE, doubling=False, overspent=self._tell_of_cpu
-        )
+        self._cpu = CpuBudget[str](timing.cpu, share=_CPU_SHARE, doubling=False, overspent=self._tell_of_cpu)
         self._asked_for: set[Key] = set()
         self._asked = asyncio.Event()
         self._looked_at: dict[Key, float] = {}
@@ -131,14 +112,18 @@ class TuningLoop:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._tick_forever())
                 parts.create_task(self._look_early_forever())
-                parts.create_task(push_ahead_forever(self._engines, self._coming))
+                parts.create_task(
+                    push_ahead_forever(
+                        self._engines, self._coming, interval_seconds=self._timing.starting_push
+                    )
+                )
         finally:
             await self._close_all()
 
     async def _tick_forever(self) -> None:
         loop = asyncio.get_running_loop()
-        first = (self.resume, min(_SHORTEST_REST_SECONDS, self._interval))
-        for act, interval in itertools.chain((first,), itertools.repeat((self.tick, self._interval))):
+        first = (self.resume, min(self._timing.rest, self._timing.tick))
+        for act, interval in itertools.chain((first,), itertools.repeat((self.tick, self._timing.tick))):
             started = loop.time()
             try:
                 with self._metrics.tuning_tick_seconds.time():
@@ -155,13 +140,13 @@ class TuningLoop:
                 await self._asked.wait()
                 self._asked.clear()
                 now = loop.time()
-                recent = {k: at for k, at in self._looked_at.items() if now - at < _EARLY_LOOK_SECONDS}
+                recent = {k: at for k, at in self._looked_at.items() if now - at < self._timing.early_tick}
                 due = self._asked_for - recent.keys()
                 self._looked_at = recent | dict.fromkeys(due, now)
                 self._asked_for -= due
                 for key in due:
                     looks.create_task(self._look_early(key))
-                await asyncio.sleep(_SHORTEST_REST_SECONDS)
+                await asyncio.sleep(self._timing.rest)
                 if self._asked_for:
                     self._asked.set()
 
@@ -178,18 +163,6 @@ class TuningLoop:
         """Starting pods by the last tick: a pod is known long before its engine listens."""
         known = ((tuned.model, tuned.tuner) for tuned in self._tuned.values())
         return [each for model, tuner in known if tuner is not None for each in tuner.coming(model)]
-
-    async def _rest(self, started: float) -> None:
-        """Wait until the next tick is due or requested. Many changes do not cause as many ticks."""
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, min(_SHORTEST_REST_SECONDS, self._interval) - (loop.time() - started)))
-        try:
-            async with asyncio.timeout_at(started + self._interval):
-                await self._asked.wait()
-        except TimeoutError:
-            return
-        finally:
-            self._asked.clear()
 
     async def resume(self) -> None:
         """Tick all models once without measurements, so that engines get the known schedule at once.
@@ -234,13 +207,13 @@ class TuningLoop:
             return {}
         try:
             with self._metrics.prometheus_query_seconds.time(), self._traces.span("measure"):
-                async with asyncio.timeout(self._longest_fetch):
+                async with asyncio.timeout(self._timing.max_fetch):
                     return await self._source.fetch(self._lookback())
         except MetricsError as error:
             found = error
         except TimeoutError:
             action = "Check its load, or raise tuning.lease."
-            found = SourceUnreachable(f"no answer within {self._longest_fetch:g} s", action=action)
+            found = SourceUnreachable(f"no answer within {self._timing.max_fetch:g} s", action=action)
         except Exception as error:  # supervision: engines lose their schedule without renewal
             log.exception("the measurements were not read")
             found = MetricsError(
@@ -251,12 +224,12 @@ class TuningLoop:
 
     def _lookback(self) -> float:
         """Seconds back to the oldest sample that a window still needs, bounded because answers are large."""
-        longest = self._timing.max_sample_age + 2 * self._interval
+        longest = self._timing.max_sample_age + 2 * self._timing.tick
         needed = [t.tuner.measured_until for t in self._tuned.values() if t.tuner is not None]
         oldest = min((at for at in needed if at is not None), default=None)
         if oldest is None:
             return longest
-        return min(longest, max(self._interval, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
+        return min(longest, max(self._timing.tick, self._clock() - oldest) + _CLOCK_SLACK_SECONDS)
 
     async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
         async with tuned.turn:
@@ -301,9 +274,14 @@ class TuningLoop:
         return _Tuned(
             model,
             Report.continued(model.status),
-            WriteQueue(self._reporter, self._states),
+            WriteQueue(self._reporter, self._states, timeout_seconds=self._timing.write),
             # Until then, engines may keep the schedule of an earlier process.
-            Restoring(self._states, since=self._clock(), patience_seconds=self._timing.push_lease),
+            Restoring(
+                self._states,
+                since=self._clock(),
+                patience_seconds=self._timing.push_lease,
+                look_seconds=self._timing.state_read,
+            ),
         )
 
     async def _begin(self, tuned: _Tuned) -> ModelTuner | None:
@@ -329,10 +307,10 @@ class TuningLoop:
     async def _close_all(self) -> None:
         closing = (self._close(tuned) for tuned in self._tuned.values())
         try:
-            async with asyncio.timeout(_STOP_SECONDS):
+            async with asyncio.timeout(self._timing.stop):
                 failures = await asyncio.gather(*closing, return_exceptions=True)
         except TimeoutError:
-            log.warning("some tuner states were not written within %.0f s", _STOP_SECONDS)
+            log.warning("some tuner states were not written within %.0f s", self._timing.stop)
             return
         for failure in filter(None, failures):
             log.warning("a tuner state was not written: %s", failure)
