@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outrider_protocol.cost_model import MAX_ERROR, CostModel, Limit, launch_revision
+from outrider_protocol.cost_model import MAX_ERROR, CostModel, launch_revision
+from outrider_protocol.schedule import Schedule
 from tests.contract.engine import MAX_NUM_SEQS, Engine
 from tests.contract.factories import a_constant, a_push
 
@@ -27,7 +28,7 @@ def a_cost_model(
         errors=((MAX_ERROR,) * len(candidates),) * 2,
         context_tokens=0.0,
         context_slopes=(0.0,) * len(candidates),
-        limits=(Limit(None, max(candidates) if max_k is None else max_k),),
+        limits=Schedule.constant(max(candidates) if max_k is None else max_k),
     )
 
 

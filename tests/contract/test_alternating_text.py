@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider_protocol.cost_model import CostModel, Limit, launch_revision
+from outrider_protocol.cost_model import CostModel, launch_revision
+from outrider_protocol.schedule import Schedule
 from tests.contract.engine import CANDIDATES, MAX_NUM_SEQS, Engine, completion_body, running_engine
 from tests.contract.fast_loops import fast_loop, push_cost_model
 from tests.contract.measuring import Samples, scrape, settled, sometime
@@ -61,7 +62,7 @@ def its_cost_model(engine: Engine, *, draft_factor: float = 1.0, factor: float =
         errors=((0.02,) * len(CANDIDATES),) * len(BATCHES),
         context_tokens=0.0,
         context_slopes=tuple(STEP["per_kv_token"] + k * STEP["draft_per_kv_token"] for k in CANDIDATES),
-        limits=(Limit(None, max(CANDIDATES)),),
+        limits=Schedule.constant(max(CANDIDATES)),
     )
 
 

@@ -21,13 +21,13 @@ from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.deferred_schedule import CANDIDATES_VARIABLE, lookup_after_launch
+from outrider_engine.control.parsing import parse_schedule
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import Table, parse_table
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.self_test import Trial
 from outrider_engine.control.startup_profile import Visit
-from outrider_engine.control.state import Measurement, State, unavailable, unmeasured
+from outrider_engine.control.state import Measurement, unavailable, unmeasured
 from outrider_engine.control.step_hooks import (
     choice_scheduled,
     choice_verified,
@@ -42,7 +42,10 @@ from outrider_engine.idle_drafter.attach import attach_to_workers
 from outrider_engine.idle_drafter.drafter import ORDER
 from outrider_engine.idle_drafter.drafter_skip import Following
 from outrider_engine.vllm_adapter.scheduler_step import SchedulerStep, following_of, withhold_unread
+from outrider_protocol.control_api import Reason
+from outrider_protocol.engine_state import State
 from outrider_protocol.releases import Runner
+from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -248,7 +251,7 @@ def _room(config: Any) -> Room | None:
     return Room(request, getattr(cache, "kv_cache_size_tokens", None) or blocks * cache.block_size)
 
 
-def read_static_table() -> Table | None:
+def read_static_table() -> Schedule | None:
     """The static schedule of the configured file; None when no file is configured.
 
     Raises:
@@ -259,7 +262,7 @@ def read_static_table() -> Table | None:
     if not path:
         return None
     try:
-        return parse_table(json.loads(Path(path).read_bytes()))
+        return parse_schedule(json.loads(Path(path).read_bytes()))
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{path} is not JSON") from error
 

@@ -11,20 +11,22 @@ from contextlib import suppress
 from dataclasses import replace
 
 from outrider_engine import __version__
-from outrider_engine.control.fast_loop_chooser import Choice, Choosing, Inactive
+from outrider_engine.control.fast_loop_chooser import Choice, Choosing
 from outrider_engine.control.lookup import LookupTable, Scheduler
-from outrider_engine.control.probe import Probe, ProbeReason, ProbeRequest, start
-from outrider_engine.control.push import Control, Push, accept, lapse, require_in_force
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import Table, require_captured
-from outrider_engine.control.self_test import SelfTest, SelfTestState, Trial
-from outrider_engine.control.startup_profile import StepTime, Sweep, Visit
-from outrider_engine.control.state import LiveTuning, Measurement, State
+from outrider_engine.control.probe import Probe, start
+from outrider_engine.control.push import Control, accept, lapse, require_in_force
+from outrider_engine.control.refusal import Refusal
+from outrider_engine.control.self_test import SelfTest, Trial
+from outrider_engine.control.startup_profile import Sweep, Visit
+from outrider_engine.control.state import Measurement
 from outrider_engine.control.support import EngineFacts, Room, fast_loop_obstacle, obstacle, refused_k
 from outrider_engine.counting.backlog import Backlog
 from outrider_engine.counting.measure import Meter, Step
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, Following
+from outrider_protocol.control_api import ProbeOrder, Push, Reason
 from outrider_protocol.cost_model import launch_revision
+from outrider_protocol.engine_state import Inactive, LiveTuning, ProbeReason, SelfTestState, State, StepTime
+from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -50,7 +52,7 @@ class EngineCoreControl:
         scheduler: Scheduler,
         facts: EngineFacts,
         *,
-        read_static: Callable[[], Table | None],
+        read_static: Callable[[], Schedule | None],
         meter: Meter | None = None,
         measuring: bool = True,
         following: Following | None = None,
@@ -177,7 +179,7 @@ class EngineCoreControl:
         self._install()
         return self.state()
 
-    def start_probe(self, request: ProbeRequest) -> State:
+    def start_probe(self, request: ProbeOrder) -> State:
         """Run a probe on top of the pushed schedule. A repeated request is answered and does not run again.
 
         Raises:
@@ -193,7 +195,7 @@ class EngineCoreControl:
             raise Refusal(Reason.PROBE_RUNNING, f"the probe {known.request.id} runs")
         if request.low > limits.max_num_seqs:
             raise Refusal(Reason.MALFORMED, f"this engine runs at most {limits.max_num_seqs} requests")
-        require_captured(request.values(), limits.captured, failed=limits.failed)
+        limits.require(request.values())
         if self.meter is None:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "measuring is off, so a probe would not end")
         self._probe = start(request, self._clock())
@@ -396,7 +398,7 @@ class EngineCoreControl:
 
     def _install(self) -> None:
         choose = self.choosing.choose if self.choosing.active else None
-        self._table.install(self._control.pushed_table, self._overlays(), choose)
+        self._table.install(self._control.pushed_schedule, self._overlays(), choose)
 
     def _measured(self, step: Step, choice: Choice | None) -> None:
         active = self.choosing.active

@@ -11,11 +11,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.self_test import Trial
 from outrider_engine.control.startup_profile import Visit
-from outrider_engine.control.state import Measurement, State, merge, unavailable
+from outrider_engine.control.state import Measurement, merge, unavailable
 from outrider_engine.control.support import data_parallel_obstacle
+from outrider_protocol.control_api import Reason
+from outrider_protocol.engine_state import State
 
 logger = logging.getLogger("vllm.outrider")
 

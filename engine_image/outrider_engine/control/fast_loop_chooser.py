@@ -9,59 +9,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from time import perf_counter
-from typing import Protocol, TypedDict
+from typing import Protocol
 
-from outrider_engine.control.push import Limits, Push
+from outrider_engine.control.push import Limits
 from outrider_engine.counting.measure import MOST_STEPS_IN_FLIGHT, Step
 from outrider_protocol.agreement import Agreement
+from outrider_protocol.control_api import Push
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.engine_state import FastLoopWire, Inactive, StepsOfK
 from outrider_protocol.fast_loop import FastLoop
-
-
-class Inactive(StrEnum):
-    """Why the schedule decides and the fast loop does not."""
-
-    IMPOSSIBLE = "Impossible"
-    """This engine takes no cost model; ``reason`` of the state says why."""
-    NO_COST_MODEL = "NoCostModel"
-    """The push in force has none, or the engine got no push."""
-    LEASE_LAPSED = "LeaseLapsed"
-    """The lease of the push ended, and the cost model with it."""
-    REFUSED = "Refused"
-    """This engine cannot use the pushed cost model."""
-    DISAGREES = "Disagrees"
-    """The engine's own steps disagree with the cost model."""
-    NOT_COUNTED = "NotCounted"
-    """The counting of steps is paused."""
-
-
-class StepsOfK(TypedDict):
-    """Steps in which the fast loop chose this K. ``seconds`` is engine time."""
-
-    numSpeculativeTokens: int
-    steps: int
-    seconds: float
-
-
-class FastLoopWire(TypedDict):
-    """The fast loop as the state shows it. Field by field in docs/reference/control-api.md."""
-
-    possible: bool
-    reason: str | None
-    revision: str
-    active: bool
-    inactiveReason: str | None
-    inactiveDetail: str | None
-    numSpeculativeTokens: int | None
-    lastChange: str | None
-    changes: dict[str, int]
-    looks: int
-    lookSeconds: float
-    steps: list[StepsOfK]
-    survival: list[float] | None
-    hookSeconds: float
 
 
 def no_fast_loop(reason: str) -> FastLoopWire:
@@ -149,7 +106,7 @@ class Choosing:
         self._usable = limits.usable
         if self._loop is None:
             running = min(max(1, len(self._scheduler.running)), limits.max_num_seqs)
-            self._loop = FastLoop(model, k=push.table.dense(limits.max_num_seqs)[running])
+            self._loop = FastLoop(model, k=push.schedule.dense(limits.max_num_seqs)[running])
         elif self._loop.model != model:
             self._loop.use(model)
             self._agreement = None

@@ -10,7 +10,7 @@ from outrider_engine.control.fast_loop_chooser import Requests
 from outrider_engine.control.probe import Probe
 from outrider_engine.control.push import Limits
 from outrider_engine.control.refusal import Refusal
-from outrider_engine.control.schedule import Lookup, Table, captured_values, read_back, require_captured
+from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -34,7 +34,7 @@ class ChoosingLookup(list[int]):
     held: batch sizes whose K an overlay holds.
     """
 
-    def __init__(self, lookup: Lookup, choose: Choose, held: frozenset[int]) -> None:
+    def __init__(self, lookup: tuple[int, ...], choose: Choose, held: frozenset[int]) -> None:
         super().__init__(lookup)
         self._choose = choose
         self._held = held
@@ -54,21 +54,21 @@ class LookupTable:
     """
 
     def __init__(
-        self, scheduler: Scheduler, max_num_seqs: int, *, read_static: Callable[[], Table | None]
+        self, scheduler: Scheduler, max_num_seqs: int, *, read_static: Callable[[], Schedule | None]
     ) -> None:
         launched = scheduler.dynamic_sd_lookup
         if launched is not None and len(launched) != max_num_seqs + 1:
             raise ValueError(f"the lookup has {len(launched)} entries for {max_num_seqs} requests")
-        self.limits = Limits(max_num_seqs, captured_values(launched or ()))
+        self.limits = Limits(max_num_seqs, frozenset((launched or ())[1:]))
         self.problem: str | None = None
         """Why the static schedule is not the configured one; None when it is."""
         self._scheduler = scheduler
         self._read_static = read_static
-        self._static: Table | None = None
-        self._below: Table | None = None
-        self._written: Lookup | None = None
+        self._static: Schedule | None = None
+        self._below: Schedule | None = None
+        self._written: tuple[int, ...] | None = None
         if launched is not None:
-            self._static = read_back(launched)
+            self._static = Schedule.from_lookup(launched)
             self.reload_static(keep=False)
             self.install(None)
 
@@ -78,7 +78,7 @@ class LookupTable:
         return self._static is not None
 
     def install(
-        self, pushed: Table | None, overlays: Iterable[Probe | None] = (), choose: Choose | None = None
+        self, pushed: Schedule | None, overlays: Iterable[Probe | None] = (), choose: Choose | None = None
     ) -> None:
         """Write the pushed schedule, or the static one for None, with the overlays on top.
 
@@ -113,12 +113,12 @@ class LookupTable:
             self.problem = f"the static schedule cannot be used: {error}"
             logger.error("outrider: %s", self.problem)
             if not (keep and self._static and self._static.values() <= self.limits.usable):
-                self._static = Table.constant(min(self.limits.usable or self.limits.captured))
+                self._static = Schedule.constant(min(self.limits.usable or self.limits.captured))
         else:
             self.problem = None
             self._static = table or self._static
 
-    def in_use(self) -> Table | None:
+    def in_use(self) -> Schedule | None:
         """The schedule beneath the overlays, as the scheduler has it; None without one.
 
         Rows of the push if the scheduler has what was written, else rows made from its lookup.
@@ -126,8 +126,8 @@ class LookupTable:
         lookup = self._scheduler.dynamic_sd_lookup
         if lookup is None:
             return None
-        return self._below if self._below and tuple(lookup) == self._written else read_back(lookup)
+        return self._below if self._below and tuple(lookup) == self._written else Schedule.from_lookup(lookup)
 
-    def _require_usable(self, table: Table | None) -> None:
+    def _require_usable(self, table: Schedule | None) -> None:
         if table is not None:
-            require_captured(table.values(), self.limits.captured, failed=self.limits.failed)
+            self.limits.require(table.values())

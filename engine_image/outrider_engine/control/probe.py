@@ -7,97 +7,17 @@ schedule, or with the lease of its schedule. Pure: the clock is a parameter, in 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypedDict
 
-from outrider_engine.control.push import Fence, parse_fence
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import Lookup, number_up_to, require_keys, whole_number
+from outrider_engine.control.parsing import number_up_to, parse_fence, require_keys, whole_number
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.counting.measure import Step
+from outrider_protocol.control_api import ProbeOrder, Reason, Slice
+from outrider_protocol.engine_state import ProbeReason, ProbeState, SliceResult
 
 MOST_SLICES = 32
 LONGEST_ID = 128
 LONGEST_SLICE_SECONDS = 60.0
 LONGEST_DEADLINE_SECONDS = 600.0
-
-
-class ProbeReason(StrEnum):
-    """State of a probe."""
-
-    RUNNING = "Running"
-    COMPLETED = "Completed"
-    """Every part ran its steps or seconds."""
-    DEADLINE = "Deadline"
-    """The deadline came first: the batch was in another bin, or the parts were too long."""
-    SUPERSEDED = "Superseded"
-    """A newer push arrived."""
-    LEASE_LAPSED = "LeaseLapsed"
-    """The lease of the schedule ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """One part: a K until ``steps`` steps or ``seconds`` of engine time in the bin, whichever comes first."""
-
-    num_speculative_tokens: int
-    seconds: float | None = None
-    steps: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRequest:
-    """A requested probe. ``high`` is None for an open bin."""
-
-    fence: Fence
-    id: str
-    low: int
-    high: int | None
-    slices: tuple[Slice, ...]
-    deadline_seconds: float
-
-    def to_wire(self) -> dict[str, object]:
-        """The inverse of `parse_probe`."""
-        return {
-            "term": self.fence.term,
-            "epoch": self.fence.epoch,
-            "id": self.id,
-            "minBatchSize": self.low,
-            "maxBatchSize": self.high,
-            "slices": [
-                {"numSpeculativeTokens": p.num_speculative_tokens, "seconds": p.seconds, "steps": p.steps}
-                for p in self.slices
-            ],
-            "deadlineSeconds": self.deadline_seconds,
-        }
-
-    def values(self) -> frozenset[int]:
-        """Every K of the probe."""
-        return frozenset(part.num_speculative_tokens for part in self.slices)
-
-    def contains(self, batch_size: int) -> bool:
-        """Whether a batch of this size is in the probed bin."""
-        return self.low <= batch_size and (self.high is None or batch_size <= self.high)
-
-
-class SliceResult(TypedDict):
-    """Sums over the steps of one part that drafted and verified its K. ``seconds`` is engine time."""
-
-    numSpeculativeTokens: int
-    steps: int
-    seconds: float
-    scheduledRequests: int
-    emittedTokens: int
-
-
-class ProbeState(TypedDict):
-    """A probe as the state shows it. ``results``: one entry per part that began."""
-
-    id: str
-    minBatchSize: int
-    maxBatchSize: int | None
-    running: bool
-    reason: str
-    results: list[SliceResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +55,7 @@ class Tally:
 class Probe:
     """A probe that has started. ``tallies``: one per part that began; the last is the current one."""
 
-    request: ProbeRequest
+    request: ProbeOrder
     ends_at: float
     reason: ProbeReason = ProbeReason.RUNNING
     tallies: tuple[Tally, ...] = (Tally(),)
@@ -155,7 +75,7 @@ class Probe:
         """The K of the probe for its bin; None when it has ended."""
         return self.current.num_speculative_tokens if self.running else None
 
-    def over(self, lookup: Lookup) -> Lookup:
+    def over(self, lookup: tuple[int, ...]) -> tuple[int, ...]:
         """The lookup with the probe on top; the same one when the probe has ended."""
         k, contains = self.rules, self.request.contains
         if k is None:
@@ -205,12 +125,12 @@ class Probe:
         )
 
 
-def start(request: ProbeRequest, now: float) -> Probe:
+def start(request: ProbeOrder, now: float) -> Probe:
     """The probe that begins now."""
     return Probe(request, ends_at=now + request.deadline_seconds)
 
 
-def parse_probe(value: object) -> ProbeRequest:
+def parse_probe(value: object) -> ProbeOrder:
     """Read the body of ``POST /outrider/v1/probe``.
 
     Raises:
@@ -220,7 +140,7 @@ def parse_probe(value: object) -> ProbeRequest:
     body = require_keys(value, "the body", needed=needed, optional=frozenset({"maxBatchSize"}))
     low = whole_number(body["minBatchSize"], "minBatchSize", at_least=1)
     high = body.get("maxBatchSize")
-    return ProbeRequest(
+    return ProbeOrder(
         fence=parse_fence(body),
         id=_parse_id(body["id"]),
         low=low,

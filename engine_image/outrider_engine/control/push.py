@@ -5,67 +5,16 @@ Pure: the clock is a parameter, in monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import (
-    Table,
-    number_up_to,
-    parse_table,
-    require_captured,
-    require_keys,
-    whole_number,
-)
-from outrider_protocol.cost_model import CostModel, CostModelError, parse_cost_model
+from outrider_engine.control.parsing import number_up_to, parse_fence, parse_schedule, require_keys
+from outrider_engine.control.refusal import Refusal
+from outrider_protocol.control_api import Fence, Push, Reason
+from outrider_protocol.cost_model import CostModelError, parse_cost_model
+from outrider_protocol.engine_state import Source
+from outrider_protocol.schedule import Schedule
 
 LONGEST_LEASE_SECONDS = 3600.0
-
-
-class Source(StrEnum):
-    """Where the schedule in force comes from."""
-
-    STATIC = "Static"
-    """No push since the engine started."""
-    PUSHED = "Pushed"
-    """A pushed schedule under a valid lease."""
-    FALLBACK = "Fallback"
-    """The lease of the last push ended; the static schedule is in force."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Fence:
-    """The order of pushes: the leadership term first, then the version of the schedule."""
-
-    term: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    """A schedule that a controller wants in force for ``lease_seconds``, and a cost model for the fast loop.
-
-    cost_model: None without one, or with one that cannot be read.
-    cost_model_fault: why it cannot be read. The schedule is in force nevertheless.
-    """
-
-    fence: Fence
-    table: Table
-    lease_seconds: float
-    cost_model: CostModel | None = None
-    cost_model_fault: str | None = None
-
-    def to_wire(self) -> dict[str, object]:
-        """The inverse of `parse_push`, without a cost model that cannot be read."""
-        model = {} if self.cost_model is None else {"costModel": self.cost_model.to_wire()}
-        return {
-            "term": self.fence.term,
-            "epoch": self.fence.epoch,
-            "schedule": self.table.to_wire(),
-            "leaseSeconds": self.lease_seconds,
-            **model,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +30,22 @@ class Limits:
     def usable(self) -> frozenset[int]:
         """Every K that may be in force."""
         return self.captured - self.failed
+
+    def require(self, values: frozenset[int]) -> None:
+        """Refuse a K that the engine was not launched with, that failed its self-test, or that its release
+        computes incorrectly.
+
+        Raises:
+            Refusal: `Reason.NOT_CAPTURED`.
+        """
+        if missing := sorted(values - self.captured):
+            have = sorted(self.captured)
+            raise Refusal(Reason.NOT_CAPTURED, f"the engine was launched without K={missing}; it has {have}")
+        if broken := sorted(values & self.failed):
+            raise Refusal(
+                Reason.NOT_CAPTURED,
+                f"K={broken} failed this engine's self-test, or its release answers incorrectly with it",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +67,9 @@ class Control:
         return Source.FALLBACK if self.lease_ends_at is None else Source.PUSHED
 
     @property
-    def pushed_table(self) -> Table | None:
+    def pushed_schedule(self) -> Schedule | None:
         """The pushed schedule while its lease is valid, else None: the static schedule is in force."""
-        return self.last_push.table if self.last_push and self.source is Source.PUSHED else None
+        return self.last_push.schedule if self.last_push and self.source is Source.PUSHED else None
 
     def lease_remaining_seconds(self, now: float) -> float | None:
         """Seconds until the static schedule returns; None without a lease."""
@@ -120,12 +85,12 @@ def accept(control: Control, push: Push, *, limits: Limits, now: float) -> Contr
     last = control.last_push
     if last is not None:
         if push.fence < last.fence:
-            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} is older than {_name(last.fence)}")
-        if push.fence == last.fence and not _same_table(push, last, limits):
-            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another schedule")
+            raise Refusal(Reason.STALE_EPOCH, f"{push.fence} is older than {last.fence}")
+        if push.fence == last.fence and not _same_schedule(push, last, limits):
+            raise Refusal(Reason.STALE_EPOCH, f"{push.fence} was accepted with another schedule")
         if push.fence == last.fence and not _same_cost_model(push, last):
-            raise Refusal(Reason.STALE_EPOCH, f"{_name(push.fence)} was accepted with another cost model")
-    require_captured(push.table.values(), limits.captured, failed=limits.failed)
+            raise Refusal(Reason.STALE_EPOCH, f"{push.fence} was accepted with another cost model")
+    limits.require(push.schedule.values())
     return Control(last_push=push, lease_ends_at=now + push.lease_seconds)
 
 
@@ -136,11 +101,9 @@ def require_in_force(control: Control, fence: Fence) -> None:
         Refusal: `Reason.STALE_EPOCH`.
     """
     if control.last_push is None or control.source is not Source.PUSHED:
-        raise Refusal(Reason.STALE_EPOCH, f"{_name(fence)} is not in force; the static schedule is")
+        raise Refusal(Reason.STALE_EPOCH, f"{fence} is not in force; the static schedule is")
     if fence != control.last_push.fence:
-        raise Refusal(
-            Reason.STALE_EPOCH, f"{_name(fence)} is not in force; {_name(control.last_push.fence)} is"
-        )
+        raise Refusal(Reason.STALE_EPOCH, f"{fence} is not in force; {control.last_push.fence} is")
 
 
 def lapse(control: Control, now: float) -> Control:
@@ -162,7 +125,7 @@ def parse_push(value: object) -> Push:
     body = require_keys(value, "the body", needed=keys, optional=frozenset({"costModel"}))
     push = Push(
         fence=parse_fence(body),
-        table=parse_table(body["schedule"]),
+        schedule=parse_schedule(body["schedule"]),
         lease_seconds=number_up_to(body["leaseSeconds"], "leaseSeconds", LONGEST_LEASE_SECONDS),
     )
     if body.get("costModel") is None:
@@ -173,25 +136,9 @@ def parse_push(value: object) -> Push:
         return replace(push, cost_model_fault=f"the cost model cannot be read: {error}")
 
 
-def parse_fence(body: Mapping[str, object]) -> Fence:
-    """Read ``term`` and ``epoch``.
-
-    Raises:
-        Refusal: `Reason.MALFORMED`; the message names the field.
-    """
-    return Fence(
-        term=whole_number(body["term"], "term", at_least=0),
-        epoch=whole_number(body["epoch"], "epoch", at_least=0),
-    )
-
-
-def _same_table(push: Push, other: Push, limits: Limits) -> bool:
-    return push.table.dense(limits.max_num_seqs) == other.table.dense(limits.max_num_seqs)
+def _same_schedule(push: Push, other: Push, limits: Limits) -> bool:
+    return push.schedule.dense(limits.max_num_seqs) == other.schedule.dense(limits.max_num_seqs)
 
 
 def _same_cost_model(push: Push, other: Push) -> bool:
     return (push.cost_model, push.cost_model_fault) == (other.cost_model, other.cost_model_fault)
-
-
-def _name(fence: Fence) -> str:
-    return f"(term {fence.term}, epoch {fence.epoch})"

@@ -1,39 +1,8 @@
-"""Why a request to the control API is refused. A refused request changes nothing."""
+"""Refusal of a request to the control API. A refused request changes nothing."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-
-
-class Reason(StrEnum):
-    """Stable reasons of the control API."""
-
-    UNAUTHORIZED = "Unauthorized"
-    """Not signed, or not by the operator for this request to this pod."""
-    STALE_EPOCH = "StaleEpoch"
-    """(term, epoch) is older than the last accepted push, or equal with another schedule or cost model. For a
-    probe: not that of the pushed schedule in force."""
-    PROBE_RUNNING = "ProbeRunning"
-    """Another probe runs; an engine runs one at a time."""
-    TOO_LARGE = "TooLarge"
-    """The body exceeds the size limit."""
-    MALFORMED = "Malformed"
-    """The body is not what the route takes."""
-    NOT_CAPTURED = "NotCaptured"
-    """A K that the engine was not launched with, or that failed the self-test."""
-    LIVE_TUNING_IMPOSSIBLE = "LiveTuningImpossible"
-    """This engine cannot change its schedule while it runs."""
-
-
-HTTP_STATUS = {
-    Reason.UNAUTHORIZED: 401,
-    Reason.STALE_EPOCH: 409,
-    Reason.PROBE_RUNNING: 409,
-    Reason.TOO_LARGE: 413,
-    Reason.MALFORMED: 422,
-    Reason.NOT_CAPTURED: 422,
-    Reason.LIVE_TUNING_IMPOSSIBLE: 503,
-}
+from outrider_protocol.control_api import Reason
 
 
 class Refusal(Exception):

@@ -11,36 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import takewhile
 from typing import TypedDict
 
-from outrider_engine.control.probe import Probe, ProbeRequest, Slice, start
-from outrider_engine.control.push import Fence
+from outrider_engine.control.probe import Probe, start
 from outrider_engine.counting.measure import Step
+from outrider_protocol.control_api import Fence, ProbeOrder, Slice
+from outrider_protocol.engine_state import SelfTestState, SelfTestWire
 
 STEPS_PER_SLICE = 3
 _LARGEST_K_OF_TWO_ROUNDS = 8
 """Longer drafts go there and back once, so that the request fits a small context."""
 SELF_TEST_SECONDS = 300.0
 """Limit for the whole self-test. One that has begun and is not closed by then counts as failed."""
-
-
-class SelfTestState(StrEnum):
-    """State of the self-test."""
-
-    SKIPPED = "Skipped"
-    RUNNING = "Running"
-    PASSED = "Passed"
-    FAILED = "Failed"
-
-
-class SelfTestWire(TypedDict):
-    """The self-test as the state shows it. The engine refuses a schedule with a K of ``failedK``."""
-
-    state: str
-    detail: str
-    failedK: list[int]
 
 
 class Trial(TypedDict):
@@ -95,7 +78,7 @@ class SelfTest:
         long = Slice(self.smallest, steps=10**6)
         there = (Slice(self.smallest, steps=STEPS_PER_SLICE), Slice(k, steps=STEPS_PER_SLICE))
         slices = (long,) if k == self.smallest else (*there * rounds_of(k), long)
-        request = ProbeRequest(Fence(0, 0), f"K={k}", 1, None, slices, SELF_TEST_SECONDS)
+        request = ProbeOrder(Fence(0, 0), f"K={k}", 1, None, slices, SELF_TEST_SECONDS)
         return replace(self, trial=start(request, now))
 
     @property

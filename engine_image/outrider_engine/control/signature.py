@@ -1,14 +1,12 @@
 """Who may use the control API of a pod: the holder of the private key, with a signature for this pod.
 
 A pod holds the public key only. So a compromised pod cannot sign, and a signature for one pod is invalid at
-any other. The operator's side of `signed_bytes` is
-`outrider.engine.signing`; a test holds the two together.
+any other.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,22 +15,14 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.refusal import Refusal
+from outrider_protocol.control_api import SCHEME, Reason, signed_bytes
 
 PUBLIC_KEY_FILE_VARIABLE = "OUTRIDER_PUBLIC_KEY_FILE"
 POD_UID_VARIABLE = "OUTRIDER_POD_UID"
 
-SCHEME = "Outrider-Ed25519"
-_KIND = "outrider-control-1"
-"""A signature for another purpose or another form of request is invalid here."""
 _LONGEST_HEADER = len(f"{SCHEME} ") + 88
 """64 bytes in Base64."""
-
-
-def signed_bytes(*, method: str, path: str, pod_uid: str, body: bytes) -> bytes:
-    """The signed bytes: netstrings, so that no two requests have the same bytes."""
-    fields = (_KIND, method, path, pod_uid, hashlib.sha256(body).hexdigest())
-    return b"".join(b"%d:%b," % (len(field), field) for field in (text.encode() for text in fields))
 
 
 def read_signature(authorization: str | None) -> bytes:

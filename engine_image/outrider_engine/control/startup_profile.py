@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import pairwise
 from statistics import fmean, median
 from typing import TypedDict
 
-from outrider_engine.control.probe import Probe, ProbeRequest, Slice, start
-from outrider_engine.control.push import Fence
+from outrider_engine.control.probe import Probe, start
 from outrider_engine.control.support import Room
 from outrider_engine.counting.measure import Step
+from outrider_protocol.control_api import Fence, ProbeOrder, Slice
+from outrider_protocol.engine_state import StepTime, SweepState, SweepWire
 
 SHORT_CONTEXT, DEEP_CONTEXT = 32, 2048  # tokens of a prompt
 LEAST_DEPTH = 4
@@ -36,35 +36,6 @@ STALL = 3.0
 """A step of so many times the median does not count: something else delayed it."""
 _OF_A_DEVIATION = 1.4826
 """Standard deviation of a normal distribution, in median absolute deviations."""
-
-
-class SweepState(StrEnum):
-    """State of the startup profile."""
-
-    SKIPPED = "Skipped"
-    RUNNING = "Running"
-    MEASURED = "Measured"
-    """There is a profile, possibly with missing cells."""
-    FAILED = "Failed"
-    """There is no profile."""
-
-
-class SweepWire(TypedDict):
-    """The startup profile as the state shows it."""
-
-    state: str
-    detail: str
-
-
-class StepTime(TypedDict):
-    """One cell of the profile. ``contextTokens``: mean per request. ``error``: relative standard error."""
-
-    batchSize: int
-    numSpeculativeTokens: int
-    contextTokens: float
-    stepSeconds: float
-    error: float
-    steps: int
 
 
 class Visit(TypedDict):
@@ -169,7 +140,7 @@ class Sweep:
         before = self.visits.get((batch, context), 0)
         ks = self.ks if before % 2 == 0 else self.ks[::-1]
         slices = tuple(Slice(k, steps=STEPS_PER_SLICE) for k in ks)
-        request = ProbeRequest(Fence(0, 0), "sweep", batch, batch, slices, self.ends_at - now)
+        request = ProbeOrder(Fence(0, 0), "sweep", batch, batch, slices, self.ends_at - now)
         visits = {**self.visits, (batch, context): before + 1}
         return replace(self, context=context, probe=start(request, now), visits=visits)
 

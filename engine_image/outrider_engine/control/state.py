@@ -3,53 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict, cast
+from typing import TypedDict, cast
 
 from outrider_engine import __version__
-from outrider_engine.control.fast_loop_chooser import FastLoopWire, no_fast_loop
-from outrider_engine.control.probe import ProbeState
-from outrider_engine.control.push import Source
-from outrider_engine.control.self_test import SelfTest, SelfTestWire
-from outrider_engine.control.startup_profile import StepTime, Sweep, SweepWire
+from outrider_engine.control.fast_loop_chooser import no_fast_loop
+from outrider_engine.control.self_test import SelfTest
+from outrider_engine.control.startup_profile import Sweep
 from outrider_engine.control.support import data_parallel_obstacle
 from outrider_engine.counting.measure import CellSums
-
-
-class LiveTuning(TypedDict):
-    """Whether the schedule can change while the engine runs, and if not, why."""
-
-    possible: bool
-    reason: str | None
-
-
-class State(TypedDict):
-    """Field by field in docs/reference/control-api.md. Unknown is None; term and epoch start at 0."""
-
-    bootId: str
-    engineVersion: str | None
-    pluginVersion: str
-    simulated: str | None
-    method: str | None
-    runner: str | None
-    cudaGraphs: str | None
-    maxNumSeqs: int | None
-    numSpeculativeTokens: int | None
-    capturedK: list[int]
-    liveTuning: LiveTuning
-    schedule: list[dict[str, int]] | None
-    source: str
-    term: int
-    epoch: int
-    leaseRemainingSeconds: float | None
-    measuring: bool
-    probe: ProbeState | None
-    fastLoop: FastLoopWire
-    selfTest: SelfTestWire
-    startupProfile: SweepWire
-    stepTimes: NotRequired[list[StepTime]]  # where the state is asked for, not where it is an answer
-    engines: int
-    enginesAgree: bool
-    problems: list[str]
+from outrider_protocol.engine_state import LiveTuning, Source, State, StepTime
 
 
 class Measurement(TypedDict):

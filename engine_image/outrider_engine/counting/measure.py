@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from outrider_engine.counting.bins import batch_bins, bin_indices
+from outrider_protocol.bins import batch_bins, bin_of, geometric_bins
 
 LONGEST_GAP_SECONDS = 1.0
 """A longer gap between two steps is a requested pause, which is not engine time."""
@@ -99,7 +99,7 @@ class Meter:
         self.longest_step_seconds = 0.0
         """Engine time. A push or a scrape may wait as long, since the core answers between two steps."""
         self._bins = batch_bins(max_num_seqs)
-        self._bin_of = bin_indices(max_num_seqs)
+        self._bin_of = [bin_of(size, geometric_bins(max_num_seqs)) for size in range(max_num_seqs + 1)]
         self._mixed = num_speculative_tokens + 1
         positions = [0] * num_speculative_tokens
         self._cells = [

@@ -16,8 +16,8 @@ from fastapi.responses import JSONResponse
 from outrider_engine.control.engines import EngineCores
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import HTTP_STATUS, Reason, Refusal
-from outrider_engine.control.signature import SCHEME, Gate
+from outrider_engine.control.refusal import Refusal
+from outrider_engine.control.signature import Gate
 from outrider_engine.drain import DRAIN_FILE_VARIABLE
 from outrider_engine.http.control_port import control_port, listen
 from outrider_engine.http.exposition import MetricsMiddleware, render_silence
@@ -30,6 +30,7 @@ from outrider_engine.http.watchdog import Pulse, PulseMiddleware, patience_of
 from outrider_engine.startup.profiling import Budget, start_seconds, sweep
 from outrider_engine.startup.readiness import CoreHangs, self_test
 from outrider_engine.startup.self_test_journal import Attempts
+from outrider_protocol.control_api import HTTP_STATUS, SCHEME, Reason
 
 logger = logging.getLogger("vllm.outrider")
 

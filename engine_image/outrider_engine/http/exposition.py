@@ -13,9 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from outrider_engine.control.state import Measurement
-from outrider_engine.counting.bins import Bin, batch_bins
 from outrider_engine.counting.measure import CellSums
 from outrider_engine.http.asgi import App, Message, Receive, Scope, Send
+from outrider_protocol.bins import Bin, batch_bins
 
 ENGINE = ["model_name", "engine"]
 MIXED = "mixed"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import require_keys
+from outrider_engine.control.parsing import require_keys
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.signature import Gate, read_signature
+from outrider_protocol.control_api import Reason
 
 LARGEST_BODY_BYTES = 64 * 1024
 

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from typing import Protocol
 
-from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.state import Measurement
 from outrider_engine.http.exposition import render
+from outrider_protocol.control_api import Reason
 
 logger = logging.getLogger("vllm.outrider")
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from outrider_engine.control.startup_profile import SweepState, Visit
-from outrider_engine.control.state import State
+from outrider_engine.control.startup_profile import Visit
 from outrider_engine.startup.readiness import POLL_SECONDS, fault_of, hang
 from outrider_engine.startup.self_test_journal import Attempts
+from outrider_protocol.engine_state import State, SweepState
 
 logger = logging.getLogger("vllm.outrider")
 

@@ -10,9 +10,9 @@ import asyncio
 import logging
 from typing import Protocol
 
-from outrider_engine.control.self_test import SELF_TEST_SECONDS, SelfTestState, Trial
-from outrider_engine.control.state import State
+from outrider_engine.control.self_test import SELF_TEST_SECONDS, Trial
 from outrider_engine.startup.self_test_journal import Attempts
+from outrider_protocol.engine_state import SelfTestState, State
 
 logger = logging.getLogger("vllm.outrider")
 

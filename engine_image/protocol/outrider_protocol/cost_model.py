@@ -9,6 +9,8 @@ from itertools import pairwise
 from math import isfinite
 from typing import TypeVar
 
+from outrider_protocol.schedule import Schedule
+
 MAX_KNOTS = 64
 """Batch sizes of one cost model."""
 MAX_CANDIDATES = 16
@@ -38,14 +40,6 @@ class CostModelError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """The largest K for batch sizes up to ``max_batch_size``, inclusive. None: and above."""
-
-    max_batch_size: int | None
-    max_k: int
-
-
-@dataclass(frozen=True, slots=True)
 class CostModel:
     """Step times of one launch revision. `parse_cost_model` checks what it reads; `check` checks the rest.
 
@@ -56,7 +50,7 @@ class CostModel:
     errors: of ``step_seconds``, relative, 1 sigma, without what all entries share.
     context_tokens: tokens in the KV cache per request at which ``step_seconds`` holds.
     context_slopes: by candidate, seconds per token in the KV cache of all requests of a step.
-    limits: the largest K by batch size, as rows of a schedule; the last one is open.
+    limits: the largest K by batch size.
     look_seconds: by which a drafted step lasts longer after steps that left the drafter out, on average.
     """
 
@@ -67,19 +61,12 @@ class CostModel:
     errors: tuple[tuple[float, ...], ...]
     context_tokens: float
     context_slopes: tuple[float, ...]
-    limits: tuple[Limit, ...]
+    limits: Schedule
     look_seconds: float = 0.0
-
-    def max_k(self, batch: int) -> int:
-        """The largest K that ``limits`` allow at a batch size."""
-        for limit in self.limits:
-            if limit.max_batch_size is None or batch <= limit.max_batch_size:
-                return limit.max_k
-        return self.limits[-1].max_k
 
     def allowed(self, batch: int) -> tuple[int, ...]:
         """Candidates within ``limits`` at a batch size; the smallest one where none is."""
-        most = self.max_k(batch)
+        most = self.limits.k_at(batch)
         return tuple(k for k in self.candidates if k <= most) or self.candidates[:1]
 
     def seconds(self, k: int, batch: int, context_tokens: float | None = None) -> float:
@@ -125,12 +112,7 @@ class CostModel:
             "errors": [list(row) for row in self.errors],
             "contextTokens": self.context_tokens,
             "contextSlopes": list(self.context_slopes),
-            "limits": [
-                {"numSpeculativeTokens": limit.max_k}
-                if limit.max_batch_size is None
-                else {"maxBatchSize": limit.max_batch_size, "numSpeculativeTokens": limit.max_k}
-                for limit in self.limits
-            ],
+            "limits": self.limits.to_wire(),
             "lookSeconds": self.look_seconds,
         }
 
@@ -155,7 +137,6 @@ def parse_cost_model(value: object) -> CostModel:
     revision = value["revision"]
     if not isinstance(revision, str) or not 0 < len(revision) <= MAX_REVISION:
         raise CostModelError(f"revision must be a text of 1 to {MAX_REVISION} characters")
-    rows = _list("limits", value["limits"], MAX_KNOTS)
     return check(
         CostModel(
             revision=revision,
@@ -165,7 +146,7 @@ def parse_cost_model(value: object) -> CostModel:
             errors=_matrix("errors", value["errors"]),
             context_tokens=_number("contextTokens", value["contextTokens"]),
             context_slopes=_each("contextSlopes", value["contextSlopes"], MAX_CANDIDATES, _number),
-            limits=tuple(_limit(f"limits[{index}]", row) for index, row in enumerate(rows)),
+            limits=_limits(value["limits"]),
             look_seconds=_number("lookSeconds", value.get("lookSeconds", 0.0)),
         )
     )
@@ -195,29 +176,18 @@ def check(model: CostModel) -> CostModel:
         _within(f"contextSlopes[{place}]", slope, least=0.0, most=1.0)
     _within("contextTokens", model.context_tokens, least=0.0, most=1e9)
     _within("lookSeconds", model.look_seconds, least=0.0, most=1.0)
-    _check_limits(model.limits)
+    for index, limit in enumerate(model.limits.rows):
+        _within(f"limits[{index}].numSpeculativeTokens", limit.num_speculative_tokens, most=MAX_K)
     return model
 
 
-def _check_limits(limits: Sequence[Limit]) -> None:
-    if not limits or limits[-1].max_batch_size is not None:
-        raise CostModelError("limits: the last row must leave out maxBatchSize")
-    closed = [limit.max_batch_size for limit in limits[:-1]]
-    if any(size is None for size in closed):
-        raise CostModelError("limits: only the last row leaves out maxBatchSize")
-    _rising("limits.maxBatchSize", [size for size in closed if size is not None], least=1, most=2**31)
-    for index, limit in enumerate(limits):
-        _within(f"limits[{index}].numSpeculativeTokens", limit.max_k, least=0, most=MAX_K)
-
-
-def _limit(name: str, value: object) -> Limit:
-    if not isinstance(value, Mapping) or value.keys() - {"maxBatchSize", "numSpeculativeTokens"}:
-        raise CostModelError(f"{name} must be an object of maxBatchSize and numSpeculativeTokens")
-    size = value.get("maxBatchSize")
-    return Limit(
-        None if size is None else _whole(f"{name}.maxBatchSize", size),
-        _whole(f"{name}.numSpeculativeTokens", value.get("numSpeculativeTokens")),
-    )
+def _limits(value: object) -> Schedule:
+    try:
+        return Schedule.from_wire(_list("limits", value, MAX_KNOTS))
+    except CostModelError:
+        raise
+    except ValueError as error:
+        raise CostModelError(f"limits: {error}") from error
 
 
 def _list(name: str, value: object, most: int) -> Sequence[object]:

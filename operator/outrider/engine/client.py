@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from outrider.api.complaint import first_complaint
-from outrider.api.schedule import Schedule
 from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
@@ -25,12 +24,7 @@ from outrider.engine.state import EngineState, Sentence, Word
 from outrider.foreign import InputRefused, read_as
 from outrider.foreign.readers import ENGINE_REFUSAL, ENGINE_STATE
 from outrider.transport import AnswerRefused, ask_pod, pod_http
-from outrider.tuning.decision import Probe
-from outrider_protocol.cost_model import CostModel
-
-STATE_PATH = "/outrider/v1/state"
-SCHEDULE_PATH = "/outrider/v1/schedule"
-PROBE_PATH = "/outrider/v1/probe"
+from outrider_protocol.control_api import PROBE_PATH, SCHEDULE_PATH, STATE_PATH, ProbeOrder, Push, Reason
 
 _AT_THE_CONTROL_PORT = (
     "at the control port: an older plugin has none, or a NetworkPolicy keeps the operator out"
@@ -55,61 +49,6 @@ class EngineAddress:
     pod_uid: str
     key: SigningKey
     control_url: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    """One schedule to install, fenced by the leader's term and the epoch within it.
-
-    cost_model: by which the engine chooses K at each step while the lease lives. None: by the schedule.
-    """
-
-    schedule: Schedule
-    term: int
-    epoch: int
-    lease_seconds: float
-    cost_model: CostModel | None = None
-
-    def without_cost_model(self) -> Push:
-        """The same for an engine that takes none."""
-        return replace(self, cost_model=None)
-
-    def to_wire(self) -> dict[str, object]:
-        """Return the body of ``PUT /outrider/v1/schedule``."""
-        taught = {} if self.cost_model is None else {"costModel": self.cost_model.to_wire()}
-        return taught | {
-            "term": self.term,
-            "epoch": self.epoch,
-            "schedule": self.schedule.to_wire(),
-            "leaseSeconds": self.lease_seconds,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeOrder:
-    """One probe on top of the schedule that (term, epoch) installed."""
-
-    id: str  # a repeated id requests the same probe
-    probe: Probe
-    term: int
-    epoch: int
-    deadline_seconds: float  # wall time after which the engine ends it, complete or not
-
-    def to_wire(self) -> dict[str, object]:
-        """Return the body of ``POST /outrider/v1/probe``."""
-        last = {} if self.probe.high is None else {"maxBatchSize": self.probe.high}
-        return {
-            "id": self.id,
-            "term": self.term,
-            "epoch": self.epoch,
-            "minBatchSize": self.probe.low,
-            **last,
-            "slices": [
-                {"numSpeculativeTokens": part.num_speculative_tokens, "seconds": part.seconds}
-                for part in self.probe.slices
-            ],
-            "deadlineSeconds": self.deadline_seconds,
-        }
 
 
 class EngineClient:
@@ -231,7 +170,7 @@ def _refusal(answer: _Answer) -> Exception:
                 f"no {missing}: the engine runs without the outrider_engine plugin, or an older one"
             )
         return EngineProtocolError(f"HTTP {answer.status} without a reason")
-    if detail.reason == ProbeRunning.__name__:
+    if detail.reason == Reason.PROBE_RUNNING:
         return ProbeRunning(detail.reason, detail.message)
     kinds: dict[int, type[PushRefused]] = {
         httpx.codes.UNAUTHORIZED: SignatureRefused,

@@ -7,7 +7,6 @@ The plugin's side of `signed_bytes` is `outrider_engine.control.signature`; a te
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
@@ -22,14 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-SCHEME = "Outrider-Ed25519"
-_KIND = "outrider-control-1"
-
-
-def signed_bytes(*, method: str, path: str, pod_uid: str, body: bytes) -> bytes:
-    """Return the signed bytes of a request: netstrings, so that no two requests have the same bytes."""
-    fields = (_KIND, method, path, pod_uid, hashlib.sha256(body).hexdigest())
-    return b"".join(b"%d:%b," % (len(field), field) for field in (text.encode() for text in fields))
+from outrider_protocol.control_api import SCHEME, signed_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ at the first error; otherwise pydantic would keep an error for each entry.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import (
@@ -20,10 +19,11 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from outrider.api.schedule import Row, Schedule
+from outrider_protocol.control_api import Fence, Push
+from outrider_protocol.engine_state import Source
+from outrider_protocol.schedule import Schedule
 
 _LONGEST_SENTENCE = 512
-_MOST_ROWS = 64
 _MOST_K = 64
 _LARGEST_K = 1024
 _LARGEST_BATCH = 2**31 - 1
@@ -48,17 +48,6 @@ BatchSize = Annotated[int, Field(ge=1, le=_LARGEST_BATCH)]
 FenceNumber = Annotated[int, Field(ge=0, le=_LARGEST_NUMBER)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class ScheduleSource(StrEnum):
-    """Source of the schedule in force."""
-
-    STATIC = "Static"
-    """The static schedule; no push has arrived yet."""
-    PUSHED = "Pushed"
-    """A pushed schedule with a valid lease."""
-    FALLBACK = "Fallback"
-    """The lease expired, so the engine uses the static schedule again."""
 
 
 class _Wire(BaseModel):
@@ -154,19 +143,13 @@ def _read_fast_loop(value: object) -> FastLoop | None:
         return None
 
 
-class _Row(_Wire):
-    max_batch_size: BatchSize | None = None
-    num_speculative_tokens: DraftLength
-
-
-_ROWS = TypeAdapter(Annotated[tuple[_Row, ...], Field(fail_fast=True, max_length=_MOST_ROWS)])
-
-
 def _read_schedule(rows: object) -> Schedule | None:
     if rows is None:
         return None
-    found = _ROWS.validate_python(rows)
-    return Schedule(tuple(Row(row.max_batch_size, row.num_speculative_tokens) for row in found))
+    schedule = Schedule.from_wire(rows)
+    if (k := max(schedule.values())) > _LARGEST_K:
+        raise ValueError(f"K={k} is above {_LARGEST_K}")
+    return schedule
 
 
 class EngineState(_Wire):
@@ -188,7 +171,7 @@ class EngineState(_Wire):
     """vLLM's CUDA graph mode, such as FULL_AND_PIECEWISE; None without graphs, and for older plugins."""
     schedule: Annotated[Schedule | None, BeforeValidator(_read_schedule)]
     """The schedule that vLLM's scheduler uses; None if the engine has none."""
-    source: ScheduleSource
+    source: Source
     term: FenceNumber
     epoch: FenceNumber
     lease_remaining_seconds: Amount | None = None
@@ -207,12 +190,12 @@ class EngineState(_Wire):
         """Captured values of K that failed the self-test."""
         return self.self_test.failed_k if self.self_test is not None else frozenset()
 
-    def confirms(self, schedule: Schedule, *, term: int, epoch: int) -> bool:
+    def confirms(self, push: Push) -> bool:
         """Return True if exactly this push is in force in every engine process of the pod."""
         return (
-            self.source is ScheduleSource.PUSHED
-            and (self.term, self.epoch) == (term, epoch)
+            self.source is Source.PUSHED
+            and Fence(self.term, self.epoch) == push.fence
             and self.engines_agree
             and self.schedule is not None
-            and self.schedule.merged() == schedule.merged()
+            and self.schedule.merged() == push.schedule.merged()
         )

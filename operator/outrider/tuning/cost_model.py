@@ -22,7 +22,7 @@ from outrider.tuning.estimate.step_time_map import StepTimeMap
 from outrider.tuning.estimate.surface import Point
 from outrider.tuning.state import BinState, TunerState, room
 from outrider.tuning.view import View
-from outrider_protocol.cost_model import CostModel, Limit
+from outrider_protocol.cost_model import CostModel
 
 _CONTEXT_TOKENS = 1024.0
 """Per request, where no engine counts them."""
@@ -140,7 +140,7 @@ def _slopes(
     )
 
 
-def _limits(view: View, state: TunerState) -> tuple[Limit, ...]:
+def _limits(view: View, state: TunerState) -> Schedule:
     """The largest K by batch bin.
 
     Where engines never were and no trusted profile reaches, the static schedule bounds the first burst
@@ -157,5 +157,4 @@ def _limits(view: View, state: TunerState) -> tuple[Limit, ...]:
         if full:
             most = min(most, state.schedule.k_at(policy.bins[index]))
         rows.append(Row(high, most))
-    merged = Schedule(tuple(rows)).merged().rows
-    return tuple(Limit(row.max_batch_size, row.num_speculative_tokens) for row in merged)
+    return Schedule(tuple(rows)).merged()

@@ -11,8 +11,9 @@ import numpy as np
 
 from outrider.simulate.engines.formula_engine import acceptance_traces
 from outrider.simulate.engines.step_time import StepTime
-from outrider_protocol.cost_model import CostModel, Limit
+from outrider_protocol.cost_model import CostModel
 from outrider_protocol.fast_loop import FastLoop
+from outrider_protocol.schedule import Schedule
 
 CANDIDATES = (0, 1, 2, 3, 5)
 CONTEXT = 1000
@@ -171,5 +172,5 @@ def _believed(step: StepTime, batch: int, error: float, rng: np.random.Generator
         errors=((max(error, 1e-3),) * len(CANDIDATES),),
         context_tokens=float(CONTEXT),
         context_slopes=tuple(step.growth(k) for k in CANDIDATES),
-        limits=(Limit(None, CANDIDATES[-1]),),
+        limits=Schedule.constant(CANDIDATES[-1]),
     )

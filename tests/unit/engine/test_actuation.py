@@ -10,10 +10,11 @@ import pytest
 from outrider.api.schedule import Schedule
 from outrider.controller.settings import Settings
 from outrider.controller.tune.actuation import push_to_all
-from outrider.engine.client import EngineAddress, EngineClient, Push
+from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.errors import StaleTerm
 from outrider.engine.signing import SigningKey
 from outrider.engine.state import EngineState
+from outrider_protocol.control_api import Fence, Push
 from tests.unit.engine.fake_engine import FakeEngine, serving
 
 
@@ -24,7 +25,7 @@ async def engines() -> AsyncIterator[EngineClient]:
     await client.aclose()
 
 
-PUSH = Push(Schedule.constant(1), term=1, epoch=17, lease_seconds=60)
+PUSH = Push(Fence(1, 17), Schedule.constant(1), 60)
 
 
 async def test_reports_every_pod_that_reads_back_the_table(engines: EngineClient) -> None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.engine.client import EngineClient, ProbeOrder, Push
+from outrider.engine.client import EngineClient
 from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
@@ -22,8 +22,8 @@ from outrider.engine.errors import (
     SignatureRefused,
     StaleTerm,
 )
-from outrider.engine.state import EngineState, ScheduleSource
-from outrider.tuning.decision import Probe, Slice
+from outrider.engine.state import EngineState, Source
+from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
 from tests.unit.engine.fake_engine import KEY, FakeEngine, an_address, serving
 
 
@@ -43,14 +43,14 @@ async def impatient() -> AsyncIterator[EngineClient]:
 
 
 def a_push(k: int = 1, *, term: int = 1, epoch: int = 1) -> Push:
-    return Push(Schedule.constant(k), term=term, epoch=epoch, lease_seconds=60)
+    return Push(Fence(term, epoch), Schedule.constant(k), 60)
 
 
 async def test_reads_the_state(client: EngineClient) -> None:
     async with serving(FakeEngine()) as [pod]:
         state = await client.state(pod.address)
     assert state.schedule == Schedule.constant(3)
-    assert state.source is ScheduleSource.STATIC
+    assert state.source is Source.STATIC
     assert state.captured_k == {0, 1, 3, 5}
 
 
@@ -69,8 +69,8 @@ async def test_no_connection_is_used_that_the_engine_may_be_closing(
 async def test_a_push_is_confirmed_by_the_state(client: EngineClient) -> None:
     async with serving(FakeEngine()) as [pod]:
         state = await client.push(pod.address, a_push(1, term=2, epoch=7))
-    assert state.confirms(Schedule.constant(1), term=2, epoch=7)
-    assert not state.confirms(Schedule.constant(1), term=2, epoch=8)
+    assert state.confirms(a_push(1, term=2, epoch=7))
+    assert not state.confirms(a_push(1, term=2, epoch=8))
 
 
 async def test_a_stale_epoch_is_its_own_error(client: EngineClient) -> None:
@@ -176,11 +176,9 @@ async def test_an_engine_without_the_plugin_is_named(client: EngineClient) -> No
             await client.state(pod.address)
 
 
-PROBE = Probe("default/engine-0", 7, 12, (Slice(1, 1.0), Slice(0, 0.5)))
-
-
-def an_order(id_: str = "p1", *, epoch: int = 1, probe: Probe = PROBE) -> ProbeOrder:
-    return ProbeOrder(id_, probe, term=1, epoch=epoch, deadline_seconds=20)
+def an_order(id_: str = "p1", *, epoch: int = 1, high: int | None = 12) -> ProbeOrder:
+    slices = (Slice(1, 1.0), Slice(0, 0.5))
+    return ProbeOrder(Fence(1, epoch), id_, 7, high, slices, deadline_seconds=20)
 
 
 async def test_a_probe_is_ordered_as_the_contract_says(client: EngineClient) -> None:
@@ -207,7 +205,7 @@ async def test_a_probe_is_ordered_as_the_contract_says(client: EngineClient) -> 
 
 
 def test_a_probe_of_the_last_bin_has_no_upper_end() -> None:
-    order = an_order(probe=Probe("default/engine-0", 25, None, (Slice(1, 1.0),)))
+    order = an_order(high=None)
     assert "maxBatchSize" not in order.to_wire()
 
 
@@ -264,7 +262,7 @@ BEYOND: dict[str, dict[str, object]] = {
     "a long captured K": {"captured": frozenset({1025})},
     "many failed K": {"failed": frozenset(range(65))},
     "a long K": {"schedule": [{"numSpeculativeTokens": 1025}]},
-    "a large batch": {"schedule": [{"maxBatchSize": 2**31, **ONE}, ONE]},
+    "a large batch": {"schedule": [{"maxBatchSize": 10**9, **ONE}, ONE]},
     "many rows": {"schedule": [*({"maxBatchSize": row, **ONE} for row in range(1, 65)), ONE]},
     "boot id": {"boot_id": "x" * 129},
 }
@@ -283,7 +281,7 @@ AT_THE_BOUND: dict[str, dict[str, object]] = {
     "a long captured K": {"captured": frozenset({1024})},
     "many failed K": {"failed": frozenset(range(64))},
     "a long K": {"schedule": [{"numSpeculativeTokens": 1024}]},
-    "a large batch": {"schedule": [{"maxBatchSize": 2**31 - 1, **ONE}, ONE]},
+    "a large batch": {"schedule": [{"maxBatchSize": 10**9 - 1, **ONE}, ONE]},
     "a small batch": {"schedule": [{"maxBatchSize": 1, **ONE}, ONE]},
     "many rows": {"schedule": [*({"maxBatchSize": row, **ONE} for row in range(1, 64)), ONE]},
     "boot id": {"boot_id": "x" * 128},
@@ -356,13 +354,13 @@ def test_a_push_is_confirmed_only_by_exactly_this_table_in_force(
 ) -> None:
     said = {"source": "Pushed", "term": 2, "epoch": 7, "schedule": [ONE], **changes}
     state = EngineState.model_validate_json(a_state(**said))
-    assert state.confirms(Schedule.constant(1), term=2, epoch=7) is confirmed
+    assert state.confirms(a_push(1, term=2, epoch=7)) is confirmed
 
 
 def test_one_engine_process_agrees_with_itself_where_it_says_nothing_of_that() -> None:
     wire = json.loads(a_state(source="Pushed", term=2, epoch=7, schedule=[ONE]))
     wire.pop("enginesAgree", None)
-    assert EngineState.model_validate(wire).confirms(Schedule.constant(1), term=2, epoch=7)
+    assert EngineState.model_validate(wire).confirms(a_push(1, term=2, epoch=7))
 
 
 def test_a_long_sentence_is_cut_after_512_letters() -> None:

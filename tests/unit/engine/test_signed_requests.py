@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.engine.client import EngineAddress, EngineClient, ProbeOrder, Push
+from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.signing import SigningKey
-from outrider.tuning.decision import Probe, Slice
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import Reason, Refusal
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.signature import Gate
 from outrider_engine.http.request import parse_json, read_signed
+from outrider_protocol.control_api import Fence, ProbeOrder, Push, Reason, Slice
 from tests.unit.engine_plugin.factories import FakeClock, FakeScheduler, a_control
 
 KEY = SigningKey.generate()
@@ -90,8 +90,8 @@ class Ear(httpx.AsyncBaseTransport):
         return httpx.Response(503, stream=httpx.ByteStream(b""))
 
 
-PUSH = Push(Schedule.constant(1), term=3, epoch=17, lease_seconds=60)
-NEWER = Push(Schedule.constant(2), term=3, epoch=18, lease_seconds=60)
+PUSH = Push(Fence(3, 17), Schedule.constant(1), 60)
+NEWER = Push(Fence(3, 18), Schedule.constant(2), 60)
 
 
 @dataclass
@@ -112,8 +112,7 @@ class Overheard:
         return self.ear.heard[-1]
 
     async def probe(self, name: str, push: Push) -> httpx.Request:
-        probe = Probe("default/m-1", 1, None, (Slice(0, 1.0),))
-        order = ProbeOrder(name, probe, term=push.term, epoch=push.epoch, deadline_seconds=9.5)
+        order = ProbeOrder(push.fence, name, 1, None, (Slice(0, 1.0),), deadline_seconds=9.5)
         with pytest.raises(Exception, match="HTTP 503"):
             await self.client.probe(self.address, order)
         return self.ear.heard[-1]

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outrider_engine.control.core import EngineCoreControl
-from outrider_engine.control.probe import ProbeRequest, Slice
-from outrider_engine.control.push import Fence, Limits, Push
-from outrider_engine.control.schedule import Row, Table
+from outrider_engine.control.push import Limits
 from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Meter, Step
-from outrider_protocol.cost_model import CostModel, Limit
+from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
+from outrider_protocol.cost_model import CostModel
 from outrider_protocol.releases import Runner
+from outrider_protocol.schedule import Row, Schedule
 
 CANDIDATES = (0, 1, 2, 3, 5)
 MAX_NUM_SEQS = 16
@@ -20,20 +20,22 @@ LAUNCHED = (0, 0, 1, 2, 3, *[5] * 12)
 """The lookup of a launch table: one batch size per candidate, the largest on the rest."""
 
 
-def a_table(*rows: tuple[int, int], above: int = 0) -> Table:
+def a_table(*rows: tuple[int, int], above: int = 0) -> Schedule:
     """``a_table((8, 3), above=0)`` is 8:3,*:0."""
-    return Table((*(Row(size, k) for size, k in rows), Row(None, above)))
+    return Schedule((*(Row(size, k) for size, k in rows), Row(None, above)))
 
 
 def a_push(
     *,
     term: int = 1,
     epoch: int = 1,
-    table: Table | None = None,
+    table: Schedule | None = None,
     lease_seconds: float = 60,
     cost_model: CostModel | None = None,
 ) -> Push:
-    return Push(Fence(term, epoch), Table.constant(3) if table is None else table, lease_seconds, cost_model)
+    return Push(
+        Fence(term, epoch), Schedule.constant(3) if table is None else table, lease_seconds, cost_model
+    )
 
 
 REVISION = f"draft_model/{MAX_NUM_SEQS}/5"
@@ -56,7 +58,7 @@ def a_cost_model(
         errors=((0.02,) * len(candidates),) * 2,
         context_tokens=100.0,
         context_slopes=(0.0,) * len(candidates),
-        limits=(Limit(None, max_k),),
+        limits=Schedule.constant(max_k),
     )
 
 
@@ -68,8 +70,8 @@ def a_probe(
     low: int = 7,
     high: int | None = 12,
     deadline_seconds: float = 20,
-) -> ProbeRequest:
-    return ProbeRequest(
+) -> ProbeOrder:
+    return ProbeOrder(
         Fence(term, epoch),
         name,
         low,
@@ -141,7 +143,7 @@ def a_control(
     scheduler: FakeScheduler,
     *,
     clock: Callable[[], float] | None = None,
-    read_static: Callable[[], Table | None] = lambda: STATIC,
+    read_static: Callable[[], Schedule | None] = lambda: STATIC,
     facts: EngineFacts | None = None,
     counted: bool = True,
     measuring: bool = True,

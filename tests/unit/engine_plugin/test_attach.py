@@ -13,14 +13,13 @@ import pytest
 from outrider_engine.control.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE, facts_of
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.deferred_schedule import CANDIDATES_VARIABLE
-from outrider_engine.control.probe import Slice
-from outrider_engine.control.push import Push
-from outrider_engine.control.schedule import Table
 from outrider_engine.control.support import K0_VARIABLE
 from outrider_engine.counting.backlog import MOST_WAITING
 from outrider_engine.idle_drafter.drafter import ORDER
 from outrider_engine.idle_drafter.drafter_skip import Order
 from outrider_engine.plugin import register
+from outrider_protocol.control_api import Push, Slice
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin import fake_vllm
 from tests.unit.engine_plugin.factories import (
     LAUNCHED,
@@ -206,7 +205,7 @@ def cells(engine: Engine) -> dict[tuple[int, int | None], Any]:
 
 def test_a_step_is_counted_with_its_tokens_and_drafts() -> None:
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(3)))
+    put(engine, a_push(table=Schedule.constant(3)))
     engine.step(prompts("a", "b", tokens=50))
     engine.step(decoding("a", "b", drafts=3, accepted=1, context=50))
     ((key, cell),) = cells(engine).items()
@@ -261,7 +260,7 @@ def test_steps_that_are_scheduled_ahead_are_counted_in_their_own_cells() -> None
 
 def test_a_probe_is_driven_by_the_steps() -> None:
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(3)))
+    put(engine, a_push(table=Schedule.constant(3)))
     engine.step(decoding("a", drafts=3))
     answer = engine.core.outrider_post_probe(a_probe(Slice(5, steps=2), low=1, high=1).to_wire())
     assert answer["state"]["probe"]["running"]
@@ -274,7 +273,7 @@ def test_a_probe_is_driven_by_the_steps() -> None:
 def test_the_fast_loop_follows_the_drafts_step_by_step() -> None:
     """A draft costs little, and then all of them are refused."""
     engine = Engine(some_config())
-    answer = put(engine, a_push(table=Table.constant(5), cost_model=a_cost_model()))
+    answer = put(engine, a_push(table=Schedule.constant(5), cost_model=a_cost_model()))
     assert answer["state"]["fastLoop"]["active"]
     first = engine.step(prompts("a", "b")).num_spec_tokens_to_schedule
     assert first > 0
@@ -291,7 +290,7 @@ def test_the_fast_loop_follows_the_drafts_step_by_step() -> None:
 
 def test_a_probe_is_exact_while_the_fast_loop_chooses() -> None:
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(3), cost_model=a_cost_model(max_k=1)))
+    put(engine, a_push(table=Schedule.constant(3), cost_model=a_cost_model(max_k=1)))
     engine.core.outrider_post_probe(a_probe(Slice(5, steps=4), low=1, high=1).to_wire())
     ks = [engine.step(decoding("a", drafts=5)).num_spec_tokens_to_schedule for _ in range(6)]
     assert ks[:4] == [5] * 4
@@ -346,7 +345,7 @@ def test_the_longest_step_is_told_alone() -> None:
 
 def test_a_fault_in_the_measuring_hook_ends_the_measuring_and_nothing_else() -> None:
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(3)))
+    put(engine, a_push(table=Schedule.constant(3)))
     engine.core.scheduler.has_unfinished_requests = None
     plan = decoding("a")
     result = engine.core.scheduler.update_from_output(engine.core.scheduler.schedule(plan), plan)
@@ -441,7 +440,7 @@ def orders(engine: Engine, *plans: Plan) -> list[Any]:
 
 def test_with_k_0_a_step_that_only_decodes_is_ordered_to_go_without_the_drafter() -> None:
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(0)))
+    put(engine, a_push(table=Schedule.constant(0)))
     assert orders(engine, prompts("a"), decoding("a", context=50)) == [None, Order(skip=True)]
     put(engine, a_push(epoch=2))
     assert orders(engine, decoding("a", context=51)) == [Order(missed={"a": (50, [50])})]
@@ -451,7 +450,7 @@ def test_with_k_0_a_step_that_only_decodes_is_ordered_to_go_without_the_drafter(
 
 def test_nobody_asks_for_the_drafts_of_a_step_without_the_drafter() -> None:
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(0)))
+    put(engine, a_push(table=Schedule.constant(0)))
     asked = []
     for plan in (prompts("a"), decoding("a", context=50), decoding("a", context=51), prompts("b")):
         engine.step(plan)
@@ -474,7 +473,7 @@ def test_the_launch_says_whether_steps_go_without_the_drafter(
 ) -> None:
     monkeypatch.setenv(K0_VARIABLE, k0)
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(0)))
+    put(engine, a_push(table=Schedule.constant(0)))
     assert orders(engine, decoding("a")) == [order]
 
 
@@ -482,7 +481,7 @@ def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine = Engine(some_config())
-    put(engine, a_push(table=Table.constant(0)))
+    put(engine, a_push(table=Schedule.constant(0)))
     monkeypatch.delattr(engine.core.scheduler.kv_cache_manager, "get_block_ids")
     assert orders(engine, decoding("a"), decoding("a")) == [None, None]
     told = engine.core.outrider_get_measurement()

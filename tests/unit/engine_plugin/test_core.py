@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from outrider_engine.control import core
-from outrider_engine.control.probe import Probe, ProbeRequest, Slice
-from outrider_engine.control.push import Fence
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import Table, parse_table
+from outrider_engine.control.parsing import parse_schedule
+from outrider_engine.control.probe import Probe
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.self_test import SELF_TEST_SECONDS
 from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
+from outrider_protocol.control_api import Fence, ProbeOrder, Reason, Slice
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.releases import Runner
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import (
     LAUNCHED,
     MAX_NUM_SEQS,
@@ -70,7 +71,7 @@ class Model(RuleBasedStateMachine):
         model=st.sampled_from([None, CHEAP, DEAR, OF_ANOTHER_LAUNCH]),
     )
     def push(self, term: int, epoch: int, k: int, lease_seconds: float, model: CostModel | None) -> None:
-        fence, table = Fence(term, epoch), Table.constant(k)
+        fence, table = Fence(term, epoch), Schedule.constant(k)
         before = self.control.state()
         same = (table, model) == (self.newest_table, self.newest_model)
         fits = fence > self.newest or (fence == self.newest and same)
@@ -120,7 +121,7 @@ class Model(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    def wanted(self) -> Table:
+    def wanted(self) -> Schedule:
         return self.newest_table if self.clock.now < self.ends_at else STATIC
 
     @invariant()
@@ -158,7 +159,7 @@ class Model(RuleBasedStateMachine):
     def the_state_tells_the_table_beneath_a_probe(self) -> None:
         state = self.control.state()
         assert state["schedule"] is not None
-        assert parse_table(state["schedule"]).dense(MAX_NUM_SEQS) == self.wanted().dense(MAX_NUM_SEQS)
+        assert parse_schedule(state["schedule"]).dense(MAX_NUM_SEQS) == self.wanted().dense(MAX_NUM_SEQS)
 
 
 TestModel = Model.TestCase
@@ -184,20 +185,20 @@ def test_without_a_static_file_the_launch_table_is_the_static_one() -> None:
     "fault", [FileNotFoundError("schedule.json"), Refusal(Reason.MALFORMED, "schedule must be a list")]
 )
 def test_an_unusable_static_table_means_the_smallest_k_and_is_told(fault: Exception) -> None:
-    def unreadable() -> Table:
+    def unreadable() -> Schedule:
         raise fault
 
     scheduler = FakeScheduler()
     state = a_control(scheduler, read_static=unreadable).state()
-    assert lookup_of(scheduler) == Table.constant(0).dense(MAX_NUM_SEQS)
+    assert lookup_of(scheduler) == Schedule.constant(0).dense(MAX_NUM_SEQS)
     assert any("static schedule" in problem for problem in state["problems"])
     assert state["liveTuning"]["possible"]
 
 
 def test_a_static_table_with_a_k_that_was_not_launched_is_unusable() -> None:
     scheduler = FakeScheduler()
-    state = a_control(scheduler, read_static=lambda: Table.constant(4)).state()
-    assert lookup_of(scheduler) == Table.constant(0).dense(MAX_NUM_SEQS)
+    state = a_control(scheduler, read_static=lambda: Schedule.constant(4)).state()
+    assert lookup_of(scheduler) == Schedule.constant(0).dense(MAX_NUM_SEQS)
     assert state["problems"]
 
 
@@ -213,9 +214,9 @@ def test_a_lapse_brings_the_static_table_of_that_moment() -> None:
 
 def test_a_static_file_that_broke_since_leaves_the_last_good_table() -> None:
     scheduler, clock = FakeScheduler(), FakeClock()
-    answers: list[Table | None] = [STATIC]
+    answers: list[Schedule | None] = [STATIC]
 
-    def read() -> Table | None:
+    def read() -> Schedule | None:
         if not answers:
             raise FileNotFoundError("schedule.json")
         return answers.pop()
@@ -245,21 +246,21 @@ def test_a_renewal_that_waited_for_a_step_is_heard_before_the_lease_lapses() -> 
     """vLLM answers calls before it schedules, so no step is made with the static table in between."""
     scheduler, clock = FakeScheduler(), FakeClock()
     control = a_control(scheduler, clock=clock)
-    push = a_push(table=Table.constant(3), lease_seconds=60)
+    push = a_push(table=Schedule.constant(3), lease_seconds=60)
     control.put(push)
     clock.advance(70)
     control.put(push)
     control.before_schedule()
     assert control.state()["source"] == "Pushed"
-    assert lookup_of(scheduler) == Table.constant(3).dense(MAX_NUM_SEQS)
+    assert lookup_of(scheduler) == Schedule.constant(3).dense(MAX_NUM_SEQS)
 
 
 def test_the_state_tells_a_lookup_that_someone_else_changed() -> None:
     scheduler = FakeScheduler()
     control = a_control(scheduler)
-    control.put(a_push(table=Table.constant(3)))
+    control.put(a_push(table=Schedule.constant(3)))
     scheduler.dynamic_sd_lookup = [0] + [1] * MAX_NUM_SEQS
-    assert control.state()["schedule"] == Table.constant(1).to_wire()
+    assert control.state()["schedule"] == Schedule.constant(1).to_wire()
 
 
 def test_the_list_that_a_step_holds_is_never_changed_in_place() -> None:
@@ -267,7 +268,7 @@ def test_the_list_that_a_step_holds_is_never_changed_in_place() -> None:
     control = a_control(scheduler)
     held = scheduler.dynamic_sd_lookup
     assert held is not None
-    control.put(a_push(table=Table.constant(5)))
+    control.put(a_push(table=Schedule.constant(5)))
     assert tuple(held) == STATIC.dense(MAX_NUM_SEQS)
     assert type(scheduler.dynamic_sd_lookup) is list
 
@@ -306,7 +307,7 @@ def test_a_scheduler_that_takes_no_table_goes_on_with_its_steps() -> None:
     clock.advance(2)
     control.before_schedule()
     assert not control.state()["liveTuning"]["possible"]
-    assert control.state()["schedule"] == Table.constant(3).to_wire()
+    assert control.state()["schedule"] == Schedule.constant(3).to_wire()
 
 
 def test_an_engine_without_a_table_takes_none() -> None:
@@ -376,21 +377,21 @@ def test_a_probe_runs_its_slices_and_the_table_returns_by_itself() -> None:
 def test_a_renewal_does_not_end_a_probe() -> None:
     scheduler, _, control = probing(Slice(1, steps=5))
     state = control.put(a_push(lease_seconds=30))
-    assert (state["probe"]["running"], state["schedule"]) == (True, Table.constant(3).to_wire())
+    assert (state["probe"]["running"], state["schedule"]) == (True, Schedule.constant(3).to_wire())
     assert lookup_of(scheduler)[8] == 1
 
 
 def test_a_push_of_another_table_ends_a_probe() -> None:
     scheduler, _, control = probing(Slice(1, steps=5))
-    state = control.put(a_push(epoch=2, table=Table.constant(5)))
+    state = control.put(a_push(epoch=2, table=Schedule.constant(5)))
     assert (state["probe"]["running"], state["probe"]["reason"]) == (False, "Superseded")
-    assert lookup_of(scheduler) == Table.constant(5).dense(MAX_NUM_SEQS)
+    assert lookup_of(scheduler) == Schedule.constant(5).dense(MAX_NUM_SEQS)
 
 
 def test_a_refused_push_leaves_the_probe_running() -> None:
     _, _, control = probing(Slice(1, steps=5))
     with pytest.raises(Refusal):
-        control.put(a_push(epoch=2, table=Table.constant(4)))
+        control.put(a_push(epoch=2, table=Schedule.constant(4)))
     assert control.state()["probe"]["running"]
 
 
@@ -407,7 +408,7 @@ def test_a_probe_ends_at_its_deadline_without_a_call() -> None:
     scheduler, clock, control = probing(Slice(1, steps=5))
     clock.advance(20)
     control.before_schedule()
-    assert lookup_of(scheduler) == Table.constant(3).dense(MAX_NUM_SEQS)
+    assert lookup_of(scheduler) == Schedule.constant(3).dense(MAX_NUM_SEQS)
     assert control.state()["probe"]["reason"] == "Deadline"
 
 
@@ -453,7 +454,7 @@ def test_the_id_of_another_epoch_is_another_probe() -> None:
     ],
     ids=["another one runs", "older", "newer", "older term"],
 )
-def test_a_probe_out_of_turn_is_refused(request_: ProbeRequest, reason: Reason) -> None:
+def test_a_probe_out_of_turn_is_refused(request_: ProbeOrder, reason: Reason) -> None:
     _, _, control = probing(Slice(1, steps=5))
     before = control.state()
     with pytest.raises(Refusal) as refused:
@@ -480,7 +481,7 @@ def test_a_probe_without_a_live_lease_is_refused() -> None:
         (a_probe(low=17, high=None), Reason.MALFORMED),
     ],
 )
-def test_a_probe_that_this_engine_cannot_run_is_refused(request_: ProbeRequest, reason: Reason) -> None:
+def test_a_probe_that_this_engine_cannot_run_is_refused(request_: ProbeOrder, reason: Reason) -> None:
     control = a_control(FakeScheduler())
     control.put(a_push())
     with pytest.raises(Refusal) as refused:
@@ -591,13 +592,13 @@ def test_a_k_that_failed_is_in_no_table_from_then_on() -> None:
     assert (state["selfTest"]["state"], state["selfTest"]["failedK"]) == ("Failed", [3])
     assert state["capturedK"] == [0, 1, 2, 3, 5]
     with pytest.raises(Refusal, match=r"K=\[3\] failed this engine's self-test"):
-        control.put(a_push(table=Table.constant(3)))
-    assert control.put(a_push(table=Table.constant(5)))["source"] == "Pushed"
+        control.put(a_push(table=Schedule.constant(3)))
+    assert control.put(a_push(table=Schedule.constant(5)))["source"] == "Pushed"
 
 
 def test_a_static_table_with_a_k_that_failed_gives_way_to_the_smallest() -> None:
     scheduler, control = self_tested({2})
-    assert lookup_of(scheduler) == Table.constant(0).dense(MAX_NUM_SEQS)
+    assert lookup_of(scheduler) == Schedule.constant(0).dense(MAX_NUM_SEQS)
     assert any("static schedule" in problem for problem in control.state()["problems"])
 
 
@@ -622,7 +623,7 @@ def test_a_self_test_that_nobody_closes_gives_the_table_back() -> None:
     control = a_control(scheduler, clock=clock)
     control.begin_self_test()
     control.begin_trial(3)
-    assert lookup_of(scheduler) == Table.constant(0).dense(MAX_NUM_SEQS)
+    assert lookup_of(scheduler) == Schedule.constant(0).dense(MAX_NUM_SEQS)
     clock.advance(SELF_TEST_SECONDS)
     control.before_schedule()
     assert lookup_of(scheduler) == STATIC.dense(MAX_NUM_SEQS)
@@ -637,10 +638,10 @@ def test_a_release_that_answers_wrongly_without_drafts_takes_no_table_with_k0() 
     scheduler = FakeScheduler()
     facts = replace(some_facts(), engine_version="0.29.0", recurrent=True)
     control = a_control(scheduler, facts=facts, read_static=lambda: a_table((8, 3), above=0))
-    assert lookup_of(scheduler) == Table.constant(1).dense(MAX_NUM_SEQS)
+    assert lookup_of(scheduler) == Schedule.constant(1).dense(MAX_NUM_SEQS)
     state = control.state()
     assert (state["liveTuning"]["possible"], state["selfTest"]["failedK"]) == (True, [0])
     with pytest.raises(Refusal) as refused:
-        control.put(a_push(table=Table.constant(0)))
+        control.put(a_push(table=Schedule.constant(0)))
     assert refused.value.reason is Reason.NOT_CAPTURED
     assert [trial["numSpeculativeTokens"] for trial in control.begin_self_test()] == [1, 2, 3, 5]

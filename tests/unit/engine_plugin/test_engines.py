@@ -10,8 +10,9 @@ import pytest
 
 from outrider_engine.control import engines
 from outrider_engine.control.engines import EngineCores
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.state import State
+from outrider_engine.control.refusal import Refusal
+from outrider_protocol.control_api import Reason
+from outrider_protocol.engine_state import State
 from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_push, some_facts
 
 

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from outrider_engine.control.core import EngineCoreControl
-from outrider_engine.control.fast_loop_chooser import Choice, FastLoopWire
-from outrider_engine.control.probe import Slice
-from outrider_engine.control.push import Push, parse_push
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import Table
+from outrider_engine.control.fast_loop_chooser import Choice
+from outrider_engine.control.push import parse_push
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
 from outrider_protocol.agreement import Agreement
+from outrider_protocol.control_api import Push, Reason, Slice
+from outrider_protocol.engine_state import FastLoopWire
 from outrider_protocol.fast_loop import FastLoop
 from outrider_protocol.releases import Runner
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import (
     CANDIDATES,
     MAX_NUM_SEQS,
@@ -87,7 +88,7 @@ def why_not(control: EngineCoreControl) -> tuple[bool, str | None]:
 def test_with_a_cost_model_k_is_chosen_as_vllm_looks_it_up(
     control: EngineCoreControl, scheduler: FakeScheduler
 ) -> None:
-    state = control.put(a_push(table=Table.constant(3), cost_model=a_cost_model()))
+    state = control.put(a_push(table=Schedule.constant(3), cost_model=a_cost_model()))
     assert looked_up(scheduler) == [1] * MAX_NUM_SEQS
     assert state["schedule"] == [{"numSpeculativeTokens": 3}]
     assert list(scheduler.dynamic_sd_lookup or ()) == [0] + [3] * MAX_NUM_SEQS
@@ -236,7 +237,7 @@ def test_the_same_fence_with_another_cost_model_is_refused(control: EngineCoreCo
 
 def pushed(model: object) -> Push:
     """As it comes over the wire."""
-    return parse_push(a_push(table=Table.constant(2)).to_wire() | {"costModel": model})
+    return parse_push(a_push(table=Schedule.constant(2)).to_wire() | {"costModel": model})
 
 
 def pushed_with(**changes: object) -> Push:
@@ -254,7 +255,7 @@ def pushed_with(**changes: object) -> Push:
         (pushed_with(limits=[]), "limits"),
         (pushed_with(surprise=1), "costModel has a key that is not known"),
         (
-            parse_push(a_push(table=Table.constant(2)).to_wire() | {"costModel": 7}),
+            parse_push(a_push(table=Schedule.constant(2)).to_wire() | {"costModel": 7}),
             "costModel must be an object",
         ),
     ],

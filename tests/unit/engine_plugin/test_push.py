@@ -8,25 +8,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from outrider_engine.control.push import (
-    LONGEST_LEASE_SECONDS,
-    Control,
-    Limits,
-    Push,
-    Source,
-    accept,
-    lapse,
-    parse_push,
-)
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import Table
+from outrider_engine.control.push import LONGEST_LEASE_SECONDS, Control, Limits, accept, lapse, parse_push
+from outrider_engine.control.refusal import Refusal
+from outrider_protocol.control_api import Push, Reason
+from outrider_protocol.engine_state import Source
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import a_push, a_table, some_limits
 
 pushes = st.builds(
     a_push,
     term=st.integers(0, 3),
     epoch=st.integers(0, 3),
-    table=st.sampled_from([Table.constant(k) for k in (0, 3, 4)]),
+    table=st.sampled_from([Schedule.constant(k) for k in (0, 3, 4)]),
     lease_seconds=st.floats(0.5, 100),
 )
 histories = st.lists(st.tuples(pushes, st.floats(0, 80)), max_size=12)
@@ -67,7 +60,7 @@ def test_one_pair_never_stands_for_two_tables(history: list[tuple[Push, float]],
     assume(control.last_push is not None)
     later = accepted(control, replace(again, fence=control.last_push.fence), now=now)
     assert later.last_push is not None
-    assert later.last_push.table == control.last_push.table
+    assert later.last_push.schedule == control.last_push.schedule
 
 
 @given(histories, st.floats(0, 1000))
@@ -77,14 +70,14 @@ def test_the_pushed_table_rules_exactly_until_its_lease_ends(
     control, now = after(history)
     later = lapse(control, now + pause)
     alive = control.lease_ends_at is not None and now + pause < control.lease_ends_at
-    assert (later.pushed_table is not None) == alive
+    assert (later.pushed_schedule is not None) == alive
     assert later.last_push == control.last_push
 
 
 @given(histories, pushes)
 def test_only_launched_values_are_ever_in_force(history: list[tuple[Push, float]], push: Push) -> None:
     control, now = after(history)
-    table = accepted(control, push, now=now).pushed_table
+    table = accepted(control, push, now=now).pushed_schedule
     assert table is None or table.values() <= some_limits().captured
 
 
@@ -94,7 +87,7 @@ def test_a_k_that_failed_its_self_test_is_not_usable() -> None:
 
 def test_nothing_pushed_is_static() -> None:
     control = Control()
-    assert (control.source, control.pushed_table) == (Source.STATIC, None)
+    assert (control.source, control.pushed_schedule) == (Source.STATIC, None)
 
 
 def test_a_newer_term_wins_over_any_epoch() -> None:
@@ -110,8 +103,8 @@ def test_an_older_epoch_of_the_same_term_is_stale() -> None:
 
 def test_staleness_is_told_before_a_k_that_was_not_launched() -> None:
     control = accepted(Control(), a_push(epoch=9), now=0)
-    assert refused(control, a_push(epoch=8, table=Table.constant(4))) is Reason.STALE_EPOCH
-    assert refused(control, a_push(epoch=10, table=Table.constant(4))) is Reason.NOT_CAPTURED
+    assert refused(control, a_push(epoch=8, table=Schedule.constant(4))) is Reason.STALE_EPOCH
+    assert refused(control, a_push(epoch=10, table=Schedule.constant(4))) is Reason.NOT_CAPTURED
 
 
 def test_a_renewal_counts_from_its_own_time() -> None:
@@ -167,3 +160,10 @@ def test_a_missing_field_is_refused_by_name(field: str) -> None:
 def test_a_lease_without_a_sane_end_is_refused(seconds: float) -> None:
     with pytest.raises(Refusal, match="leaseSeconds"):
         parse_push(a_push().to_wire() | {"leaseSeconds": seconds})
+
+
+def test_a_k_that_was_not_launched_is_refused_even_in_a_row_that_no_batch_reaches() -> None:
+    limits = Limits(16, frozenset({0, 1, 2, 3, 5}))
+    with pytest.raises(Refusal, match=r"without K=\[4\]") as refused:
+        limits.require(a_table((8, 3), (1000, 4)).values())
+    assert refused.value.reason is Reason.NOT_CAPTURED

@@ -9,10 +9,11 @@ from typing import cast
 
 import pytest
 
-from outrider_engine.control.self_test import SelfTest, SelfTestState, Trial
-from outrider_engine.control.state import State, unavailable
+from outrider_engine.control.self_test import SelfTest, Trial
+from outrider_engine.control.state import unavailable
 from outrider_engine.startup.readiness import PROMPT, TEXT_TOKENS, TIE, CoreHangs, self_test
 from outrider_engine.startup.self_test_journal import Attempts
+from outrider_protocol.engine_state import SelfTestState, State
 from tests.unit.engine_plugin.factories import CANDIDATES
 
 TOKENS = 10

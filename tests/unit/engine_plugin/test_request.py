@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from outrider_engine.control.push import Push, parse_push
-from outrider_engine.control.refusal import HTTP_STATUS, Reason, Refusal
+from outrider_engine.control.push import parse_push
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.http.request import LARGEST_BODY_BYTES, parse_json, parse_measuring, read_body
+from outrider_protocol.control_api import HTTP_STATUS, Push, Reason
 from tests.unit.engine_plugin.factories import a_push
 
 

@@ -9,12 +9,12 @@ from typing import cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from outrider_engine.control.probe import Slice
 from outrider_engine.control.refusal import Refusal
-from outrider_engine.control.schedule import Table
 from outrider_engine.control.state import Measurement
 from outrider_engine.http.exposition import Message, MetricsMiddleware, Scope, Send, render, render_silence
 from outrider_engine.http.scrape import Scrape
+from outrider_protocol.control_api import Slice
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import (
     FakeScheduler,
     a_control,
@@ -98,7 +98,7 @@ def test_the_gauges_tell_what_is_in_force(values: Values) -> None:
 
 def test_a_running_probe_shows_and_the_table_beneath_it_stays() -> None:
     control = a_control(FakeScheduler())
-    control.put(a_push(table=Table.constant(3)))
+    control.put(a_push(table=Schedule.constant(3)))
     control.start_probe(a_probe(Slice(1, steps=9), low=1, high=1))
     values = values_of(render([control.measurement()], model_name="tiny"))
     assert value(values, "outrider:probe_running") == 1

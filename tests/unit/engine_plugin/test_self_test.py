@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from outrider_engine.control.self_test import SELF_TEST_SECONDS, SelfTest, SelfTestState
+from outrider_engine.control.self_test import SELF_TEST_SECONDS, SelfTest
 from outrider_engine.counting.measure import Step
+from outrider_protocol.engine_state import SelfTestState
 from tests.unit.engine_plugin.factories import LAUNCHED, a_step
 
 CAPTURED = frozenset({0, 3, 5})

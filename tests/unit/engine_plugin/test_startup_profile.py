@@ -21,19 +21,18 @@ from outrider_engine.control.startup_profile import (
     SHORT_CONTEXT,
     STEPS_PER_SLICE,
     Sweep,
-    SweepState,
-    SweepWire,
     Visit,
     batch_sizes,
     in_halves,
     plan,
 )
-from outrider_engine.control.state import State, unavailable
+from outrider_engine.control.state import unavailable
 from outrider_engine.control.support import Room
 from outrider_engine.counting.measure import Step
 from outrider_engine.startup.profiling import Budget, prompt, start_seconds, sweep
 from outrider_engine.startup.readiness import CoreHangs
 from outrider_engine.startup.self_test_journal import Attempts
+from outrider_protocol.engine_state import State, SweepState, SweepWire
 from tests.unit.engine_plugin.fake_vllm import Engine, decoding, prompts, some_config
 
 ROOMY = Room(request=8192, cache=10**7)

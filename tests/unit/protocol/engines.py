@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from outrider_protocol.cost_model import CostModel, Limit
+from outrider_protocol.cost_model import CostModel
 from outrider_protocol.fast_loop import FastLoop
+from outrider_protocol.schedule import Row, Schedule
 
 KS = (0, 1, 2, 3, 5)
 
@@ -17,7 +18,7 @@ def seconds(batch: int, k: int) -> float:
     return 0.008 + 3e-5 * batch * (k + 1) + k * 0.0012
 
 
-def a_model(*limits: Limit, candidates: tuple[int, ...] = KS, slope: float = 2e-8) -> CostModel:
+def a_model(*limits: Row, candidates: tuple[int, ...] = KS, slope: float = 2e-8) -> CostModel:
     """Of that engine, exact."""
     batches = (1, 2, 4, 8, 16, 32, 64)
     return CostModel(
@@ -28,7 +29,7 @@ def a_model(*limits: Limit, candidates: tuple[int, ...] = KS, slope: float = 2e-
         errors=((0.03,) * len(candidates),) * len(batches),
         context_tokens=1000.0,
         context_slopes=tuple(slope * (k + 1) for k in candidates),
-        limits=limits or (Limit(None, 5),),
+        limits=Schedule(limits or (Row(None, 5),)),
     )
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider_protocol.cost_model import CostModel, CostModelError, Limit, parse_cost_model
+from outrider_protocol.cost_model import CostModel, CostModelError, parse_cost_model
+from outrider_protocol.schedule import Row, Schedule
 
 MODEL = CostModel(
     revision="r7",
@@ -20,7 +21,7 @@ MODEL = CostModel(
     errors=((0.03, 0.03, 0.03),) * 3,
     context_tokens=1000.0,
     context_slopes=(2e-8, 2.4e-8, 3e-8),
-    limits=(Limit(8, 5), Limit(32, 2), Limit(None, 0)),
+    limits=Schedule((Row(8, 5), Row(32, 2), Row(None, 0))),
 )
 
 
@@ -66,7 +67,7 @@ def test_limits_leave_out_candidates_by_batch_size(batch: int, allowed: tuple[in
         ({"contextSlopes": [0.0, 0.0, -1e-9]}, r"contextSlopes\[2\]"),
         ({"limits": [{"maxBatchSize": 8, "numSpeculativeTokens": 2}]}, "limits"),
         ({"limits": [{"numSpeculativeTokens": 2}, {"numSpeculativeTokens": 2}]}, "limits"),
-        ({"limits": [{"numSpeculativeTokens": None}]}, r"limits\[0\]"),
+        ({"limits": [{"numSpeculativeTokens": None}]}, "limits: row 0"),
         ({"lookSeconds": "0"}, "lookSeconds"),
         ({"another": 1}, "not known"),
     ],

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider_protocol.cost_model import Limit
 from outrider_protocol.fast_loop import FastLoop, Reason
+from outrider_protocol.schedule import Row
 from tests.unit.protocol.engines import KS, AnEngine, a_model, seconds
 
 GOOD, BAD = 0.9, 0.05
@@ -92,7 +92,7 @@ def test_longer_contexts_draft_less_where_drafts_cost_more_with_context() -> Non
 def test_new_cost_model_keeps_what_was_counted() -> None:
     engine = AnEngine(FastLoop(a_model(), k=2))
     engine.serve(GOOD, 5.0)
-    engine.loop.use(a_model(Limit(None, 2)))
+    engine.loop.use(a_model(Row(None, 2)))
     assert engine.step(GOOD) == 2
     assert engine.loop.reason is Reason.COST_MODEL
     engine.loop.use(a_model())
@@ -100,7 +100,7 @@ def test_new_cost_model_keeps_what_was_counted() -> None:
 
 
 def test_limit_of_a_larger_batch_holds_at_once() -> None:
-    engine = AnEngine(FastLoop(a_model(Limit(8, 5), Limit(None, 1)), k=2))
+    engine = AnEngine(FastLoop(a_model(Row(8, 5), Row(None, 1)), k=2))
     engine.serve(GOOD, 5.0)
     engine.batch = 9
     assert engine.step(GOOD) == 1
@@ -142,7 +142,7 @@ _STEPS = st.lists(
 def test_chosen_k_is_always_allowed(
     steps: list[tuple[int, int, int, list[int], int]], largest: int, above: int, k: int
 ) -> None:
-    model = a_model(Limit(16, largest), Limit(None, above))
+    model = a_model(Row(16, largest), Row(None, above))
     loop = FastLoop(model, k=k)
     for batch, context, new, accepted, drafted in steps:
         assert loop.choose(batch, context, new) in model.allowed(batch)

@@ -17,7 +17,7 @@ from outrider.simulate.scenarios import FormulaScenario
 from outrider.simulate.traffic.requests import Trace, Traffic
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Window
-from outrider_protocol.cost_model import CostModel, Limit
+from outrider_protocol.cost_model import CostModel
 
 EDGES = (1, 3, 6, 12)
 STEP = StepTime(0.008, 2e-8, 3e-5, 0.0012, 2e-9, 3e-6, idle_tax=0.02)
@@ -31,7 +31,7 @@ MODEL = CostModel(
     errors=((0.03,) * 3,) * 2,
     context_tokens=1000.0,
     context_slopes=tuple(STEP.growth(k) for k in KS),
-    limits=(Limit(None, 3),),
+    limits=Schedule.constant(3),
 )
 OFF = Schedule.constant(0)
 

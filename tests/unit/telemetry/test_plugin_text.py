@@ -9,9 +9,9 @@ from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Cell, Window
 from outrider.tuning.policy import Policy
 from outrider_engine.control.state import Measurement, unmeasured
-from outrider_engine.counting.bins import batch_bins
 from outrider_engine.counting.measure import CellSums
 from outrider_engine.http import exposition
+from outrider_protocol.bins import batch_bins
 from tests.unit.telemetry.factories import POD, Counters, cell_sums
 from tests.unit.telemetry.factories import exposition as stock_text
 

@@ -76,8 +76,8 @@ def test_a_mode_that_only_observes_makes_none() -> None:
 
 def test_a_batch_size_where_engines_never_were_is_bounded_by_the_static_schedule() -> None:
     found = the_model(run(a_start(k=1), Engine(8.0), ticks=60)[-1])
-    assert found.max_k(8) == 5
-    assert found.max_k(64) == 1
+    assert found.limits.k_at(8) == 5
+    assert found.limits.k_at(64) == 1
 
 
 def test_a_full_kv_cache_keeps_engines_from_drafting_more_than_the_schedule() -> None:
@@ -85,7 +85,7 @@ def test_a_full_kv_cache_keeps_engines_from_drafting_more_than_the_schedule() ->
     window = Engine(8.0).window(None, state, seconds=5.0, at=5.0)
     full = replace(window, kv_usage_ratio=0.99)
     decision = decide([full], state, policy=a_policy(), now=5.0, step_times=a_map())
-    assert the_model(decision).max_k(8) == decision.schedule.k_at(8)
+    assert the_model(decision).limits.k_at(8) == decision.schedule.k_at(8)
 
 
 def test_longer_contexts_cost_every_k_more() -> None:

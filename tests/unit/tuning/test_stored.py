@@ -121,7 +121,7 @@ def test_a_state_that_the_law_would_never_have_written_is_refused(
 @pytest.mark.parametrize("name", ["static", "schedule"])
 def test_a_table_with_more_rows_than_any_is_refused(name: str) -> None:
     rows = [{"max_batch_size": size, "num_speculative_tokens": 3} for size in range(1, MAX_ROWS + 1)]
-    with pytest.raises(StateError, match=f"{name}.*rows"):
+    with pytest.raises(StateError, match=f"{name}.*at most {MAX_ROWS}"):
         from_wire(a_wire(**{name: {"tiers": [*rows, OPEN]}}), POLICY)
 
 

@@ -23,10 +23,11 @@ from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.model_tuner import Timing
 from outrider.controller.tune.stored_state import StateDeleted
 from outrider.controller.tune.tuning_loop import TuningLoop
-from outrider.engine.client import EngineClient, Push
+from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceUnreachable
 from outrider.tuning.policy import Policy
+from outrider_protocol.control_api import Fence, Push
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 
 NOW = 1_800_000_000.0
@@ -246,4 +247,4 @@ def an_override(k: int = 1, *, seconds: float = 60, paused: bool = False) -> Ins
 OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url.")
 
 
-PUSH = Push(Schedule.constant(1), term=1, epoch=1, lease_seconds=60)
+PUSH = Push(Fence(1, 1), Schedule.constant(1), 60)

@@ -17,7 +17,7 @@ from outrider.controller.tune.engine_tables import Epochs, PushedTables
 from outrider.engine.client import EngineClient
 from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.decision import Decision
-from outrider_protocol.cost_model import CostModel, Limit, check
+from outrider_protocol.cost_model import CostModel, check
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
@@ -33,7 +33,7 @@ def a_cost_model(*, slower: float = 1.0) -> CostModel:
         errors=((0.02,) * 4, (0.02,) * 4),
         context_tokens=1024.0,
         context_slopes=(1e-8,) * 4,
-        limits=(Limit(None, 5),),
+        limits=Schedule.constant(5),
     )
 
 

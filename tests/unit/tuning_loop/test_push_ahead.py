@@ -14,9 +14,10 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.engine_tables import Epochs
 from outrider.controller.tune.model_tuner import ModelTuner, Timing
-from outrider.engine.client import EngineAddress, EngineClient, Push
+from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.state import EngineState
 from outrider.tuning.relaunch.rules import Relaunching
+from outrider_protocol.control_api import Push
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import NOW, PUSH, World, a_model
 
@@ -48,7 +49,7 @@ async def test_a_pod_gets_the_table_as_soon_as_it_takes_it(engines: EngineClient
             await asyncio.sleep(0.001)
         engine.answer = None
         await until_pushed(engine)
-    assert (engine.schedule, engine.epoch) == (PUSH.schedule.to_wire(), PUSH.epoch)
+    assert (engine.schedule, engine.epoch) == (PUSH.schedule.to_wire(), PUSH.fence.epoch)
 
 
 async def test_a_pod_that_starts_again_before_it_is_ready_gets_the_table_again(engines: EngineClient) -> None:
@@ -100,7 +101,7 @@ class Model:
     def coming(self) -> list[tuple[str, Schedule, int]]:
         """Name, table and epoch of what is pushed to those that come up."""
         found = self.tuner.coming(self.tuned)
-        return [(pod.name, push.schedule, push.epoch) for pod, push in found]
+        return [(pod.name, push.schedule, push.fence.epoch) for pod, push in found]
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
 from outrider.controller.fleet import EnginePod
-from outrider.engine.client import EngineClient, ProbeOrder, Push
+from outrider.engine.client import EngineClient
 from outrider.engine.errors import (
     EngineDefect,
     EngineError,
@@ -25,6 +25,7 @@ from outrider.engine.errors import (
 )
 from outrider.engine.state import EngineState, FastLoop
 from outrider.tuning.decision import Probe
+from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ async def push_to_all(
             for pod in pods
         )
     )
-    return PushReport(epoch=push.epoch, outcomes=tuple(outcomes))
+    return PushReport(epoch=push.fence.epoch, outcomes=tuple(outcomes))
 
 
 async def push_ahead_forever(engines: EngineClient, coming: Coming, *, interval_seconds: float) -> None:
@@ -168,7 +169,7 @@ async def _push_to_one(
         return Failed(pod.name, error, await _state(engines, pod))
     except EngineError as error:
         return Failed(pod.name, error)
-    if not state.confirms(push.schedule, term=push.term, epoch=push.epoch):
+    if not state.confirms(push):
         return Failed(pod.name, _not_in_force(push.schedule, state.schedule), state)
     return Confirmed(pod.name, state.boot_id, clock(), state.failed_k, state.fast_loop)
 
@@ -229,10 +230,11 @@ async def start_probe(
     if pod is None or probe.pod not in confirmed:
         return None
     order = ProbeOrder(
-        id=id,
-        probe=probe,
-        term=term,
-        epoch=push.epoch,
+        Fence(term, push.epoch),
+        id,
+        probe.low,
+        probe.high,
+        tuple(Slice(part.num_speculative_tokens, part.seconds) for part in probe.slices),
         deadline_seconds=_SHARE_OF_TICK * tick_seconds,
     )
     try:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from outrider.api.schedule import Schedule
 from outrider.controller.fleet import EnginePod
 from outrider.controller.tune.actuation import Failed, PushReport, push_to_all
-from outrider.engine.client import EngineClient, Push
+from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineUnreachable, StaleTerm
 from outrider.engine.state import FastLoop
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Observation, Window
+from outrider_protocol.control_api import Fence, Push
 from outrider_protocol.cost_model import CostModel
 
 _EARLIER = ""
@@ -130,7 +131,7 @@ class PushedTables:
 
     @property
     def _epoch(self) -> int:
-        return 0 if self.order is None else self.order.epoch
+        return 0 if self.order is None else self.order.fence.epoch
 
     @property
     def failed_k(self) -> frozenset[int]:
@@ -182,7 +183,7 @@ class PushedTables:
         taught: UIDs of the pods that take the cost model.
         """
         epoch = self._next_epoch(wanted, cost_model, taught)
-        self.order = Push(wanted, term=term, epoch=epoch, lease_seconds=self._lease, cost_model=cost_model)
+        self.order = Push(Fence(term, epoch), wanted, self._lease, cost_model)
         self._plain = frozenset(pod.address.pod_uid for pod in pods) - taught
         present = {pod.name for pod in pods}
         self._pods = {name: known for name, known in self._pods.items() if name in present}

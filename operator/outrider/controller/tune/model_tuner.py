@@ -21,7 +21,7 @@ from outrider.controller.tune.known_map import Differing, KnownMap, differing, n
 from outrider.controller.tune.launching import LaunchOutcome, LaunchReport, LaunchTuner, launched_table, runs
 from outrider.controller.tune.memory import Knowledge, usable
 from outrider.controller.tune.permission import Permission, Scene, permission
-from outrider.engine.client import EngineClient, Push
+from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import Measurements, MetricsError
 from outrider.tuning.decision import BinEstimates, Decision
@@ -31,6 +31,7 @@ from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
+from outrider_protocol.control_api import Push
 
 Measured = Mapping[PodKey, PodMetrics] | MetricsError | None
 """The answer of the metrics source for all models, or its error; None if it was not asked."""

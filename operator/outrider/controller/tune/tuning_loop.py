@@ -25,8 +25,9 @@ from outrider.controller.tune.events import Event, events
 from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.tune.report import Report, failing, report
 from outrider.controller.tune.stored_state import Restoring, StateStore
-from outrider.engine.client import EngineClient, Push
+from outrider.engine.client import EngineClient
 from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
+from outrider_protocol.control_api import Push
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@ from outrider.simulate.rivals.tuners import Action, hand_table
 from outrider.tuning.estimate.step_time_map import MapCell
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
-from outrider_protocol.cost_model import CostModel, Limit, check
+from outrider_protocol.cost_model import CostModel, check
+from outrider_protocol.schedule import Schedule
 
 
 class Taught:
@@ -47,7 +48,7 @@ def profiled_model(profile: OfflineProfile, law: Policy) -> CostModel:
             context_slopes=tuple(
                 max(0.0, mean(_slope(near[batch, k], far[batch, k]) for batch in batches[-3:])) for k in ks
             ),
-            limits=(Limit(None, max(ks)),),
+            limits=Schedule.constant(max(ks)),
         )
     )
 

@@ -1,28 +1,25 @@
-"""Operator and engine plugin understand each other's messages. Neither imports the other."""
+"""The control API between operator and plugin: its bytes, and that each side reads the other's."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
 import pytest
 
-from outrider.api.schedule import Schedule
-from outrider.engine.client import ProbeOrder, Push
 from outrider.engine.errors import ProbeRunning
 from outrider.engine.state import EngineState
-from outrider.tuning.decision import Probe, Slice
-from outrider_engine.control.fast_loop_chooser import Inactive
-from outrider_engine.control.probe import Probe as PluginProbe
-from outrider_engine.control.probe import ProbeReason, ProbeRequest, parse_probe, start
-from outrider_engine.control.probe import Slice as PluginSlice
-from outrider_engine.control.push import Fence, parse_push
-from outrider_engine.control.refusal import HTTP_STATUS, Reason
+from outrider_engine.control.probe import parse_probe, start
+from outrider_engine.control.push import parse_push
 from outrider_engine.control.self_test import SelfTest
-from outrider_engine.control.state import State, unavailable
+from outrider_engine.control.state import unavailable
+from outrider_protocol.control_api import HTTP_STATUS, Fence, ProbeOrder, Push, Reason, Slice, signed_bytes
+from outrider_protocol.engine_state import Inactive, ProbeReason, State
+from outrider_protocol.schedule import Row, Schedule
 from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_cost_model, a_push
 
-PROBE = Probe("default/m-1", 7, 12, (Slice(1, 1.0), Slice(0, 0.5)))
+ORDER = ProbeOrder(Fence(3, 17), "3-1", 7, 12, (Slice(1, 1.0), Slice(0, 0.5)), deadline_seconds=20.0)
 
 
 def read(state: State) -> EngineState:
@@ -44,7 +41,7 @@ def test_a_failed_self_test_of_the_plugin_is_read() -> None:
 
 def test_a_push_of_the_operator_is_what_the_plugin_parses() -> None:
     model = a_cost_model()
-    push = Push(Schedule.constant(2), term=3, epoch=17, lease_seconds=60.0, cost_model=model)
+    push = Push(Fence(3, 17), Schedule.constant(2), 60.0, model)
     parsed = parse_push(push.to_wire())
     assert (parsed.cost_model, parsed.cost_model_fault) == (model, None)
     assert parse_push(push.without_cost_model().to_wire()) == replace(parsed, cost_model=None)
@@ -75,21 +72,12 @@ def test_an_engine_without_a_fast_loop_is_read() -> None:
 
 @pytest.mark.parametrize("high", [12, None])
 def test_an_order_of_the_operator_is_what_the_plugin_parses(high: int | None) -> None:
-    probe = Probe(PROBE.pod, 7, high, PROBE.slices)
-    order = ProbeOrder("3-1", probe, term=3, epoch=17, deadline_seconds=20.0)
-    assert parse_probe(order.to_wire()) == ProbeRequest(
-        fence=Fence(3, 17),
-        id="3-1",
-        low=7,
-        high=high,
-        slices=(PluginSlice(1, seconds=1.0), PluginSlice(0, seconds=0.5)),
-        deadline_seconds=20.0,
-    )
+    order = replace(ORDER, high=high)
+    assert parse_probe(order.to_wire()) == order
 
 
 def test_a_probe_under_way_is_read() -> None:
-    order = ProbeOrder("3-1", PROBE, term=3, epoch=17, deadline_seconds=20.0)
-    running: PluginProbe = start(parse_probe(order.to_wire()), 100.0)
+    running = start(parse_probe(ORDER.to_wire()), 100.0)
     state = unavailable("x")
     state["probe"] = running.to_wire()
     found = read(state).probe
@@ -101,3 +89,32 @@ def test_a_probe_under_way_is_read() -> None:
 def test_the_refusal_of_a_second_probe_has_the_name_that_the_client_knows() -> None:
     assert Reason.PROBE_RUNNING.value == ProbeRunning.__name__
     assert HTTP_STATUS[Reason.PROBE_RUNNING] == 409
+
+
+def test_the_bytes_of_a_push() -> None:
+    """Engines and operators of other versions read and sign these."""
+    schedule = Schedule((Row(8, 3), Row(None, 0)))
+    assert json.dumps(Push(Fence(3, 17), schedule, 60.0).to_wire()) == (
+        '{"term": 3, "epoch": 17, "schedule": [{"maxBatchSize": 8, "numSpeculativeTokens": 3}, '
+        '{"numSpeculativeTokens": 0}], "leaseSeconds": 60.0}'
+    )
+
+
+def test_the_bytes_of_a_probe() -> None:
+    assert json.dumps(ORDER.to_wire()) == (
+        '{"id": "3-1", "term": 3, "epoch": 17, "minBatchSize": 7, "maxBatchSize": 12, "slices": '
+        '[{"numSpeculativeTokens": 1, "seconds": 1.0}, {"numSpeculativeTokens": 0, "seconds": 0.5}], '
+        '"deadlineSeconds": 20.0}'
+    )
+
+
+def test_the_bytes_that_are_signed() -> None:
+    digest = hashlib.sha256(b"{}").hexdigest().encode()
+    assert signed_bytes(method="PUT", path="/outrider/v1/schedule", pod_uid="u-1", body=b"{}") == (
+        b"18:outrider-control-1,3:PUT,21:/outrider/v1/schedule,3:u-1,64:" + digest + b","
+    )
+
+
+def test_the_operator_reads_only_fields_that_engines_write() -> None:
+    read = {field.alias or name for name, field in EngineState.model_fields.items()}
+    assert read <= set(State.__annotations__)

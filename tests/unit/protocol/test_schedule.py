@@ -1,4 +1,4 @@
-"""The table: which K a batch gets, its wire form, and the batch bins around it."""
+"""The schedule: which K a batch gets, its wire form and its lookup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Row, Schedule, bin_low, bin_of, geometric_bins
+from outrider_protocol.schedule import Row, Schedule
 
 STEPS = Schedule((Row(8, 3), Row(32, 1), Row(None, 0)))
 
@@ -37,7 +37,6 @@ def test_a_batch_gets_the_k_of_the_first_row_that_reaches_it(batch: float, k: in
 @pytest.mark.parametrize(("mean", "k"), [(0.2, 3), (8.4, 3), (8.6, 1), (32.4, 1), (32.6, 0)])
 def test_a_mean_gets_the_k_of_the_whole_batch_that_is_nearest(mean: float, k: int) -> None:
     assert STEPS.k_at_mean(mean) == k
-    assert bin_of(mean, (8, 32, 64)) == bin_of(round(mean), (8, 32, 64))
 
 
 def test_a_constant_table_has_one_k_for_all() -> None:
@@ -131,31 +130,18 @@ def test_what_is_no_table_is_refused_in_words(rows: object, complaint: str) -> N
         Schedule.from_wire(rows)
 
 
-# Bins
+@given(TABLES, st.integers(1, 64))
+def test_the_lookup_gives_each_batch_size_the_k_of_its_row(table: Schedule, max_num_seqs: int) -> None:
+    lookup = table.dense(max_num_seqs)
+    assert lookup == (0, *(table.k_at(size) for size in range(1, max_num_seqs + 1)))
 
 
-def test_bins_double_around_powers_of_two() -> None:
-    assert geometric_bins(1) == (1,)
-    assert geometric_bins(2) == geometric_bins(3) == (1, 3)
-    assert geometric_bins(4) == (1, 3, 6)
-    assert geometric_bins(64) == (1, 3, 6, 12, 24, 48, 96)
-
-
-@given(st.integers(1, 1024), st.integers(1, 2000))
-def test_every_batch_lies_in_its_bin_and_the_last_bin_is_open(max_num_seqs: int, batch: int) -> None:
-    edges = geometric_bins(max_num_seqs)
-    index = bin_of(batch, edges)
-    assert bin_low(index, edges) <= batch
-    assert batch <= edges[index] or index == len(edges) - 1
-
-
-def test_a_mean_batch_is_rounded_to_the_requests_that_engines_count() -> None:
-    edges = geometric_bins(64)
-    assert [bin_of(batch, edges) for batch in (0.4, 1.4, 1.6, 6.4, 6.6)] == [0, 0, 1, 2, 3]
-
-
-def test_the_first_bin_begins_with_one_request_and_each_other_after_the_one_before() -> None:
-    assert [bin_low(index, (1, 3, 12)) for index in range(3)] == [1, 2, 4]
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=100))
+def test_a_schedule_is_read_from_its_lookup(ks: list[int]) -> None:
+    lookup = (0, *ks)
+    table = Schedule.from_lookup(lookup)
+    assert table.dense(len(ks)) == lookup
+    assert table == table.merged()
 
 
 def test_rows_are_counted_before_any_is_read() -> None:

@@ -1,4 +1,4 @@
-"""The table's wire form and its dense lookup."""
+"""Request bodies: what is read of them, and how the rest is refused."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from outrider_engine.control.refusal import Reason, Refusal
-from outrider_engine.control.schedule import (
-    Row,
-    Table,
-    captured_values,
-    number_up_to,
-    parse_table,
-    read_back,
-    require_captured,
-    whole_number,
-)
-from tests.unit.engine_plugin.factories import LAUNCHED, a_table
+from outrider_engine.control.parsing import number_up_to, parse_schedule, whole_number
+from outrider_engine.control.refusal import Refusal
+from outrider_protocol.control_api import Reason
+from outrider_protocol.schedule import Row, Schedule
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -34,10 +26,10 @@ JSON = st.recursive(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Table:
+def tables(draw: st.DrawFn) -> Schedule:
     sizes = sorted(draw(st.sets(st.integers(1, 300), max_size=6)))
     ks = st.integers(0, 8)
-    return Table((*(Row(size, draw(ks)) for size in sizes), Row(None, draw(ks))))
+    return Schedule((*(Row(size, draw(ks)) for size in sizes), Row(None, draw(ks))))
 
 
 _NUMBERS = st.integers(1, 9) | st.sampled_from([0, -1, 8.0, True, None, "8", 2**53])
@@ -53,41 +45,15 @@ def nearly_tables(draw: st.DrawFn) -> list[dict[str, object]]:
     return rows
 
 
-def k_at(table: Table, batch_size: int) -> int:
-    """The definition: the first row that reaches this batch size."""
-    return next(
-        row.num_speculative_tokens
-        for row in table.rows
-        if row.max_batch_size is None or batch_size <= row.max_batch_size
-    )
-
-
-@given(tables(), st.integers(1, 64))
-def test_the_lookup_gives_each_batch_size_the_k_of_its_row(table: Table, max_num_seqs: int) -> None:
-    lookup = table.dense(max_num_seqs)
-    assert len(lookup) == max_num_seqs + 1
-    assert [lookup[size] for size in range(1, max_num_seqs + 1)] == [
-        k_at(table, size) for size in range(1, max_num_seqs + 1)
-    ]
-
-
 @given(tables())
-def test_the_wire_form_reads_back_as_the_same_table(table: Table) -> None:
-    assert parse_table(table.to_wire()) == table
+def test_the_wire_form_reads_back_as_the_same_table(table: Schedule) -> None:
+    assert parse_schedule(table.to_wire()) == table
 
 
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=40))
-def test_what_is_read_back_stands_for_the_same_lookup(ks: list[int]) -> None:
-    lookup = (0, *ks)
-    table = read_back(lookup)
-    assert table.dense(len(ks)) == lookup
-    assert parse_table(table.to_wire()) == table
-
-
-def read(value: object) -> Table | Reason:
+def read(value: object) -> Schedule | Reason:
     """The table of any JSON, or why it is none."""
     try:
-        return parse_table(value)
+        return parse_schedule(value)
     except Refusal as refusal:
         return refusal.reason
 
@@ -95,7 +61,7 @@ def read(value: object) -> Table | Reason:
 @given(nearly_tables())
 def test_json_that_is_read_as_a_table_reads_back_as_the_same(value: object) -> None:
     table = read(value)
-    assume(isinstance(table, Table))
+    assume(isinstance(table, Schedule))
     assert read(table.to_wire()) == table
 
 
@@ -124,7 +90,7 @@ def test_any_json_is_either_a_table_or_malformed(value: object) -> None:
 )
 def test_a_malformed_table_is_refused_by_name(rows: object, named: str) -> None:
     with pytest.raises(Refusal) as refused:
-        parse_table(rows)
+        parse_schedule(rows)
     assert refused.value.reason is Reason.MALFORMED
     assert named in refused.value.message
 
@@ -136,23 +102,8 @@ def test_rows_must_rise(second: int) -> None:
         {"maxBatchSize": second, "numSpeculativeTokens": 1},
         {"numSpeculativeTokens": 0},
     ]
-    with pytest.raises(Refusal, match="must increase"):
-        parse_table(rows)
-
-
-def test_the_captured_values_are_those_of_the_launch_table() -> None:
-    assert captured_values(LAUNCHED) == {0, 1, 2, 3, 5}
-
-
-def test_index_zero_of_the_launch_table_captures_nothing() -> None:
-    assert captured_values((0, 3, 3)) == {3}
-
-
-def test_a_k_that_was_not_launched_is_refused_even_in_a_row_that_no_batch_reaches() -> None:
-    with pytest.raises(Refusal) as refused:
-        require_captured(a_table((8, 3), (1000, 4)).values(), captured_values(LAUNCHED))
-    assert refused.value.reason is Reason.NOT_CAPTURED
-    assert "4" in refused.value.message
+    with pytest.raises(Refusal, match="must be larger"):
+        parse_schedule(rows)
 
 
 @pytest.mark.parametrize("value", [0.001, 1, 60, 60.0])
