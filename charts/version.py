@@ -19,6 +19,7 @@ _MODULE = r'^__version__ = "(.+)"$'
 PLACES: Mapping[str, tuple[str, ...]] = {
     "pyproject.toml": (_TOML,),
     "operator/pyproject.toml": (_TOML,),
+    "operator/lab/pyproject.toml": (_TOML,),
     "operator/outrider/__init__.py": (_MODULE,),
     "engine_image/pyproject.toml": (_TOML,),
     "engine_image/outrider_engine/__init__.py": (_MODULE,),
@@ -32,6 +33,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
         for name in (
             "outrider",
             "outrider-engine",
+            "outrider-lab",
             "outrider-protocol",
             "outrider-twin",
             "outrider-workspace",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from outrider.performance.tables_file import read_tables, select
 from outrider.pictures.charts import NARROW, Line, Panel, lines_chart, standalone
-from outrider.simulate.engines.tables_file import read_tables, select
 from outrider.sizing.drafters import eagle_head
 from outrider.sizing.gpus import gpu_named
 from outrider.sizing.models import known_model

@@ -17,15 +17,15 @@ import numpy as np
 import typer
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.engines.event_fleet import EventFleet, Plant
-from outrider.simulate.engines.step_time import StepTime
-from outrider.simulate.traffic.requests import Trace, Traffic
+from outrider.performance.step_time import StepTime
 from outrider.tuning.decision import Decision, Probe
-from outrider.tuning.estimate.tax import Tax
-from outrider.tuning.law import decide
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
+from outrider_lab.engines.event_fleet import EventFleet, Plant
+from outrider_lab.traffic.requests import Trace, Traffic
 from tests.bench.tuning.moving import engines
 
 STREAMS = 16
@@ -66,7 +66,7 @@ def canary(given: float, seed: int, *, noise: float = 0.01, **numbers: float) ->
         if tax is not None and tax.deviation <= limit.canary_deviation:
             break
         looked += _at_zero(decision.probe) if served else 0.0
-    tax = state.tax or Tax.prior(policy.estimation)
+    tax = state.tax or IdleDrafterOverhead.prior(policy.estimation)
     told = expm1(tax.mean) if state.tax is not None else None
     return Found(told, tax.deviation, now - WARM_SECONDS, looked)
 

@@ -21,7 +21,7 @@ import pytest
 from engine_image.testing.contract.wheels import cache_folder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
-from outrider.plan.runtimes.vllm.limits import LARGEST_DEFAULT_BATCH, default_max_num_seqs
+from outrider.plan.runtimes.vllm.limits import MAX_DEFAULT_BATCH, default_max_num_seqs
 from outrider.sizing.gpus import GPUS, Gpu
 from tests.contract.engine import MODELS
 from tests.contract.engine_process import QUIET, run
@@ -168,7 +168,7 @@ def test_vllm_takes_the_runner_that_the_operator_reckons_with(resolved: Resolved
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_the_largest_batch_that_is_reckoned_with_is_vllms_own(resolved: Resolved, gpu: Gpu) -> None:
     if gpu.name == "GB10" and resolved.release != "0.33.0":
-        assert resolved.batches[gpu.name] == LARGEST_DEFAULT_BATCH
+        assert resolved.batches[gpu.name] == MAX_DEFAULT_BATCH
     else:
         assert resolved.batches[gpu.name] == default_max_num_seqs(gpu.name, gpu.memory_bytes)
 

@@ -27,7 +27,7 @@ from tests.contract.twin import twin_launch
 
 pytestmark = pytest.mark.contract
 
-BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 50, 40, 44
+BATCHES, SMALLEST_BATCH, MAX_BATCH = 50, 40, 44
 LEAST_REQUESTS = 2000
 STREAMS = 3
 SCHEDULE = "/outrider/v1/schedule"
@@ -232,7 +232,7 @@ def test_every_answer_is_the_contracts_and_no_request_suffers(engine: Engine, te
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         )
-        @given(st.lists(steps, min_size=SMALLEST_BATCH, max_size=LARGEST_BATCH))
+        @given(st.lists(steps, min_size=SMALLEST_BATCH, max_size=MAX_BATCH))
         def random_requests(batch: list[Step]) -> None:
             for step in batch:
                 send(client, step, model)

@@ -112,7 +112,13 @@ def workspace(setup: Setup) -> Stage:
     described = [root / "uv.lock", root / "pyproject.toml"]
     described += [
         root / member / "pyproject.toml"
-        for member in ("operator", "engine_image", "engine_image/protocol", "engine_image/testing/twin")
+        for member in (
+            "operator",
+            "operator/lab",
+            "engine_image",
+            "engine_image/protocol",
+            "engine_image/testing/twin",
+        )
     ]
 
     def sync(work: Work) -> None:

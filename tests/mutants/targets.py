@@ -25,9 +25,9 @@ _WINDOWS = " ".join(f"tests/unit/telemetry/test_{name}.py" for name in ("deltas"
 _PLUGIN = "tests/unit/engine_plugin"
 
 TARGETS: Mapping[str, str] = {
-    "operator/outrider/tuning/law.py": _LAW,
+    "operator/outrider/tuning/tuner.py": _LAW,
     "operator/outrider/tuning/choose/guardrails.py": _LAW,
-    "operator/outrider/tuning/explore/trying.py": _LAW,
+    "operator/outrider/tuning/explore/probing.py": _LAW,
     "operator/outrider/tuning/choose/choice.py": _LAW,
     "operator/outrider/tuning/state.py": _LAW,
     "operator/outrider/tuning/moments.py": "tests/unit/tuning/test_moments.py",
@@ -48,7 +48,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/cluster/client.py": "tests/unit/cluster/test_client.py",
     "operator/outrider/cluster/lists.py": "tests/unit/cluster/test_client.py",
     "operator/outrider/controller/store.py": "tests/unit/controller/test_store.py",
-    "operator/outrider/controller/kept.py": (
+    "operator/outrider/controller/kept_fields.py": (
         "tests/unit/controller/test_store.py tests/unit/controller/test_children.py"
     ),
     "operator/outrider/controller/children.py": (

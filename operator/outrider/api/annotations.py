@@ -17,7 +17,7 @@ OVERRIDE = f"{GROUP}/schedule-override"
 OVERRIDE_UNTIL = f"{GROUP}/schedule-override-until"
 FORGET = f"{GROUP}/reset-tuner"
 
-LONGEST_REQUEST = 64
+MAX_REQUEST = 64
 """Characters of the value of `FORGET`, which is kept with what was learnt since."""
 
 
@@ -99,9 +99,9 @@ def _override(
 
 def _forget(annotations: Mapping[str, str]) -> str | None:
     value = annotations.get(FORGET)
-    if value is not None and len(value) > LONGEST_REQUEST:
+    if value is not None and len(value) > MAX_REQUEST:
         raise ValueError(
-            f"{FORGET} has {len(value)} characters: write at most {LONGEST_REQUEST}, such as a time."
+            f"{FORGET} has {len(value)} characters: write at most {MAX_REQUEST}, such as a time."
         )
     return value
 

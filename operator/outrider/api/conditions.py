@@ -45,7 +45,7 @@ def room_for(longest: int) -> BeforeValidator:
 Timestamp = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str)]
 
 
-LONGEST_MESSAGE = 4096
+MAX_MESSAGE = 4096
 """Limit of a condition's message in characters."""
 
 
@@ -66,7 +66,7 @@ class Condition(StatusModel):
     """True, False or Unknown."""
     reason: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
     """Reason in one stable word; docs/runbooks/conditions.md has the list."""
-    message: Annotated[str, room_for(LONGEST_MESSAGE), Field(max_length=LONGEST_MESSAGE)] = ""
+    message: Annotated[str, room_for(MAX_MESSAGE), Field(max_length=MAX_MESSAGE)] = ""
     """What Outrider does, why, and what to do to change it."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """Generation of the spec that the statement is about."""
@@ -86,7 +86,7 @@ def apply_transition(existing: Condition | None, new: Condition, now: datetime) 
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ConditionUpdate:
     """One condition without its times. Its reason determines its type."""
 
     status: ConditionStatus
@@ -95,7 +95,7 @@ class Statement:
     """Message in one line, also if a pod wrote it, because status, events and terminals show it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", in_one_line(shortened(self.message, LONGEST_MESSAGE)))
+        object.__setattr__(self, "message", in_one_line(shortened(self.message, MAX_MESSAGE)))
 
     @property
     def type(self) -> ConditionType:
@@ -104,7 +104,7 @@ class Statement:
 
 
 def conditions_of(
-    statements: Iterable[Statement], *, before: Iterable[Condition], generation: int, now: datetime
+    statements: Iterable[ConditionUpdate], *, before: Iterable[Condition], generation: int, now: datetime
 ) -> tuple[Condition, ...]:
     """Return statements as conditions of the status, in their order.
 

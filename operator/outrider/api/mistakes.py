@@ -56,7 +56,7 @@ _MAX_VALUE = 60  # characters
 _MAX_FIELDS = 12
 
 
-def complaint(error: ValidationError, raw: object) -> str:
+def validation_message(error: ValidationError, raw: object) -> str:
     """The first mistake in ``raw``."""
     return mistakes(error, raw)[0]
 

@@ -16,7 +16,7 @@ from outrider.api.text import shortened
 DURATION_PATTERN = "([0-9]+([.][0-9]+)?(ms|s|m|h))+"
 QUANTITY_PATTERN = "[0-9]+([.][0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
 
-LONGEST_DURATION = "8760h"
+MAX_DURATION = "8760h"
 """A year: longer than any wait here, and within the limits of clocks and of the API server."""
 
 
@@ -34,19 +34,19 @@ _FORM = TextRule(
 
 
 def _durations(*, least: str = "0s") -> tuple[FieldInfo, AfterValidator]:
-    """Return the rules of a duration from ``least`` to `LONGEST_DURATION`, for both sides."""
+    """Return the rules of a duration from ``least`` to `MAX_DURATION`, for both sides."""
     is_one = f"self.matches('^({DURATION_PATTERN})$')"
-    longest = f"'{{}}' is too long; write at most {LONGEST_DURATION}"
+    longest = f"'{{}}' is too long; write at most {MAX_DURATION}"
     shortest = f"'{{}}' is too short; write at least {least}"
     rules = [_FORM.to_wire()]
-    rules.append(Rule(f"!{is_one} || duration(self) <= duration('{LONGEST_DURATION}')", longest).to_wire())
+    rules.append(Rule(f"!{is_one} || duration(self) <= duration('{MAX_DURATION}')", longest).to_wire())
     if duration_seconds(least) > 0:
         rules.append(Rule(f"!{is_one} || duration(self) >= duration('{least}')", shortest).to_wire())
 
     def check(text: str) -> str:
         if not _FORM.holds(text):
             raise ValueError(_FORM.message_for(text))
-        if duration_seconds(text) > duration_seconds(LONGEST_DURATION):
+        if duration_seconds(text) > duration_seconds(MAX_DURATION):
             raise ValueError(longest.format(text))
         if duration_seconds(text) < duration_seconds(least):
             raise ValueError(shortest.format(text))
@@ -132,7 +132,7 @@ length. So a rule for each entry of a map would exceed the cost limit of a defin
 """
 
 AUTO = "auto"
-LONGEST_CONTEXT = 100_000_000
+MAX_CONTEXT = 100_000_000
 """Limit in tokens, above every model's context."""
 
 _THOUSANDS = {"k": 10**3, "m": 10**6, "K": 2**10, "M": 2**20}
@@ -153,12 +153,12 @@ def _context(value: object) -> object:
 
 
 ContextLength = Annotated[
-    Annotated[int, Field(ge=1, le=LONGEST_CONTEXT)] | Literal["auto"],
+    Annotated[int, Field(ge=1, le=MAX_CONTEXT)] | Literal["auto"],
     BeforeValidator(_context),
     WithJsonSchema(
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "maximum": LONGEST_CONTEXT,
+            "maximum": MAX_CONTEXT,
             "maxLength": 32,
             "minimum": 1,
             "pattern": f"^({_CONTEXT_PATTERN})$",
@@ -252,17 +252,17 @@ Version = Annotated[
 ]
 """A version of the engine."""
 
-MOST_PODS = 10_000
+MAX_PODS = 10_000
 
 _PODS_OR_SHARE = Rule(
-    f"type(self) == int ? self >= 0 && self <= {MOST_PODS} : string(self).matches('^[0-9]{{1,3}}%$')",
-    f"write a number of pods from 0 to {MOST_PODS}, or a percentage such as 25%",
+    f"type(self) == int ? self >= 0 && self <= {MAX_PODS} : string(self).matches('^[0-9]{{1,3}}%$')",
+    f"write a number of pods from 0 to {MAX_PODS}, or a percentage such as 25%",
 )
 
 
 def _pods_or_share(value: int | str) -> int | str:
     if isinstance(value, int):
-        holds = 0 <= value <= MOST_PODS
+        holds = 0 <= value <= MAX_PODS
     else:
         holds = re.fullmatch("[0-9]{1,3}%", value, re.ASCII) is not None
     if not holds:

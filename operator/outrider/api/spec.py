@@ -13,7 +13,7 @@ from outrider.api.base import ApiModel, TextRule, rule, text_rules
 from outrider.api.engine_args import POOLS, EngineArgs, pools
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
-from outrider.api.quantity import MOST_PODS, ContextLength, IntOrPercent, Patience, Quantity, Uri, Version
+from outrider.api.quantity import MAX_PODS, ContextLength, IntOrPercent, Patience, Quantity, Uri, Version
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, Speculation, StructuralOff, TuningMode
 from outrider.api.weights import Cache
@@ -234,7 +234,7 @@ class Spec(ApiModel):
     resources: Resources | None = None
     """Compute resources of the engine in each pod. Default: limits nvidia.com/gpu = tensor x pipeline x data,
     divided by nodes. Your resources replace the default; without GPUs in them, the engine uses none."""
-    replicas: Annotated[int, Field(ge=0, le=MOST_PODS)] = 1
+    replicas: Annotated[int, Field(ge=0, le=MAX_PODS)] = 1
     """Number of engines: pods, or groups of pods with `parallelism.nodes`. Default: 1."""
     rollout: Annotated[Rollout, _stored_default(Rollout)] = Field(default_factory=Rollout)
     """Replacement of pods."""

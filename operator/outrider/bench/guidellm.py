@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from outrider.api.complaint import first_complaint
+from outrider.api.validation_message import first_validation_message
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -97,7 +97,7 @@ def read(text: str) -> Slice:
     try:
         metrics = _Report.model_validate_json(text).benchmarks[0].metrics
     except ValidationError as error:
-        raise UnreadableResult(first_complaint(error, whole="report")) from error
+        raise UnreadableResult(first_validation_message(error, whole="report")) from error
     totals, rate = metrics.request_totals, metrics.output_tokens_per_second.total
     return Slice(
         tokens_per_second=0.0 if rate is None else rate.mean,

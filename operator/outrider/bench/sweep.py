@@ -15,7 +15,7 @@ from outrider.bench.verdict import mean_amount, ratio
 _COLUMNS = 3
 """Values of K that fit into 80 columns."""
 _WIDTH = 22
-_MOST_LOST = 0.2
+_MAX_LOST = 0.2
 """Ratio of throughput that a proposed K may lose to another one; beyond it no schedule is proposed."""
 
 
@@ -61,7 +61,7 @@ class Sweep:
         fastest = max(self.ks, key=lambda k: statistics.fmean(rates[k]))
         best = next(k for k in self.ks if k == fastest or ratio(rates[k], rates[fastest]).high >= 1)
         most_lost = 1 - min(ratio(rates[best], rates[k]).low for k in self.ks)
-        return best if most_lost <= _MOST_LOST else None
+        return best if most_lost <= _MAX_LOST else None
 
     @property
     def unclear(self) -> list[int]:

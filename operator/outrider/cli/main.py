@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from outrider import __version__
 from outrider.api.crd import render
 from outrider.cli.bench.command import bench, sweep
+from outrider.cli.common.output import cannot
 from outrider.cli.common.usage_errors import OneLineGroup
 from outrider.cli.doctor.command import doctor
 from outrider.cli.explain.command import explain
@@ -19,7 +22,6 @@ from outrider.cli.import_manifest import import_manifest
 from outrider.cli.options import with_options
 from outrider.cli.plan.command import plan
 from outrider.cli.render import render as render_manifest
-from outrider.cli.simulate import simulate
 from outrider.cli.status.command import status
 from outrider.cli.verify.command import verify
 from outrider.controller.settings import Settings
@@ -32,6 +34,18 @@ app = typer.Typer(
     # Tables that rich draws cut long names of options and variables at 80 columns.
     rich_markup_mode=None,
 )
+
+
+def added_command(name: str, *, package: str) -> Callable[..., None]:
+    """The command that another package adds; without that package, one that says how to install it."""
+    for point in entry_points(group="outrider.commands", name=name):
+        return cast(Callable[..., None], point.load())
+
+    def missing(_: typer.Context) -> None:
+        raise cannot(name, f"this installation lacks `outrider {name}`. Install it: pip install '{package}'")
+
+    missing.__doc__ = f"Not installed: pip install '{package}'."
+    return missing
 
 
 def _print_version(wanted: bool) -> None:
@@ -57,7 +71,7 @@ for name, command in (
     ("plan", plan),
     ("render", render_manifest),
     ("import", import_manifest),
-    ("simulate", simulate),
+    ("simulate", added_command("simulate", package="outrider[simulate]")),
     ("explain", explain),
     ("status", status),
     ("doctor", doctor),

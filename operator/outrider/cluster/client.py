@@ -38,8 +38,8 @@ from outrider.cluster.resources import MODELS, SERVICES, JsonObject, Resource, r
 
 _SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
-_LONGEST_WAIT_SECONDS = 10.0
-_LONGEST_RETRY_AFTER_SECONDS = 120
+_MAX_WAIT_SECONDS = 10.0
+_MAX_RETRY_AFTER_SECONDS = 120
 _PAGE_OBJECTS = 128
 _LISTS_BEGUN = 3
 """Attempts at one list, if the server drops it before the last page."""
@@ -411,7 +411,7 @@ _backoff = wait_random_exponential(multiplier=0.2, max=5)
 def _wait_seconds(attempt: RetryCallState) -> float:
     error = attempt.outcome.exception() if attempt.outcome else None
     asked = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
-    return min(max(asked, _backoff(attempt)), _LONGEST_WAIT_SECONDS)
+    return min(max(asked, _backoff(attempt)), _MAX_WAIT_SECONDS)
 
 
 def _message(content: bytes, otherwise: str) -> str:
@@ -424,4 +424,4 @@ def _message(content: bytes, otherwise: str) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     value = headers.get("Retry-After")
-    return None if value is None else whole_number(value, most=_LONGEST_RETRY_AFTER_SECONDS)
+    return None if value is None else whole_number(value, most=_MAX_RETRY_AFTER_SECONDS)

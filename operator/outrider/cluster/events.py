@@ -16,7 +16,7 @@ from outrider.cluster.resources import EVENTS, MODELS
 
 log = logging.getLogger(__name__)
 
-_LONGEST_NOTE = 1024
+_MAX_NOTE = 1024
 """Limit of a note; the API server counts bytes."""
 
 
@@ -47,7 +47,7 @@ class EventWriter:
             "action": action,
             "reason": reason.value,
             "type": severity,
-            "note": _within(note, _LONGEST_NOTE),
+            "note": _within(note, _MAX_NOTE),
             "regarding": {
                 "apiVersion": MODELS.api_version,
                 "kind": MODELS.kind,

@@ -21,12 +21,12 @@ ACCOUNT_ANNOTATION = "outrider.dev/service-account"
 SEES_ANNOTATION = "outrider.dev/sees-others"
 TERM_ANNOTATION = "outrider.dev/term"
 
-MOST_NAMESPACES = 100
+MAX_NAMESPACES = 100
 """Limit of namespaces that an operator watches by name; each costs a request to the API server."""
 
 _ALL = "*"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_LONGEST_TERM = 15
+_MAX_TERM = 15
 
 
 class _View(BaseModel):
@@ -135,14 +135,14 @@ class Installation:
 def term_of(created: datetime, transitions: int, annotations: Mapping[str, str]) -> int:
     """Return a Lease's term: creation time in seconds plus changes of holder, or the annotation if larger."""
     stored = annotations.get(TERM_ANNOTATION, "")
-    readable = stored.isascii() and stored.isdecimal() and len(stored) <= _LONGEST_TERM
+    readable = stored.isascii() and stored.isdecimal() and len(stored) <= _MAX_TERM
     return max(int(created.timestamp()) + transitions, int(stored) if readable else 0)
 
 
 def _claim(annotations: Mapping[str, str]) -> Claim | None:
     text, account = annotations.get(WATCHES_ANNOTATION, ""), annotations.get(ACCOUNT_ANNOTATION, "")
     names = frozenset() if text == _ALL else frozenset(text.split(","))
-    if len(names) > MOST_NAMESPACES or not all(_NAME.fullmatch(name) for name in (*names, account)):
+    if len(names) > MAX_NAMESPACES or not all(_NAME.fullmatch(name) for name in (*names, account)):
         return None
     return Claim(
         watches=names,

@@ -24,7 +24,7 @@ from kubernetes.aio.leaderelection.electionconfig import Config
 from kubernetes.aio.leaderelection.leaderelection import LeaderElection
 
 from outrider.cluster.installation import Claim
-from outrider.cluster.term_lock import LEASE_SECONDS, REQUEST_SECONDS, RETRY_SECONDS, Deposed, TermLock
+from outrider.cluster.term_lock import LEASE_SECONDS, REQUEST_SECONDS, RETRY_SECONDS, LeadershipLost, TermLock
 from outrider.loop_thread import LoopThread
 
 LEASE_NAME = "outrider"
@@ -103,7 +103,7 @@ class Leadership:
         )
         try:
             await LeaderElection(config).run()
-        except Deposed:
+        except LeadershipLost:
             self.lose()
 
     async def elected(self) -> None:

@@ -38,7 +38,7 @@ _NO_ANSWER = (aiohttp.ClientError, OSError)  # a TimeoutError is one of the latt
 _Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool, None]
 
 
-class Deposed(Exception):
+class LeadershipLost(Exception):
     """The term is over: another process holds the Lease, or it expired while this process was paused."""
 
 
@@ -88,7 +88,7 @@ class TermLock(LeaseLock):
         self._claim, self._least_term = claim, max(self._least_term, above + 1)
         if not self._told(claim, above):
             # If another process holds the Lease, the library notices at its next renewal.
-            with suppress(Deposed):
+            with suppress(LeadershipLost):
                 await self._renew()
         async with self._written:
             await self._written.wait_for(lambda: self._told(claim, above))
@@ -105,11 +105,11 @@ class TermLock(LeaseLock):
         """Return the record, from the answer to the last write if there is one.
 
         Raises:
-            Deposed: another process holds the Lease that this one held, or may hold it.
+            LeadershipLost: another process holds the Lease that this one held, or may hold it.
         """
         if self._overslept():
             self.renewed_at = None
-            raise Deposed
+            raise LeadershipLost
         async with self._asking:
             if self._current and self.lease_reference is not None:
                 return True, self.election_record(self.lease_reference)
@@ -133,7 +133,7 @@ class TermLock(LeaseLock):
             self._complain(found[1])
         if self.term and found[0] and not self._held():
             self.renewed_at = None
-            raise Deposed
+            raise LeadershipLost
         return found
 
     async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
@@ -148,7 +148,7 @@ class TermLock(LeaseLock):
         """Take or renew the Lease; return False if that failed.
 
         Raises:
-            Deposed: another process holds the Lease that this one held.
+            LeadershipLost: another process holds the Lease that this one held.
         """
         async with self._asking:
             return await self._replace(name, namespace, updated_record)
@@ -170,7 +170,7 @@ class TermLock(LeaseLock):
         self._current, self.renewed_at = False, None
         try:
             found, _ = await self.get(self.name, self.namespace)
-        except Deposed:
+        except LeadershipLost:
             return
         lease = self.lease_reference
         if found and lease is not None and lease.spec is not None and self._held():

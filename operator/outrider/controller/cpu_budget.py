@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 ResultT = TypeVar("ResultT")
 KeyT = TypeVar("KeyT", bound=Hashable)
 
-_LONGEST_REST_SECONDS = 600.0
+_MAX_REST_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class CpuBudget(Generic[KeyT]):
         before = self._accounts.get(key)
         times = 1 if before is None else before.times + 1
         growth = 2.0 ** min(times - 1, 16) if self._doubling else 1.0
-        rest = min(spent / self._share * growth, _LONGEST_REST_SECONDS)
+        rest = min(spent / self._share * growth, _MAX_REST_SECONDS)
         self._accounts[key] = _Account(self._clock() + rest, times)
         if before is None:
             self._overspent(key, Overspent(spent, self._budget, rest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-LONGEST_SILENCE_SECONDS = 60.0
+MAX_SILENCE_SECONDS = 60.0
 """Maximum time without a beat in seconds; beyond it /healthz fails and the kubelet restarts the pod."""
 
 

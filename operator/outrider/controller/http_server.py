@@ -16,9 +16,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from outrider.controller.heartbeat import LONGEST_SILENCE_SECONDS, Heartbeat
+from outrider.controller.heartbeat import MAX_SILENCE_SECONDS, Heartbeat
 
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 CONNECTION_SECONDS = 10.0
 """Lifetime of a connection in seconds, the default timeout of a scrape by Prometheus."""
 RENDER_SECONDS = 1.0
@@ -65,7 +65,7 @@ class _Connections:
 
     def add(self, connection: _Connection, transport: asyncio.Transport) -> None:
         """Add a connection, and close the oldest ones beyond the limit."""
-        while len(self.open) >= MOST_CONNECTIONS:
+        while len(self.open) >= MAX_CONNECTIONS:
             oldest = next(iter(self.open))
             self.open.pop(oldest).abort()
         self.open[connection] = transport
@@ -113,7 +113,7 @@ async def serve(
 
     async def healthz(_: web.Request) -> web.Response:
         silence = heartbeat.silence
-        if silence > LONGEST_SILENCE_SECONDS:
+        if silence > MAX_SILENCE_SECONDS:
             return _once(
                 web.Response(status=503, text=f"the operator's loop has been blocked for {silence:.0f} s\n")
             )

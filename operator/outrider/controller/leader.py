@@ -15,7 +15,7 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import Owner
 from outrider.controller.cpu_budget import CpuBudget, Overspent, planning_rests
 from outrider.controller.launch_orders import ClusterLaunchOrders
-from outrider.controller.neighbours import Neighbourhood
+from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.reconcile.shared_models import OwnFleet, StandBy, contest
@@ -25,12 +25,12 @@ from outrider.controller.store import Key, Store, key_of
 from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.traces import Traces
 from outrider.controller.tune.background_writes import ClusterReporter
-from outrider.controller.tune.engine_tables import Epochs
+from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.metrics_source import open_source
 from outrider.controller.tune.model_tuner import Timing
 from outrider.controller.tune.stored_state import ClusterStateStore
 from outrider.controller.tune.tuning_loop import TuningLoop
-from outrider.controller.watch import Answers, ClusterWatch
+from outrider.controller.watch import ClusterWatch, WriteThroughStore
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
@@ -57,7 +57,7 @@ class Leader:
         cluster: ClusterClient,
         metrics: OwnMetrics,
         *,
-        neighbours: Neighbourhood,
+        neighbours: Installations,
         term: Callable[[], int],
         traces: Traces,
         cpu_seconds: float = 1.0,
@@ -72,7 +72,7 @@ class Leader:
             self._store,
             settings=plan_settings(settings),
             contest=lambda namespace: contest(neighbours.managed, namespace),
-            overtaken=self._somebody_changed,
+            on_external_change=self._somebody_changed,
         )
         self._events = EventWriter(cluster)
         self._overspent: dict[Key, Overspent] = {}
@@ -91,10 +91,10 @@ class Leader:
             metrics=metrics,
             urgent=self._look_now,
         )
-        self._reporter = ClusterReporter(cluster, Answers(self._store, self._somebody_changed))
+        self._reporter = ClusterReporter(cluster, WriteThroughStore(self._store, self._somebody_changed))
         self._states = ClusterStateStore(cluster, self._store)
         self._launch_orders = ClusterLaunchOrders(cluster, self._store, self._queue.add)
-        self._epochs = Epochs()
+        self._epochs = ScheduleVersions()
         self._term = term
         self._loop: TuningLoop | None = None
         self.has_view = False

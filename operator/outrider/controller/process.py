@@ -22,7 +22,7 @@ from outrider.cluster.lease import Leadership, LeadershipElsewhere, LeaseName, S
 from outrider.controller.heartbeat import Heartbeat
 from outrider.controller.http_server import serve
 from outrider.controller.leader import Leader
-from outrider.controller.neighbours import Alone, Neighbourhood, Neighbours
+from outrider.controller.other_installations import Alone, Installations, OtherInstallations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import LeaderElection, LogFormat, Settings
 from outrider.controller.traces import Traces, open_traces
@@ -240,10 +240,10 @@ class _Candidacy:
 
 def _neighbours(
     leadership: LeadershipElsewhere | Sole, cluster: ClusterClient, metrics: OwnMetrics
-) -> Neighbourhood:
+) -> Installations:
     if isinstance(leadership, Sole):
         return Alone()
-    return Neighbours(cluster, leadership, metrics)
+    return OtherInstallations(cluster, leadership, metrics)
 
 
 async def _until_first_ends(

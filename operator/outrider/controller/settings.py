@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from outrider.cluster.installation import MOST_NAMESPACES
+from outrider.cluster.installation import MAX_NAMESPACES
 from outrider.plan.network_peers import read_peers
 
 SecretName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
@@ -93,7 +93,7 @@ class Settings(BaseModel):
     scale_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """Seconds for which the tuner holds after the ready pods of a model changed, so that the load can
     spread."""
-    watch_namespaces: Annotated[tuple[str, ...], Field(max_length=MOST_NAMESPACES)] = ()
+    watch_namespaces: Annotated[tuple[str, ...], Field(max_length=MAX_NAMESPACES)] = ()
     """Namespaces to watch, at most 100. Default: all."""
     engine_images: dict[str, str] = Field(default_factory=dict)
     """Default image per engine version, as version=image."""

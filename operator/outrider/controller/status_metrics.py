@@ -25,7 +25,7 @@ from outrider.tuning.policy import span
 MODEL_LABELS = ("model_namespace", "model")
 """Labels of the model. Not `namespace`: Prometheus gives that label to its targets, here to the operator."""
 
-_MOST_POSITIONS = 32
+_MAX_POSITIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class _Families:
             self.acceptance.add_metric(labels, speculation.acceptance_rate)
         if speculation.acceptance_length is not None:
             self.length.add_metric(labels, speculation.acceptance_length)
-        for position, ratio in enumerate((speculation.per_position_acceptance or ())[:_MOST_POSITIONS]):
+        for position, ratio in enumerate((speculation.per_position_acceptance or ())[:_MAX_POSITIONS]):
             self.position.add_metric([*labels, str(position)], ratio)
         if speculation.speedup is not None:
             self._add_speedup(labels, speculation.speedup)

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from pydantic import ValidationError
 
 from outrider.api.launch import CANARY_KEY, LAUNCH_KEY
-from outrider.api.mistakes import complaint
+from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
 from outrider.api.status import Status
 from outrider.api.text import shortened
@@ -27,7 +27,7 @@ from outrider.cluster.resources import (
     JsonObject,
     Resource,
 )
-from outrider.controller.kept import Content, NamespaceBudgets, footprint, lean_metadata, texts
+from outrider.controller.kept_fields import Content, NamespaceBudgets, footprint, lean_metadata, texts
 from outrider.engine.signing import SigningKey
 from outrider.foreign import require_room
 from outrider.foreign.readers import STATUS
@@ -97,7 +97,7 @@ class StoredModel:
         try:
             return stored(SpeculativeModel.of_stored({**raw, "status": status}), None)
         except ValidationError as error:
-            return stored(None, complaint(error, raw))
+            return stored(None, validation_message(error, raw))
         except Exception as error:  # noqa: BLE001 - an error in one object must not keep the others from being read
             log.warning("an object cannot be parsed: %s: %s", _name_in(raw), _text_of(error))
             return stored(None, _UNREADABLE)

@@ -34,7 +34,7 @@ class Traces:
                 raise
 
 
-def tell_span(**facts: str | float | bool | None) -> None:
+def annotate_span(**facts: str | float | bool | None) -> None:
     """Set attributes ``outrider.…`` on the present span, if there is one. None is left out."""
     span = get_current_span()
     for name, value in facts.items():

@@ -21,7 +21,7 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.handlers import operator_registry, operator_settings
-from outrider.controller.kept import lean_metadata
+from outrider.controller.kept_fields import lean_metadata
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import (
     MANAGED_SELECTOR,
@@ -194,18 +194,18 @@ class ClusterWatch:
             self._reads_soon = loop.call_later(_MISSED_SECONDS, self._resync.set)
 
 
-class Answers:
+class WriteThroughStore:
     """Stores the answers to writes.
 
     An answer is the whole present object, so it may contain a change by a user. The watch, which brings the
     same state a moment later, then reports nothing new.
 
-    overtaken: called with a model whose answer contained such a change.
+    on_external_change: called with a model whose answer contained such a change.
     """
 
-    def __init__(self, store: Store, overtaken: Callable[[Key], None] = lambda _: None) -> None:
+    def __init__(self, store: Store, on_external_change: Callable[[Key], None] = lambda _: None) -> None:
         self._store = store
-        self._overtaken = overtaken
+        self._overtaken = on_external_change
 
     def keep(self, answer: JsonObject, key: Key) -> None:
         """Store the answer to a write of this model."""

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 _FIRST_DELAY_SECONDS = 0.5
-_LONGEST_DELAY_SECONDS = 120.0
+_MAX_DELAY_SECONDS = 120.0
 
 
 class Later(Protocol):
@@ -28,7 +28,7 @@ class Later(Protocol):
 
 def backoff_seconds(failures: int) -> float:
     """Delay after the n-th failure in a row: 0.5 s, doubled each time, at most two minutes."""
-    return min(_FIRST_DELAY_SECONDS * 2.0 ** min(failures - 1, 16), _LONGEST_DELAY_SECONDS)
+    return min(_FIRST_DELAY_SECONDS * 2.0 ** min(failures - 1, 16), _MAX_DELAY_SECONDS)
 
 
 class WorkQueue(Generic[K]):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from outrider.api.complaint import first_complaint
+from outrider.api.validation_message import first_validation_message
 from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
@@ -156,7 +156,7 @@ def _parse_state(answer: _Answer) -> EngineState:
         raise EngineProtocolError(f"cannot parse the state: body: {error}") from error
     except ValidationError as error:
         raise EngineProtocolError(
-            f"cannot parse the state: {first_complaint(error, whole='body')}"
+            f"cannot parse the state: {first_validation_message(error, whole='body')}"
         ) from error
 
 

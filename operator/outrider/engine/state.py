@@ -23,29 +23,29 @@ from outrider_protocol.control_api import Fence, Push
 from outrider_protocol.engine_state import Source
 from outrider_protocol.schedule import Schedule
 
-_LONGEST_SENTENCE = 512
-_MOST_K = 64
-_LARGEST_K = 1024
-_LARGEST_BATCH = 2**31 - 1
-_MOST_STEP_TIMES = 512
-_LONGEST_STEP_SECONDS = 3600.0
-_LARGEST_ERROR = 100.0
-_LARGEST_NUMBER = 2**53 - 1
+_MAX_SENTENCE = 512
+_MAX_K = 64
+_MAX_K = 1024
+_MAX_BATCH = 2**31 - 1
+_MAX_STEP_TIMES = 512
+_MAX_STEP_SECONDS = 3600.0
+_MAX_ERROR = 100.0
+_MAX_NUMBER = 2**53 - 1
 """Maximum of a term and of an epoch in the contract."""
 
 
 def _in_one_line(text: str) -> str:
     """Shorten a text and remove control characters of logs and terminals."""
-    return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST_SENTENCE])
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_MAX_SENTENCE])
 
 
 Sentence = Annotated[str, AfterValidator(_in_one_line)]
 """Text for people. A longer one is shortened, so that the rest of the answer remains valid."""
 Word = Annotated[str, Field(max_length=128), AfterValidator(_in_one_line)]
 """A name that the operator compares."""
-DraftLength = Annotated[int, Field(ge=0, le=_LARGEST_K)]
-BatchSize = Annotated[int, Field(ge=1, le=_LARGEST_BATCH)]
-FenceNumber = Annotated[int, Field(ge=0, le=_LARGEST_NUMBER)]
+DraftLength = Annotated[int, Field(ge=0, le=_MAX_K)]
+BatchSize = Annotated[int, Field(ge=1, le=_MAX_BATCH)]
+FenceNumber = Annotated[int, Field(ge=0, le=_MAX_NUMBER)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -79,7 +79,7 @@ class ProbeState(_Wire):
     reason: Word  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may have more
     min_batch_size: BatchSize
     max_batch_size: BatchSize | None = None
-    results: Annotated[tuple[ProbeResult, ...], Field(fail_fast=True, max_length=_MOST_K)] = ()
+    results: Annotated[tuple[ProbeResult, ...], Field(fail_fast=True, max_length=_MAX_K)] = ()
 
 
 class SelfTest(_Wire):
@@ -87,9 +87,9 @@ class SelfTest(_Wire):
 
     state: Word  # Skipped, Running, Passed, Failed; newer engines may have more
     detail: Sentence = ""
-    failed_k: Annotated[
-        frozenset[DraftLength], Field(fail_fast=True, max_length=_MOST_K, alias="failedK")
-    ] = frozenset()
+    failed_k: Annotated[frozenset[DraftLength], Field(fail_fast=True, max_length=_MAX_K, alias="failedK")] = (
+        frozenset()
+    )
     """Values of K that failed; the engine refuses them."""
 
 
@@ -98,12 +98,12 @@ class StepTime(_Wire):
 
     batch_size: BatchSize
     num_speculative_tokens: DraftLength
-    context_tokens: Annotated[float, Field(ge=1, le=_LARGEST_BATCH)]  # per request
-    step_seconds: Annotated[float, Field(gt=0, le=_LONGEST_STEP_SECONDS)]
-    error: Annotated[float, Field(gt=0, le=_LARGEST_ERROR)]  # relative, standard
+    context_tokens: Annotated[float, Field(ge=1, le=_MAX_BATCH)]  # per request
+    step_seconds: Annotated[float, Field(gt=0, le=_MAX_STEP_SECONDS)]
+    error: Annotated[float, Field(gt=0, le=_MAX_ERROR)]  # relative, standard
 
 
-_STEP_TIMES = TypeAdapter(Annotated[tuple[StepTime, ...], Field(fail_fast=True, max_length=_MOST_STEP_TIMES)])
+_STEP_TIMES = TypeAdapter(Annotated[tuple[StepTime, ...], Field(fail_fast=True, max_length=_MAX_STEP_TIMES)])
 
 
 def _read_step_times(cells: object) -> tuple[StepTime, ...]:
@@ -128,7 +128,7 @@ class FastLoop(_Wire):
     inactive_detail: Sentence | None = None
     num_speculative_tokens: DraftLength | None = None
     """K of the last step."""
-    survival: Annotated[tuple[Probability, ...] | None, Field(fail_fast=True, max_length=_MOST_K)] = None
+    survival: Annotated[tuple[Probability, ...] | None, Field(fail_fast=True, max_length=_MAX_K)] = None
     """By position: the probability that a draft is accepted up to there, averaged over engine time."""
 
 
@@ -147,8 +147,8 @@ def _read_schedule(rows: object) -> Schedule | None:
     if rows is None:
         return None
     schedule = Schedule.from_wire(rows)
-    if (k := max(schedule.values())) > _LARGEST_K:
-        raise ValueError(f"K={k} is above {_LARGEST_K}")
+    if (k := max(schedule.values())) > _MAX_K:
+        raise ValueError(f"K={k} is above {_MAX_K}")
     return schedule
 
 
@@ -161,9 +161,7 @@ class EngineState(_Wire):
     """Random for each start of the engine; a change means that pushed schedules are gone."""
     max_num_seqs: BatchSize | None = None
     """Maximum batch size of the launch configuration."""
-    captured_k: Annotated[
-        frozenset[DraftLength], Field(fail_fast=True, max_length=_MOST_K, alias="capturedK")
-    ]
+    captured_k: Annotated[frozenset[DraftLength], Field(fail_fast=True, max_length=_MAX_K, alias="capturedK")]
     live_tuning: LiveTuning
     simulated: Sentence | None = None
     """The GPU of a simulated engine; None for a real engine, which may omit it."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.engine_args import MAX_FLAGS, OWNED_FLAGS
-from outrider.api.mistakes import complaint
+from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Engine
 from outrider.importing.findings import Findings
@@ -23,7 +23,7 @@ _SIZES: Mapping[str, str] = {
     "pipeline-parallel-size": "pipeline",
     "data-parallel-size": "data",
 }
-_LARGEST_SIZE = 64
+_MAX_SIZE = 64
 _KEYS = ControlKeys(private="", public="")
 _PORTS = range(1024, 65536)
 _DEFAULT_PORT = int(Engine.model_fields["port"].default)
@@ -37,9 +37,9 @@ def parallelism(flags: Flags, nodes: int, findings: Findings) -> dict[str, int]:
         if flag not in flags:
             continue
         size = whole(flags.pop(flag))
-        if size is None or not 1 <= size <= _LARGEST_SIZE:
+        if size is None or not 1 <= size <= _MAX_SIZE:
             findings.dropped(
-                f"--{flag}", f"Outrider takes a number from 1 to {_LARGEST_SIZE}; set spec.parallelism.{name}"
+                f"--{flag}", f"Outrider takes a number from 1 to {_MAX_SIZE}; set spec.parallelism.{name}"
             )
         elif size > 1:
             sizes[name] = size
@@ -92,7 +92,7 @@ def _refusal(name: str, value: JsonValue, version: str) -> str | None:
     try:
         model = SpeculativeModel.model_validate(_alone(name, value))
     except ValidationError as error:
-        return complaint(error, _alone(name, value))
+        return validation_message(error, _alone(name, value))
     problems = plan(model, settings=PlanSettings(), keys=_KEYS).problems
     return problems[0][1] if problems else None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.engine_args import pools
-from outrider.api.mistakes import complaint
+from outrider.api.mistakes import validation_message
 from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, MAX_NAME_LENGTH, SpeculativeModel
 from outrider.api.spec import RuntimeKind
 from outrider.importing.arguments import engine_args, parallelism, port
@@ -237,7 +237,9 @@ def _require_admitted(manifest: Json, findings: Findings) -> None:
     try:
         model = SpeculativeModel.model_validate(manifest)
     except ValidationError as error:
-        raise ImportRefused(f"its SpeculativeModel would be refused: {complaint(error, manifest)}") from error
+        raise ImportRefused(
+            f"its SpeculativeModel would be refused: {validation_message(error, manifest)}"
+        ) from error
     for _, message in plan(model, settings=PlanSettings(), keys=_KEYS).problems:
         findings.check("outrider render", f"it refuses this SpeculativeModel as it stands: {message}")
 

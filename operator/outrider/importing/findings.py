@@ -8,7 +8,7 @@ from enum import StrEnum
 from outrider.api.text import in_one_line, shortened
 from outrider.importing.secrets import holds_secret
 
-_LONGEST_NAME = 120
+_MAX_NAME = 120
 _HIDDEN = "it looks secret, so it is not shown; put it into a Secret"
 
 
@@ -63,8 +63,6 @@ class Findings:
         return tuple(each for each in self._found.values() if each.outcome is outcome)
 
     def _add(self, outcome: Outcome, what: str, why: str) -> None:
-        name = (
-            "a part that looks secret" if holds_secret(what) else shortened(in_one_line(what), _LONGEST_NAME)
-        )
+        name = "a part that looks secret" if holds_secret(what) else shortened(in_one_line(what), _MAX_NAME)
         reason = _HIDDEN if holds_secret(why) else in_one_line(why)
         self._found.setdefault((outcome, name), Finding(outcome, name, reason))

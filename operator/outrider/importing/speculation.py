@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from outrider.api.drafting import MAX_K
 from outrider.api.engine_args import Scalar
-from outrider.api.mistakes import complaint
+from outrider.api.mistakes import validation_message
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWNED_KEYS, SpeculativeConfig
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.flags import Flags
@@ -304,7 +304,7 @@ def _further_keys(config: Json, findings: Findings) -> Json:
         try:
             _CONFIG.validate_python({key: value})
         except ValidationError as error:
-            findings.dropped(f"--speculative-config {key}", complaint(error, {key: value}))
+            findings.dropped(f"--speculative-config {key}", validation_message(error, {key: value}))
         else:
             kept[key] = value
     return kept

@@ -16,10 +16,10 @@ PRODUCT = "nvidia.com/gpu.product"
 MEMORY = "nvidia.com/gpu.memory"
 """MiB."""
 _MIB, _GIB = 2**20, 2.0**30
-_LARGEST_MIB = 10_000_000
-_LONGEST_LABEL = 63
+_MAX_MIB = 10_000_000
+_MAX_LABEL = 63
 """Characters of a label's value. An overlay is free JSON: the API server may never have seen this one."""
-_LONGEST_RESOURCE = 317
+_MAX_RESOURCE = 317
 """Characters of a resource's name: a DNS name of 253, a slash and a name of 63."""
 _PROFILE = r"(?:\d+c\.)?\d+g\.(\d{1,4})gb"
 _SLICE = re.compile(rf"nvidia\.com/mig-({_PROFILE}(?:\..+)?)")
@@ -33,7 +33,7 @@ def selected(spec: Spec, label: str) -> str | None:
     overlay = spec.pod_template.spec if spec.pod_template is not None else {}
     selector = overlay.get("nodeSelector")
     value = selector.get(label) if isinstance(selector, dict) else None
-    return value if isinstance(value, str) and len(value) <= _LONGEST_LABEL else None
+    return value if isinstance(value, str) and len(value) <= _MAX_LABEL else None
 
 
 def selected_slice(spec: Spec) -> str | None:
@@ -60,7 +60,7 @@ def asks_for_a_gpu(spec: Spec) -> bool:
 
 def _of_resources(spec: Spec) -> re.Match[str] | None:
     limits = resources(spec).get("limits", {})
-    names = (name for name in limits if len(name) <= _LONGEST_RESOURCE)
+    names = (name for name in limits if len(name) <= _MAX_RESOURCE)
     return next((found for name in names if (found := _SLICE.fullmatch(name)) is not None), None)
 
 
@@ -69,5 +69,5 @@ def _of_product(spec: Spec) -> re.Match[str] | None:
 
 
 def _mib(spec: Spec, label: str) -> float | None:
-    mib = whole_number(selected(spec, label) or "", least=1, most=_LARGEST_MIB)
+    mib = whole_number(selected(spec, label) or "", least=1, most=_MAX_MIB)
     return None if mib is None else float(mib * _MIB)

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from outrider.plan.overlay import Json
 
-MOST_PEERS = 64
+MAX_PEERS = 64
 
 
 class _Part(BaseModel):
@@ -57,7 +57,7 @@ class _Peer(_Part):
         return self
 
 
-_PEERS: TypeAdapter[list[_Peer]] = TypeAdapter(Annotated[list[_Peer], Field(max_length=MOST_PEERS)])
+_PEERS: TypeAdapter[list[_Peer]] = TypeAdapter(Annotated[list[_Peer], Field(max_length=MAX_PEERS)])
 
 
 def read_peers(text: str) -> tuple[Json, ...]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 _MOST = 10_000_000
-_MOST_LAYERS = 10_000
+_MAX_LAYERS = 10_000
 
 Size = Annotated[int, Field(ge=1, le=_MOST)]
 Count = Annotated[int, Field(ge=0, le=_MOST)]
@@ -20,7 +20,7 @@ class LayerFields(BaseModel):
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
     model_type: str | None = None
-    layers: Annotated[int, Field(alias="num_hidden_layers", ge=1, le=_MOST_LAYERS)]
+    layers: Annotated[int, Field(alias="num_hidden_layers", ge=1, le=_MAX_LAYERS)]
     hidden: Size = Field(alias="hidden_size")
     heads: Size = Field(alias="num_attention_heads")
     kv_heads: Size | None = Field(None, alias="num_key_value_heads")

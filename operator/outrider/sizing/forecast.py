@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.engines.table import ThroughputTable
+from outrider.performance.throughput_table import ThroughputTable
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.cost import dollars_per_million_tokens
 from outrider.sizing.drafters import DraftingModel
@@ -38,7 +38,7 @@ _OFF_ABOVE = 32
 _SHORT_ANSWER = 50
 _FEW_ACCEPTED = 2.0
 _TIGHT = 0.95
-LARGEST_SHARE = 0.95
+MAX_SHARE = 0.95
 """Ratio of a GPU's memory to propose for an engine; the driver and the peaks of a step need the rest."""
 
 
@@ -214,7 +214,7 @@ def _enough_share(question: Question, held: Memory) -> float | None:
     """In hundredths, as people write it; one more than is needed, since graphs and runtime are assumed."""
     wanted = held.before_cache + held.cache_per_request
     least = math.ceil(100 * wanted / question.gpu.memory_bytes)
-    most = round(100 * LARGEST_SHARE)
+    most = round(100 * MAX_SHARE)
     return min(least + 1, most) / 100 if least <= most else None
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.api.complaint import first_complaint
 from outrider.api.text import shortened
+from outrider.api.validation_message import first_validation_message
 from outrider.sizing.architecture import Architecture, AttentionLayers, Precision, WeightBytes
 from outrider.sizing.config_fields import LayerFields, foreign_fields
 from outrider.sizing.layers import PLAIN_TYPES, Attending, Layers, head_size_of, read_layers
@@ -22,7 +22,7 @@ _TIED_UNLESS_SAID = ("gemma", "gemma2", "gemma3_text", "gemma4_text", "cohere2")
 _QUANTIZATION = "quantization_config"
 QUANTIZATION_FILES = ("hf_quant_config.json",)
 """Beside a config.json without that field; ModelOpt writes it."""
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """Fields in one message."""
 UNKNOWN_WEIGHTS = "weights: "
 """Begins what is not known of the bytes of weights, and nothing else."""
@@ -68,7 +68,7 @@ def read_fields(raw: JsonValue, *, name: str) -> Architecture:
     try:
         config = LayerFields.model_validate(text)
     except ValidationError as error:
-        complaint = first_complaint(error, whole="config")
+        complaint = first_validation_message(error, whole="config")
         raise ConfigError(f"{name}: {complaint}{_of_other_layers(text)}") from error
     if inner is not None and config.tied is None and isinstance(whole.get("tie_word_embeddings"), bool):
         config = config.model_copy(update={"tied": whole["tie_word_embeddings"]})
@@ -97,7 +97,7 @@ def _of_other_layers(text: JsonValue) -> str:
 def _foreign(text: JsonValue) -> Iterator[str]:
     found = foreign_fields(text if isinstance(text, dict) else {})
     if found:
-        yield f"layers with {', '.join(found[:_MOST_NAMED])}"
+        yield f"layers with {', '.join(found[:_MAX_NAMED])}"
 
 
 def _check(config: LayerFields, name: str) -> None:

@@ -21,7 +21,7 @@ from outrider.sizing.models import KnownModel, same_model
 from outrider.sizing.spread import Spread
 from outrider_protocol.methods import TRAITS, Method
 
-_LARGEST_TENSOR = 64
+_MAX_TENSOR = 64
 _AGREES = 0.9
 """Tolerance for weights by the table; a size in the status is rounded to 0.1 GB."""
 _QUANTISED = "or quantised weights"
@@ -130,7 +130,7 @@ def _fits(held: Memory) -> bool:
 
 
 def _wider(spread: Spread) -> tuple[Spread, ...]:
-    sizes = (2**power for power in range(_LARGEST_TENSOR.bit_length()))
+    sizes = (2**power for power in range(_MAX_TENSOR.bit_length()))
     return tuple(replace(spread, tensor=size) for size in sizes if size > spread.tensor)
 
 

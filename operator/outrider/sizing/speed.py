@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from outrider.simulate.engines.step_time import StepTime
-from outrider.simulate.engines.table import ThroughputTable
-from outrider.simulate.traffic.acceptance import gain_of
+from outrider.performance.accepted_tokens import gain_of
+from outrider.performance.step_time import StepTime
+from outrider.performance.throughput_table import ThroughputTable
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.drafters import DraftingModel
 from outrider.sizing.gpus import Gpu

@@ -14,13 +14,13 @@ from typing import Annotated
 
 from pydantic import FailFast, TypeAdapter, ValidationError
 
-from outrider.api.complaint import first_complaint
+from outrider.api.validation_message import first_validation_message
 from outrider.telemetry.budget import too_many_series
 from outrider.telemetry.complaints import Skipped
 from outrider.telemetry.replicas import one_copy
 from outrider.telemetry.series import (
-    MOST_SAMPLES,
-    MOST_SERIES,
+    MAX_SAMPLES,
+    MAX_SERIES,
     LabelError,
     PodKey,
     PodMetrics,
@@ -141,7 +141,7 @@ def _read(raw: object) -> tuple[Mapping[str, str], _Row | None, str]:
     try:
         row = _ROW.validate_python(raw)
     except ValidationError as error:
-        return _labels(raw), None, first_complaint(error, whole="row")
+        return _labels(raw), None, first_validation_message(error, whole="row")
     except Exception as error:  # noqa: BLE001 - isolation: a row must not hide those of other pods
         return _labels(raw), None, f"cannot be parsed ({type(error).__name__})"
     return row.metric, row, ""
@@ -163,11 +163,11 @@ def _freshest(targets: _Targets) -> _Target:
 
 
 def _series(target: _Target) -> PodMetrics:
-    if len(target.rows) > MOST_SERIES:
+    if len(target.rows) > MAX_SERIES:
         return Unreadable(too_many_series(len(target.rows)))
-    if target.samples > MOST_SAMPLES:
+    if target.samples > MAX_SAMPLES:
         return Unreadable(
-            f"{target.samples} samples exceed the limit of {MOST_SAMPLES}; check its scrape interval"
+            f"{target.samples} samples exceed the limit of {MAX_SAMPLES}; check its scrape interval"
         )
     try:
         target.rows, target.copied = one_copy(target.rows)

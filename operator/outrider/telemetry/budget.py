@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from outrider.telemetry.series import MOST_SERIES, PodKey
+from outrider.telemetry.series import MAX_SERIES, PodKey
 
-MOST_SERIES_TOGETHER = 500_000
+MAX_SERIES_TOGETHER = 500_000
 """Limit for all pods. 850 pods with 3 used batch bins have 190,000; 790 pods with all 9 bins 500,000."""
 
 Models = Mapping[PodKey, str]
@@ -33,13 +33,13 @@ def fair_shares(wants: Mapping[_Key, int], most: int) -> Mapping[_Key, int]:
     return shares
 
 
-def left_out(series: Series, models: Models, *, most: int = MOST_SERIES_TOGETHER) -> Mapping[PodKey, str]:
+def left_out(series: Series, models: Models, *, most: int = MAX_SERIES_TOGETHER) -> Mapping[PodKey, str]:
     """Return the pods that are not read, with the reason.
 
     These are pods above the limit of one pod. If all pods together exceed `most`, namespaces divide it
     fairly, and so do the models of a namespace. A model above its part loses its largest pods.
     """
-    why = {pod: too_many_series(count) for pod, count in series.items() if count > MOST_SERIES}
+    why = {pod: too_many_series(count) for pod, count in series.items() if count > MAX_SERIES}
     rest = {pod: count for pod, count in series.items() if pod not in why}
     namespaces = _grouped(rest, lambda pod: pod.namespace)
     shares = fair_shares(_sums(namespaces), most)
@@ -57,7 +57,7 @@ def left_out(series: Series, models: Models, *, most: int = MOST_SERIES_TOGETHER
 
 def too_many_series(count: int) -> str:
     """Return the reason for a pod above the limit of one pod."""
-    return f"{count} series exceed the limit of {MOST_SERIES}"
+    return f"{count} series exceed the limit of {MAX_SERIES}"
 
 
 def batches(

@@ -11,7 +11,7 @@ from outrider.telemetry.series import PodKey
 
 log = logging.getLogger(__name__)
 
-LONGEST_PROBLEM = 200
+MAX_PROBLEM = 200
 """Limit in characters of a problem's text, which may come from a pod."""
 
 
@@ -26,7 +26,7 @@ class Skipped:
     def add(self, name: str, problem: str) -> None:
         """Count one more."""
         self.count += 1
-        self.first = self.first or f"{name}: {problem}"[:LONGEST_PROBLEM]
+        self.first = self.first or f"{name}: {problem}"[:MAX_PROBLEM]
         self.of_vllm = self.of_vllm or name not in names.PLUGIN
 
     def __str__(self) -> str:

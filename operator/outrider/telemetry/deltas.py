@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from outrider.tuning.limits import LARGEST_COUNT
+from outrider.tuning.bounded_types import MAX_COUNT
 from outrider.tuning.observe.window import GapReason
 
 
@@ -23,7 +23,7 @@ def delta(name: str, values: Sequence[float]) -> float:
     Raises:
         NoWindow: the counter decreased, or has a value that no counter can have.
     """
-    if not all(value <= LARGEST_COUNT for value in values) or values[0] < 0:
+    if not all(value <= MAX_COUNT for value in values) or values[0] < 0:
         raise NoWindow(GapReason.CONTRADICTORY, f"{name} is negative, or too large for a counter")
     if any(after < before for before, after in pairwise(values)):
         raise NoWindow(GapReason.COUNTER_RESET, f"{name} went backwards")

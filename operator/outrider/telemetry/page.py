@@ -11,13 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample as ParsedSample
 
 from outrider.telemetry import names
-from outrider.telemetry.series import MOST_SERIES, LabelError, SeriesKey, series_key
+from outrider.telemetry.series import MAX_SERIES, LabelError, SeriesKey, series_key
 
-_LONGEST_LINE = 1024
+_MAX_LINE = 1024
 """Limit of one line in characters. Parsing time rises with its square; engines write 100 to 300."""
-_MOST_QUOTES = 16
+_MAX_QUOTES = 16
 """Limit of one line; engines write five labels."""
-_MOST_CHARACTERS = 1024 * 1024
+_MAX_CHARACTERS = 1024 * 1024
 """Limit of all lines together, which take half a second to parse. 630 series have 80,000."""
 _READ = tuple(sorted(names.ALL))
 _NAMES = frozenset(names.ALL)
@@ -55,13 +55,13 @@ def read_text(text: str, known: Readings) -> Readings:
     """
     # A list of all lines would take ten times the memory of a page of comments.
     lines = [line.rstrip("\n") for line in StringIO(text, newline=None) if line.startswith(_READ)]
-    if len(lines) > MOST_SERIES:
-        raise ValueError(f"{len(lines)} series exceed the limit of {MOST_SERIES}")
-    if sum(map(len, lines)) > _MOST_CHARACTERS:
-        raise ValueError(f"the text of all series exceeds {_MOST_CHARACTERS} characters")
+    if len(lines) > MAX_SERIES:
+        raise ValueError(f"{len(lines)} series exceed the limit of {MAX_SERIES}")
+    if sum(map(len, lines)) > _MAX_CHARACTERS:
+        raise ValueError(f"the text of all series exceeds {_MAX_CHARACTERS} characters")
     new = [line for line in lines if line not in known]
-    if any(len(line) > _LONGEST_LINE or line.count('"') > _MOST_QUOTES for line in new):
-        raise ValueError(f"a line of more than {_LONGEST_LINE} characters or {_MOST_QUOTES} quotes")
+    if any(len(line) > _MAX_LINE or line.count('"') > _MAX_QUOTES for line in new):
+        raise ValueError(f"a line of more than {_MAX_LINE} characters or {_MAX_QUOTES} quotes")
     try:
         families = text_string_to_metric_families("\n".join([*new, ""]))
         # Without comments each line is one sample, and the parser keeps their order.

@@ -18,7 +18,7 @@ import httpx
 
 from outrider.api.text import shortened
 from outrider.telemetry.budget import fair_shares
-from outrider.telemetry.complaints import LONGEST_PROBLEM, Complaints, Skipped
+from outrider.telemetry.complaints import MAX_PROBLEM, Complaints, Skipped
 from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
 from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, Unreadable, pod_series
 from outrider.telemetry.source import EnginesUnreachable
@@ -187,7 +187,7 @@ def _reason(error: Exception) -> str:
     text = str(error)
     if not text or not isinstance(error, httpx.HTTPError | ValueError):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
-    return shortened(text, LONGEST_PROBLEM)
+    return shortened(text, MAX_PROBLEM)
 
 
 def _metrics(pods: Mapping[PodKey, _Pod], since: float) -> dict[PodKey, PodMetrics]:

@@ -36,7 +36,7 @@ from outrider.telemetry.source import (
 
 _PIECE_BYTES = 64 * 1024
 """Bytes decompressed at a time."""
-_LONGEST_MESSAGE = 300
+_MAX_MESSAGE = 300
 _ENCODINGS = ("", "identity", "gzip")
 """Accepted content encodings. One layer is decompressed in chunks; several layers are refused."""
 _LOGIN = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
@@ -258,7 +258,7 @@ class _Answer(requests.Response):
 
     def refusal(self) -> SourceRefused:
         """Raise the error of an answer whose status is not 200."""
-        text = self.content[: 4 * _LONGEST_MESSAGE].decode(errors="replace")
+        text = self.content[: 4 * _MAX_MESSAGE].decode(errors="replace")
         login = self.status_code in _LOGIN
         action = "Check Prometheus' credentials." if login else "Look at Prometheus' log."
         return SourceRefused(_short(f"HTTP {self.status_code}: {text}"), action=action)
@@ -334,4 +334,4 @@ def _cause(error: BaseException) -> str:
 
 
 def _short(message: str) -> str:
-    return shortened(message, _LONGEST_MESSAGE)
+    return shortened(message, _MAX_MESSAGE)

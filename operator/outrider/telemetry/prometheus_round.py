@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from outrider.telemetry.answer import read_answer, read_counts
 from outrider.telemetry.budget import (
-    MOST_SERIES_TOGETHER,
+    MAX_SERIES_TOGETHER,
     Batch,
     Models,
     Series,
@@ -26,9 +26,9 @@ from outrider.telemetry.source import AnswerTooLarge, MetricsError
 
 _NEW = 250
 """Assumed number of series of a new pod. An engine with 3 used batch bins has 221."""
-_LEAST_DENSITY, _MOST_DENSITY = 600.0, 4096.0
+_LEAST_DENSITY, _MAX_DENSITY = 600.0, 4096.0
 """Minimum and maximum bytes of a series. 10 samples with usual labels take 600."""
-_MOST_CHARACTERS = 4000
+_MAX_CHARACTERS = 4000
 """Limit of names in one query. Proxies accept URLs of 8 KiB, in which some characters count threefold."""
 
 
@@ -116,14 +116,14 @@ class Round:
             {pod: self._series[pod] for pod in self._models if pod in self._series},
             self._left_out,
             {pod: why for pod, why in self._too_large.items() if pod in self._models},
-            min(max(density, _LEAST_DENSITY), _MOST_DENSITY),
+            min(max(density, _LEAST_DENSITY), _MAX_DENSITY),
         )
 
     def _guessed(self, pods: Iterable[PodKey]) -> Series:
         return {pod: self._series.get(pod, _NEW) for pod in pods}
 
     def _refused(self, pods: Iterable[PodKey]) -> Mapping[PodKey, str]:
-        room = max(0, MOST_SERIES_TOGETHER - self.rows)
+        room = max(0, MAX_SERIES_TOGETHER - self.rows)
         return left_out(self._guessed(pods), self._models, most=room)
 
     def _plan(self, pods: Collection[PodKey], counts: Series) -> None:
@@ -159,7 +159,7 @@ class Round:
                 series,
                 self._models,
                 most_series=most,
-                most_characters=_MOST_CHARACTERS,
+                most_characters=_MAX_CHARACTERS,
                 never=self._left_out | self._too_large.keys(),
             )
         )
@@ -182,7 +182,7 @@ class Round:
             if pod not in answer.pods:
                 continue
             self.rows += self._series[pod]
-            if self.rows > 2 * MOST_SERIES_TOGETHER:
+            if self.rows > 2 * MAX_SERIES_TOGETHER:
                 self.found[pod] = Unreadable("its number of series rose and exceeds the limit")
             else:
                 self.found[pod] = answer.pods[pod]
@@ -211,7 +211,7 @@ class Round:
         counts: dict[PodKey, int] = {}
         alike = dict.fromkeys(pods, 1)
         most = len(alike)
-        for some in batches(alike, self._models, most_series=most, most_characters=_MOST_CHARACTERS):
+        for some in batches(alike, self._models, most_series=most, most_characters=_MAX_CHARACTERS):
             try:
                 found = read_counts((await self._http.ask(counting(some))).rows)
             except MetricsError:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 _OF_ENGINES = ("__name__", "engine", "model_name", "batch", "k", "position", "source")
 """Labels that engines write. Two series of one pod with equal values of these are copies."""
 
-_LONGEST_PAUSE = 2.0
+_MAX_PAUSE = 2.0
 """Scrapes that a copy may lag behind. An older copy comes from a replica that no longer scrapes."""
 
 
@@ -72,7 +72,7 @@ def _steadiest(copies: Mapping[_Values, Sequence[Row]]) -> _Values:
     longest = {name: max((row.values for row in rows), key=len) for name, rows in copies.items()}
     ends = {name: values[-1][0] if values else 0.0 for name, values in longest.items()}
     newest = max(ends.values())
-    return min(name for name, end in ends.items() if newest - end <= _LONGEST_PAUSE * _pause(longest[name]))
+    return min(name for name, end in ends.items() if newest - end <= _MAX_PAUSE * _pause(longest[name]))
 
 
 def _pause(values: Sequence[tuple[float, float]]) -> float:

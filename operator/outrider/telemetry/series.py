@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from outrider.api.drafting import MAX_K
 from outrider.telemetry import names
-from outrider.tuning.limits import LARGEST_BATCH
+from outrider.tuning.bounded_types import MAX_BATCH
 
-MOST_SERIES = 10_000
+MAX_SERIES = 10_000
 """Limit of series of one pod. An engine that has used all 9 batch bins has about 630."""
 
-MOST_SAMPLES = 200_000
+MAX_SAMPLES = 200_000
 """Limit of samples of one pod in one answer. 630 series over 50 s, scraped every second, have 31,500."""
 
 
@@ -150,7 +150,7 @@ def _cell_series(name: str, labels: Mapping[str, str]) -> CellSeries:
         raise LabelError("a label position that is missing or must not exist")
     return _shared(
         name,
-        _number("batch", batch.removesuffix("+").partition("-")[0], LARGEST_BATCH),
+        _number("batch", batch.removesuffix("+").partition("-")[0], MAX_BATCH),
         None if k == names.MIXED else _number("k", k, MAX_K),
         _position(labels) if name in names.CELL_POSITIONS else None,
     )

@@ -10,7 +10,7 @@ from outrider.telemetry import names
 from outrider.telemetry.cells import cell_deltas, cells_of, check_totals, plugin_times
 from outrider.telemetry.deltas import NoWindow, delta
 from outrider.telemetry.series import PodKey, PodSeries, Sample, Unreadable
-from outrider.tuning.limits import LARGEST_COUNT
+from outrider.tuning.bounded_types import MAX_COUNT
 from outrider.tuning.observe.window import Gap, GapReason, Window
 
 _SLACK = 0.02  # relative; a scrape may fall between the updates of two counters
@@ -75,7 +75,7 @@ def _window(pod: PodKey, series: PodSeries, since: float, until: float, max_age_
         accepted_tokens=sums.get(names.ACCEPTED_TOKENS, 0.0),
         accepted_per_position=tuple(sums[name] for name in _positions_of(series)),
         prefill_tokens=sums.get(names.PROMPT_TOKENS, 0.0),
-        requests_waiting=_gauge(series, names.REQUESTS_WAITING, times, most=LARGEST_COUNT),
+        requests_waiting=_gauge(series, names.REQUESTS_WAITING, times, most=MAX_COUNT),
         kv_usage_ratio=_gauge(series, names.KV_USAGE, times, most=1.0),
         batch_low=min(batches, default=None),
         batch_high=max(batches, default=None),

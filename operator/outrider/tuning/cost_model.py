@@ -15,13 +15,13 @@ import numpy as np
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.choose import choice
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.belief import mean_log_context
-from outrider.tuning.estimate.blend import blend
 from outrider.tuning.estimate.features import Array
-from outrider.tuning.estimate.step_time_map import StepTimeMap
+from outrider.tuning.estimate.model_averaging import blend
+from outrider.tuning.estimate.posterior import mean_log_context
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.estimate.surface import Point
 from outrider.tuning.state import BinState, TunerState, room
-from outrider.tuning.view import View
+from outrider.tuning.tick_context import TickContext
 from outrider_protocol.cost_model import CostModel
 
 _CONTEXT_TOKENS = 1024.0
@@ -34,7 +34,9 @@ _MATERIAL_CONTEXT = 0.5
 """log2. The context of step times may be off by so much, since the engine corrects for it."""
 
 
-def cost_model_of(view: View, state: TunerState, step_times: StepTimeMap | None) -> CostModel | None:
+def cost_model_of(
+    view: TickContext, state: TunerState, step_times: StepTimeProfile | None
+) -> CostModel | None:
     """The known step times in the form that engines need; None while the error at the current batch is large.
 
     view, state: of a tick, and what it remembers afterwards. The launch (`revision`) is not known here.
@@ -97,7 +99,7 @@ def _apart(log_seconds: Array) -> Array:
     return apart
 
 
-def _context(view: View) -> float:
+def _context(view: TickContext) -> float:
     """Current tokens per request, rounded to half an octave, so that it does not move with every tick."""
     mean = mean_log_context(view.readings.of(view.bin))
     return _CONTEXT_TOKENS if mean is None else float(round(2.0 ** (round(2 * mean) / 2)))
@@ -110,7 +112,11 @@ def _batch_sizes(max_num_seqs: int) -> tuple[int, ...]:
 
 
 def _predicted(
-    view: View, state: TunerState, step_times: StepTimeMap | None, batches: Sequence[int], context: float
+    view: TickContext,
+    state: TunerState,
+    step_times: StepTimeProfile | None,
+    batches: Sequence[int],
+    context: float,
 ) -> tuple[Array, Array]:
     """Step seconds and their relative errors without what all K share, [batch sizes, candidates] each."""
     ks, estimation = view.policy.candidates, view.policy.estimation
@@ -127,7 +133,7 @@ def _predicted(
 
 
 def _slopes(
-    view: View, state: TunerState, step_times: StepTimeMap | None, context: float
+    view: TickContext, state: TunerState, step_times: StepTimeProfile | None, context: float
 ) -> tuple[float, ...]:
     """Seconds by which a step of each candidate grows per token in the KV cache, at the current batch."""
     ks, estimation, batch = view.policy.candidates, view.policy.estimation, view.belief.batch_size
@@ -140,7 +146,7 @@ def _slopes(
     )
 
 
-def _limits(view: View, state: TunerState) -> Schedule:
+def _limits(view: TickContext, state: TunerState) -> Schedule:
     """The largest K by batch bin.
 
     Where engines never were and no trusted profile reaches, the static schedule bounds the first burst

@@ -12,9 +12,9 @@ from pydantic import Field
 from outrider.api.drafting import MAX_K
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.estimate.tax import Tax
-from outrider.tuning.limits import Count, Seconds, Whole, Words
+from outrider.tuning.bounded_types import Count, Seconds, Whole, Words
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.state import TunerState
 from outrider_protocol.cost_model import CostModel
 
@@ -110,10 +110,10 @@ class Speedup:
 class Outlook:
     """The estimates at the current load, for the choice of a launch configuration."""
 
-    belief: Belief
+    belief: Posterior
     measured: Mapping[int, float]  # K to unix seconds of its newest measurement at this batch size
     k0_duty: float  # 0..1: ratio of recent time with K=0
-    tax: Tax  # of K=0 against a launch without drafter
+    tax: IdleDrafterOverhead  # of K=0 against a launch without drafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Proposal:
     """A proposal of the tuner before it is reported: the kind, the reason, and the state that results."""
 
     kind: Kind

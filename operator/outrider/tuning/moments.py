@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from outrider.tuning.limits import UnixSeconds
+from outrider.tuning.bounded_types import UnixSeconds
 
 StateT = TypeVar("StateT")
 

@@ -16,24 +16,24 @@ from outrider.tuning.decision import (
     Estimate,
     Kind,
     Outlook,
+    Proposal,
     Reference,
     Speedup,
     Structural,
-    Wish,
 )
-from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.posterior import Posterior
+from outrider.tuning.messages import changed_rows
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.view import View
-from outrider.tuning.words import changed_rows
+from outrider.tuning.tick_context import TickContext
 
 _MEASURED_SECONDS = 1.0
 """Engine time, after forgetting, from which on a K counts as measured."""
 
 
 def report(
-    wish: Wish,
-    view: View | None,
+    wish: Proposal,
+    view: TickContext | None,
     *,
     before: Schedule,
     windows: Sequence[Window],
@@ -67,7 +67,9 @@ def report(
     )
 
 
-def _explaining(wish: Wish, before: Schedule, beliefs: Mapping[int, Belief], policy: Policy) -> Wish:
+def _explaining(
+    wish: Proposal, before: Schedule, beliefs: Mapping[int, Posterior], policy: Policy
+) -> Proposal:
     """With every row that changed, where the wish does not say so itself."""
     changed = changed_rows(before, wish.state, beliefs, policy, but=wish.explained)
     rows = "; ".join(row for row in changed if row != wish.sentence)
@@ -104,7 +106,7 @@ def _position_counts(window: Window) -> list[tuple[Sequence[float], Sequence[flo
     return [(accepted, (window.drafts,) * len(accepted))]
 
 
-def _measured_gain(view: View) -> float | None:
+def _measured_gain(view: TickContext) -> float | None:
     """Gain of the K in force over the one that it replaced; None until it was measured since."""
     bin_state = view.bin_state
     if bin_state.replaced is None or bin_state.changed_at is None or view.trial is not None:
@@ -117,7 +119,7 @@ def _measured_gain(view: View) -> float | None:
     return expm1(view.belief.gain(bin_state.k, bin_state.replaced)[0])
 
 
-def _measured_at(view: View, k: int) -> float | None:
+def _measured_at(view: TickContext, k: int) -> float | None:
     """Unix seconds of the newest measurement of a K in this bin; None without one that counts."""
     estimation = view.policy.estimation
     known = [
@@ -128,7 +130,7 @@ def _measured_at(view: View, k: int) -> float | None:
     return max((c.at for c in known), default=None)
 
 
-def _estimates(view: View) -> dict[str, BinEstimates]:
+def _estimates(view: TickContext) -> dict[str, BinEstimates]:
     """Every visited bin, each at the current batch size or where it was measured; only K measured there."""
     found, estimation = {}, view.policy.estimation
     for index, bin_state in sorted(view.state.bins.items()):
@@ -151,7 +153,7 @@ def _estimates(view: View) -> dict[str, BinEstimates]:
     return found
 
 
-def _speedup(view: View, in_force: Schedule | None) -> Speedup | None:
+def _speedup(view: TickContext, in_force: Schedule | None) -> Speedup | None:
     """The K in force, or about to be, against no drafter at the current batch size.
 
     log ratio = log goodput(K) - log goodput(K=0) - log(1 + overhead of K=0); 95 % of a normal distribution.
@@ -179,7 +181,7 @@ def _speedup(view: View, in_force: Schedule | None) -> Speedup | None:
     return Speedup(ratio, low, high, reference, at, known)
 
 
-def _followed_gain(view: View) -> tuple[float, float] | None:
+def _followed_gain(view: TickContext) -> tuple[float, float] | None:
     """log of the goodput over K=0 of engines that choose K themselves, and its error; None without any."""
     followed = view.state.followed
     if followed is None or followed.bin != view.bin:
@@ -187,7 +189,7 @@ def _followed_gain(view: View) -> tuple[float, float] | None:
     return view.belief.followed_gain(followed, 0)
 
 
-def _reading_over_writing(view: View) -> float:
+def _reading_over_writing(view: TickContext) -> float:
     """Engine time for prompts over that for steps without them, in this tick and bin."""
     rows = view.readings.of(view.bin)
     if not sum(row.prefill_tokens for row in rows):
@@ -196,7 +198,7 @@ def _reading_over_writing(view: View) -> float:
     return max(0.0, sum(row.seconds for row in rows) / writing - 1.0)
 
 
-def _outlook(view: View) -> Outlook:
+def _outlook(view: TickContext) -> Outlook:
     at = {k: _measured_at(view, k) for k in view.belief.candidates}
     ledger = view.state.ledger
     return Outlook(
@@ -207,7 +209,7 @@ def _outlook(view: View) -> Outlook:
     )
 
 
-def _structural(view: View) -> Structural:
+def _structural(view: TickContext) -> Structural:
     policy, ledger, belief = view.policy, view.state.ledger, view.belief
     if 0 not in policy.candidates or max(policy.candidates) == 0:
         return Structural.KEEP

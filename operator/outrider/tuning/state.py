@@ -10,12 +10,12 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.schedule import Row, Schedule
+from outrider.tuning.bounded_types import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.followed import Followed
-from outrider.tuning.estimate.surface import MOST_KNOWN, Known
-from outrider.tuning.estimate.tail import Tail
-from outrider.tuning.estimate.tax import Comparison, Tax
-from outrider.tuning.limits import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
+from outrider.tuning.estimate.idle_drafter_overhead import Comparison, IdleDrafterOverhead
+from outrider.tuning.estimate.latency_percentile import LatencyPercentile
+from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell
 from outrider.tuning.policy import Estimation, Exploration, Policy, Safety
 
 _LOG_OF_SQUARED_NORMAL = -1.27
@@ -146,7 +146,7 @@ class TunerState:
     candidates: tuple[int, ...]  # of the policy that it was made under
     edges: tuple[int, ...]  # of that policy's batch bins
     bins: Mapping[int, BinState] = field(default_factory=dict)  # by index
-    known: Annotated[tuple[Known, ...], Field(max_length=MOST_KNOWN)] = ()
+    known: Annotated[tuple[ObservedCell, ...], Field(max_length=MAX_KNOWN)] = ()
     profile: Profile = field(default_factory=Profile)
     pods: Mapping[str, Pace] = field(default_factory=dict)  # by name; empty for a single pod
     trial: Trial | None = None
@@ -163,8 +163,8 @@ class TunerState:
     first_accepted: Count = 0.0  # drafts whose first token was accepted, over the whole history
     first_drafted: Count = 0.0
     collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
-    tail: Tail | None = None  # of gaps between outputs; None where no limit asks for it
-    tax: Tax | None = None  # of K=0; None until a launch without drafter was measured
+    tail: LatencyPercentile | None = None  # of gaps between outputs; None where no limit asks for it
+    tax: IdleDrafterOverhead | None = None  # of K=0; None until a launch without drafter was measured
     comparison: Comparison | None = None  # of such a launch, while one runs
     followed: Followed | None = None  # what engines gain that choose K at each step; None where none does
 

@@ -8,8 +8,8 @@ from operator import gt
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from outrider.api.complaint import first_complaint
 from outrider.api.drafting import MAX_K
+from outrider.api.validation_message import first_validation_message
 from outrider.foreign.readers import TUNER_STATE
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
@@ -17,9 +17,9 @@ from outrider.tuning.state import TunerState
 VERSION = 3
 """Version of the stored form. Increase it when a field changes its meaning, and add to `_UPGRADES`."""
 
-LARGEST_BYTES = TUNER_STATE.most_bytes
+MAX_BYTES = TUNER_STATE.most_bytes
 
-_LARGEST_EDGE = 2**31
+_MAX_EDGE = 2**31
 
 
 class StateError(ValueError):
@@ -54,7 +54,7 @@ def from_wire(data: object, policy: Policy) -> TunerState:
     try:
         state = _STORED.validate_python(_upgraded(data)).state
     except ValidationError as error:
-        raise StateError(first_complaint(error, whole="state")) from error
+        raise StateError(first_validation_message(error, whole="state")) from error
     if state.candidates != policy.candidates or state.edges != policy.bins:
         raise StateError("it is for other candidates or batch sizes")
     indices = {*state.bins, *(k.bin for k in state.known), *((state.trial.bin,) if state.trial else ())}
@@ -74,7 +74,7 @@ def _require_sound(state: TunerState) -> None:
         raise StateError("it has the same cell twice")
     for row in (*state.static.rows, *state.schedule.rows):
         edge = row.max_batch_size
-        if row.num_speculative_tokens > MAX_K or (edge is not None and edge > _LARGEST_EDGE):
+        if row.num_speculative_tokens > MAX_K or (edge is not None and edge > _MAX_EDGE):
             raise StateError("it has a schedule with numbers beyond any engine")
     tried, accepted = state.profile.tried, state.profile.accepted
     if len(tried) != len(accepted) or any(map(gt, accepted, tried)):

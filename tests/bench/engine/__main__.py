@@ -26,8 +26,8 @@ from examples.kit.traffic import Traffic
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.resources import JsonObject
-from outrider.simulate.rivals.profiled import OfflineProfile
-from outrider.simulate.rivals.tuners import hand_table
+from outrider_lab.rivals.profiled import OfflineProfile
+from outrider_lab.rivals.tuners import hand_table
 from tests.bench.engine import picture, plan
 from tests.bench.engine.drive import Bench
 from tests.bench.engine.engines import Engine, law_of, plain_manifest, speculative_manifest

@@ -20,10 +20,10 @@ from outrider.api.status import Status
 from outrider.cluster.objects import Pod
 from outrider.cluster.resources import PODS, JsonObject
 from outrider.plan.names import MODEL_LABEL
-from outrider.plan.runtimes.vllm.limits import LARGEST_DEFAULT_BATCH, max_num_seqs
-from outrider.simulate.rivals.tuners import hand_table
+from outrider.plan.runtimes.vllm.limits import MAX_DEFAULT_BATCH, max_num_seqs
 from outrider.telemetry.series import PodKey
 from outrider.tuning.policy import Policy
+from outrider_lab.rivals.tuners import hand_table
 from tests.bench.engine.records import Push
 
 SPECULATIVE_NAME = "bench-engine"
@@ -52,7 +52,7 @@ def plain_manifest(example: JsonObject, *, pods: int = 1) -> JsonObject:
 def law_of(example: JsonObject) -> Policy:
     """What rules may know of the engine: its candidates and its largest batch."""
     spec = SpeculativeModel.model_validate(example).spec
-    return Policy(spec.candidates(), max_num_seqs(spec.engine.args) or LARGEST_DEFAULT_BATCH)
+    return Policy(spec.candidates(), max_num_seqs(spec.engine.args) or MAX_DEFAULT_BATCH)
 
 
 def _named(example: JsonObject, name: str, pods: int) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, pairwise
 from operator import mul
 
-from outrider.simulate.engines.step_time import StepTime, Timing
-from outrider.simulate.maps import CONTEXTS, PROFILE_ERRORS, MapErrors, measured_map
-from outrider.simulate.rivals.profiled import OfflineProfile
-from outrider.tuning.estimate.step_time_map import StepTimeMap
+from outrider.performance.step_time import StepTime, Timing
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.policy import Policy
+from outrider_lab.maps import CONTEXTS, PROFILE_ERRORS, MapErrors, measured_map
+from outrider_lab.rivals.profiled import OfflineProfile
 from outrider_twin import load, step_time
 from outrider_twin.settings import Settings as TwinSettings
 
@@ -62,7 +62,7 @@ def steps_of(settings: TwinSettings) -> Timing:
     return TableSteps(timing, plain, description.throughput.prompt_token_seconds)
 
 
-def step_time_map(settings: TwinSettings, law: Policy, errors: MapErrors, seed: int) -> StepTimeMap:
+def step_time_map(settings: TwinSettings, law: Policy, errors: MapErrors, seed: int) -> StepTimeProfile:
     """What it would measure of itself."""
     steps = steps_of(settings)
 

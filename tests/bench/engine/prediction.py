@@ -13,16 +13,16 @@ import numpy as np
 from examples.kit.loads import RAMP_SECONDS, Load
 from examples.kit.prompts import PROMPT_BYTES
 from examples.kit.records import Record
-from outrider.simulate.engines.event_fleet import Plant
-from outrider.simulate.figures import Curve
-from outrider.simulate.replay import replay
-from outrider.simulate.rivals.contenders import STATIC as STATIC_K
-from outrider.simulate.rivals.contenders import Brief, make
-from outrider.simulate.rivals.profiled import OfflineProfile
-from outrider.simulate.scenarios import EventScenario
-from outrider.simulate.traffic.requests import ALIKE, Trace, Traffic
-from outrider.tuning.estimate.step_time_map import StepTimeMap
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.policy import Policy
+from outrider_lab.engines.event_fleet import Plant
+from outrider_lab.figures import Curve
+from outrider_lab.replay import replay
+from outrider_lab.rivals.contenders import STATIC as STATIC_K
+from outrider_lab.rivals.contenders import Brief, make
+from outrider_lab.rivals.profiled import OfflineProfile
+from outrider_lab.scenarios import EventScenario
+from outrider_lab.traffic.requests import ALIKE, Trace, Traffic
 from outrider_twin.settings import Settings as TwinSettings
 from tests.bench.engine.figures import ArmFigures, Interval
 from tests.bench.engine.knowledge import (
@@ -183,7 +183,7 @@ class _Known:
 
     run: EventScenario
     law: Policy
-    step_times: StepTimeMap
+    step_times: StepTimeProfile
     profile: OfflineProfile
 
     @classmethod

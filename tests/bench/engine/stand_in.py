@@ -11,7 +11,7 @@ from typing import Any
 
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.resources import JsonObject
-from outrider.simulate.rivals.tuners import hand_table
+from outrider_lab.rivals.tuners import hand_table
 from outrider_twin.description import DEFAULT_TEXT, load_shipped
 from outrider_twin.settings import VARIABLE, Settings
 

@@ -19,12 +19,12 @@ from itertools import product
 from pathlib import Path
 from statistics import mean
 
-from outrider.simulate.engines.formula_engine import FormulaPhase
-from outrider.simulate.engines.step_time import StepTime
-from outrider.simulate.maps import MapErrors
-from outrider.simulate.replay import Replay
-from outrider.simulate.scenario_runs import run_scenario, scenario_map, static_runs
-from outrider.simulate.scenarios import FormulaScenario
+from outrider.performance.step_time import StepTime
+from outrider_lab.engines.formula_engine import FormulaPhase
+from outrider_lab.maps import MapErrors
+from outrider_lab.replay import Replay
+from outrider_lab.scenario_runs import run_scenario, scenario_map, static_runs
+from outrider_lab.scenarios import FormulaScenario
 from tests.bench import results
 from tests.bench.tuning.families import MAP_ERROR, RIVALS
 from tests.bench.tuning.steps import claims

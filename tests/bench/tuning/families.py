@@ -12,15 +12,15 @@ from math import exp, log
 
 import numpy as np
 
-from outrider.simulate.engines.table import ThroughputTable
-from outrider.simulate.engines.table_engine import Phase
-from outrider.simulate.engines.tables_file import read_tables
-from outrider.simulate.figures import Figures
-from outrider.simulate.maps import MapErrors
-from outrider.simulate.scenario_runs import run_scenario, scenario_map
-from outrider.simulate.scenarios import EventScenario
-from outrider.simulate.table_runs import Setting, run_phases
-from outrider.tuning.estimate.step_time_map import StepTimeMap
+from outrider.performance.tables_file import read_tables
+from outrider.performance.throughput_table import ThroughputTable
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
+from outrider_lab.engines.table_engine import Phase
+from outrider_lab.figures import Figures
+from outrider_lab.maps import MapErrors
+from outrider_lab.scenario_runs import run_scenario, scenario_map
+from outrider_lab.scenarios import EventScenario
+from outrider_lab.table_runs import Setting, run_phases
 from tests.bench.tuning.moving import KINDS, TABLES, scenario
 from tests.bench.tuning.synthetic import synthetic_tables
 
@@ -103,7 +103,7 @@ class Job:
         names = list(tables())
         return tables()[names[(names.index(self.case) + (error == WRONG)) % len(names)]]
 
-    def _moving_map(self, traffic: EventScenario, error: str) -> StepTimeMap:
+    def _moving_map(self, traffic: EventScenario, error: str) -> StepTimeProfile:
         other = ENGINES[1 - ENGINES.index(self.trace)]
         mapped = scenario(self.case, other, self.seed) if error == WRONG else traffic
         return scenario_map(mapped, _errors(error))

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from outrider.simulate.limits import under_limit
-from outrider.simulate.maps import MapErrors
-from outrider.simulate.replay import Replay
-from outrider.simulate.scenario_runs import run_scenario, scenario_map
-from outrider.simulate.scenarios import EventScenario
+from outrider_lab.limits import under_limit
+from outrider_lab.maps import MapErrors
+from outrider_lab.replay import Replay
+from outrider_lab.scenario_runs import run_scenario, scenario_map
+from outrider_lab.scenarios import EventScenario
 from tests.bench.tuning.families import ENGINES, MAP_ERROR
 from tests.bench.tuning.moving import KINDS, scenario
 

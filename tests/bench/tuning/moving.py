@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from outrider.simulate.engines.event_engine import Limits
-from outrider.simulate.engines.event_fleet import Plant
-from outrider.simulate.engines.step_time import StepTime, read_formula
-from outrider.simulate.scenarios import EventScenario
-from outrider.simulate.traffic.requests import Burst, Trace, Traffic
+from outrider.performance.step_time import StepTime, read_formula
+from outrider_lab.engines.event_engine import Limits
+from outrider_lab.engines.event_fleet import Plant
+from outrider_lab.scenarios import EventScenario
+from outrider_lab.traffic.requests import Burst, Trace, Traffic
 
 TABLES = Path("examples/tables/visible_tables.json")
 CODE = (0.85, 0.8, 0.78, 0.75, 0.7)

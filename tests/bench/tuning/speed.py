@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from outrider.simulate.scenario_runs import run_scenario, static_runs
-from outrider.simulate.table_runs import Setting, run_table
+from outrider_lab.scenario_runs import run_scenario, static_runs
+from outrider_lab.table_runs import Setting, run_table
 from tests.bench.tuning.families import tables
 from tests.bench.tuning.moving import scenario
 

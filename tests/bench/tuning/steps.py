@@ -9,8 +9,8 @@ from statistics import median
 
 import numpy as np
 
-from outrider.simulate.engines.formula_engine import acceptance_traces
-from outrider.simulate.engines.step_time import StepTime
+from outrider.performance.step_time import StepTime
+from outrider_lab.engines.formula_engine import acceptance_traces
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.fast_loop import FastLoop
 from outrider_protocol.schedule import Schedule

@@ -6,9 +6,9 @@ from math import exp, log
 
 import numpy as np
 
-from outrider.simulate.engines.step_time import StepTime
-from outrider.simulate.engines.table import ThroughputTable
-from outrider.simulate.traffic.acceptance import gain_of
+from outrider.performance.accepted_tokens import gain_of
+from outrider.performance.step_time import StepTime
+from outrider.performance.throughput_table import ThroughputTable
 
 CANDIDATES = (0, 1, 2, 3, 5)
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)

@@ -13,10 +13,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from outrider.simulate.engines.event_engine import EnginePod
-from outrider.simulate.scenario_runs import run_scenario, truth_of
-from outrider.simulate.scenarios import EventScenario
-from outrider.simulate.traffic.requests import Request
+from outrider_lab.engines.event_engine import EnginePod
+from outrider_lab.scenario_runs import run_scenario, truth_of
+from outrider_lab.scenarios import EventScenario
+from outrider_lab.traffic.requests import Request
 from tests.bench.tuning.families import ENGINES
 from tests.bench.tuning.moving import KINDS, scenario
 

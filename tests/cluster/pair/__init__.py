@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from outrider.controller.tune.memory import read_estimates
+from outrider.controller.tune.snapshot import read_estimates
 from tests.cluster.alerts import knowing_broken_text
 from tests.cluster.annotations import override as override_table
 from tests.cluster.kubectl import Object, get, patch, wait_for

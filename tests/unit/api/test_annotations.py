@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.api.annotations import (
     FORGET,
-    LONGEST_REQUEST,
+    MAX_REQUEST,
     OVERRIDE,
     OVERRIDE_UNTIL,
     PAUSED,
@@ -53,7 +53,7 @@ def test_an_override_is_a_table_with_an_end() -> None:
     assert override.until == datetime(2026, 1, 31, 18, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("value", ["", "1", "2026-01-31 after the new drafter", "x" * LONGEST_REQUEST])
+@pytest.mark.parametrize("value", ["", "1", "2026-01-31 after the new drafter", "x" * MAX_REQUEST])
 def test_a_request_to_forget_is_any_short_text(value: str) -> None:
     assert read(forget=value) == Instructions(forget=value)
 

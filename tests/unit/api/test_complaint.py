@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from outrider.api.complaint import first_complaint
-from outrider.api.mistakes import complaint
+from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
+from outrider.api.validation_message import first_validation_message
 from tests.unit.api.admission_cases import CASES, AdmissionCase, base_manifest
 
 Path = tuple[str | int, ...]
@@ -48,7 +48,7 @@ def said(manifest: dict[str, Any]) -> str | None:
     try:
         SpeculativeModel.of_stored(manifest)
     except ValidationError as error:
-        return complaint(error, manifest)
+        return validation_message(error, manifest)
     return None
 
 
@@ -201,6 +201,6 @@ def test_what_is_wrong_with_what_a_program_wrote_names_the_place_and_not_the_val
 ) -> None:
     with pytest.raises(ValidationError) as caught:
         Written.model_validate_json(text)
-    said = first_complaint(caught.value, whole="file")
+    said = first_validation_message(caught.value, whole="file")
     assert said.startswith(told)
     assert "secret" not in said

@@ -22,7 +22,7 @@ from outrider.bench.sweep import Cell, Sweep, proposed
 from outrider.bench.sweep import json_of as sweep_as_json
 from outrider.bench.sweep import text_of as sweep_as_text
 from outrider.bench.verdict import Interval, Verdict, against_best, mean, mean_amount, ratio, verdict
-from outrider.simulate.engines.tables_file import parse_tables
+from outrider.performance.tables_file import parse_tables
 
 REPORT = (Path(__file__).parent / "guidellm_0_8_1.json").read_text()
 LOAD = Load("http://127.0.0.1:1", "m", 8, 20.0, 128)

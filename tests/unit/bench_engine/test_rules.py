@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.simulate.rivals.baselines import AcceptedLengthAverage
-from outrider.simulate.rivals.tuners import Action
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
+from outrider_lab.rivals.baselines import AcceptedLengthAverage
+from outrider_lab.rivals.tuners import Action
 from tests.bench.engine.rules import RuleLoop
 from tests.unit.bench_engine.factories import CANDIDATES, FakeEngine, FakeSource
 from tests.unit.telemetry.factories import Counters, a_series

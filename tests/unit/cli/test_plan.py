@@ -15,7 +15,7 @@ from outrider.sizing.tasks import Task
 from outrider_protocol.methods import Method
 from tests.unit.cli import plan_golden
 from tests.unit.cli.plan_golden import plan
-from tests.unit.simulate.factories import VISIBLE
+from tests.unit.lab.factories import VISIBLE
 from tests.unit.sizing.test_models import LLAMA
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

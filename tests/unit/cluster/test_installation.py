@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.cluster.installation import (
-    MOST_NAMESPACES,
+    MAX_NAMESPACES,
     TERM_ANNOTATION,
     WATCHES_ANNOTATION,
     Claim,
@@ -62,7 +62,7 @@ def test_a_stored_term_counts_where_it_is_higher_and_a_number(stored: str, term:
 
 @pytest.mark.parametrize(
     "watches",
-    ["", ",", "a,", "A", "a b", "../a", "*,a", ",".join(f"n{i}" for i in range(MOST_NAMESPACES + 1))],
+    ["", ",", "a,", "A", "a b", "../a", "*,a", ",".join(f"n{i}" for i in range(MAX_NAMESPACES + 1))],
 )
 def test_a_lease_whose_claim_cannot_be_read_is_no_installation(watches: str) -> None:
     annotations = {**Claim(account="outrider").annotations(), WATCHES_ANNOTATION: watches}

@@ -19,7 +19,7 @@ from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRec
 from outrider.cluster import lease, term_lock
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeaseName, NotLeader, Sole
-from outrider.cluster.term_lock import Deposed, TermLock
+from outrider.cluster.term_lock import LeadershipLost, TermLock
 from tests.unit.cluster.lease_server import CREATED, LeaseServer
 from tests.unit.cluster.quick_election import hurry
 
@@ -374,7 +374,7 @@ async def test_a_renewal_that_another_write_has_overtaken_looks_at_once_whose_th
         await lock.get("outrider", "default")
         assert await lock.create("outrider", "default", record)
         server.edit(holderIdentity=holder)
-        with pytest.raises(Deposed):
+        with pytest.raises(LeadershipLost):
             await lock.update("outrider", "default", record)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from outrider.controller.fleet import Fleet
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
-from outrider.controller.tune.engine_tables import Epochs
+from outrider.controller.tune.engine_tables import ScheduleVersions
 
 
 class FakeLoop:
@@ -23,7 +23,13 @@ class FakeLoop:
     """Until it is set, a loop does not end although it was asked to."""
 
     def __init__(
-        self, *, fleet: Fleet, epochs: Epochs, term: Callable[[], int], metrics: OwnMetrics, **_: Any
+        self,
+        *,
+        fleet: Fleet,
+        epochs: ScheduleVersions,
+        term: Callable[[], int],
+        metrics: OwnMetrics,
+        **_: Any,
     ) -> None:
         self._fleet = fleet
         self.epochs = epochs

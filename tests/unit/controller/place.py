@@ -31,7 +31,7 @@ class Place:
 
     raw: dict[str, Any] = field(default_factory=a_raw_model)
     pass_seconds: float = 60.0
-    overtaken: list[Key] = field(default_factory=list)
+    on_external_change: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store = Store()
@@ -45,7 +45,7 @@ class Place:
             self.store,
             settings=PlanSettings(),
             now=lambda: NOW,
-            overtaken=self.overtaken.append,
+            on_external_change=self.on_external_change.append,
             pass_seconds=pass_seconds,
         )
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED
-from outrider.api.conditions import LONGEST_MESSAGE
+from outrider.api.conditions import MAX_MESSAGE
 from outrider.api.status import Status
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.resources import CONFIG_MAPS
@@ -105,7 +105,7 @@ def check(odd: dict[str, Any], launch: str, order: str) -> None:
     assert "Degraded" not in cluster.conditions("healthy")
     told = cluster.conditions("m")
     event(told["Degraded"]["reason"] if "Degraded" in told else "carried out")
-    assert all(len(condition["message"]) <= LONGEST_MESSAGE for condition in told.values())
+    assert all(len(condition["message"]) <= MAX_MESSAGE for condition in told.values())
     assert len(Status.model_validate(cluster.status["m"]).conditions) == len(told)
     assert told.get("Degraded", {"reason": ""})["reason"] not in ("ReconcileFailed", "NotTuned")
 

@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from outrider.controller import heartbeat, http_server
-from outrider.controller.heartbeat import LONGEST_SILENCE_SECONDS, Heartbeat
+from outrider.controller.heartbeat import MAX_SILENCE_SECONDS, Heartbeat
 from outrider.controller.http_server import RenderedMetrics, serve
 from outrider.loop_thread import LoopThread
 from tests.unit.controller.cluster_server import until
@@ -181,7 +181,7 @@ async def test_half_a_request_is_closed(monkeypatch: pytest.MonkeyPatch, drips: 
 async def test_one_connection_too_many_ends_the_oldest_and_probes_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 20)
     monkeypatch.setattr(http_server, "CONNECTION_SECONDS", 3600)
     async with a_server() as served:
         held = [await served.connect(HALF_A_REQUEST) for _ in range(20)]
@@ -199,7 +199,7 @@ async def test_a_loop_that_takes_no_turn_for_too_long_fails_its_health_and_no_ea
 ) -> None:
     async with a_server() as served:
         began = time.monotonic()
-        for silence, status in ((0.0, 200), (LONGEST_SILENCE_SECONDS - 5, 200), (61.0, 503)):
+        for silence, status in ((0.0, 200), (MAX_SILENCE_SECONDS - 5, 200), (61.0, 503)):
             late = SimpleNamespace(monotonic=lambda silence=silence: began + silence)
             monkeypatch.setattr(heartbeat, "time", late)
             assert (await served.get("/healthz")).status_code == status

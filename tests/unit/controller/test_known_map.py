@@ -8,20 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.controller.tune.introductions import Introduction
-from outrider.controller.tune.known_map import KnownMap, describe, differing, newest, read_map, write_map
-from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
+from outrider.controller.tune.engine_info import Introduction
+from outrider.controller.tune.step_time_profiles import (
+    KnownMap,
+    describe,
+    differing,
+    newest,
+    read_map,
+    write_map,
+)
+from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 
 SIZES = (1, 2, 4)
 
 
-def a_map(*, sizes: tuple[int, ...] = SIZES, slower: float = 1.0) -> StepTimeMap:
-    return StepTimeMap(
+def a_map(*, sizes: tuple[int, ...] = SIZES, slower: float = 1.0) -> StepTimeProfile:
+    return StepTimeProfile(
         tuple(MapCell(size, k, 40.0 + k, 0.01 * (1 + k) * slower, 0.02) for size in sizes for k in (0, 3))
     )
 
 
-def told(pod: str, step_times: StepTimeMap | None, *, revision: str = "r1") -> Introduction:
+def told(pod: str, step_times: StepTimeProfile | None, *, revision: str = "r1") -> Introduction:
     return Introduction(pod, revision, None, None, step_times)
 
 
@@ -84,7 +91,7 @@ def test_the_law_gets_candidates_only() -> None:
 
 @given(st.floats(1e-6, 100), st.integers(1, 1024), st.integers(0, 64))
 def test_it_reads_back_to_four_digits(seconds: float, batch: int, k: int) -> None:
-    known = KnownMap("r1", "m-1", StepTimeMap((MapCell(batch, k, 40.5, seconds, 0.02),)))
+    known = KnownMap("r1", "m-1", StepTimeProfile((MapCell(batch, k, 40.5, seconds, 0.02),)))
     back = read_map(json.loads(json.dumps(write_map(known))))
     assert back is not None
     assert (back.revision, back.pod) == ("r1", "m-1")
@@ -105,4 +112,4 @@ def test_a_cell_that_no_engine_can_have_measured_spoils_it() -> None:
 
 def test_hundreds_of_cells_fit_beside_the_rest_of_what_is_stored() -> None:
     cells = tuple(MapCell(size, k, 2048.5, 0.0123456, 0.0123) for size in range(1, 65) for k in range(8))
-    assert len(json.dumps(write_map(KnownMap("r" * 10, "m" * 63, StepTimeMap(cells))))) < 32 * 1024
+    assert len(json.dumps(write_map(KnownMap("r" * 10, "m" * 63, StepTimeProfile(cells))))) < 32 * 1024

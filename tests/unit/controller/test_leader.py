@@ -18,7 +18,7 @@ from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS, SECRET
 from outrider.controller import leader
 from outrider.controller.leader import Leader
 from outrider.controller.managed_namespaces import ManagedNamespaces
-from outrider.controller.neighbours import Alone, Neighbourhood
+from outrider.controller.other_installations import Alone, Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.settings import Settings
@@ -57,7 +57,7 @@ class QuietWatch(ClusterWatch):
 
 
 @dataclass
-class Neighbour(Neighbourhood):
+class Neighbour(Installations):
     """Manages everything as long as it ``rules``.
 
     seen: the first look can end. asked: how often the managed namespaces were read.
@@ -114,7 +114,7 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> type[FakeLoop]:
 async def a_reign(
     server: ClusterServer,
     loops: type[FakeLoop],
-    neighbours: Neighbourhood | None = None,
+    neighbours: Installations | None = None,
     settings: Settings | None = None,
     traces: Traces | None = None,
     cpu_seconds: float = 1.0,

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from outrider.cluster.installation import TERM_ANNOTATION, Claim
 from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
-from outrider.controller import leader, neighbours, process
+from outrider.controller import leader, other_installations, process
 from outrider.controller.heartbeat import Heartbeat
 from outrider.controller.process import Stuck, operate, run_operator
 from outrider.controller.settings import LeaderElection, Settings
@@ -71,7 +71,7 @@ class Operator:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
-    monkeypatch.setattr(neighbours, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(other_installations, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(ClusterWatch, "watch_forever", _forever)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from outrider.api.reasons import ConditionType, DegradedReason
-from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, find_trouble, judge
+from outrider.controller.reconcile.readiness import DegradedCause, Workload, blocked, find_trouble, judge
 from outrider.sizing.room import Shortage
 from tests.unit.controller.factories import (
     NO_ACCOUNT,
@@ -212,7 +212,7 @@ def test_trouble(case: Case) -> None:
 
 
 def test_another_trouble_is_told_when_the_pods_have_none() -> None:
-    besides = Trouble(DegradedReason.LAUNCH_ORDER_UNREADABLE, "delete it")
+    besides = DegradedCause(DegradedReason.LAUNCH_ORDER_UNREADABLE, "delete it")
     *_, alone = judge(a_workload(a_pod(ready=True)), NOW, besides=besides)
     *_, with_pods = judge(a_workload(a_pod(ended=(78, NOT_FOUND))), NOW, besides=besides)
 
@@ -234,7 +234,7 @@ def test_names_the_pod_in_trouble() -> None:
 
 
 def test_a_blocked_model_says_why_in_every_condition() -> None:
-    statements = blocked(Trouble(DegradedReason.NAME_TAKEN, "Service m exists"))
+    statements = blocked(DegradedCause(DegradedReason.NAME_TAKEN, "Service m exists"))
 
     assert {f"{statement.type}={statement.status}" for statement in statements} == {
         "Ready=False",

@@ -177,7 +177,7 @@ async def test_a_change_that_came_with_the_answer_to_a_status_is_looked_at_at_on
     place.cluster.meanwhile = {"annotations": {"outrider.dev/paused": "true"}}
     await place.passes()
 
-    assert place.overtaken == [KEY]
+    assert place.on_external_change == [KEY]
 
 
 async def test_an_answer_that_brings_nothing_but_the_status_wakes_nobody() -> None:
@@ -185,7 +185,7 @@ async def test_an_answer_that_brings_nothing_but_the_status_wakes_nobody() -> No
     await place.passes()
 
     assert place.cluster.status_writes == 1
-    assert place.overtaken == []
+    assert place.on_external_change == []
 
 
 async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_out(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from outrider.api.conditions import ConditionStatus, Statement
+from outrider.api.conditions import ConditionStatus, ConditionUpdate
 from outrider.api.reasons import (
     ContestReason,
     DegradedReason,
@@ -13,24 +13,24 @@ from outrider.api.reasons import (
     ReadyReason,
 )
 from outrider.api.status import Status
-from outrider.controller.reconcile.readiness import Trouble, blocked, judge
+from outrider.controller.reconcile.readiness import DegradedCause, blocked, judge
 from outrider.controller.reconcile.report import Report, own_part, status_part, transitions
 from tests.unit.controller.factories import NOW, a_pod, a_workload
 
 SERVING = judge(a_workload(a_pod(ready=True)), NOW)
 CRASHING = judge(a_workload(a_pod(restarts=3, ended=(1, "boom"))), NOW)
 STARTING = judge(a_workload(a_pod()), NOW)
-TAKEN = blocked(Trouble(DegradedReason.NAME_TAKEN, "Service m exists"))
-INVALID = blocked(Trouble(DegradedReason.INVALID_SPEC, "spec.replicas: not a number"))
+TAKEN = blocked(DegradedCause(DegradedReason.NAME_TAKEN, "Service m exists"))
+INVALID = blocked(DegradedCause(DegradedReason.INVALID_SPEC, "spec.replicas: not a number"))
 
 
 CONTESTED = (
     *SERVING,
-    Statement(ConditionStatus.TRUE, ContestReason.ON_STANDBY, "an operator in b"),
+    ConditionUpdate(ConditionStatus.TRUE, ContestReason.ON_STANDBY, "an operator in b"),
 )
 
 
-def a_report(statements: tuple[Statement, ...] = SERVING) -> Report:
+def a_report(statements: tuple[ConditionUpdate, ...] = SERVING) -> Report:
     return Report(
         statements=statements,
         wanted=2,
@@ -40,18 +40,18 @@ def a_report(statements: tuple[Statement, ...] = SERVING) -> Report:
         selector="outrider.dev/model=m",
         url="http://m.default.svc",
         weights=None,
-        look_again_seconds=None,
+        requeue_after_seconds=None,
     )
 
 
 def part(
-    statements: tuple[Statement, ...], *, before: Status | None = None, later: float = 0
+    statements: tuple[ConditionUpdate, ...], *, before: Status | None = None, later: float = 0
 ) -> dict[str, Any]:
     now = NOW + timedelta(seconds=later)
     return status_part(a_report(statements), before or Status(), generation=2, now=now)
 
 
-def status(statements: tuple[Statement, ...]) -> Status:
+def status(statements: tuple[ConditionUpdate, ...]) -> Status:
     return Status.model_validate(part(statements))
 
 
@@ -59,7 +59,7 @@ def since(part: dict[str, Any], kind: str) -> str:
     return next(entry["lastTransitionTime"] for entry in part["conditions"] if entry["type"] == kind)
 
 
-def told(before: Status, statements: tuple[Statement, ...]) -> list[EventReason]:
+def told(before: Status, statements: tuple[ConditionUpdate, ...]) -> list[EventReason]:
     return [reason for reason, _ in transitions(before, statements)]
 
 
@@ -157,8 +157,8 @@ def test_a_crashing_pod_that_went_away_has_not_recovered() -> None:
 
 def test_a_change_of_the_reason_within_ready_is_no_event() -> None:
     partly = (
-        Statement(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, "1 of 2"),
-        Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, "1 of 2"),
+        ConditionUpdate(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, "1 of 2"),
+        ConditionUpdate(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, "1 of 2"),
     )
 
     assert told(status(SERVING), partly) == []
@@ -178,6 +178,6 @@ def test_a_contest_that_is_over_is_taken_out_of_the_status() -> None:
 
 
 def test_a_trouble_of_any_length_gives_a_status_that_the_api_server_takes() -> None:
-    refused = part(blocked(Trouble(DegradedReason.APPLY_REFUSED, "no " * 5_000)))
+    refused = part(blocked(DegradedCause(DegradedReason.APPLY_REFUSED, "no " * 5_000)))
 
     assert {len(entry["message"]) for entry in refused["conditions"]} == {4096}

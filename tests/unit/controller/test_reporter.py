@@ -10,14 +10,14 @@ import pytest
 from outrider.api.reasons import EventReason
 from outrider.controller.store import Store
 from outrider.controller.tune.background_writes import ClusterReporter
-from outrider.controller.watch import Answers
+from outrider.controller.watch import WriteThroughStore
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model
 
 
 async def tell(found: Answer, *, note: str = "K is 1.", warning: bool = False) -> ScriptedServer:
     async with a_cluster(found) as (cluster, server):
-        reporter = ClusterReporter(cluster, Answers(Store()))
+        reporter = ClusterReporter(cluster, WriteThroughStore(Store()))
         await reporter.event(a_model(), EventReason.RETUNED, note, warning=warning)
     return server
 

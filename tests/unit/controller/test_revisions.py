@@ -8,7 +8,7 @@ from outrider.api.launch import NO_DRAFTER, Launch
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Pod
 from outrider.controller.reconcile import revisions
-from outrider.controller.reconcile.revisions import MOST_LAUNCHES, Revisions
+from outrider.controller.reconcile.revisions import MAX_LAUNCHES, Revisions
 from outrider.controller.store import Key
 from outrider.plan import PlanSettings, Role, revision
 from tests.unit.controller.factories import a_pod, a_raw_model
@@ -92,12 +92,12 @@ def test_strangers_annotations_are_planned_up_to_a_bound(planned: list[str]) -> 
     pods = [a_pod(f"m-{number}", launch=text) for number, text in enumerate(launches)]
     for _ in range(5):
         cache.of_spec(KEY, model, pods)
-    assert len(planned) == MOST_LAUNCHES
+    assert len(planned) == MAX_LAUNCHES
 
 
 def test_launches_that_no_pod_has_any_more_make_room_for_new_ones() -> None:
     model, cache = a_model(), Revisions(SETTINGS)
-    for size in range(1, 3 * MOST_LAUNCHES):
+    for size in range(1, 3 * MAX_LAUNCHES):
         pods = pods_of(model, ["", f"{size}:3,*:0"])
         assert len(cache.of_spec(KEY, model, pods)) == 2
 
@@ -106,18 +106,18 @@ def test_as_many_launches_as_there_is_room_for_are_kept_and_only_new_ones_are_pl
     planned: list[str],
 ) -> None:
     model, cache = a_model(), Revisions(SETTINGS)
-    texts = [f"{size}:3,*:0" for size in range(1, MOST_LAUNCHES + 1)]
+    texts = [f"{size}:3,*:0" for size in range(1, MAX_LAUNCHES + 1)]
     for _ in range(2):
-        assert len(cache.of_spec(KEY, model, pods_of(model, texts))) == MOST_LAUNCHES
+        assert len(cache.of_spec(KEY, model, pods_of(model, texts))) == MAX_LAUNCHES
     assert planned == texts
-    later = [*texts[1:], f"{MOST_LAUNCHES + 1}:3,*:0"]
-    assert len(cache.of_spec(KEY, model, pods_of(model, later))) == MOST_LAUNCHES
+    later = [*texts[1:], f"{MAX_LAUNCHES + 1}:3,*:0"]
+    assert len(cache.of_spec(KEY, model, pods_of(model, later))) == MAX_LAUNCHES
     assert planned == [*texts, later[-1]]
 
 
 def test_a_launch_beyond_the_room_is_planned_as_soon_as_another_one_has_gone(planned: list[str]) -> None:
     model, cache = a_model(), Revisions(SETTINGS)
-    texts = [f"{size}:3,*:0" for size in range(1, MOST_LAUNCHES + 2)]
-    assert len(cache.of_spec(KEY, model, pods_of(model, texts))) == MOST_LAUNCHES
-    assert len(cache.of_spec(KEY, model, pods_of(model, texts[1:]))) == MOST_LAUNCHES
+    texts = [f"{size}:3,*:0" for size in range(1, MAX_LAUNCHES + 2)]
+    assert len(cache.of_spec(KEY, model, pods_of(model, texts))) == MAX_LAUNCHES
+    assert len(cache.of_spec(KEY, model, pods_of(model, texts[1:]))) == MAX_LAUNCHES
     assert planned == texts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, PODS
-from outrider.controller.kept import Content, NamespaceBudgets, footprint
+from outrider.controller.kept_fields import Content, NamespaceBudgets, footprint
 from outrider.controller.store import Cache, EntryT, Key, LeftOut, Store, StoredChild, StoredModel, StoredPod
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested

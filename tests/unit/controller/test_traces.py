@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from outrider.controller.store import Key
 from outrider.controller.trace_export import Collector, sending_to
-from outrider.controller.traces import Traces, open_traces, tell_span
+from outrider.controller.traces import Traces, annotate_span, open_traces
 
 KEY = Key("default", "m")
 
@@ -46,7 +46,7 @@ async def a_collector(*answers: int) -> AsyncIterator[tuple[str, list[bytes]]]:
 
 def one_span(url: str | None) -> None:
     with open_traces(url) as traces, traces.span("reconcile", KEY):
-        tell_span(reason="Serving", k=None)
+        annotate_span(reason="Serving", k=None)
 
 
 def test_without_a_collector_spans_go_nowhere_and_the_code_inside_runs() -> None:

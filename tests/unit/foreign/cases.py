@@ -14,7 +14,7 @@ from outrider.cluster.objects import Pod, Terminated, launch_failure
 from outrider.controller.reconcile import downloads
 from outrider.controller.reconcile.rollouts import table_of
 from outrider.controller.store import StoredModel
-from outrider.controller.tune import memory
+from outrider.controller.tune import snapshot
 from outrider.engine import client
 from outrider.foreign import read_as, readers
 from outrider.importing import Options, import_text
@@ -122,7 +122,7 @@ def _knowledge(part: dict[str, Any]) -> str:
 
 
 def _know(text: str) -> None:
-    for read in (memory.read_estimates, lambda text: memory.read_knowledge(text, _TUNED)):
+    for read in (snapshot.read_estimates, lambda text: snapshot.read_knowledge(text, _TUNED)):
         with suppress(ValueError):
             read(text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from outrider.api.quantity import LONGEST_CONTEXT
+from outrider.api.quantity import MAX_CONTEXT
 from outrider.api.resource import SpeculativeModel
 from tests.unit.plan.factories import a_model, a_plan, arguments, flag
 
@@ -65,7 +65,7 @@ def test_a_context_is_written_as_vllm_writes_it(written: object, told: str) -> N
 
 
 @pytest.mark.parametrize(
-    "written", ["25.6K", "long", "-1", "1e5", "K", "", "160 K", 0, "0", "101m", LONGEST_CONTEXT + 1]
+    "written", ["25.6K", "long", "-1", "1e5", "K", "", "160 K", 0, "0", "101m", MAX_CONTEXT + 1]
 )
 def test_what_is_no_context_is_refused(written: object) -> None:
     with pytest.raises(ValidationError):

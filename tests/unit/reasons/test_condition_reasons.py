@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from outrider.api.annotations import Instructions, Override
-from outrider.api.conditions import ConditionStatus, Statement, conditions_of
+from outrider.api.conditions import ConditionStatus, ConditionUpdate, conditions_of
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import (
     REASONS_OF,
@@ -355,7 +355,7 @@ async def test_it_is_given(reason: ConditionReason) -> None:
 def test_a_reason_that_only_another_version_gives_is_not_said_again() -> None:
     silent = an_outcome(observations=())
     (known,) = conditions_of(
-        [Statement(ConditionStatus.FALSE, MetricsReason.STALE, "old")], before=(), generation=1, now=NOW
+        [ConditionUpdate(ConditionStatus.FALSE, MetricsReason.STALE, "old")], before=(), generation=1, now=NOW
     )
     unknown = known.model_copy(update={"reason": "MetricsOdd"})
     assert MetricsReason.STALE in told(silent, before=(known,))

@@ -9,9 +9,9 @@ import pytest
 
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.decision import Decision
-from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Gap, GapReason
 from outrider.tuning.state import Ledger, TunerState
+from outrider.tuning.tuner import decide
 from tests.unit.tuning import guarded
 from tests.unit.tuning.factories import (
     Engine,

@@ -8,7 +8,7 @@ from inspect import isawaitable
 
 import pytest
 
-from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
+from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate, conditions_of
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import (
     ActuationReason,
@@ -24,7 +24,7 @@ from outrider.api.speculation import StructuralOff, TuningMode
 from outrider.api.status import Status
 from outrider.cluster.errors import Refused
 from outrider.cluster.events import EventWriter
-from outrider.controller.reconcile.readiness import Trouble, blocked, judge
+from outrider.controller.reconcile.readiness import DegradedCause, blocked, judge
 from outrider.controller.reconcile.report import transitions
 from outrider.controller.reconcile.shared_models import StandBy
 from outrider.controller.store import Key, Store
@@ -49,15 +49,15 @@ TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 SERVES = judge(a_workload(a_pod(ready=True)), NOW)
 STARTS = judge(a_workload(a_pod()), NOW)
 IN_PLACE = judge(replace(a_workload(a_pod()), in_place=True), NOW)
-TAKEN = blocked(Trouble(DegradedReason.NAME_TAKEN, "a Service m"))
-SHARED = (*SERVES, Statement(TRUE, ContestReason.ON_STANDBY, "an operator in b"))
+TAKEN = blocked(DegradedCause(DegradedReason.NAME_TAKEN, "a Service m"))
+SHARED = (*SERVES, ConditionUpdate(TRUE, ContestReason.ON_STANDBY, "an operator in b"))
 
 
-def as_written(*said: Statement) -> tuple[Condition, ...]:
+def as_written(*said: ConditionUpdate) -> tuple[Condition, ...]:
     return conditions_of(said, before=(), generation=1, now=NOW)
 
 
-def passes(before: tuple[Statement, ...], after: tuple[Statement, ...]) -> Told:
+def passes(before: tuple[ConditionUpdate, ...], after: tuple[ConditionUpdate, ...]) -> Told:
     """Events of reconcile between two states of a model."""
     return [reason for reason, _ in transitions(Status(conditions=list(as_written(*before))), after)]
 
@@ -78,8 +78,8 @@ def ticked(outcome: TickOutcome, before: ReportState | None = None, after: Repor
 def turned(status: ConditionStatus, was: ConditionReason | None, now: ConditionReason) -> Told:
     """A condition of the tuner turned to this status."""
     other = TRUE if status is FALSE else FALSE
-    before = () if was is None else as_written(Statement(other, was, "before"))
-    after = as_written(Statement(status, now, "after"))
+    before = () if was is None else as_written(ConditionUpdate(other, was, "before"))
+    after = as_written(ConditionUpdate(status, now, "after"))
     return ticked(an_outcome(), ReportState(before), ReportState(after))
 
 
@@ -95,7 +95,7 @@ def retuned(mode: TuningMode) -> Told:
 
 def advised() -> Told:
     recommends = replace(MODEL, relaunching=Relaunching(structural_off=StructuralOff.RECOMMEND))
-    after = as_written(Statement(FALSE, LaunchReason.DRAFTER_IDLE, "idle"))
+    after = as_written(ConditionUpdate(FALSE, LaunchReason.DRAFTER_IDLE, "idle"))
     return ticked(an_outcome(model=recommends), after=ReportState(after))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from outrider.api.conditions import Condition, Statement
+from outrider.api.conditions import Condition, ConditionUpdate
 from outrider.api.reasons import ConditionReason
 from outrider.api.speculation import Canary, StructuralOff
 from outrider.api.status import Speedup, SpeedupReference
@@ -63,7 +63,7 @@ def told(
     return reasons(said)
 
 
-def reasons(said: Iterable[Statement]) -> list[ConditionReason]:
+def reasons(said: Iterable[ConditionUpdate]) -> list[ConditionReason]:
     """Of statements."""
     return [each.reason for each in said]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.simulate.engines.tables_file import read_tables
+from outrider.performance.tables_file import read_tables
 from outrider.sizing.cost import dollars_per_million_tokens
 from outrider.sizing.forecast import forecast
 from outrider.sizing.memory import Load, Verdict, memory
@@ -12,7 +12,7 @@ from outrider.sizing.sources import Evidence
 from outrider.sizing.speed import MeasuredSpeeds, best_k, paying_batches, rule_of_thumb, speedup
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
-from tests.unit.simulate.factories import VISIBLE
+from tests.unit.lab.factories import VISIBLE
 from tests.unit.sizing.factories import a_drafter, a_gpu, a_known, a_question, some_speeds
 
 _70B = "Llama-3.3-70B-Instruct-FP8"

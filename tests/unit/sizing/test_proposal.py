@@ -13,7 +13,7 @@ from outrider.sizing.proposal import ceiling_of
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
 from outrider_protocol.methods import Method
-from tests.unit.simulate.factories import a_table
+from tests.unit.lab.factories import a_table
 from tests.unit.sizing.factories import a_question
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.simulate.engines.step_time import read_formula
-from outrider.simulate.engines.tables_file import read_tables
+from outrider.performance.step_time import read_formula
+from outrider.performance.tables_file import read_tables
 from outrider.sizing.architecture import Precision
 from outrider.sizing.cost import dollars_per_million_tokens
 from outrider.sizing.drafters import draft_model, eagle_head, prediction_layer, without_weights
@@ -28,7 +28,7 @@ from outrider.sizing.speed import (
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import SURVIVAL
 from outrider_protocol.methods import Method
-from tests.unit.simulate.factories import VISIBLE, a_table
+from tests.unit.lab.factories import VISIBLE, a_table
 from tests.unit.sizing.factories import a_gpu, a_known, some_speeds
 
 RATES = st.floats(0.0, 0.999)

@@ -15,12 +15,12 @@ from outrider.telemetry.budget import (
     left_out,
     too_many_series,
 )
-from outrider.telemetry.series import MOST_SERIES, PodKey
+from outrider.telemetry.series import MAX_SERIES, PodKey
 
 WANTS = st.dictionaries(st.text(max_size=3), st.integers(0, 1000), max_size=6)
 PODS = st.builds(PodKey, st.sampled_from("abc"), st.sampled_from([f"p{index}" for index in range(6)]))
 FLEETS = st.dictionaries(
-    PODS, st.tuples(st.integers(0, MOST_SERIES + 100), st.sampled_from("mn")), max_size=14
+    PODS, st.tuples(st.integers(0, MAX_SERIES + 100), st.sampled_from("mn")), max_size=14
 )
 
 
@@ -53,9 +53,9 @@ def test_nobody_is_left_out_while_there_is_room() -> None:
 
 
 def test_a_pod_with_more_series_than_is_read_of_any_is_left_out() -> None:
-    series = {A: MOST_SERIES + 1, B: MOST_SERIES, C: 1}
+    series = {A: MAX_SERIES + 1, B: MAX_SERIES, C: 1}
     assert left_out(series, {A: "m", B: "m", C: "m"}) == {
-        A: f"{MOST_SERIES + 1} series exceed the limit of {MOST_SERIES}"
+        A: f"{MAX_SERIES + 1} series exceed the limit of {MAX_SERIES}"
     }
 
 
@@ -149,4 +149,4 @@ def test_namespaces_take_turns() -> None:
 
 
 def test_the_words_for_too_many_series() -> None:
-    assert too_many_series(12_345) == f"12345 series exceed the limit of {MOST_SERIES}"
+    assert too_many_series(12_345) == f"12345 series exceed the limit of {MAX_SERIES}"

@@ -11,7 +11,7 @@ import pytest
 from outrider.telemetry import answer, names
 from outrider.telemetry.answer import Answer, read_answer
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
-from outrider.telemetry.series import MOST_SAMPLES, MOST_SERIES, PodKey, PodMetrics, Sample, Unreadable
+from outrider.telemetry.series import MAX_SAMPLES, MAX_SERIES, PodKey, PodMetrics, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, AnswerTooLarge
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, GapReason
@@ -106,18 +106,18 @@ def test_a_row_without_labels_is_nobodys() -> None:
 
 
 def test_a_pod_with_too_many_series_is_a_gap_and_the_others_go_on() -> None:
-    rows = [a_row(names.CELL_STEPS, batch=str(low), k="0") for low in range(1, MOST_SERIES + 2)]
+    rows = [a_row(names.CELL_STEPS, batch=str(low), k="0") for low in range(1, MAX_SERIES + 2)]
     assert found_with(*rows).pods[A] == Unreadable(
-        f"{MOST_SERIES + 1} series exceed the limit of {MOST_SERIES}"
+        f"{MAX_SERIES + 1} series exceed the limit of {MAX_SERIES}"
     )
     assert not isinstance(found_with(*rows[:-1]).pods[A], Unreadable)
 
 
 def test_a_pod_with_too_many_samples_is_a_gap_and_the_others_go_on() -> None:
-    often = a_row(values=[[at, "1"] for at in range(MOST_SAMPLES + 1)])
+    often = a_row(values=[[at, "1"] for at in range(MAX_SAMPLES + 1)])
     found = found_with(often).pods[A]
     assert isinstance(found, Unreadable)
-    assert f"{MOST_SAMPLES + 1} samples" in found.detail
+    assert f"{MAX_SAMPLES + 1} samples" in found.detail
 
 
 EVIL, NAMESAKE = PodKey("evil", "m-x"), PodKey("default", "m-x")
@@ -138,7 +138,7 @@ async def test_a_pod_that_makes_the_answer_too_large_is_shut_out_by_name_and_nam
         source = PrometheusSource(PrometheusSettings(url, max_response_bytes=LIMIT))
         usable, useless = await fetch(source)
         assert usable == {NAMESAKE, NEIGHBOUR, OTHER}
-        assert useless == {EVIL: Unreadable(f"1000000 series exceed the limit of {MOST_SERIES}")}
+        assert useless == {EVIL: Unreadable(f"1000000 series exceed the limit of {MAX_SERIES}")}
         assert (len(server.asked), server.counted) == (1 + 1 + 2, 1)
 
 
@@ -182,7 +182,7 @@ async def test_a_pod_is_complained_of_when_it_begins_and_not_at_every_tick(
         for _ in range(3):
             await source.fetch(60)
     assert [record.getMessage() for record in caplog.records] == [
-        f"metrics of evil/m-x: 1000000 series exceed the limit of {MOST_SERIES}"
+        f"metrics of evil/m-x: 1000000 series exceed the limit of {MAX_SERIES}"
     ]
 
 

@@ -18,7 +18,7 @@ ENDINGS = "bcdfghjklmnpqrstvwxz2456789a"
 @pytest.fixture(autouse=True)
 def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a fleet could have 1,000 series."""
-    monkeypatch.setattr(prometheus_round, "MOST_SERIES_TOGETHER", 1000)
+    monkeypatch.setattr(prometheus_round, "MAX_SERIES_TOGETHER", 1000)
 
 
 def useless_of(found: object) -> set[PodKey]:

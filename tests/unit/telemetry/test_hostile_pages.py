@@ -10,7 +10,7 @@ import pytest
 
 from outrider.telemetry import names, pod_scrape
 from outrider.telemetry.page import Misread, read_text
-from outrider.telemetry.series import MOST_SERIES, PodSeries, Samples, SeriesKey, Unreadable
+from outrider.telemetry.series import MAX_SERIES, PodSeries, Samples, SeriesKey, Unreadable
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, GapReason
 from tests.unit.telemetry.engine_pages import A, Answer, B, Engines, page, text, usable
@@ -30,7 +30,7 @@ def cells(count: int) -> bytes:
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (page(cells(MOST_SERIES + 1)), f"{MOST_SERIES + 1} series exceed the limit of {MOST_SERIES}"),
+        (page(cells(MAX_SERIES + 1)), f"{MAX_SERIES + 1} series exceed the limit of {MAX_SERIES}"),
         (page(GOOD + b'vllm:generation_tokens_total{a="' + b"x" * 2000 + b'"} 1\n'), "more than 1024"),
         (page(b"\n".join(LONG_LINES)), "exceeds 1048576 characters"),
         (page(GOOD + b"vllm:generation_tokens_total{" + b'a="",' * 100 + b"} 1\n"), "16 quotes"),
@@ -103,7 +103,7 @@ async def test_scrapes_that_cannot_be_put_together_cost_one_pod(monkeypatch: pyt
 
 
 async def test_as_many_series_as_are_allowed_are_read() -> None:
-    engines = Engines(a=page(cells(MOST_SERIES)), b=text())
+    engines = Engines(a=page(cells(MAX_SERIES)), b=text())
     async with engines.source() as source:
         assert usable(await source.fetch(60)) == {A, B}
 

@@ -14,16 +14,16 @@ from outrider.telemetry.answer import read_answer
 from outrider.telemetry.page import Reading, read_text
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.series import (
-    LARGEST_BATCH,
-    MOST_SERIES,
+    MAX_BATCH,
+    MAX_SERIES,
     CellSeries,
     PodKey,
     PodMetrics,
     Unreadable,
 )
 from outrider.telemetry.windows import build_window
-from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Gap, Window
+from outrider.tuning.tuner import decide
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_row, exposition
 from tests.unit.tuning.factories import a_policy, a_start
 
@@ -131,10 +131,10 @@ def require_bounded(metrics: PodMetrics | None) -> None:
     if isinstance(metrics, Unreadable):
         assert len(metrics.detail) < 500
     elif metrics is not None:
-        assert len(metrics) <= MOST_SERIES
+        assert len(metrics) <= MAX_SERIES
         for key in metrics:
             if isinstance(key, CellSeries):
-                assert 0 <= key.low <= LARGEST_BATCH
+                assert 0 <= key.low <= MAX_BATCH
                 assert 0 <= (key.k or 0) <= MAX_K
                 assert 0 <= (key.position or 0) < MAX_K
     if isinstance(seen, Window):

@@ -11,13 +11,13 @@ import numpy as np
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
-from outrider.tuning.estimate.surface import Known
-from outrider.tuning.law import decide
+from outrider.tuning.estimate.posterior import Posterior
+from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
+from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.observe.window import Cell, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
 
 CANDIDATES = (0, 1, 2, 3, 5)
 
@@ -189,14 +189,14 @@ def a_map(
     context: float | None = None,
     off: Callable[[float, int], float] = lambda _batch, _k: 1.0,
     table: Mapping[int, Sequence[float]] = CODE,
-) -> StepTimeMap:
+) -> StepTimeProfile:
     """Of `Engine`. off: factor on the truth."""
     cells = (
         MapCell(batch, k, context, true_step(batch, k, table=table) * off(batch, k), error)
         for batch in table
         for k in CANDIDATES
     )
-    return StepTimeMap(tuple(cells))
+    return StepTimeProfile(tuple(cells))
 
 
 def run(
@@ -206,7 +206,7 @@ def run(
     at: float = 0.0,
     seconds: float = 5.0,
     policy: Policy | None = None,
-    step_times: StepTimeMap | None = None,
+    step_times: StepTimeProfile | None = None,
 ) -> list[Decision]:
     """So many ticks, without noise."""
     return list(_run(state, engines, ticks, at, seconds, policy or a_policy(), step_times))
@@ -219,7 +219,7 @@ def _run(
     at: float,
     seconds: float,
     policy: Policy,
-    step_times: StepTimeMap | None,
+    step_times: StepTimeProfile | None,
 ) -> Iterator[Decision]:
     decision: Decision | None = None
     for i in range(1, ticks + 1):
@@ -239,9 +239,9 @@ def a_known(
     at: float = 0.0,
     context: float | None = None,
     prefill: float = 0.0,
-) -> Known:
+) -> ObservedCell:
     log_context = None if context is None else log2(context)
-    return Known(
+    return ObservedCell(
         bin=POLICY.bin_of(batch),
         k=k,
         octave=None if log_context is None else round(log_context),
@@ -256,10 +256,10 @@ def a_known(
 
 def a_belief(
     gains: Mapping[int, float], *, error: float = 0.0, steps: Mapping[int, float] | None = None
-) -> Belief:
+) -> Posterior:
     """gains: log goodput over that of the other K; error: of the gain of one K over another.
     steps: seconds; 10 ms for those that are not named."""
     n = len(CANDIDATES)
     goodput = np.array([gains.get(k, 0.0) for k in CANDIDATES])
     step = np.array([log((steps or {}).get(k, 0.01)) for k in CANDIDATES])
-    return Belief(CANDIDATES, 8.0, goodput, np.eye(n) * error**2 / 2, step)
+    return Posterior(CANDIDATES, 8.0, goodput, np.eye(n) * error**2 / 2, step)

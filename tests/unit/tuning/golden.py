@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.tuning.decision import Decision, Kind
-from outrider.tuning.estimate.step_time_map import StepTimeMap
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.state import TunerState
 from tests.unit.tuning import guarded
 from tests.unit.tuning.factories import CODE, Engine, a_map, a_start, run
@@ -59,7 +59,7 @@ MAPPED = "load-steps-with-a-map"
 """The same loads as in `load-steps`, by a law that begins with a map of the engine."""
 WRONGLY_MAPPED = "load-steps-with-a-wrong-map"
 """... and by one whose map is of an engine on which long drafts are nearly free."""
-MAPS: Mapping[str, StepTimeMap] = {
+MAPS: Mapping[str, StepTimeProfile] = {
     MAPPED: a_map(),
     WRONGLY_MAPPED: a_map(off=lambda _batch, k: 1.0 / (1.0 + k)),
 }
@@ -87,7 +87,7 @@ def _guardrails() -> Iterator[str]:
         yield f" free  {_words(scene.free.decide())}"
 
 
-def _lines(parts: tuple[Part, ...], step_times: StepTimeMap | None = None) -> Iterator[str]:
+def _lines(parts: tuple[Part, ...], step_times: StepTimeProfile | None = None) -> Iterator[str]:
     state: TunerState = a_start(3)
     at = 0.0
     for part in parts:

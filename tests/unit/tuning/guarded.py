@@ -11,10 +11,10 @@ from unittest import mock
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose import choice
 from outrider.tuning.decision import Decision
-from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import Engine, a_policy, a_start, a_window, run
 
 NOW = 1000.0

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.decision import Decision
-from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, Trial, TunerState
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CODE,
     POLICY,

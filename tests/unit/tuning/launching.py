@@ -13,14 +13,14 @@ from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Canary, StructuralOff
 from outrider.tuning.decision import Decision, Kind, Outlook, Structural
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.estimate.tax import Tax
-from outrider.tuning.law import decide
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching, Scene, Verdict, judge
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CANDIDATES,
     CODE,
@@ -44,13 +44,13 @@ def an_outlook(
     rates: dict[int, float] | None = None,
     error: float = 0.01,
     measured: dict[int, float] | None = None,
-    tax: Tax | None = None,
+    tax: IdleDrafterOverhead | None = None,
 ) -> Outlook:
     """At batch 8. rates: goodput by K; those not named have 100."""
     goodput = [log((rates or {}).get(k, 100.0)) for k in CANDIDATES]
     n = len(CANDIDATES)
-    belief = Belief(CANDIDATES, 8.0, np.array(goodput), np.eye(n) * error**2 / 2, np.zeros(n))
-    return Outlook(belief, measured or {}, k0_duty=0.9, tax=tax or Tax(0.1, 0.05**2))
+    belief = Posterior(CANDIDATES, 8.0, np.array(goodput), np.eye(n) * error**2 / 2, np.zeros(n))
+    return Outlook(belief, measured or {}, k0_duty=0.9, tax=tax or IdleDrafterOverhead(0.1, 0.05**2))
 
 
 def a_decision(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from outrider.tuning.choose.choice import challenger, follow, reverted, seen, usable
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.estimate.surface import Known
+from outrider.tuning.estimate.posterior import Posterior
+from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
 from tests.unit.tuning.factories import CANDIDATES, POLICY, a_belief, a_policy, a_start
@@ -18,7 +18,7 @@ OPEN = replace(SETTLED, settled_at=None)
 
 
 def chosen(
-    state: BinState, belief: Belief, *, policy: Policy = POLICY, measured: frozenset[int] = ALL
+    state: BinState, belief: Posterior, *, policy: Policy = POLICY, measured: frozenset[int] = ALL
 ) -> int | None:
     return challenger(state, belief, measured, policy)
 
@@ -100,8 +100,8 @@ def test_where_only_restarts_change_the_table_an_unmeasured_k_may_take_over() ->
 
 def test_what_was_measured_anywhere_counts_as_measured() -> None:
     known = (
-        Known(0, 3, None, 1.0, -3.0, 0.0, None, 0.0, 0.0),
-        Known(4, 5, None, 1.0, -3.0, 5.0, None, 0.0, 0.0),
+        ObservedCell(0, 3, None, 1.0, -3.0, 0.0, None, 0.0, 0.0),
+        ObservedCell(4, 5, None, 1.0, -3.0, 5.0, None, 0.0, 0.0),
     )
     assert seen(replace(a_start(), known=known)) == {3, 5}
 
@@ -137,11 +137,11 @@ def test_only_a_fresh_and_settled_change_goes_back() -> None:
 
 def with_known(*ks: int, **bins: BinState) -> TunerState:
     """K that were measured somewhere, and bins by their index after a letter."""
-    known = tuple(Known(9, k, None, 1.0, -3.0, 0.0, None, 0.0, 0.0) for k in ks)
+    known = tuple(ObservedCell(9, k, None, 1.0, -3.0, 0.0, None, 0.0, 0.0) for k in ks)
     return replace(a_start(3), known=known, bins={int(name[1:]): state for name, state in bins.items()})
 
 
-def followed(state: TunerState, belief: Belief, *, current: int = 0) -> BinState | None:
+def followed(state: TunerState, belief: Posterior, *, current: int = 0) -> BinState | None:
     """What becomes of bin 2."""
     return follow(state, {0: belief, 2: belief}, current, POLICY, NOW).bins.get(2)
 

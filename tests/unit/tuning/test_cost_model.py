@@ -12,8 +12,8 @@ from outrider.api.schedule import Schedule
 from outrider.tuning.cost_model import materially_differs
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.acceptance import Profile
-from outrider.tuning.law import decide
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
 from outrider_protocol.cost_model import CostModel, check
 from tests.unit.tuning.factories import (
     CANDIDATES,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from outrider.tuning.estimate.acceptance import Profile
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.explore.slices import Terms, next_slice, plan
+from outrider.tuning.estimate.posterior import Posterior
+from outrider.tuning.explore.probe_plan import Terms, next_slice, plan
 
 TERMS = Terms(
     seconds=1.0,
@@ -21,10 +21,10 @@ TERMS = Terms(
 )
 
 
-def a_belief(*goodputs: float, error: float = 0.1) -> Belief:
+def a_belief(*goodputs: float, error: float = 0.1) -> Posterior:
     """Independent beliefs about K = 0, 1, …"""
     n = len(goodputs)
-    return Belief(
+    return Posterior(
         candidates=tuple(range(n)),
         batch_size=8.0,
         log_goodput=np.log(np.array(goodputs)),
@@ -33,7 +33,9 @@ def a_belief(*goodputs: float, error: float = 0.1) -> Belief:
     )
 
 
-def ks(belief: Belief, *, incumbent: int = 0, seconds: float = 5.0, loss: float = 100.0) -> tuple[int, ...]:
+def ks(
+    belief: Posterior, *, incumbent: int = 0, seconds: float = 5.0, loss: float = 100.0
+) -> tuple[int, ...]:
     return plan(belief, incumbent, belief.candidates, TERMS, seconds=seconds, loss=loss).ks
 
 
@@ -85,16 +87,16 @@ def test_slices_share_their_time_between_equals() -> None:
     assert set(ks(a_belief(100, 100, 100, error=0.05))) == {1, 2}
 
 
-def of_acceptance(error: float) -> Belief:
+def of_acceptance(error: float) -> Posterior:
     """K = 0, 1, 3, as good as each other; step times are known, acceptance is no more than a guess."""
     tokens = Profile((4.0,) * 3, (4.0 * (1 - error),) * 3).tokens((0, 1, 3))
-    return Belief(
+    return Posterior(
         (0, 1, 3), 8.0, np.zeros(3), tokens.covariance + np.eye(3) * 1e-6, np.full(3, -4.0), tokens=tokens
     )
 
 
 def test_a_slice_tells_acceptance_better_than_a_step_time() -> None:
-    def left(belief: Belief) -> float:
+    def left(belief: Posterior) -> float:
         return belief.after_measuring(3, 0.16**2, 1.0).error(3) / belief.error(3)
 
     belief = of_acceptance(0.4)

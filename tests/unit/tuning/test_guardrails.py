@@ -13,12 +13,12 @@ from outrider.api.schedule import Schedule
 from outrider.tuning.choose import guardrails
 from outrider.tuning.choose.guardrails import Sight, Step
 from outrider.tuning.estimate.acceptance import Profile
-from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.readings import Readings, read
 from outrider.tuning.observe.window import Gap, GapReason
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState
-from outrider.tuning.view import View
+from outrider.tuning.tick_context import TickContext
 from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window
 
 NOW = 1000.0
@@ -32,16 +32,16 @@ def a_view(
     kv_usage: float = 0.1,
     step_seconds: float = 0.03,
     **state: object,
-) -> View:
+) -> TickContext:
     policy = policy or a_policy()
     tuner = replace(a_start(), **{"profile": Profile((100.0,), (60.0,)), **state})  # type: ignore[arg-type]
     windows = (a_window(waiting=waiting, kv_usage=kv_usage),)
     readings = read(windows, Schedule.constant(3), policy)
     n = len(CANDIDATES)
-    belief = Belief(CANDIDATES, 8.0, np.zeros(n), np.eye(n) * 1e-4, np.full(n, np.log(step_seconds)))
+    belief = Posterior(CANDIDATES, 8.0, np.zeros(n), np.eye(n) * 1e-4, np.full(n, np.log(step_seconds)))
     index = policy.bin_of(8.0)
     tuner = tuner.with_bin(index, bin_state or BinState(k=2, decided=True, visited=True, settled_at=0.0))
-    return View(tuner, policy, NOW, 5.0, index, {index: belief}, readings, windows)
+    return TickContext(tuner, policy, NOW, 5.0, index, {index: belief}, readings, windows)
 
 
 def reason(veto: guardrails.Veto | None) -> DecisionReason | None:
@@ -88,7 +88,7 @@ def test_no_traffic_holds() -> None:
     assert guardrails.no_traffic(seen()) is None
 
 
-RAISING: list[tuple[Callable[[Step], guardrails.Veto | None], View, DecisionReason]] = [
+RAISING: list[tuple[Callable[[Step], guardrails.Veto | None], TickContext, DecisionReason]] = [
     (guardrails.acceptance_collapse, a_view(collapsed=2), DecisionReason.ACCEPTANCE_COLLAPSED),
     (guardrails.acceptance_floor, a_view(profile=Profile((1000.0,), (50.0,))), DecisionReason.ACCEPTANCE_LOW),
     (guardrails.kv_pressure, a_view(kv_usage=0.97), DecisionReason.KV_PRESSURE),
@@ -97,7 +97,7 @@ RAISING: list[tuple[Callable[[Step], guardrails.Veto | None], View, DecisionReas
 
 @pytest.mark.parametrize(("check", "view", "expected"), RAISING, ids=lambda v: getattr(v, "__name__", ""))
 def test_k_does_not_rise_but_may_fall(
-    check: Callable[[Step], guardrails.Veto | None], view: View, expected: DecisionReason
+    check: Callable[[Step], guardrails.Veto | None], view: TickContext, expected: DecisionReason
 ) -> None:
     assert reason(check(Step(3, view))) is expected
     assert check(Step(1, view)) is None

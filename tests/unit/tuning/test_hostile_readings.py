@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.estimate.belief import residuals
-from outrider.tuning.estimate.surface import MOST_KNOWN
-from outrider.tuning.law import decide
+from outrider.tuning.estimate.posterior import residuals
+from outrider.tuning.estimate.surface import MAX_KNOWN
 from outrider.tuning.observe.readings import read
 from outrider.tuning.observe.window import Cell
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import CANDIDATES, POLICY, a_cell, a_start, an_exact_window
 
 
@@ -46,7 +46,7 @@ def test_what_is_remembered_stays_bounded_whatever_is_counted() -> None:
         cells = [replace(cell, context_tokens=cell.requests * 2.0**tick) for cell in odd_bins()]
         now = 5.0 * tick
         state = decide([an_exact_window(*cells, at=now)], state, policy=POLICY, now=now).state
-        assert len(state.known) <= MOST_KNOWN
+        assert len(state.known) <= MAX_KNOWN
 
 
 def test_readings_of_a_thousand_pods_are_compared_without_a_square_of_them() -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.controller.tune.memory import read_estimates, read_knowledge
-from outrider.tuning.estimate.surface import MOST_KNOWN
-from outrider.tuning.law import decide
-from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
+from outrider.controller.tune.snapshot import read_estimates, read_knowledge
+from outrider.tuning.estimate.surface import MAX_KNOWN
+from outrider.tuning.stored import MAX_BYTES, StateError, from_wire, to_wire
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import POLICY, Engine, a_start, run
 from tests.unit.tuning_loop.factories import a_model
 
@@ -41,7 +41,7 @@ def cells(count: int) -> list[object]:
     [
         a_wire(known=[CELL, CELL]),
         a_wire(known=[CELL] * 1500),
-        a_wire(known=cells(MOST_KNOWN + 1)),
+        a_wire(known=cells(MAX_KNOWN + 1)),
         a_wire(known=[{**CELL, "log_step": 1000.0}]),
         a_wire(known=[{**CELL, "log_batch": -1000.0}]),
         a_wire(known=[{**CELL, "log_context": 1e300}]),
@@ -81,15 +81,13 @@ def test_a_state_beyond_what_the_law_writes_is_refused(data: object) -> None:
 
 
 def test_as_many_cells_as_the_law_remembers_are_read() -> None:
-    assert len(from_wire(a_wire(known=cells(MOST_KNOWN)), POLICY).known) == MOST_KNOWN
+    assert len(from_wire(a_wire(known=cells(MAX_KNOWN)), POLICY).known) == MAX_KNOWN
 
 
 @pytest.mark.parametrize("read", [lambda text: read_knowledge(text, a_model()), read_estimates])
-@pytest.mark.parametrize(
-    "text", [" " * (LARGEST_BYTES + 1), "[" * (LARGEST_BYTES + 1)], ids=["blank", "deep"]
-)
+@pytest.mark.parametrize("text", [" " * (MAX_BYTES + 1), "[" * (MAX_BYTES + 1)], ids=["blank", "deep"])
 def test_a_text_beyond_the_limit_is_refused_by_its_size(read: object, text: str) -> None:
-    with pytest.raises(StateError, match=f"exceed the limit of {LARGEST_BYTES}"):
+    with pytest.raises(StateError, match=f"exceed the limit of {MAX_BYTES}"):
         read(text)  # type: ignore[operator]
 
 

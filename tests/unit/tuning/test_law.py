@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.decision import Kind, Structural
-from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import Ledger, TunerState
 from outrider.tuning.stored import from_wire, to_wire
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CANDIDATES,
     CODE,

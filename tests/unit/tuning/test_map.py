@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.blend import Told, blend
-from outrider.tuning.estimate.step_time_map import MapCell, StepTimeMap
-from outrider.tuning.estimate.surface import Known, Point, predict
+from outrider.tuning.estimate.model_averaging import Prediction, blend
+from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
+from outrider.tuning.estimate.surface import ObservedCell, Point, predict
 from outrider.tuning.state import TunerState
 from tests.unit.tuning.factories import (
     CANDIDATES,
@@ -27,15 +27,15 @@ from tests.unit.tuning.factories import (
 )
 
 
-def live(batch: float, k: int, *, pace: float = 1.0, seconds: float = 60.0) -> Known:
+def live(batch: float, k: int, *, pace: float = 1.0, seconds: float = 60.0) -> ObservedCell:
     return a_known(batch=batch, k=k, step=pace * true_step(batch, k), seconds=seconds)
 
 
-def told(known: tuple[Known, ...], step_times: StepTimeMap | None, *points: Point) -> Told:
+def told(known: tuple[ObservedCell, ...], step_times: StepTimeProfile | None, *points: Point) -> Prediction:
     return blend(known, step_times, points, POLICY.estimation, noise=0.05, now=0.0)
 
 
-def error_of_gain(found: Told) -> float:
+def error_of_gain(found: Prediction) -> float:
     """Standard error of the log of the second step time over the first."""
     c = found.covariance
     return float(np.sqrt(c[0, 0] + c[1, 1] - 2 * c[0, 1]))
@@ -49,8 +49,8 @@ PAIR = (Point(0, log2(8.0), None), Point(3, log2(8.0), None))
 def test_without_a_map_of_several_k_nothing_is_told_but_what_live_steps_tell(seconds: float, k: int) -> None:
     known = (live(8.0, k, seconds=seconds),)
     means, covariance = predict(known, PAIR, POLICY.estimation, noise=0.05, now=0.0)
-    of_one_k = StepTimeMap(tuple(cell for cell in a_map().cells if cell.k == 0))
-    for step_times in (None, StepTimeMap(()), of_one_k):
+    of_one_k = StepTimeProfile(tuple(cell for cell in a_map().cells if cell.k == 0))
+    for step_times in (None, StepTimeProfile(()), of_one_k):
         found = told(known, step_times, *PAIR)
         assert np.array_equal(found.means, means)
         assert np.array_equal(found.covariance, covariance)
@@ -114,7 +114,9 @@ def test_a_cell_that_no_engine_can_have_measured_is_refused(
         MapCell(*cell)
 
 
-def ticks(state: TunerState, engine: Engine, count: int, step_times: StepTimeMap | None) -> list[Decision]:
+def ticks(
+    state: TunerState, engine: Engine, count: int, step_times: StepTimeProfile | None
+) -> list[Decision]:
     """Of 5 s each."""
     return run(state, engine, ticks=count, step_times=step_times)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.estimate.surface import Known
+from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.moments import not_ahead
 from outrider.tuning.relaunch.state import Refused, RelaunchState
 from outrider.tuning.state import BinState, TunerState
@@ -16,7 +16,7 @@ NOW, AHEAD = 1_800_000_000.0, 7200.0
 
 def a_state(at: float) -> TunerState:
     """Everything in it happened then; the static table is pinned for half an hour."""
-    known = Known(0, 3, None, 1.0, -3.0, 0.0, None, 0.0, at)
+    known = ObservedCell(0, 3, None, 1.0, -3.0, 0.0, None, 0.0, at)
     bins = {0: BinState(3, settled_at=at, changed_at=at), 1: BinState(1)}
     return replace(
         TunerState.start(Schedule.constant(3), a_policy()),

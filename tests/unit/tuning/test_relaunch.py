@@ -15,7 +15,7 @@ from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.tax import Tax
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.relaunch.rules import Relaunching
 from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.tuning.launching import (
@@ -190,7 +190,7 @@ def test_a_canary_runs_until_the_tax_is_known() -> None:
     assert plant.tick(KEEP).reason is LaunchReason.CANARY_RUNNING
     assert plant.state.order == LaunchOrder(canary=True)
     plant.tick(KEEP)
-    known = a_decision(an_outlook(tax=Tax(0.1, 0.015**2, measured_at=plant.now)))
+    known = a_decision(an_outlook(tax=IdleDrafterOverhead(0.1, 0.015**2, measured_at=plant.now)))
     plant.tick(known)
     assert plant.state.order == LaunchOrder()
     plant.spend(12 * HOUR, known)

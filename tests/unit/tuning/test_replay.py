@@ -8,9 +8,9 @@ from statistics import mean
 
 import pytest
 
-from outrider.simulate.engines.tables_file import read_tables
-from outrider.simulate.figures import Figures
-from outrider.simulate.table_runs import Setting, run_table
+from outrider.performance.tables_file import read_tables
+from outrider_lab.figures import Figures
+from outrider_lab.table_runs import Setting, run_table
 
 TABLES = read_tables(Path(__file__).parents[3] / "examples/tables/visible_tables.json")
 

@@ -10,7 +10,7 @@ import pytest
 from outrider.api.drafting import MAX_K
 from outrider.api.schedule import MAX_ROWS, Schedule
 from outrider.tuning.state import TunerState
-from outrider.tuning.stored import LARGEST_BYTES, StateError, from_wire, to_wire
+from outrider.tuning.stored import MAX_BYTES, StateError, from_wire, to_wire
 from tests.unit.tuning.factories import POLICY, Engine, a_policy, a_start, run
 
 
@@ -35,7 +35,7 @@ def test_a_state_that_saw_every_batch_size_in_many_contexts_stays_small() -> Non
             pod.batch = batch
         state = run(state, *pods, ticks=12, at=at, policy=policy)[-1].state
         at += 60.0
-    assert len(json.dumps(to_wire(state))) < LARGEST_BYTES
+    assert len(json.dumps(to_wire(state))) < MAX_BYTES
 
 
 KNOWN = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.tuning.estimate.surface import Known, Point, predict
+from outrider.tuning.estimate.surface import ObservedCell, Point, predict
 from tests.unit.tuning.factories import POLICY, a_known
 
 
@@ -18,7 +18,7 @@ def a_point(*, batch: float = 8.0, k: int = 3, context: float | None = None) -> 
     return Point(k, log2(batch), None if context is None else log2(context))
 
 
-def asked(known: list[Known], *points: Point, now: float = 0.0) -> tuple[list[float], list[float]]:
+def asked(known: list[ObservedCell], *points: Point, now: float = 0.0) -> tuple[list[float], list[float]]:
     means, covariance = predict(known, points, POLICY.estimation, noise=0.05, now=now)
     return [exp(m) for m in means], [float(d) ** 0.5 for d in np.diag(covariance)]
 
@@ -85,7 +85,7 @@ def test_a_longer_context_is_expected_to_be_slower() -> None:
         max_size=20,
     )
 )
-def test_more_measurements_never_make_anything_less_certain(known: list[Known]) -> None:
+def test_more_measurements_never_make_anything_less_certain(known: list[ObservedCell]) -> None:
     points = (a_point(k=0), a_point(k=5), a_point(batch=1.0))
     _, before = predict(known[:-1], points, POLICY.estimation, noise=0.05, now=0.0)
     _, after = predict(known, points, POLICY.estimation, noise=0.05, now=0.0)

@@ -10,14 +10,14 @@ import pytest
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose.choice import keeping, usable, worth_trying
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.belief import Belief
 from outrider.tuning.estimate.latency import learn_tail
-from outrider.tuning.estimate.tail import Tail
-from outrider.tuning.law import decide
+from outrider.tuning.estimate.latency_percentile import LatencyPercentile
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.latencies import Latencies
 from outrider.tuning.observe.readings import read
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CANDIDATES,
     Engine,
@@ -63,7 +63,7 @@ def judged(policy: Policy, *, tail: float, batch: float = 1.0, ticks: int = 12) 
 
 
 def test_a_limit_is_kept_with_the_probability_that_the_percentile_is_below_it() -> None:
-    tail = Tail(0.2, 0.1**2)
+    tail = LatencyPercentile(0.2, 0.1**2)
     at = log(0.02) + 0.2
     assert tail.keeps(exp(at), log(0.02), 0.0, FEW) == pytest.approx(0.5, abs=0.01)
     assert tail.keeps(exp(at + 0.128), log(0.02), 0.0, FEW) == pytest.approx(0.9, abs=0.01)
@@ -71,7 +71,7 @@ def test_a_limit_is_kept_with_the_probability_that_the_percentile_is_below_it() 
 
 
 def test_the_percentile_is_a_step_with_a_prompt_once_a_tenth_of_steps_read_one() -> None:
-    tail = Tail(0.0, 0.0, prompts=0.006, seconds=0.1)
+    tail = LatencyPercentile(0.0, 0.0, prompts=0.006, seconds=0.1)
     assert exp(tail.percentile(log(0.02), 0.0, FEW)[0]) == pytest.approx(0.02, rel=0.01)
     assert exp(tail.percentile(log(0.02), 0.0, MANY)[0]) == pytest.approx(0.12, rel=0.01)
     assert tail.keeps(0.03, log(0.02), 0.0, FEW) > 0.95
@@ -79,7 +79,7 @@ def test_the_percentile_is_a_step_with_a_prompt_once_a_tenth_of_steps_read_one()
 
 
 def test_what_was_told_is_forgotten_towards_not_knowing() -> None:
-    told = Tail.prior(SAFETY).with_prompts(0.0, 0.0, 100.0, SAFETY).after(0.5, 0.5, 0.01)
+    told = LatencyPercentile.prior(SAFETY).with_prompts(0.0, 0.0, 100.0, SAFETY).after(0.5, 0.5, 0.01)
     later = told.aged(100.0 + SAFETY.latency_tail_seconds, SAFETY)
     assert told.variance < later.variance < SAFETY.latency_tail_deviation**2
     assert later.mean == told.mean
@@ -87,7 +87,7 @@ def test_what_was_told_is_forgotten_towards_not_knowing() -> None:
 
 
 def test_bounds_that_hold_what_is_believed_draw_it_nowhere() -> None:
-    believed = Tail(0.2, 0.1**2)
+    believed = LatencyPercentile(0.2, 0.1**2)
     assert believed.after(-inf, inf, 0.05) == believed
     assert believed.after(0.0, 1.0, 0.05) == believed
     closer = believed.after(0.15, 0.25, 0.05)
@@ -95,14 +95,14 @@ def test_bounds_that_hold_what_is_believed_draw_it_nowhere() -> None:
 
 
 def test_bounds_beyond_what_is_believed_draw_it_to_the_nearer_one() -> None:
-    assert Tail(0.2, 0.1**2).after(0.5, 1.0, 0.05).mean == pytest.approx(0.44)
-    assert Tail(0.2, 0.1**2).after(-inf, 0.0, 0.05).mean == pytest.approx(0.04)
+    assert LatencyPercentile(0.2, 0.1**2).after(0.5, 1.0, 0.05).mean == pytest.approx(0.44)
+    assert LatencyPercentile(0.2, 0.1**2).after(-inf, 0.0, 0.05).mean == pytest.approx(0.04)
 
 
 # Which K keep it
 
 
-def with_tail(belief: Belief, tail: Tail) -> Belief:
+def with_tail(belief: Posterior, tail: LatencyPercentile) -> Posterior:
     return replace(belief, tail=tail)
 
 
@@ -111,14 +111,14 @@ STEPS = {0: 0.010, 1: 0.020, 2: 0.030, 3: 0.040, 5: 0.050}
 
 def test_a_k_keeps_the_limit_if_it_breaks_it_with_no_more_than_the_risk() -> None:
     policy = a_policy(inter_token_latency_limit=0.031)
-    belief = with_tail(a_belief({}, steps=STEPS), Tail(0.0, 0.1**2))
+    belief = with_tail(a_belief({}, steps=STEPS), LatencyPercentile(0.0, 0.1**2))
     assert keeping(belief, policy) == (0, 1)
     assert keeping(belief, policy.changed(latency_risk=0.5)) == (0, 1, 2)
 
 
 def test_what_rather_keeps_the_limit_than_not_may_be_tried() -> None:
     policy = a_policy(inter_token_latency_limit=0.031)
-    belief = with_tail(a_belief({}, steps=STEPS), Tail(0.0, 0.1**2))
+    belief = with_tail(a_belief({}, steps=STEPS), LatencyPercentile(0.0, 0.1**2))
     assert usable(belief, policy) == (0, 1)
     assert worth_trying(belief, policy) == (0, 1, 2)
 
@@ -130,7 +130,7 @@ def test_where_none_keeps_it_the_shortest_step_is_left() -> None:
 
 
 def test_without_a_limit_a_tail_is_nobodys_business() -> None:
-    assert keeping(with_tail(a_belief({}), Tail(9.0, 9.0)), a_policy()) == CANDIDATES
+    assert keeping(with_tail(a_belief({}), LatencyPercentile(9.0, 9.0)), a_policy()) == CANDIDATES
     assert decide([], a_start(), policy=a_policy(), now=5.0).state.tail is None
 
 
@@ -162,7 +162,7 @@ def test_slices_of_a_longer_draft_are_no_tail() -> None:
 def test_steps_that_read_a_prompt_are_no_tail() -> None:
     policy, window = a_policy(inter_token_latency_limit=1.0), a_window(batch=8.0, k=3.0, ended_at=5.0)
     belief = a_belief({}, steps=dict.fromkeys(CANDIDATES, 0.02))
-    reading = Tail(0.0, 0.1**2, prompts=0.3 / belief.tokens_of(3), seconds=0.08, at=5.0)
+    reading = LatencyPercentile(0.0, 0.1**2, prompts=0.3 / belief.tokens_of(3), seconds=0.08, at=5.0)
     state = replace(a_start(3, policy), tail=reading)
     seen = [replace(window, latencies=a_histogram((0.02, 70.0), (0.1, 30.0)))]
     believed = {policy.bin_of(8.0): replace(belief, tail=reading)}

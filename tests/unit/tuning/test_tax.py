@@ -11,12 +11,12 @@ import pytest
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision, Reference
-from outrider.tuning.estimate.tax import Tax
-from outrider.tuning.law import decide
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import from_wire, to_wire
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     POLICY,
     Engine,
@@ -191,7 +191,7 @@ def test_a_canary_that_is_gone_leaves_its_figure_only() -> None:
 
 def test_without_knowledge_of_k_0_a_canary_tells_nothing() -> None:
     """Many comparisons with the same wrong guess only repeat its error."""
-    prior = Tax.prior(POLICY.estimation)
+    prior = IdleDrafterOverhead.prior(POLICY.estimation)
     errors = np.full((50, 50), 0.04) + np.eye(50) * 0.001
     found = prior.after(np.full(50, 0.3), errors, 10.0)
     assert found.deviation > 0.9 * prior.deviation
@@ -199,14 +199,14 @@ def test_without_knowledge_of_k_0_a_canary_tells_nothing() -> None:
 
 
 def test_comparisons_at_places_that_are_known_apart_tell_more_than_one() -> None:
-    prior = Tax.prior(POLICY.estimation)
+    prior = IdleDrafterOverhead.prior(POLICY.estimation)
     one, four = (prior.after(np.full(n, 0.1), np.eye(n) * 0.02**2, 10.0) for n in (1, 4))
     assert four.deviation == pytest.approx(one.deviation / 2, rel=0.05)
     assert four.mean == pytest.approx(0.1, abs=0.002)
 
 
 def test_a_tax_is_forgotten() -> None:
-    tax = Tax(0.1, 0.02**2, measured_at=0.0)
+    tax = IdleDrafterOverhead(0.1, 0.02**2, measured_at=0.0)
     assert tax.measured(POLICY.estimation)
     later = tax.at(5 * POLICY.estimation.tax_half_life_seconds, POLICY.estimation)
     assert not later.measured(POLICY.estimation)

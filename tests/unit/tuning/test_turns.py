@@ -9,12 +9,12 @@ import numpy as np
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Kind
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.explore.turns import turn
+from outrider.tuning.estimate.posterior import Posterior
+from outrider.tuning.explore.tie_breaking import turn
 from outrider.tuning.observe.readings import read
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState
-from outrider.tuning.view import View
+from outrider.tuning.tick_context import TickContext
 from tests.unit.tuning.factories import CANDIDATES, a_known, a_policy, a_start, a_window
 
 NOW = 1000.0
@@ -23,17 +23,17 @@ SETTLED = BinState(k=2, decided=True, visited=True, settled_at=0.0)
 
 def a_view(
     *, rival: float = 1.0, error: float = 0.03, bin_state: BinState = SETTLED, policy: Policy | None = None
-) -> View:
+) -> TickContext:
     """K=2 rules and is known to 0.5 %; K=3 has `rival` of its goodput; all others are hopeless."""
     policy = policy or a_policy()
     goodput = np.log(np.array([0.5, 0.5, 1.0, rival, 0.5]))
     covariance = np.diag([0.005, 0.005, 0.005, error, 0.005]) ** 2
-    belief = Belief(CANDIDATES, 8.0, goodput, covariance, np.full(5, -4.0), frozenset(CANDIDATES))
+    belief = Posterior(CANDIDATES, 8.0, goodput, covariance, np.full(5, -4.0), frozenset(CANDIDATES))
     index = policy.bin_of(8.0)
     state = replace(a_start(), known=(a_known(batch=8.0, k=2),)).with_bin(index, bin_state)
     windows = (a_window(k=2),)
     readings = read(windows, Schedule.constant(2), policy)
-    return View(state, policy, NOW, 5.0, index, {index: belief}, readings, windows)
+    return TickContext(state, policy, NOW, 5.0, index, {index: belief}, readings, windows)
 
 
 def test_the_less_known_of_two_equals_takes_the_table() -> None:

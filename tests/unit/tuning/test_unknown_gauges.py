@@ -9,9 +9,9 @@ import pytest
 
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.decision import Decision
-from outrider.tuning.law import decide
 from outrider.tuning.observe.window import Window
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import POLICY, Engine, a_start
 
 WAITING, KV = "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from outrider.api.schedule import Schedule
 from outrider.tuning.choose.choice import follow, seen
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.estimate.step_time_map import StepTimeMap
-from outrider.tuning.estimate.surface import Known
+from outrider.tuning.estimate.posterior import Posterior
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
+from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.state import BinState, TunerState
 from tests.unit.tuning.factories import CANDIDATES, POLICY, Engine, a_map, run
@@ -60,7 +60,7 @@ STATES = st.builds(
     lambda static, bins, ks: replace(
         TunerState.start(static, POLICY),
         bins=bins,
-        known=tuple(Known(0, k, None, 1.0, -3.0, 0.0, None, 0.0, 0.0) for k in sorted(ks)),
+        known=tuple(ObservedCell(0, k, None, 1.0, -3.0, 0.0, None, 0.0, 0.0) for k in sorted(ks)),
     ).composed(POLICY),
     tables(),
     st.dictionaries(st.integers(0, len(POLICY.bins) - 1), CHOICES, max_size=4),
@@ -69,12 +69,12 @@ STATES = st.builds(
 
 
 @st.composite
-def beliefs(draw: st.DrawFn) -> Mapping[int, Belief]:
+def beliefs(draw: st.DrawFn) -> Mapping[int, Posterior]:
     """Of every bin, each for itself."""
     size = len(CANDIDATES)
     log_goodputs = st.lists(st.floats(-2, 2), min_size=size, max_size=size)
     return {
-        index: Belief(
+        index: Posterior(
             CANDIDATES,
             8.0,
             np.array(draw(log_goodputs)),
@@ -114,7 +114,7 @@ def assert_careful(state: TunerState) -> None:
 @given(STATES, beliefs())
 @settings(max_examples=100)
 def test_whatever_is_believed_an_unseen_batch_size_gets_no_more_than_its_neighbour_and_the_static_table(
-    state: TunerState, believed: Mapping[int, Belief]
+    state: TunerState, believed: Mapping[int, Posterior]
 ) -> None:
     after = follow(state, believed, 0, POLICY, NOW).composed(POLICY)
     promised = [
@@ -170,7 +170,7 @@ NO_DRAFTS_ABOVE_8 = Schedule.parse("8:3,*:0")
 MEASURED = a_map(table=LONG_DRAFTS_PAY)
 
 
-def foretold(step_times: StepTimeMap | None) -> Decision:
+def foretold(step_times: StepTimeProfile | None) -> Decision:
     """After two streams have run for ten seconds."""
     start = TunerState.start(NO_DRAFTS_ABOVE_8, POLICY)
     return run(start, Engine(2.0, table=LONG_DRAFTS_PAY), ticks=2, step_times=step_times)[-1]
@@ -182,7 +182,7 @@ def test_where_engines_measured_their_step_times_the_first_burst_gets_what_pays_
 
 
 def test_a_batch_size_that_no_cell_of_the_map_is_near_gets_no_more_than_the_static_table() -> None:
-    near = StepTimeMap(tuple(cell for cell in MEASURED.cells if cell.batch_size <= 4))
+    near = StepTimeProfile(tuple(cell for cell in MEASURED.cells if cell.batch_size <= 4))
     assert foretold(near).schedule.k_at(16) == 0
 
 

@@ -19,7 +19,7 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
 from outrider.controller.traces import Traces
-from outrider.controller.tune.engine_tables import Epochs
+from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.model_tuner import Timing
 from outrider.controller.tune.stored_state import StateDeleted
 from outrider.controller.tune.tuning_loop import TuningLoop
@@ -208,7 +208,7 @@ class World:
         return self.metrics.registry.get_sample_value(name, labels)
 
     @contextmanager
-    def loop(self, engines: EngineClient, epochs: Epochs | None = None) -> Iterator[TuningLoop]:
+    def loop(self, engines: EngineClient, epochs: ScheduleVersions | None = None) -> Iterator[TuningLoop]:
         """A fresh process, or a fresh loop in the process that has these epochs."""
         self.metrics = OwnMetrics()
         yield TuningLoop(
@@ -218,7 +218,7 @@ class World:
             reporter=self,
             states=self,
             launch_orders=self,
-            epochs=Epochs() if epochs is None else epochs,
+            epochs=ScheduleVersions() if epochs is None else epochs,
             term=lambda: self.term,
             timing=Timing(tick=self.interval, push_lease=self.lease, settle=30, **self.timing),
             metrics=self.metrics,

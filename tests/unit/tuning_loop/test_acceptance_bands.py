@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.conditions import Condition, ConditionStatus, Statement
+from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate
 from outrider.api.reasons import ConditionType, DrafterReason
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
@@ -94,7 +94,7 @@ def judged(
     last: DrafterReason | None = None,
     model: TunedModel = MODEL,
     answers: Answers = LONG_ANSWERS,
-) -> Statement | None:
+) -> ConditionUpdate | None:
     """What is said of one minute. first: None where nothing was drafted. history: accepted, drafted."""
     acceptance = None if first is None else Acceptance(first, 1 + first, (first,), drafts)
     decision = a_decision()
@@ -114,7 +114,7 @@ def condition(reason: DrafterReason) -> Condition:
     )
 
 
-def reason(said: Statement | None) -> object:
+def reason(said: ConditionUpdate | None) -> object:
     return None if said is None else said.reason
 
 

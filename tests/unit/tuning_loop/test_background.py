@@ -151,7 +151,7 @@ async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
     box = WriteQueue(world, world, timeout_seconds=60)
     box.tell(MODEL, [Event(EventReason.RETUNED, str(number)) for number in range(100)])
     await box.emptied()
-    assert world.notes == [str(number) for number in range(100 - background_writes._MOST_EVENTS, 100)]
+    assert world.notes == [str(number) for number in range(100 - background_writes._MAX_EVENTS, 100)]
 
 
 async def test_at_the_end_of_the_loop_a_hanging_write_is_left_and_what_was_learnt_is_kept(

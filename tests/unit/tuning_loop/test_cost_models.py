@@ -13,7 +13,7 @@ from outrider.api.annotations import Instructions, Override
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.tune import model_tuner
-from outrider.controller.tune.engine_tables import Epochs, PushedTables
+from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions
 from outrider.engine.client import EngineClient
 from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.decision import Decision
@@ -130,7 +130,9 @@ async def test_a_pod_that_comes_up_later_is_taught_as_well(engines: EngineClient
 
 async def test_a_pod_that_had_the_schedule_alone_is_taught_under_a_new_epoch(engines: EngineClient) -> None:
     async with serving(engine := an_engine()) as pods:
-        pushed = PushedTables(engines, Epochs(), uid="u", lease=60.0, failed_k=frozenset(), clock=lambda: NOW)
+        pushed = PushedTables(
+            engines, ScheduleVersions(), uid="u", lease=60.0, failed_k=frozenset(), clock=lambda: NOW
+        )
         model = replace(a_cost_model(), revision="eagle3/64/5")
         await pushed.push(pods, Schedule.constant(3), term=1, cost_model=model)
         assert (engine.epoch, engine.cost_model) == (1, None)

@@ -1,4 +1,4 @@
-"""Epochs rise for as long as the process lives, so that engines take what a fresh tuner pushes."""
+"""ScheduleVersions rise for as long as the process lives, so that engines take what a fresh tuner pushes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
-from outrider.controller.tune.engine_tables import Epochs
+from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
@@ -24,7 +24,7 @@ def converged(world: World) -> str:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 50))))
 def test_the_epochs_of_a_model_rise_and_exceed_what_was_seen(asked: list[tuple[str, int]]) -> None:
-    epochs, last = Epochs(), {"a": 0, "b": 0}
+    epochs, last = ScheduleVersions(), {"a": 0, "b": 0}
     for uid, above in asked:
         found = epochs.next(uid, above=above)
         assert found > max(last[uid], above)
@@ -32,12 +32,12 @@ def test_the_epochs_of_a_model_rise_and_exceed_what_was_seen(asked: list[tuple[s
 
 
 def test_each_model_counts_its_own_tables() -> None:
-    epochs = Epochs()
+    epochs = ScheduleVersions()
     assert [epochs.next("a"), epochs.next("a"), epochs.next("b")] == [1, 2, 1]
 
 
 async def test_a_loop_that_starts_again_in_the_same_term_is_not_refused(engines: EngineClient) -> None:
-    engine, epochs = FakeEngine(), Epochs()
+    engine, epochs = FakeEngine(), ScheduleVersions()
     async with serving(engine) as pods:
         world = World([a_model(*pods, mode=TuningMode.OFF, static=ONE)])
         with world.loop(engines, epochs) as loop:

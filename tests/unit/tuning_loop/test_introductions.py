@@ -12,9 +12,9 @@ from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.step_time_map import StepTimeMap
-from outrider.tuning.law import decide
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.relaunch.rules import Relaunching
+from outrider.tuning.tuner import decide
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
 
@@ -117,9 +117,9 @@ CELLS = [
 async def test_the_status_says_that_a_map_is_known_and_the_law_has_it_for_its_first_decision(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[StepTimeMap | None] = []
+    given: list[StepTimeProfile | None] = []
 
-    def spying(*args: Any, step_times: StepTimeMap | None, **rest: Any) -> Decision:
+    def spying(*args: Any, step_times: StepTimeProfile | None, **rest: Any) -> Decision:
         given.append(step_times)
         return decide(*args, step_times=step_times, **rest)
 

@@ -12,7 +12,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import push_ahead_forever
-from outrider.controller.tune.engine_tables import Epochs
+from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.model_tuner import ModelTuner, Timing
 from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.state import EngineState
@@ -111,7 +111,7 @@ async def a_growing_model(engines: EngineClient, launch: Launch | None = None) -
         tuned = replace(tuned, coming=(replace(new, launch=launch or Launch()),))
         timing = Timing(tick=10, push_lease=60, settle=30)
         tuner = ModelTuner(
-            engines, World(), timing, Epochs(), uid=tuned.uid, restored=None, clock=lambda: NOW
+            engines, World(), timing, ScheduleVersions(), uid=tuned.uid, restored=None, clock=lambda: NOW
         )
         yield Model(tuned, tuner)
 

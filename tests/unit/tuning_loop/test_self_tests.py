@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from outrider.api.schedule import Schedule
-from outrider.controller.tune.engine_tables import Epochs, PushedTables
+from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
@@ -65,7 +65,7 @@ async def test_what_an_earlier_process_knew_of_it_holds_until_each_pod_has_told(
 ) -> None:
     async with serving(FakeEngine()) as pods:
         tables = PushedTables(
-            engines, Epochs(), uid="uid", lease=60.0, failed_k=BREAKS_AT_5, clock=lambda: NOW
+            engines, ScheduleVersions(), uid="uid", lease=60.0, failed_k=BREAKS_AT_5, clock=lambda: NOW
         )
         before = tables.failed_k
         await tables.push(pods, Schedule.constant(3), term=1)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.simulate.engines.step_time import StepTime as SimulatedStepTime
-from outrider.simulate.engines.step_time import read_formula
-from outrider.simulate.engines.tables_file import read_tables
+from outrider.performance.step_time import StepTime as SimulatedStepTime
+from outrider.performance.step_time import read_formula
+from outrider.performance.tables_file import read_tables
 from outrider_twin.acceptance import Curve
 from outrider_twin.description import Description, load_shipped, shipped
 from outrider_twin.step_time import StepTime

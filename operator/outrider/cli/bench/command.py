@@ -30,7 +30,7 @@ from outrider.cli.common.options import (
 from outrider.cli.common.output import ExitCode, Form, cannot, printed
 from outrider.cli.common.results import require_charts, require_consent
 
-_MOST_ROUNDS = 100
+_MAX_ROUNDS = 100
 
 
 @with_shared_options
@@ -41,7 +41,7 @@ def bench(
     streams: Annotated[int, typer.Option(min=1, max=MAX_STREAMS, help="Requests at a time.")] = 8,
     seconds: Seconds = 20.0,
     rounds: Annotated[
-        int, typer.Option(min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Measurements of each arm.")
+        int, typer.Option(min=FEWEST_ROUNDS, max=_MAX_ROUNDS, help="Measurements of each arm.")
     ] = 4,
     k: Annotated[
         list[int] | None,
@@ -108,7 +108,7 @@ def sweep(
     rounds: Annotated[
         int,
         typer.Option(
-            min=FEWEST_ROUNDS, max=_MOST_ROUNDS, help="Measurements of each number of streams with each K."
+            min=FEWEST_ROUNDS, max=_MAX_ROUNDS, help="Measurements of each number of streams with each K."
         ),
     ] = 3,
     k: Annotated[

@@ -12,7 +12,7 @@ from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import ConfigException, list_kube_config_contexts
 from pydantic import ValidationError
 
-from outrider.api.mistakes import complaint
+from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.common.options import ClusterChoice
 from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
@@ -20,7 +20,7 @@ from outrider.cluster.errors import ClusterError, Refused, Unauthorized, Unavail
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
 from outrider.controller.settings import own_namespace
 from outrider.controller.store import state_config_map
-from outrider.controller.tune.memory import read_estimates
+from outrider.controller.tune.snapshot import read_estimates
 from outrider.controller.tune.stored_state import STATE_KEY
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.stored import StateError
@@ -135,7 +135,7 @@ async def read_model(
     try:
         return SpeculativeModel.of_stored(raw), _estimates(stored)
     except ValidationError as error:
-        raise CannotRead(f"{namespace}/{name} cannot be read: {complaint(error, raw)}.") from error
+        raise CannotRead(f"{namespace}/{name} cannot be read: {validation_message(error, raw)}.") from error
 
 
 async def stored_model(cluster: ClusterClient, namespace: str, name: str) -> JsonObject | None:

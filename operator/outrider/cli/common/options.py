@@ -26,7 +26,7 @@ class ClusterChoice:
     kubeconfig: Path | None = None
 
 
-_LONGEST_SECONDS = 3.0
+_MAX_SECONDS = 3.0
 """Time that a completion may take; the shell waits for it."""
 
 
@@ -40,7 +40,7 @@ def model_names(context: typer.Context, incomplete: str) -> list[str]:
     logging.disable()
     try:
         given = {name: context.params.get(name) for name in ("namespace", "context", "kubeconfig")}
-        found = asyncio.run(asyncio.wait_for(names_in(ClusterChoice(**given)), _LONGEST_SECONDS))
+        found = asyncio.run(asyncio.wait_for(names_in(ClusterChoice(**given)), _MAX_SECONDS))
     except (CannotRead, TimeoutError):
         return []
     finally:

@@ -25,7 +25,7 @@ from outrider.cluster.resources import MODELS
 from outrider.cluster.reviews import Act, may
 from outrider.plan import settled
 
-_LONGEST_WAIT_SECONDS = 90.0
+_MAX_WAIT_SECONDS = 90.0
 _LOOK_SECONDS = 0.5
 
 
@@ -109,7 +109,7 @@ class Hold:
         return Metadata.model_validate(raw["metadata"]), Status.model_validate(raw.get("status") or {})
 
     async def _wait(self, what: str, holds: Callable[[Status], bool]) -> None:
-        deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+        deadline = time.monotonic() + _MAX_WAIT_SECONDS
         while True:
             _, status = await self._read()
             said = status.condition(ConditionType.TUNING_ACTIVE)
@@ -119,7 +119,7 @@ class Hold:
                 return
             if time.monotonic() > deadline:
                 raise CannotRead(
-                    f"the operator did not push {what} to every pod within {_LONGEST_WAIT_SECONDS:.0f} s. "
+                    f"the operator did not push {what} to every pod within {_MAX_WAIT_SECONDS:.0f} s. "
                     f"Run `outrider status {self._name} -n {self._namespace}`."
                 )
             await self._rest()

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from outrider.api.complaint import first_complaint
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import Actuation
+from outrider.api.validation_message import first_validation_message
 from outrider.cli.common.cluster import Access, access
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.doctor.evidence import (
@@ -58,7 +58,7 @@ from outrider_protocol.methods import Method
 
 _OPERATORS = "app.kubernetes.io/name=outrider,app.kubernetes.io/component=operator"
 _NODE_LEASES = "kube-node-lease"
-_MOST_NAMESPACES = 5
+_MAX_NAMESPACES = 5
 """Namespaces that are checked; a release has the same roles in each namespace that it watches."""
 _LISTS = ("watch_namespaces", "engine_images", "engine_image_pull_secrets", "control_peers")
 
@@ -153,7 +153,7 @@ def _settings(variables: tuple[Mapping[str, str], ...]) -> Settings | Unseen:
     try:
         return Settings.model_validate(parsed)
     except ValidationError as error:
-        return Unseen(first_complaint(error, whole="settings"))
+        return Unseen(first_validation_message(error, whole="settings"))
 
 
 async def _terms(cluster: ClusterClient) -> tuple[Installation, ...]:
@@ -166,7 +166,7 @@ async def _missing_of(cluster: ClusterClient, operator: Operator | None) -> Mapp
     if operator is None or isinstance(operator.settings, Unseen):
         raise CannotLook("no operator was seen whose account could be asked about")
     account = ServiceAccount(operator.namespace, operator.settings.service_account)
-    namespaces = operator.settings.watch_namespaces[:_MOST_NAMESPACES] or ("",)
+    namespaces = operator.settings.watch_namespaces[:_MAX_NAMESPACES] or ("",)
     missing = [await _missing(cluster, OF_THE_OPERATOR, each, account=account) for each in namespaces]
     return dict(zip(namespaces, missing, strict=True))
 

@@ -26,9 +26,9 @@ from outrider_protocol.methods import Method
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
-_MOST_GPUS = 64
-_MOST_STREAMS = 65_536
-_MOST_TOKENS = 100_000_000
+_MAX_GPUS = 64
+_MAX_STREAMS = 65_536
+_MAX_TOKENS = 100_000_000
 
 
 def _names(choices: type[StrEnum]) -> str:
@@ -112,10 +112,10 @@ def plan(
     """
     memory = None if gpu_memory is None else _gigabytes(gpu_memory)
     for option, number, most in (
-        ("--gpus", gpus, _MOST_GPUS),
-        ("--streams", streams, _MOST_STREAMS),
-        ("--context", context, _MOST_TOKENS),
-        ("--answer-tokens", answer_tokens, _MOST_TOKENS),
+        ("--gpus", gpus, _MAX_GPUS),
+        ("--streams", streams, _MAX_STREAMS),
+        ("--context", context, _MAX_TOKENS),
+        ("--answer-tokens", answer_tokens, _MAX_TOKENS),
     ):
         if number is not None and not 1 <= number <= most:
             raise _refused(f"{option} is {number}, must be from 1 to {most}")

@@ -11,9 +11,9 @@ from outrider.api.mistakes import did_you_mean
 from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.cli.common.files import read_text
+from outrider.performance.tables_file import TableError, read_tables, select
+from outrider.performance.throughput_table import ThroughputTable
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
-from outrider.simulate.engines.table import ThroughputTable
-from outrider.simulate.engines.tables_file import TableError, read_tables, select
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.drafters import (
     DraftingModel,

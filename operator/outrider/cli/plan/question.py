@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.api.mistakes import complaint
+from outrider.api.mistakes import validation_message
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.spec import Engine, Spec
 from outrider.cli.common.files import read_text
@@ -65,7 +65,7 @@ class Asked:
         try:
             SpeculativeModel.model_validate(made)
         except ValidationError as error:
-            raise CannotPlan(f"the manifest would be refused: {complaint(error, made)}") from error
+            raise CannotPlan(f"the manifest would be refused: {validation_message(error, made)}") from error
         return made
 
     def _new(self, answer: Forecast) -> dict[str, JsonValue]:

@@ -9,12 +9,12 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from outrider.api.complaint import first_complaint
 from outrider.api.conditions import Condition, ConditionStatus
 from outrider.api.reason import Need
 from outrider.api.reasons import ConditionType, ReadyReason, TuningReason, reason_of
 from outrider.api.resource import Metadata
 from outrider.api.status import Status
+from outrider.api.validation_message import first_validation_message
 
 _GOOD_WHEN_FALSE = (ConditionType.DEGRADED, ConditionType.CONTESTED, ConditionType.PROGRESSING)
 
@@ -74,7 +74,7 @@ def on_call(raw: Mapping[str, object], now: datetime) -> OnCall:
     try:
         status = Status.model_validate(raw.get("status") or {})
     except ValidationError as error:
-        why = f"{first_complaint(error, whole='status')}."
+        why = f"{first_validation_message(error, whole='status')}."
         unreadable = Finding(Urgency.PERSON, "Status", "Unreadable", why)
         return OnCall(metadata.namespace, metadata.name, Status(), (unreadable,))
     said = (_finding(condition, now) for condition in status.conditions)

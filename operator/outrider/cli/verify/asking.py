@@ -8,14 +8,14 @@ from typing import Annotated
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from outrider.api.complaint import first_complaint
+from outrider.api.validation_message import first_validation_message
 from outrider.cli.common.cluster import CannotRead
 from outrider.verify.greedy import Answer, Step
 
 _TOP = 5
 _SAMPLES_PER_REQUEST = 20
 _TIMEOUT_SECONDS = 300.0
-_LONGEST_COMPLAINT = 300
+_MAX_COMPLAINT = 300
 
 Nats = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -81,12 +81,12 @@ class Client:
         except httpx.HTTPError as error:
             raise CannotRead(f"{self._url} does not answer: {type(error).__name__} {error}") from error
         if answer.status_code != httpx.codes.OK:
-            why = answer.text[:_LONGEST_COMPLAINT]
+            why = answer.text[:_MAX_COMPLAINT]
             raise CannotRead(f"{self._url} answers {answer.status_code}: {why}")
         try:
             return _Completion.model_validate_json(answer.content).choices
         except ValidationError as error:
-            why = first_complaint(error, whole="answer")
+            why = first_validation_message(error, whole="answer")
             raise CannotRead(
                 f"{self._url} answers without log-probabilities in vLLM's form: {why}"
             ) from error

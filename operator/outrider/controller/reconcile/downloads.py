@@ -17,14 +17,14 @@ from outrider.api.reasons import DegradedReason
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.cluster.objects import Metadata, Pod, Terminated, launch_failure
 from outrider.cluster.resources import JOBS
-from outrider.controller.reconcile.readiness import SETUP_PATIENCE, Trouble, pod_trouble
+from outrider.controller.reconcile.readiness import SETUP_PATIENCE, DegradedCause, pod_trouble
 from outrider.foreign import read_as
 from outrider.foreign.readers import DOWNLOAD_PROGRESS, WEIGHTS_RESULT
 from outrider.plan.names import PROGRESS_PORT
 from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
 from outrider.transport import ask_pod
 
-_MOST_PODS = 3
+_MAX_PODS = 3
 """Maximum number of pods that are asked. A download has one pod, and two while one of them ends."""
 _FRESH_SECONDS = 4.0
 """Seconds for which an answer counts: a little less than the time between two reconciles of a download."""
@@ -125,12 +125,12 @@ def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
     )
 
 
-def trouble_of(pods: Sequence[Pod], now: datetime) -> Trouble | None:
+def trouble_of(pods: Sequence[Pod], now: datetime) -> DegradedCause | None:
     """The cause that stops a download; None while it progresses."""
     return next((trouble for pod in pods if (trouble := _ended_badly(pod) or pod_trouble(pod, now))), None)
 
 
-def without_a_pod(job: Metadata | None, now: datetime) -> Trouble | None:
+def without_a_pod(job: Metadata | None, now: datetime) -> DegradedCause | None:
     """The cause if the API server refuses the Job's pod, which it reports in an Event only."""
     began = None if job is None else job.creation_timestamp
     if job is None or began is None or now - began < SETUP_PATIENCE:
@@ -138,10 +138,10 @@ def without_a_pod(job: Metadata | None, now: datetime) -> Trouble | None:
     message = (
         f"The Job {job.name} has no pod. To see the cause, such as a quota: kubectl describe job {job.name}."
     )
-    return Trouble(DegradedReason.PODS_NOT_CREATED, message)
+    return DegradedCause(DegradedReason.PODS_NOT_CREATED, message)
 
 
-def _ended_badly(pod: Pod) -> Trouble | None:
+def _ended_badly(pod: Pod) -> DegradedCause | None:
     for status in pod.status.container_statuses:
         end = status.last_end
         if end is None or end.exit_code == 0:
@@ -149,14 +149,14 @@ def _ended_badly(pod: Pod) -> Trouble | None:
         failure = launch_failure(end)
         known = next((reason for reason in _REASONS if failure is not None and reason == failure[0]), None)
         if failure is not None and known is not None:
-            return Trouble(known, failure[1])
+            return DegradedCause(known, failure[1])
         if status.restart_count >= _KILLS:
             cause = f" ({end.reason})" if end.reason not in ("", "Error") else ""
             message = (
                 f"The download ended {status.restart_count} times, last with exit code "
                 f"{end.exit_code}{cause}. Outrider resumes it with the missing files."
             )
-            return Trouble(DegradedReason.DOWNLOAD_FAILED, message)
+            return DegradedCause(DegradedReason.DOWNLOAD_FAILED, message)
     return None
 
 
@@ -204,7 +204,7 @@ class ProgressReader:
         self._said.pop(model, None)
 
     async def _ask(self, pods: Sequence[Pod]) -> str:
-        reachable = [pod.status.ip for pod in pods if pod.ready and pod.status.ip][:_MOST_PODS]
+        reachable = [pod.status.ip for pod in pods if pod.ready and pod.status.ip][:_MAX_PODS]
         progress = await _first((_asked(ip, self._http) for ip in reachable), self._timeout)
         if progress is None:
             return "Downloading"

@@ -17,7 +17,7 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import Refused
 from outrider.cluster.objects import LeaderWorkerSet, Pod
 from outrider.cluster.resources import LEADER_WORKER_SETS
-from outrider.controller.reconcile.readiness import Trouble, end_of
+from outrider.controller.reconcile.readiness import DegradedCause, end_of
 from outrider.controller.store import Key, Store
 from outrider.plan.names import REVISION_LABEL, group_set
 
@@ -38,9 +38,9 @@ class GroupsSeen:
     """
 
     workers: tuple[Pod, ...] = ()
-    group_ended: Trouble | None = None
+    group_ended: DegradedCause | None = None
     overdue: bool = False
-    trouble: Trouble | None = None
+    trouble: DegradedCause | None = None
 
 
 NO_GROUPS = GroupsSeen()
@@ -53,14 +53,14 @@ class Groups:
         self._cluster = cluster
         self._store = store
         self._now = now
-        self._ends: dict[Key, tuple[str, Trouble]] = {}
+        self._ends: dict[Key, tuple[str, DegradedCause]] = {}
 
-    async def obstacle(self, model: SpeculativeModel) -> Trouble | None:
+    async def obstacle(self, model: SpeculativeModel) -> DegradedCause | None:
         """The cause that prevents groups in this cluster; None without one, or if the model needs none."""
         if model.spec.parallelism.nodes == 1 or await self._cluster.serves(LEADER_WORKER_SETS):
             return None
         message = f"LeaderWorkerSet is not installed; replicas across several nodes require it. {_INSTALL}"
-        return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
+        return DegradedCause(DegradedReason.LEADER_WORKER_SET_MISSING, message)
 
     async def look(self, key: Key, model: SpeculativeModel, revision: str) -> GroupsSeen:
         """The state of a model's groups. revision: that of the wanted pods.
@@ -86,7 +86,7 @@ class Groups:
             trouble=None if groups is None else not_taken_up(groups, self._now()),
         )
 
-    def _last_end(self, key: Key, revision: str, pods: Sequence[Pod]) -> Trouble | None:
+    def _last_end(self, key: Key, revision: str, pods: Sequence[Pod]) -> DegradedCause | None:
         found = next((end for pod in pods if (end := end_of(pod, self._now()))), None)
         if found is not None:
             self._ends[key] = (revision, found)
@@ -94,14 +94,14 @@ class Groups:
         return told if of == revision else None
 
 
-def refusal(model: SpeculativeModel, error: Refused) -> Trouble | None:
+def refusal(model: SpeculativeModel, error: Refused) -> DegradedCause | None:
     """The cause if RBAC forbids LeaderWorkerSets to the operator; None for another refusal."""
     if model.spec.parallelism.nodes == 1 or LEADER_WORKER_SETS.plural not in error.message:
         return None
     if "forbidden" not in error.message:
         return None
     message = f"The operator must not create a LeaderWorkerSet ({error.message}). {_INSTALL}"
-    return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
+    return DegradedCause(DegradedReason.LEADER_WORKER_SET_MISSING, message)
 
 
 def overdue(groups: LeaderWorkerSet, leaders: Sequence[Pod], deadline: timedelta, now: datetime) -> bool:
@@ -116,7 +116,7 @@ def overdue(groups: LeaderWorkerSet, leaders: Sequence[Pod], deadline: timedelta
     return now - newest > deadline
 
 
-def not_taken_up(groups: LeaderWorkerSet, now: datetime) -> Trouble | None:
+def not_taken_up(groups: LeaderWorkerSet, now: datetime) -> DegradedCause | None:
     """The cause if no controller reacts to the LeaderWorkerSet; None otherwise."""
     made = groups.metadata.creation_timestamp
     if groups.status.conditions or made is None or now - made < TAKEN_UP_WITHIN:
@@ -125,7 +125,7 @@ def not_taken_up(groups: LeaderWorkerSet, now: datetime) -> Trouble | None:
         f"No controller reacted to the LeaderWorkerSet {groups.metadata.name} within "
         f"{TAKEN_UP_WITHIN.total_seconds():.0f} s. Check that the Deployment of LeaderWorkerSet runs."
     )
-    return Trouble(DegradedReason.LEADER_WORKER_SET_MISSING, message)
+    return DegradedCause(DegradedReason.LEADER_WORKER_SET_MISSING, message)
 
 
 def _of(revision: str, pods: Sequence[Pod]) -> tuple[Pod, ...]:

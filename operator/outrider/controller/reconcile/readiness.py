@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from outrider.api.conditions import ConditionStatus, Statement
+from outrider.api.conditions import ConditionStatus, ConditionUpdate
 from outrider.api.reasons import AdviceReason, ConditionType, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
@@ -24,7 +24,7 @@ USAGE_ERROR = 2
 
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATE_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError"})
-_LONGEST_DETAIL = 400
+_MAX_DETAIL = 400
 _IN_PLACE = (
     "No node had room for one more pod within rollout.surgeTimeout, so Outrider replaces serving pods one "
     "at a time. The next rollout tries an additional pod again"
@@ -60,7 +60,7 @@ class Workload:
     in_place: bool = False
     advice: str | None = None
     workers: tuple[Pod, ...] = ()
-    group_ended: Trouble | None = None
+    group_ended: DegradedCause | None = None
     overdue: bool = False
     shortage: Shortage | None = None
     known: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class DegradedCause:
     """A cause of Degraded. message: whole sentences."""
 
     reason: DegradedReason
@@ -90,8 +90,12 @@ class Trouble:
 
 
 def judge(
-    workload: Workload, now: datetime, *, above: Trouble | None = None, besides: Trouble | None = None
-) -> tuple[Statement, ...]:
+    workload: Workload,
+    now: datetime,
+    *,
+    above: DegradedCause | None = None,
+    besides: DegradedCause | None = None,
+) -> tuple[ConditionUpdate, ...]:
     """The conditions of a model by the state of its pods; Degraded is absent if nothing is wrong.
 
     above: a cause that goes before those of the pods. besides: one that counts if the pods have none.
@@ -101,71 +105,79 @@ def judge(
     return (_ready(workload), _progressing(workload), *degraded, *_known(workload))
 
 
-def _known(workload: Workload) -> tuple[Statement, ...]:
+def _known(workload: Workload) -> tuple[ConditionUpdate, ...]:
     issues = sentences(workload.known)
-    return (Statement(ConditionStatus.TRUE, AdviceReason.LAUNCH_AFFECTED, issues),) if issues else ()
+    return (ConditionUpdate(ConditionStatus.TRUE, AdviceReason.LAUNCH_AFFECTED, issues),) if issues else ()
 
 
-def downloading(workload: Workload, progress: str, trouble: Trouble | None) -> tuple[Statement, ...]:
+def downloading(
+    workload: Workload, progress: str, trouble: DegradedCause | None
+) -> tuple[ConditionUpdate, ...]:
     """The conditions of a model whose weights are being downloaded; its older pods, if any, still serve."""
     degraded = () if trouble is None else (_degraded(trouble),)
     return (
         _ready(workload),
-        Statement(ConditionStatus.TRUE, ProgressingReason.DOWNLOADING, sentences([progress])),
+        ConditionUpdate(ConditionStatus.TRUE, ProgressingReason.DOWNLOADING, sentences([progress])),
         *degraded,
     )
 
 
-def blocked(trouble: Trouble) -> tuple[Statement, ...]:
+def blocked(trouble: DegradedCause) -> tuple[ConditionUpdate, ...]:
     """The conditions of a model whose spec cannot be carried out; its older pods, if any, still serve."""
     see = f"{trouble.reason}: {trouble.message}"
     return (
-        Statement(ConditionStatus.FALSE, ReadyReason.BLOCKED, see),
-        Statement(ConditionStatus.FALSE, ProgressingReason.BLOCKED, see),
+        ConditionUpdate(ConditionStatus.FALSE, ReadyReason.BLOCKED, see),
+        ConditionUpdate(ConditionStatus.FALSE, ProgressingReason.BLOCKED, see),
         _degraded(trouble),
     )
 
 
-def find_trouble(workload: Workload, now: datetime) -> Trouble | None:
+def find_trouble(workload: Workload, now: datetime) -> DegradedCause | None:
     """The first cause that a check finds; the most specific checks come first."""
     return next((trouble for check in _CHECKS if (trouble := check(workload, now))), None)
 
 
-def cause(statements: Sequence[Statement]) -> str:
+def cause(statements: Sequence[ConditionUpdate]) -> str:
     """The reason that describes a model best: that of Degraded, or of Ready if it is not degraded."""
     reasons = {statement.type: statement.reason for statement in statements}
     return reasons.get(ConditionType.DEGRADED, reasons[ConditionType.READY])
 
 
-def _degraded(trouble: Trouble) -> Statement:
-    return Statement(ConditionStatus.TRUE, trouble.reason, trouble.message)
+def _degraded(trouble: DegradedCause) -> ConditionUpdate:
+    return ConditionUpdate(ConditionStatus.TRUE, trouble.reason, trouble.message)
 
 
-def _ready(workload: Workload) -> Statement:
+def _ready(workload: Workload) -> ConditionUpdate:
     ready, wanted = workload.spec_ready, workload.wanted
     if wanted == 0:
-        return Statement(ConditionStatus.FALSE, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0.")
+        return ConditionUpdate(ConditionStatus.FALSE, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0.")
     serving = f"{min(ready, wanted)}/{wanted} pods of the current spec serve."
     if ready >= wanted:
-        return Statement(ConditionStatus.TRUE, ReadyReason.SERVING, serving)
+        return ConditionUpdate(ConditionStatus.TRUE, ReadyReason.SERVING, serving)
     if workload.returned:
         serving = f"{serving} Pods of the last good revision that serve: {workload.current_ready}."
-        return Statement(ConditionStatus.FALSE, ReadyReason.ROLLED_BACK, serving)
+        return ConditionUpdate(ConditionStatus.FALSE, ReadyReason.ROLLED_BACK, serving)
     if ready > 0:
-        return Statement(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, serving)
-    return Statement(ConditionStatus.FALSE, ReadyReason.ROLLING_OUT, serving)
+        return ConditionUpdate(ConditionStatus.TRUE, ReadyReason.PARTIALLY_SERVING, serving)
+    return ConditionUpdate(ConditionStatus.FALSE, ReadyReason.ROLLING_OUT, serving)
 
 
-def _progressing(workload: Workload) -> Statement:
+def _progressing(workload: Workload) -> ConditionUpdate:
     if _complete(workload):
-        return Statement(ConditionStatus.FALSE, ProgressingReason.COMPLETE, "Every wanted pod is ready.")
+        return ConditionUpdate(
+            ConditionStatus.FALSE, ProgressingReason.COMPLETE, "Every wanted pod is ready."
+        )
     missing = _what_is_missing(workload)
     if _deadline_exceeded(workload):
-        return Statement(ConditionStatus.FALSE, ProgressingReason.DEADLINE_EXCEEDED, sentences([missing]))
+        return ConditionUpdate(
+            ConditionStatus.FALSE, ProgressingReason.DEADLINE_EXCEEDED, sentences([missing])
+        )
     if workload.in_place:
-        return Statement(ConditionStatus.TRUE, ProgressingReason.IN_PLACE, sentences([missing, _IN_PLACE]))
+        return ConditionUpdate(
+            ConditionStatus.TRUE, ProgressingReason.IN_PLACE, sentences([missing, _IN_PLACE])
+        )
     message = sentences((missing, *_foreseen(workload)))
-    return Statement(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, message)
+    return ConditionUpdate(ConditionStatus.TRUE, ProgressingReason.ROLLING_OUT, message)
 
 
 def _foreseen(workload: Workload) -> Iterator[str]:
@@ -192,25 +204,25 @@ def gave_up(deployment: Deployment) -> bool:
     )
 
 
-def _will_not_fit(workload: Workload, _: datetime) -> Trouble | None:
+def _will_not_fit(workload: Workload, _: datetime) -> DegradedCause | None:
     """A serving pod disproves the estimate."""
     short = workload.shortage
     if short is None or not short.certain or workload.current_ready or not workload.wanted:
         return None
-    return Trouble(DegradedReason.WILL_NOT_FIT, short.message)
+    return DegradedCause(DegradedReason.WILL_NOT_FIT, short.message)
 
 
-def _not_within_the_deadline(workload: Workload, _: datetime) -> Trouble | None:
+def _not_within_the_deadline(workload: Workload, _: datetime) -> DegradedCause | None:
     if not _deadline_exceeded(workload):
         return None
-    return Trouble(DegradedReason.DEADLINE_EXCEEDED, sentences([_what_is_missing(workload)]))
+    return DegradedCause(DegradedReason.DEADLINE_EXCEEDED, sentences([_what_is_missing(workload)]))
 
 
-def _group_ended(workload: Workload, _: datetime) -> Trouble | None:
+def _group_ended(workload: Workload, _: datetime) -> DegradedCause | None:
     return workload.group_ended if workload.current_ready < workload.wanted else None
 
 
-def _pods_not_created(workload: Workload, _: datetime) -> Trouble | None:
+def _pods_not_created(workload: Workload, _: datetime) -> DegradedCause | None:
     """The API server's answer when it refused a pod that is still missing."""
     if len(workload.current) >= workload.wanted:
         return None
@@ -223,7 +235,7 @@ def _pods_not_created(workload: Workload, _: datetime) -> Trouble | None:
     refusal = next(refusals, None)
     if refusal is None:
         return None
-    return Trouble(DegradedReason.PODS_NOT_CREATED, shortened(refusal, _LONGEST_DETAIL))
+    return DegradedCause(DegradedReason.PODS_NOT_CREATED, shortened(refusal, _MAX_DETAIL))
 
 
 def _what_is_missing(workload: Workload) -> str:
@@ -232,7 +244,7 @@ def _what_is_missing(workload: Workload) -> str:
     if leaving:
         text += f"; pods of older ones: {leaving}"
     waits = sorted({wait for pod in workload.current if not pod.ready for wait in _waits(pod)})
-    return shortened(f"{text}; waiting: {', '.join(waits)}", _LONGEST_DETAIL) if waits else text
+    return shortened(f"{text}; waiting: {', '.join(waits)}", _MAX_DETAIL) if waits else text
 
 
 def _waits(pod: Pod) -> Sequence[str]:
@@ -306,16 +318,16 @@ def _engine_crashing(pod: Pod, _: datetime) -> str | None:
     return f"the engine ended {engine.restart_count} times, last with exit code {_last_words(engine)}"
 
 
-def end_of(pod: Pod, now: datetime) -> Trouble | None:
+def end_of(pod: Pod, now: datetime) -> DegradedCause | None:
     """Why the engine of a pod restarted in it; None if it did not."""
     engine = pod.container(CONTAINER)
     if engine is None or engine.last_end is None or engine.restart_count == 0:
         return None
     missing = _model_not_found(pod, now)
     if missing is not None:
-        return Trouble(DegradedReason.MODEL_NOT_FOUND, f"Pod {pod.metadata.name}: {missing}")
+        return DegradedCause(DegradedReason.MODEL_NOT_FOUND, f"Pod {pod.metadata.name}: {missing}")
     said = f"Pod {pod.metadata.name}: the engine ended its group, with exit code {_last_words(engine)}"
-    return Trouble(DegradedReason.ENGINE_CRASHING, shortened(said, _LONGEST_DETAIL))
+    return DegradedCause(DegradedReason.ENGINE_CRASHING, shortened(said, _MAX_DETAIL))
 
 
 def _last_words(engine: ContainerStatus) -> str:
@@ -332,17 +344,17 @@ def sentences(parts: Iterable[str]) -> str:
     return " ".join(f"{part.rstrip('. ')}." for part in parts if part)
 
 
-_Check = Callable[[Workload, datetime], Trouble | None]
+_Check = Callable[[Workload, datetime], DegradedCause | None]
 
 
 def _in_a_pod(reason: DegradedReason, look: Callable[[Pod, datetime], str | None]) -> _Check:
     """A check for the first current pod or worker that is not ready and for which `look` has a message."""
 
-    def check(workload: Workload, now: datetime) -> Trouble | None:
+    def check(workload: Workload, now: datetime) -> DegradedCause | None:
         for pod in (*workload.current, *workload.workers):
             message = None if pod.ready else look(pod, now)
             if message is not None:
-                return Trouble(reason, shortened(f"Pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
+                return DegradedCause(reason, shortened(f"Pod {pod.metadata.name}: {message}", _MAX_DETAIL))
         return None
 
     return check
@@ -357,12 +369,12 @@ _BEFORE_IT_RUNS: Mapping[DegradedReason, Callable[[Pod, datetime], str | None]] 
 }
 
 
-def pod_trouble(pod: Pod, now: datetime) -> Trouble | None:
+def pod_trouble(pod: Pod, now: datetime) -> DegradedCause | None:
     """The cause that keeps a pod from running; None if there is none."""
     for reason, look in _BEFORE_IT_RUNS.items():
         message = look(pod, now)
         if message is not None:
-            return Trouble(reason, shortened(f"Pod {pod.metadata.name}: {message}", _LONGEST_DETAIL))
+            return DegradedCause(reason, shortened(f"Pod {pod.metadata.name}: {message}", _MAX_DETAIL))
     return None
 
 

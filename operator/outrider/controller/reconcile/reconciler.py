@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import httpx
 
-from outrider.api.conditions import Statement
+from outrider.api.conditions import ConditionUpdate
 from outrider.api.launch import LaunchOrder
 from outrider.api.quantity import duration_seconds
 from outrider.api.reasons import DegradedReason
@@ -35,14 +35,21 @@ from outrider.controller.reconcile.downloads import (
     without_a_pod,
 )
 from outrider.controller.reconcile.groups import NO_GROUPS, Groups, GroupsSeen, refusal
-from outrider.controller.reconcile.readiness import Trouble, Workload, blocked, cause, downloading, judge
+from outrider.controller.reconcile.readiness import (
+    DegradedCause,
+    Workload,
+    blocked,
+    cause,
+    downloading,
+    judge,
+)
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.revisions import Revisions, revision_label, role
 from outrider.controller.reconcile.rollouts import Rollouts, told
 from outrider.controller.store import Key, Store, StoredModel
 from outrider.controller.store_fleet import StoreFleet
-from outrider.controller.traces import tell_span
-from outrider.controller.watch import Answers
+from outrider.controller.traces import annotate_span
+from outrider.controller.watch import WriteThroughStore
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, Role, Serving, plan
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.kubernetes_release import matters
@@ -55,7 +62,7 @@ log = logging.getLogger(__name__)
 _LOOK_AGAIN_SECONDS = 30.0
 _SHORTEST_LOOK_SECONDS = 5.0
 _DOWNLOAD_LOOK_SECONDS = 5.0
-_TOLD_FROM = 3
+_FAILURES_BEFORE_REPORT = 3
 """Failures in a row from which a condition reports them; a single one often passes."""
 _PASS_SECONDS = 60.0
 """Maximum duration of one reconcile in seconds. The next one continues, because it skips what is already as
@@ -84,7 +91,7 @@ class Reconciler:
     It needs no finalizer: garbage collection deletes the objects of a model with their owner.
     contest: the conditions about other installations, by namespace.
     now: wall clock, for conditions.
-    overtaken: see `Answers`.
+    on_external_change: see `WriteThroughStore`.
     http: client for the progress of downloads; by default `pod_http`.
     pass_seconds: maximum duration of a reconcile, after which it ends with `PassTooLong`.
     """
@@ -95,9 +102,9 @@ class Reconciler:
         store: Store,
         *,
         settings: PlanSettings,
-        contest: Callable[[str], tuple[Statement, ...]] = lambda _: (),
+        contest: Callable[[str], tuple[ConditionUpdate, ...]] = lambda _: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        overtaken: Callable[[Key], None] = lambda _: None,
+        on_external_change: Callable[[Key], None] = lambda _: None,
         http: httpx.AsyncClient | None = None,
         pass_seconds: float = _PASS_SECONDS,
     ) -> None:
@@ -114,7 +121,8 @@ class Reconciler:
         self._downloads = ProgressReader(http or pod_http())
         self._pass_seconds = pass_seconds
         self._failures: Counter[Key] = Counter()
-        self._reporter = StatusReporter(cluster, Answers(store, overtaken), EventWriter(cluster))
+        answers = WriteThroughStore(store, on_external_change)
+        self._reporter = StatusReporter(cluster, answers, EventWriter(cluster))
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile once. Returns the seconds until the next reconcile, None if events suffice.
@@ -134,17 +142,17 @@ class Reconciler:
         try:
             report = await self._in_time(key, stored)
         except Exception as error:
-            await self._tell_of_failure(key, stored, error)
+            await self._report_failure(key, stored, error)
             raise
         self._failures.pop(key, None)
-        return report.look_again_seconds
+        return report.requeue_after_seconds
 
     async def _in_time(self, key: Key, stored: StoredModel) -> Report:
         """The reconcile, stopped after `pass_seconds`."""
         try:
             async with asyncio.timeout(self._pass_seconds) as limit:
                 report = await self._carry_out(key, stored)
-                tell_span(reason=cause(report.statements), ready_replicas=report.ready_replicas)
+                annotate_span(reason=cause(report.statements), ready_replicas=report.ready_replicas)
                 await self._write(stored, report)
         except TimeoutError as error:
             if limit.expired():
@@ -157,9 +165,9 @@ class Reconciler:
         with suppress(NotFound):  # The model is gone.
             await self._reporter.write(stored, whole, now=self._now())
 
-    async def _tell_of_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
+    async def _report_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
         self._failures[key] += 1
-        if self._failures[key] < _TOLD_FROM and not isinstance(error, PassTooLong):
+        if self._failures[key] < _FAILURES_BEFORE_REPORT and not isinstance(error, PassTooLong):
             return
         try:
             async with asyncio.timeout(min(_TELL_SECONDS, self._pass_seconds)):
@@ -175,7 +183,8 @@ class Reconciler:
     async def _carry_out(self, key: Key, stored: StoredModel) -> Report:
         if stored.model is None:
             return self._blocked(
-                key, Trouble(DegradedReason.INVALID_SPEC, stored.problem or "The spec cannot be parsed.")
+                key,
+                DegradedCause(DegradedReason.INVALID_SPEC, stored.problem or "The spec cannot be parsed."),
             )
         owner = _owner(key, stored)
         kubernetes: KubernetesVersion | None = None
@@ -186,7 +195,7 @@ class Reconciler:
             kubernetes = await self._kubernetes(stored.model)
             wanted = await self._wanted(key, stored.model, keys, order, kubernetes)
             if wanted.problems:
-                return self._blocked(key, Trouble(*wanted.problems[0]))
+                return self._blocked(key, DegradedCause(*wanted.problems[0]))
             obstacle = await self._groups.obstacle(stored.model)
             if obstacle is not None:
                 return self._blocked(key, obstacle, _LOOK_AGAIN_SECONDS)
@@ -197,7 +206,9 @@ class Reconciler:
                 if not order.canary:
                     raise
                 # The replicas do not depend on the canary. If their own name is taken, this fails again.
-                trouble = Trouble(DegradedReason.NAME_TAKEN, f"Outrider starts no canary: {error.message}")
+                trouble = DegradedCause(
+                    DegradedReason.NAME_TAKEN, f"Outrider starts no canary: {error.message}"
+                )
                 wanted = await self._wanted(key, stored.model, keys, replace(order, canary=False), kubernetes)
                 await self._children.apply(owner, wanted.children)
             kinds = (DEPLOYMENTS, JOBS, BUDGETS) if wanted.download is None else (JOBS,)
@@ -207,7 +218,9 @@ class Reconciler:
                 return await self._downloading(key, stored.model, wanted, wanted.download)
             groups = await self._groups.look(key, stored.model, wanted.revision)
         except NameTaken as error:
-            return self._blocked(key, Trouble(DegradedReason.NAME_TAKEN, error.message), error.retry_after)
+            return self._blocked(
+                key, DegradedCause(DegradedReason.NAME_TAKEN, error.message), error.retry_after
+            )
         except Refused as error:
             return self._blocked(key, _refusal(stored.model, kubernetes, error), 60.0)
         self._store.keys[key] = signing_key
@@ -247,22 +260,24 @@ class Reconciler:
         """The release of Kubernetes, read for each model that depends on it; it may change while we run."""
         return await self._cluster.version() if matters(model.spec) else None
 
-    def _order(self, owner: Owner) -> tuple[LaunchOrder, Trouble | None]:
+    def _order(self, owner: Owner) -> tuple[LaunchOrder, DegradedCause | None]:
         try:
             return read_order(self._store, owner), None
         except ValueError as error:
-            return LaunchOrder(), Trouble(DegradedReason.LAUNCH_ORDER_UNREADABLE, str(error))
+            return LaunchOrder(), DegradedCause(DegradedReason.LAUNCH_ORDER_UNREADABLE, str(error))
 
-    def _not_tuned(self, stored: StoredModel) -> Trouble | None:
+    def _not_tuned(self, stored: StoredModel) -> DegradedCause | None:
         try:
             self._fleet.tuned(stored)
         except Exception as error:  # noqa: BLE001 - the engines serve even if the tuner cannot work with the model
-            return Trouble(DegradedReason.NOT_TUNED, f"{type(error).__name__}: {error}")
+            return DegradedCause(DegradedReason.NOT_TUNED, f"{type(error).__name__}: {error}")
         return None
 
     def _failing(self, key: Key, stored: StoredModel, error: Exception) -> Report:
         """The report of a failed reconcile, with the readiness that the known pods show."""
-        trouble = Trouble(DegradedReason.RECONCILE_FAILED, f"{_FAILING}: {type(error).__name__}: {error}")
+        trouble = DegradedCause(
+            DegradedReason.RECONCILE_FAILED, f"{_FAILING}: {type(error).__name__}: {error}"
+        )
         if stored.model is None or not isinstance(error, ClusterError | PassTooLong):
             return self._blocked(key, trouble)
         order, _ = self._order(_owner(key, stored))
@@ -278,8 +293,8 @@ class Reconciler:
         model: SpeculativeModel,
         wanted: Plan,
         *,
-        above: Trouble | None = None,
-        besides: Trouble | None = None,
+        above: DegradedCause | None = None,
+        besides: DegradedCause | None = None,
         groups: GroupsSeen = NO_GROUPS,
     ) -> Report:
         pods = self._store.pods_of(key)
@@ -348,12 +363,14 @@ class Reconciler:
             replicas=len(ready) - len(canaries), canaries=len(self._revisions.of_spec(key, model, canaries))
         )
 
-    def _blocked(self, key: Key, trouble: Trouble, look_again_seconds: float | None = None) -> Report:
+    def _blocked(
+        self, key: Key, trouble: DegradedCause, requeue_after_seconds: float | None = None
+    ) -> Report:
         workload = Workload(wanted=0, deployments=(), pods=self._store.pods_of(key), current=(), of_spec=())
         stored = self._store.models.get(key)
         wanted = stored.model.spec.replicas if stored is not None and stored.model is not None else None
         weights = stored.status.weights if stored is not None else None
-        return _report(key, workload, blocked(trouble), wanted, look_again_seconds, weights)
+        return _report(key, workload, blocked(trouble), wanted, requeue_after_seconds, weights)
 
     def _deployments(self, key: Key, wanted: Plan) -> tuple[Deployment, ...]:
         names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
@@ -364,11 +381,11 @@ class Reconciler:
         )
 
 
-def _refusal(model: SpeculativeModel, kubernetes: KubernetesVersion | None, error: Refused) -> Trouble:
+def _refusal(model: SpeculativeModel, kubernetes: KubernetesVersion | None, error: Refused) -> DegradedCause:
     off = turned_off(model.spec, kubernetes, error.message)
     if off is not None:
-        return Trouble(DegradedReason.CLUSTER_TOO_OLD, off)
-    return refusal(model, error) or Trouble(DegradedReason.APPLY_REFUSED, error.message)
+        return DegradedCause(DegradedReason.CLUSTER_TOO_OLD, off)
+    return refusal(model, error) or DegradedCause(DegradedReason.APPLY_REFUSED, error.message)
 
 
 def _owner(key: Key, stored: StoredModel) -> Owner:
@@ -388,9 +405,9 @@ def _staying(pods: Sequence[Pod]) -> tuple[Pod, ...]:
 def _report(
     key: Key,
     workload: Workload,
-    statements: tuple[Statement, ...],
+    statements: tuple[ConditionUpdate, ...],
     wanted: int | None,
-    look_again_seconds: float | None,
+    requeue_after_seconds: float | None,
     weights: WeightsStatus | None,
 ) -> Report:
     return Report(
@@ -402,5 +419,5 @@ def _report(
         selector=f"{MODEL_LABEL}={key.name}",
         url=f"http://{key.name}.{key.namespace}.svc",
         weights=weights,
-        look_again_seconds=look_again_seconds,
+        requeue_after_seconds=requeue_after_seconds,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
+from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate, conditions_of
 from outrider.api.reasons import ConditionType, EventReason, ProgressingReason, ReadyReason
 from outrider.api.status import Status
 from outrider.api.weights import WeightsStatus
@@ -17,7 +17,7 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import MANAGER, Owner
 from outrider.controller.reconcile.readiness import cause
 from outrider.controller.store import StoredModel, key_of
-from outrider.controller.watch import Answers
+from outrider.controller.watch import WriteThroughStore
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ _WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of one reconcile. look_again_seconds: time until the next one, None to wait for events."""
+    """The result of one reconcile. requeue_after_seconds: until the next one; None: wait for events."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[ConditionUpdate, ...]
     wanted: int | None  # pods that the spec asks for; None if it cannot be parsed
     replicas: int
     ready_replicas: int
@@ -54,13 +54,13 @@ class Report:
     selector: str
     url: str
     weights: WeightsStatus | None
-    look_again_seconds: float | None
+    requeue_after_seconds: float | None
 
 
 class StatusReporter:
     """Writes reports into the status, and emits their Events."""
 
-    def __init__(self, cluster: ClusterClient, answers: Answers, events: EventWriter) -> None:
+    def __init__(self, cluster: ClusterClient, answers: WriteThroughStore, events: EventWriter) -> None:
         self._cluster = cluster
         self._answers = answers
         self._events = events
@@ -107,7 +107,7 @@ def status_part(report: Report, before: Status, *, generation: int, now: datetim
     )
 
 
-def transitions(before: Status, statements: tuple[Statement, ...]) -> list[tuple[EventReason, str]]:
+def transitions(before: Status, statements: tuple[ConditionUpdate, ...]) -> list[tuple[EventReason, str]]:
     """The Events for the changes between two statuses, as reason and note."""
     told: list[tuple[EventReason, str]] = []
     now_by_type = {statement.type: statement for statement in statements}

@@ -12,7 +12,7 @@ from outrider.controller.store import Key
 from outrider.plan import PlanSettings, Role, revision
 from outrider.plan.names import CANARY, REVISION_LABEL, ROLE_LABEL
 
-MOST_LAUNCHES = 16
+MAX_LAUNCHES = 16
 """Maximum number of launch configurations that are planned for one spec.
 
 The tuner orders a few, but anyone may write the annotation.
@@ -34,7 +34,7 @@ class _Planned:
 class Revisions:
     """Plans each launch configuration of a spec once, for all pods and reconciles.
 
-    Pods of launches beyond `MOST_LAUNCHES` count as pods of another spec.
+    Pods of launches beyond `MAX_LAUNCHES` count as pods of another spec.
     """
 
     def __init__(self, settings: PlanSettings) -> None:
@@ -61,9 +61,9 @@ class Revisions:
 
     def _plan_new(self, planned: _Planned, launches: Iterable[_Launched]) -> None:
         new = [launch for launch in launches if launch not in planned.revisions]
-        if new and len(planned.revisions) + len(new) > MOST_LAUNCHES:
+        if new and len(planned.revisions) + len(new) > MAX_LAUNCHES:
             planned.revisions = {each: planned.revisions[each] for each in launches if each not in new}
-        for launch in new[: MOST_LAUNCHES - len(planned.revisions)]:
+        for launch in new[: MAX_LAUNCHES - len(planned.revisions)]:
             planned.revisions[launch] = self._plan(planned.model, *launch)
 
     def _plan(self, model: SpeculativeModel, text: str, as_role: Role) -> str | None:

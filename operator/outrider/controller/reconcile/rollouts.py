@@ -18,7 +18,7 @@ from outrider.api.spec import Rollout
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, JsonObject
-from outrider.controller.reconcile.readiness import Trouble, Workload, find_trouble, gave_up
+from outrider.controller.reconcile.readiness import DegradedCause, Workload, find_trouble, gave_up
 from outrider.controller.store import Key, Store
 from outrider.foreign import read_json
 from outrider.foreign.readers import LAST_WORDS, TABLE_FILE
@@ -173,7 +173,7 @@ def _share(pods: IntOrPercent, replicas: int) -> int:
     return replicas * int(pods.removesuffix("%")) // 100 if isinstance(pods, str) else pods
 
 
-def told(memory: Memory) -> Trouble | None:
+def told(memory: Memory) -> DegradedCause | None:
     """The cause for a rollout that was rolled back; None without one."""
     if memory.failed is None or memory.good is None:
         return None
@@ -181,7 +181,7 @@ def told(memory: Memory) -> Trouble | None:
         f"Outrider restored the last good revision {memory.good.revision}, because the rollout of this spec "
         f"failed ({memory.failed.reason}: {memory.failed.message}). {_remedy(memory.failed.reason)}"
     )
-    return Trouble(DegradedReason.ROLLED_BACK, message)
+    return DegradedCause(DegradedReason.ROLLED_BACK, message)
 
 
 def _remedy(reason: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from outrider.api.conditions import ConditionStatus, Statement
+from outrider.api.conditions import ConditionStatus, ConditionUpdate
 from outrider.api.reasons import ContestReason, EventReason
 from outrider.cluster.events import EventWriter
 from outrider.cluster.installation import Installation
@@ -20,13 +20,13 @@ from outrider.controller.store import Key, Store
 _REMEDY = "To change it, uninstall one of them, or give each its own watchNamespaces."
 
 
-def contest(managed: ManagedNamespaces, namespace: str) -> tuple[Statement, ...]:
+def contest(managed: ManagedNamespaces, namespace: str) -> tuple[ConditionUpdate, ...]:
     """The condition of models that other installations watch too; empty without another one."""
     homes = [other.namespace for other in managed.standing_by(namespace)]
     if not homes:
         return ()
     who = f"The operator in namespace {', '.join(homes)} also watches this namespace, on standby. {_REMEDY}"
-    return (Statement(ConditionStatus.TRUE, ContestReason.ON_STANDBY, who),)
+    return (ConditionUpdate(ConditionStatus.TRUE, ContestReason.ON_STANDBY, who),)
 
 
 class StandBy:

@@ -17,16 +17,16 @@ from outrider.cluster.ownership import TUNER_MANAGER
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.memory import Knowledge
 from outrider.controller.tune.report import Report
+from outrider.controller.tune.snapshot import TunerSnapshot
 from outrider.controller.tune.stored_state import StateKeeper, StateStore
-from outrider.controller.watch import Answers
+from outrider.controller.watch import WriteThroughStore
 
 log = logging.getLogger(__name__)
 
 _NUMBERS_INTERVAL_SECONDS = 10.0
 """Seconds between two writes of the status if only numbers changed. Other changes are written at once."""
-_MOST_EVENTS = 32
+_MAX_EVENTS = 32
 """Maximum number of Events that wait; beyond it, the oldest are lost."""
 
 
@@ -49,7 +49,7 @@ class Reporter(Protocol):
 class ClusterReporter:
     """`Reporter` over the API server."""
 
-    def __init__(self, cluster: ClusterClient, answers: Answers) -> None:
+    def __init__(self, cluster: ClusterClient, answers: WriteThroughStore) -> None:
         self._cluster = cluster
         self._answers = answers
         self._events = EventWriter(cluster)
@@ -72,7 +72,7 @@ class TickReport:
 
     model: TunedModel
     report: Report
-    knowledge: Knowledge | None  # None if there is nothing to save
+    knowledge: TunerSnapshot | None  # None if there is nothing to save
     now: float
 
 
@@ -88,7 +88,7 @@ class WriteQueue:
         self._timeout = timeout_seconds
         self._keeper = StateKeeper(states, lambda model, event: self.tell(model, [event]))
         self._latest: TickReport | None = None
-        self._events: deque[tuple[TunedModel, Event]] = deque(maxlen=_MOST_EVENTS)
+        self._events: deque[tuple[TunedModel, Event]] = deque(maxlen=_MAX_EVENTS)
         self._sending: asyncio.Task[None] | None = None
         self._written: dict[str, object] = {}
         self._written_at = float("-inf")
@@ -118,7 +118,7 @@ class WriteQueue:
         if self._sending is not None:
             self._sending.cancel()
 
-    async def close(self, model: TunedModel, knowledge: Knowledge | None, *, now: float) -> None:
+    async def close(self, model: TunedModel, knowledge: TunerSnapshot | None, *, now: float) -> None:
         """Cancel the waiting writes, and write the tuner state. now: unix seconds.
 
         Raises:

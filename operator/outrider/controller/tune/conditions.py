@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from outrider.api.conditions import Condition, ConditionStatus, Statement
+from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate
 from outrider.api.reasons import (
     ActuationReason,
     ConditionType,
@@ -64,7 +64,7 @@ def statements(
     acceptance: Acceptance | None,
     answers: Answers,
     speedup: Speedup | None,
-) -> Iterator[Statement]:
+) -> Iterator[ConditionUpdate]:
     """Every condition that applies.
 
     before: the conditions of the last report. acceptance and answers: those of the last minute.
@@ -81,7 +81,7 @@ def statements(
     return (statement for statement in found if statement is not None)
 
 
-def _tuning(outcome: TickOutcome) -> Statement | None:
+def _tuning(outcome: TickOutcome) -> ConditionUpdate | None:
     rule, off = outcome.permission, outcome.model.mode is TuningMode.OFF
     if rule.reason in (TuningReason.TUNING, TuningReason.OBSERVING) and (off or not outcome.model.pods):
         return None
@@ -90,7 +90,7 @@ def _tuning(outcome: TickOutcome) -> Statement | None:
     changes = rule.active and outcome.model.mode is TuningMode.AUTO
     status = ConditionStatus.TRUE if changes else ConditionStatus.FALSE
     message = f"{rule.message} {_limit(outcome)}" if rule.active and outcome.observes else rule.message
-    return Statement(status, rule.reason, message)
+    return ConditionUpdate(status, rule.reason, message)
 
 
 def _limit(outcome: TickOutcome) -> str:
@@ -105,13 +105,13 @@ def _limit(outcome: TickOutcome) -> str:
     )
 
 
-def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
+def _metrics(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | None:
     if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
         return None
     error = outcome.metrics_error
     if error is not None:
         message = f"Outrider keeps the schedule: {error}. {error.action}"
-        return Statement(ConditionStatus.FALSE, error.reason, message)
+        return ConditionUpdate(ConditionStatus.FALSE, error.reason, message)
     if not outcome.observations:
         return _again(last)
     gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
@@ -119,31 +119,33 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> Statement | None:
         message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
         reason = _GAP_REASONS[gaps[0].reason]
         remedy = _NEVER_MEASURED if reason is MetricsReason.NO_SERIES else ""
-        return Statement(ConditionStatus.FALSE, reason, f"Outrider keeps the schedule: {message}.{remedy}")
+        return ConditionUpdate(
+            ConditionStatus.FALSE, reason, f"Outrider keeps the schedule: {message}.{remedy}"
+        )
     pods = len(outcome.observations)
     message = f"{pods} {'pod has' if pods == 1 else 'pods have'} fresh samples. {outcome.metrics_note}"
-    return Statement(ConditionStatus.TRUE, MetricsReason.FRESH, message.rstrip())
+    return ConditionUpdate(ConditionStatus.TRUE, MetricsReason.FRESH, message.rstrip())
 
 
-def _again(last: Condition | None) -> Statement | None:
+def _again(last: Condition | None) -> ConditionUpdate | None:
     """The condition of the last report again; None without one, or with a reason of another version."""
     reason = None if last is None else reason_of(last.type, last.reason)
-    return None if last is None or reason is None else Statement(last.status, reason, last.message)
+    return None if last is None or reason is None else ConditionUpdate(last.status, reason, last.message)
 
 
-def _actuation(outcome: TickOutcome) -> Statement | None:
+def _actuation(outcome: TickOutcome) -> ConditionUpdate | None:
     push, probe = outcome.push, outcome.probe
     launched = outcome.launched
     if launched is not None:
         if launched.running == launched.pods:
-            return Statement(ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
+            return ConditionUpdate(ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
         message = f"{launched}. A rolling restart replaces the others."
-        return Statement(ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
+        return ConditionUpdate(ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
     if push is None:
         return None
     if not push.failed:
         message = f"{push}." if probe is None or not probe.failed else f"{push}; {probe}."
-        return Statement(ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
+        return ConditionUpdate(ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
     if push.impossible is not None:
         reason = ActuationReason.LIVE_TUNING_IMPOSSIBLE
         advice = 'To end this, set spec.speculation.tuning.mode: "Off".'
@@ -151,10 +153,12 @@ def _actuation(outcome: TickOutcome) -> Statement | None:
         reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Outrider retries at the next tick."
     else:
         reason, advice = ActuationReason.PARTIALLY_APPLIED, "Outrider retries at the next tick."
-    return Statement(ConditionStatus.FALSE, reason, f"{push}. {advice}")
+    return ConditionUpdate(ConditionStatus.FALSE, reason, f"{push}. {advice}")
 
 
-def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | None) -> Statement | None:
+def _effective(
+    outcome: TickOutcome, speedup: Speedup | None, last: Condition | None
+) -> ConditionUpdate | None:
     decision = outcome.decision
     if outcome.without_drafter:
         return None
@@ -166,15 +170,15 @@ def _effective(outcome: TickOutcome, speedup: Speedup | None, last: Condition | 
         return None
     if k == 0:
         message = "K is 0, because no draft length pays at this load."
-        return Statement(ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
+        return ConditionUpdate(ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
     if speedup is None or speedup.low is None or speedup.high is None:
         return None
     message = f"{speedup.ratio:.2f} times the goodput of K=0 (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
     if speedup.low > 1:
-        return Statement(ConditionStatus.TRUE, EffectiveReason.FASTER, message)
+        return ConditionUpdate(ConditionStatus.TRUE, EffectiveReason.FASTER, message)
     if speedup.high < 1:
-        return Statement(ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
-    return Statement(ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
+        return ConditionUpdate(ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
+    return ConditionUpdate(ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
 
 
 def _k_in_force(outcome: TickOutcome, decision: Decision) -> int | None:
@@ -182,14 +186,14 @@ def _k_in_force(outcome: TickOutcome, decision: Decision) -> int | None:
     return None if decision.batch_size is None else outcome.wanted.k_at_mean(decision.batch_size)
 
 
-def _launch(outcome: TickOutcome, last: Condition | None) -> Statement | None:
+def _launch(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | None:
     found = outcome.launch
     if outcome.model.relaunching.silent or outcome.model.mode is TuningMode.OFF:
         return None
     if found is not None and found.error is not None:
         message = f"{found.verdict.sentence} The order failed, so Outrider retries: {found.error}."
-        return Statement(ConditionStatus.FALSE, LaunchReason.RELAUNCH_POSTPONED, message)
+        return ConditionUpdate(ConditionStatus.FALSE, LaunchReason.RELAUNCH_POSTPONED, message)
     if found is None or found.verdict.reason is None:
         return _again(last)
     reason = found.verdict.reason
-    return Statement(_LAUNCH_STATUS[reason], reason, found.verdict.sentence)
+    return ConditionUpdate(_LAUNCH_STATUS[reason], reason, found.verdict.sentence)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from outrider.api.reasons import TuningReason
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
-from outrider.controller.tune.introductions import Introduction
+from outrider.controller.tune.engine_info import Introduction
 from outrider.controller.tune.permission import Permission
 from outrider.engine.state import FastLoop
 from outrider.tuning.cost_model import next_cost_model

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from outrider.api.conditions import Condition, ConditionStatus, Statement
+from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate
 from outrider.api.reasons import DrafterReason
 from outrider.api.speculation import TuningMode
 from outrider.controller.tune.model_tuner import TickOutcome
@@ -53,7 +53,7 @@ class Answers:
 
 def drafter_health(
     outcome: TickOutcome, acceptance: Acceptance | None, answers: Answers, last: Condition | None
-) -> Statement | None:
+) -> ConditionUpdate | None:
     """The condition of the drafter; None if nothing was drafted and no earlier condition remains.
 
     acceptance: that of the last minute. last: the condition of the last report.
@@ -92,9 +92,9 @@ _ADVICE = {
 }
 
 
-def _statement(reason: DrafterReason, acceptance: Acceptance | None, answers: Answers) -> Statement:
+def _statement(reason: DrafterReason, acceptance: Acceptance | None, answers: Answers) -> ConditionUpdate:
     status = ConditionStatus.TRUE if reason in _HEALTHY else ConditionStatus.FALSE
-    return Statement(status, reason, " ".join(_sentences(reason, acceptance, answers)))
+    return ConditionUpdate(status, reason, " ".join(_sentences(reason, acceptance, answers)))
 
 
 def _sentences(reason: DrafterReason, acceptance: Acceptance | None, answers: Answers) -> Iterator[str]:

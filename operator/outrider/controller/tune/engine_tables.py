@@ -24,7 +24,7 @@ _FARTHEST_EPOCH = 2**31
 """Maximum epoch that is followed. No process reaches it, so a larger one is an error of the engine."""
 
 
-class Epochs:
+class ScheduleVersions:
     """The versions of pushed schedules: one rising count per model for the life of the process.
 
     Engines refuse an older epoch of the same term, also after its lease. A tuner that is created again within
@@ -101,7 +101,7 @@ class PushedTables:
     def __init__(
         self,
         engines: EngineClient,
-        epochs: Epochs,
+        epochs: ScheduleVersions,
         *,
         uid: str,
         lease: float,

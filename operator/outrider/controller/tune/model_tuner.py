@@ -15,22 +15,22 @@ from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.store import state_config_map
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.cost_models import CostModels, Teaching, described
-from outrider.controller.tune.engine_tables import Epochs, PushedTables, UnpushedPods
-from outrider.controller.tune.introductions import Introduction, Introductions, batch_of_all, each_once
-from outrider.controller.tune.known_map import Differing, KnownMap, differing, newest
+from outrider.controller.tune.engine_info import Introduction, Introductions, batch_of_all, each_once
+from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions, UnpushedPods
 from outrider.controller.tune.launching import LaunchOutcome, LaunchReport, LaunchTuner, launched_table, runs
-from outrider.controller.tune.memory import Knowledge, usable
 from outrider.controller.tune.permission import Permission, Scene, permission
+from outrider.controller.tune.snapshot import TunerSnapshot, usable
+from outrider.controller.tune.step_time_profiles import Differing, KnownMap, differing, newest
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import Measurements, MetricsError
 from outrider.tuning.decision import BinEstimates, Decision
-from outrider.tuning.law import decide
 from outrider.tuning.moments import not_ahead
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
 from outrider_protocol.control_api import Push
 
 Measured = Mapping[PodKey, PodMetrics] | MetricsError | None
@@ -172,10 +172,10 @@ class ModelTuner:
         engines: EngineClient,
         launch_orders: LaunchOrders,
         timing: Timing,
-        epochs: Epochs,
+        epochs: ScheduleVersions,
         *,
         uid: str,
-        restored: Knowledge | None,
+        restored: TunerSnapshot | None,
         clock: Callable[[], float],
     ) -> None:
         self._engines = engines
@@ -223,12 +223,12 @@ class ModelTuner:
         return tuple((pod, order) for pod in model.coming if pod.drafts)
 
     @property
-    def knowledge(self) -> Knowledge | None:
+    def knowledge(self) -> TunerSnapshot | None:
         """The state for a later process; None if nothing is tuned."""
         setup = self._setup
         if self._state is None or setup is None or setup.mode is TuningMode.OFF:
             return None
-        return Knowledge(
+        return TunerSnapshot(
             setup.mode,
             setup.static,
             self._state,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from outrider.api.conditions import Condition, ConditionStatus, Statement, conditions_of
+from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate, conditions_of
 from outrider.api.reasons import ConditionType, DecisionReason, EventReason, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
@@ -21,8 +21,8 @@ from outrider.api.status import (
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import TUNERS, statements
 from outrider.controller.tune.drafter_health import Answers
-from outrider.controller.tune.known_map import describe
 from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.controller.tune.step_time_profiles import describe
 from outrider.tuning.decision import Acceptance, Decision, Kind
 from outrider.tuning.observe.window import Window
 from outrider.tuning.report import pooled_acceptance
@@ -126,14 +126,14 @@ def failing(model: TunedModel, error: Exception, last: Report, *, now: float) ->
         "Engines serve, with the static schedule once the last push expires. The operator's log has the "
         "traceback."
     )
-    said = Statement(ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
+    said = ConditionUpdate(ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
     others = tuple(c for c in last.state.conditions if c.type != ConditionType.TUNING_ACTIVE)
     conditions = (*_conditions([said], last.state, model, now), *others)
     return replace(last, state=replace(last.state, conditions=conditions))
 
 
 def _conditions(
-    said: Iterable[Statement], state: ReportState, model: TunedModel, unix_seconds: float
+    said: Iterable[ConditionUpdate], state: ReportState, model: TunedModel, unix_seconds: float
 ) -> tuple[Condition, ...]:
     now = _time(unix_seconds)
     return conditions_of(said, before=state.conditions, generation=model.generation, now=now)

@@ -23,8 +23,8 @@ from outrider.controller.fleet import TunedModel
 from outrider.controller.launch_orders import config_map
 from outrider.controller.store import Key, Store, state_config_map
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.memory import Knowledge, read_knowledge, write_knowledge
-from outrider.tuning.stored import LARGEST_BYTES, StateError
+from outrider.controller.tune.snapshot import TunerSnapshot, read_knowledge, write_knowledge
+from outrider.tuning.stored import MAX_BYTES, StateError
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,9 @@ class StateKeeper:
         self.deleted_era: int | None = None
         """The era whose stored state was deleted; its state and earlier ones are not written again."""
 
-    async def keep(self, model: TunedModel, knowledge: Knowledge, *, now: float, stops: bool = False) -> None:
+    async def keep(
+        self, model: TunedModel, knowledge: TunerSnapshot, *, now: float, stops: bool = False
+    ) -> None:
         """Write the state if it is due, if schedule or order changed, or at the end. now: unix seconds."""
         era = knowledge.era
         if self.deleted_era is not None and era <= self.deleted_era:
@@ -149,8 +151,8 @@ class StateKeeper:
 
     async def _write(self, model: TunedModel, text: str) -> None:
         size = len(text.encode())
-        if size > LARGEST_BYTES:
-            self._complain(model, f"it has {size} bytes, and the limit is {LARGEST_BYTES}")
+        if size > MAX_BYTES:
+            self._complain(model, f"it has {size} bytes, and the limit is {MAX_BYTES}")
             return
         try:
             await self._states.write(model, text)
@@ -171,7 +173,7 @@ class StateKeeper:
 class Restored:
     """The restored state. ``problem``: why the stored state cannot be used."""
 
-    knowledge: Knowledge | None
+    knowledge: TunerSnapshot | None
     problem: str | None = None
 
 

@@ -16,11 +16,11 @@ from outrider.controller.fleet import EnginePod, Fleet, TunedModel
 from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
-from outrider.controller.traces import Traces, tell_span
+from outrider.controller.traces import Traces, annotate_span
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.background_writes import Reporter, TickReport, WriteQueue
 from outrider.controller.tune.demand import Capacity, demand
-from outrider.controller.tune.engine_tables import Epochs
+from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.events import Event, events
 from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
 from outrider.controller.tune.report import Report, failing, report
@@ -73,7 +73,7 @@ class TuningLoop:
         reporter: Reporter,
         states: StateStore,
         launch_orders: LaunchOrders,
-        epochs: Epochs,
+        epochs: ScheduleVersions,
         term: Callable[[], int],
         timing: Timing,
         metrics: OwnMetrics,
@@ -376,13 +376,13 @@ def _log(outcome: TickOutcome) -> None:
 
 def _trace(outcome: TickOutcome) -> None:
     decision, push, probe = outcome.decision, outcome.push, outcome.probe
-    tell_span(mode=outcome.model.mode, tuning=outcome.permission.reason, table=str(outcome.wanted))
+    annotate_span(mode=outcome.model.mode, tuning=outcome.permission.reason, table=str(outcome.wanted))
     if outcome.metrics_error is not None:
-        tell_span(metrics=outcome.metrics_error.reason)
+        annotate_span(metrics=outcome.metrics_error.reason)
     if decision is not None:
-        tell_span(decision=decision.kind, reason=decision.reason, changed=decision.changed)
-        tell_span(k=decision.num_speculative_tokens, batch_size=decision.batch_size)
+        annotate_span(decision=decision.kind, reason=decision.reason, changed=decision.changed)
+        annotate_span(k=decision.num_speculative_tokens, batch_size=decision.batch_size)
     if push is not None:
-        tell_span(pushes_confirmed=len(push.confirmed), pushes_failed=len(push.failed))
+        annotate_span(pushes_confirmed=len(push.confirmed), pushes_failed=len(push.failed))
     if probe is not None:
-        tell_span(probe="started" if probe.error is None else "not started")
+        annotate_span(probe="started" if probe.error is None else "not started")

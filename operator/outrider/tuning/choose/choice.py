@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from outrider.tuning.estimate.belief import Belief
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.policy import Choice, Policy
 from outrider.tuning.state import BinState, TunerState, room
 
@@ -13,41 +13,43 @@ _LIKELY = 0.5
 """Minimum probability of keeping the latency limit for a K that may be probed."""
 
 
-def keeping(belief: Belief, policy: Policy) -> tuple[int, ...]:
+def keeping(belief: Posterior, policy: Policy) -> tuple[int, ...]:
     """The candidates that keep the latency limit, up to a risk of `latency_risk`."""
     return _likely(belief, policy, 1.0 - policy.safety.latency_risk)
 
 
-def usable(belief: Belief, policy: Policy) -> tuple[int, ...]:
+def usable(belief: Posterior, policy: Policy) -> tuple[int, ...]:
     """The candidates of `keeping`; without any, the one with the shortest step."""
     return keeping(belief, policy) or (_quickest(belief, policy),)
 
 
-def worth_trying(belief: Belief, policy: Policy) -> tuple[int, ...]:
+def worth_trying(belief: Posterior, policy: Policy) -> tuple[int, ...]:
     """The candidates for probes: usable ones, and those that likely keep the latency limit."""
     return tuple(sorted({*usable(belief, policy), *_likely(belief, policy, _LIKELY)}))
 
 
-def _likely(belief: Belief, policy: Policy, probability: float) -> tuple[int, ...]:
+def _likely(belief: Posterior, policy: Policy, probability: float) -> tuple[int, ...]:
     limit = policy.safety.inter_token_latency_limit
     if limit is None:
         return policy.candidates
     return tuple(k for k in policy.candidates if belief.keeps(k, limit) >= probability)
 
 
-def _quickest(belief: Belief, policy: Policy) -> int:
+def _quickest(belief: Posterior, policy: Policy) -> int:
     return min(policy.candidates, key=lambda k: (belief.step_seconds(k), k))
 
 
 def seen(state: TunerState) -> frozenset[int]:
     """The K that were measured at any batch size: no K is chosen on a prior alone.
 
-    The K of a trusted step-time profile count too: `Belief.mapped`.
+    The K of a trusted step-time profile count too: `Posterior.mapped`.
     """
     return frozenset(k.k for k in state.known)
 
 
-def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], policy: Policy) -> int | None:
+def challenger(
+    bin_state: BinState, belief: Posterior, measured: frozenset[int], policy: Policy
+) -> int | None:
     """The K that should replace the present one; None if it stays.
 
     A settled K is replaced for a gain above `min_gain` and `confidence_sigmas`. The smallest K replaces it if
@@ -76,7 +78,7 @@ def challenger(bin_state: BinState, belief: Belief, measured: frozenset[int], po
     return floor if loses and bin_state.settled_at is not None and not choice.untried else None
 
 
-def reverted(bin_state: BinState, belief: Belief, policy: Policy, now: float) -> int | None:
+def reverted(bin_state: BinState, belief: Posterior, policy: Policy, now: float) -> int | None:
     """The K before the last change, if the new one is slower and the old one keeps the latency limit."""
     old, since, choice = bin_state.replaced, bin_state.changed_at, policy.choice
     if old is None or since is None or bin_state.settled_at is None or now - since > 2 * choice.dwell_seconds:
@@ -86,7 +88,7 @@ def reverted(bin_state: BinState, belief: Belief, policy: Policy, now: float) ->
 
 
 def follow(
-    state: TunerState, beliefs: Mapping[int, Belief], current: int, policy: Policy, now: float
+    state: TunerState, beliefs: Mapping[int, Posterior], current: int, policy: Policy, now: float
 ) -> TunerState:
     """The state with K of the other bins: visited ones by `challenger`, unseen ones by a careful estimate."""
     measured = seen(state)
@@ -105,7 +107,7 @@ def follow(
 
 
 def _guess(
-    state: TunerState, index: int, belief: Belief, measured: frozenset[int], policy: Policy
+    state: TunerState, index: int, belief: Posterior, measured: frozenset[int], policy: Policy
 ) -> TunerState:
     """The state with K for an unseen batch bin, for its first burst.
 

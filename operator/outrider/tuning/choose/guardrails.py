@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from outrider.api.reasons import DecisionReason
-from outrider.tuning import words
+from outrider.tuning import messages
 from outrider.tuning.choose import choice
 from outrider.tuning.observe.readings import Readings
 from outrider.tuning.observe.window import (
@@ -22,7 +22,7 @@ from outrider.tuning.observe.window import (
     Observation,
     Window,
 )
-from outrider.tuning.view import View
+from outrider.tuning.tick_context import TickContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Step:
     """A change of the chosen K that the tuner proposes."""
 
     k: int
-    view: View
+    view: TickContext
     revert: bool = False  # back to the K before
 
 
 SightCheck = Callable[[Sight], Veto | None]
 StepCheck = Callable[[Step], Veto | None]
-TryCheck = Callable[[View], Veto | None]
+TryCheck = Callable[[TickContext], Veto | None]
 _Check = TypeVar("_Check", SightCheck, StepCheck, TryCheck)
 
 SIGHT: list[SightCheck] = []
@@ -181,7 +181,7 @@ def launched(step: Step) -> Veto | None:
 
 
 @_in(TRYING)
-def queue(view: View) -> Veto | None:
+def queue(view: TickContext) -> Veto | None:
     """Start no probe while requests wait for a place in the batch, unless they have waited for long."""
     waiting = view.waiting
     if waiting is None:
@@ -194,7 +194,7 @@ def queue(view: View) -> Veto | None:
 
 
 @_in(TRYING)
-def kv_full(view: View) -> Veto | None:
+def kv_full(view: TickContext) -> Veto | None:
     """Start no probe while the KV cache is almost full."""
     usage = view.kv_usage_ratio
     if usage is None:
@@ -205,12 +205,12 @@ def kv_full(view: View) -> Veto | None:
 
 
 @_in(TRYING)
-def latency_slack(view: View) -> Veto | None:
+def latency_slack(view: TickContext) -> Veto | None:
     """Start no probe while the present K exceeds the latency limit: then every other K does."""
     limit, k = view.policy.safety.inter_token_latency_limit, view.bin_state.k
     if limit is None or k in choice.keeping(view.belief, view.policy):
         return None
-    slowest = f"K {k} takes {words.latency(view.belief, k)} between two outputs (p90)"
+    slowest = f"K {k} takes {messages.latency(view.belief, k)} between two outputs (p90)"
     return Veto(
         DecisionReason.LATENCY_LIMIT_REACHED,
         f"{slowest}, above the limit of {1000 * limit:.0f} ms; no K keeps the limit",
@@ -218,7 +218,7 @@ def latency_slack(view: View) -> Veto | None:
 
 
 @_in(TRYING)
-def collapse(view: View) -> Veto | None:
+def collapse(view: TickContext) -> Veto | None:
     """Start no probe while the drafter may be broken."""
     if view.state.collapsed < 2:
         return None

@@ -20,8 +20,8 @@ import numpy as np
 from pydantic import Field
 
 from outrider.api.drafting import MAX_K
+from outrider.tuning.bounded_types import Count
 from outrider.tuning.estimate.features import Array
-from outrider.tuning.limits import Count
 from outrider.tuning.observe.readings import Reading
 from outrider.tuning.policy import Estimation
 
@@ -182,13 +182,13 @@ def _sum(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
     return a[0] + b[0], a[1] + b[1]
 
 
-_LEAST_RATE, _MOST_RATE = 0.02, 0.98
+_LEAST_RATE, _MAX_RATE = 0.02, 0.98
 """Between which acceptance is compared by logarithms."""
 
 
 def _rate(counts: tuple[float, float]) -> float:
     tried, hits = counts
-    return min(max(hits / tried, _LEAST_RATE), _MOST_RATE) if tried > 0 else _PRIOR_RATE
+    return min(max(hits / tried, _LEAST_RATE), _MAX_RATE) if tried > 0 else _PRIOR_RATE
 
 
 def _power(before: tuple[float, float], now: tuple[float, float]) -> float:

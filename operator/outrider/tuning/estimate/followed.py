@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outrider.tuning.limits import Count, Whole
+from outrider.tuning.bounded_types import Count, Whole
 from outrider.tuning.observe.readings import Reading
 
 _HALF_LIFE_SECONDS = 60.0

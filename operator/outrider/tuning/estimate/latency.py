@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log
 
-from outrider.tuning.estimate.belief import Belief
-from outrider.tuning.estimate.tail import SHARE, Tail
+from outrider.tuning.estimate.latency_percentile import SHARE, LatencyPercentile
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.latencies import pooled
 from outrider.tuning.observe.readings import Readings
 from outrider.tuning.observe.window import Window
@@ -24,7 +24,7 @@ def learn_tail(
     state: TunerState,
     windows: Sequence[Window],
     readings: Readings,
-    beliefs: Mapping[int, Belief],
+    beliefs: Mapping[int, Posterior],
     policy: Policy,
     now: float,
 ) -> TunerState:
@@ -35,7 +35,7 @@ def learn_tail(
     """
     if policy.safety.inter_token_latency_limit is None:
         return state
-    tail = (state.tail or Tail.prior(policy.safety)).aged(now, policy.safety)
+    tail = (state.tail or LatencyPercentile.prior(policy.safety)).aged(now, policy.safety)
     tail = _with_prompts(tail, windows, readings, beliefs, policy, now)
     told = pooled(window.latencies for window in windows)
     measured = None if told is None else told.quantile(SHARE)
@@ -46,19 +46,19 @@ def learn_tail(
     return replace(state, tail=tail.after(measured[0] - middle, measured[1] - middle, error))
 
 
-def with_tail(beliefs: Mapping[int, Belief], tail: Tail | None) -> Mapping[int, Belief]:
+def with_tail(beliefs: Mapping[int, Posterior], tail: LatencyPercentile | None) -> Mapping[int, Posterior]:
     """Return the estimates of every bin with the tail added."""
     return beliefs if tail is None else {index: replace(b, tail=tail) for index, b in beliefs.items()}
 
 
 def _with_prompts(
-    tail: Tail,
+    tail: LatencyPercentile,
     windows: Sequence[Window],
     readings: Readings,
-    beliefs: Mapping[int, Belief],
+    beliefs: Mapping[int, Posterior],
     policy: Policy,
     now: float,
-) -> Tail:
+) -> LatencyPercentile:
     """Update how often steps have a prompt, and how much longer they take than estimated for other steps."""
     written = sum(w.decode_tokens for w in windows)
     if written <= 0:
@@ -70,7 +70,9 @@ def _with_prompts(
     return tail.with_prompts(read / written, per_prompt, now, policy.safety)
 
 
-def _expected(readings: Readings, beliefs: Mapping[int, Belief], tail: Tail, factor: float) -> float:
+def _expected(
+    readings: Readings, beliefs: Mapping[int, Posterior], tail: LatencyPercentile, factor: float
+) -> float:
     """Return the log 90th percentile over this tick's request-steps. factor: on steps with a prompt."""
     steps = []
     for row in readings.rows:

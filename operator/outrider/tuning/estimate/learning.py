@@ -9,13 +9,13 @@ from math import exp, sqrt
 import numpy as np
 
 from outrider.tuning.estimate.acceptance import Profile
-from outrider.tuning.estimate.belief import Belief, residuals
-from outrider.tuning.estimate.blend import blend, trust_in
 from outrider.tuning.estimate.collapse import Drafts, has_collapsed
 from outrider.tuning.estimate.followed import Followed
-from outrider.tuning.estimate.step_time_map import StepTimeMap
-from outrider.tuning.estimate.surface import MOST_KNOWN, Known, noise_variance, noise_variances
-from outrider.tuning.estimate.tax import Comparison, Tax
+from outrider.tuning.estimate.idle_drafter_overhead import Comparison, IdleDrafterOverhead
+from outrider.tuning.estimate.model_averaging import blend, trust_in
+from outrider.tuning.estimate.posterior import Posterior, residuals
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
+from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell, noise_variance, noise_variances
 from outrider.tuning.observe.readings import Reading, Readings
 from outrider.tuning.policy import Estimation, Policy
 from outrider.tuning.state import BinState, Drift, Pace, TunerState
@@ -54,7 +54,7 @@ def learn(
     policy: Policy,
     now: float,
     *,
-    step_times: StepTimeMap | None = None,
+    step_times: StepTimeProfile | None = None,
 ) -> TunerState:
     """Pass the time, then take in the readings: pace of pods, noise, drift, acceptance, step times."""
     seconds = 0.0 if state.at is None else max(0.0, now - state.at)
@@ -81,7 +81,7 @@ def learn(
 def keep_ledger(
     state: TunerState,
     readings: Readings,
-    beliefs: Mapping[int, Belief],
+    beliefs: Mapping[int, Posterior],
     policy: Policy,
     *,
     compared: bool = False,
@@ -105,7 +105,7 @@ def keep_ledger(
 
 
 def _gain_over_static(
-    rows: Sequence[Reading], belief: Belief, state: TunerState, policy: Policy, readings: Readings
+    rows: Sequence[Reading], belief: Posterior, state: TunerState, policy: Policy, readings: Readings
 ) -> float:
     """log of the goodput of the K that ran over that of the static schedule. rows: of one batch bin."""
     if readings.survival is not None:
@@ -125,7 +125,7 @@ def learn_tax(
     estimation: Estimation,
     now: float,
     *,
-    step_times: StepTimeMap | None = None,
+    step_times: StepTimeProfile | None = None,
 ) -> TunerState:
     """Compare the estimate of K=0 beside a drafter with `rows` of launches without one.
 
@@ -137,10 +137,10 @@ def learn_tax(
         return replace(state, comparison=None)
     if not rows:
         return state
-    tax = (state.tax or Tax.prior(estimation)).at(now, estimation)
+    tax = (state.tax or IdleDrafterOverhead.prior(estimation)).at(now, estimation)
     if comparison is None or comparison.over(now):
         comparison = Comparison(tax)
-    comparison = comparison.plus([Known.of(row, pace=0.0) for row in rows], now, estimation)
+    comparison = comparison.plus([ObservedCell.of(row, pace=0.0) for row in rows], now, estimation)
     state = replace(state, comparison=comparison)
     noise, cells = state.noise(estimation), comparison.cells
     told = blend(state.known, step_times, cells, estimation, noise=noise, now=now)
@@ -247,19 +247,19 @@ def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:
 
 def _remember(
     state: TunerState, rows: Sequence[Reading], estimation: Estimation, now: float
-) -> tuple[Known, ...]:
+) -> tuple[ObservedCell, ...]:
     known = {k.key: k for k in state.known}
     for row in rows:
-        new = Known.of(row, _pace(state, row.pod))
+        new = ObservedCell.of(row, _pace(state, row.pod))
         known[new.key] = known[new.key].plus(new, estimation) if new.key in known else new
-    if len(known) > MOST_KNOWN:
+    if len(known) > MAX_KNOWN:
         heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, estimation))
-        known = {k.key: k for k in heaviest[:MOST_KNOWN]}
+        known = {k.key: k for k in heaviest[:MAX_KNOWN]}
     return tuple(sorted(known.values(), key=lambda k: (k.bin, k.k, -1 if k.octave is None else k.octave)))
 
 
 def _lost_trust(
-    step_times: StepTimeMap, before: TunerState, after: TunerState, estimation: Estimation, now: float
+    step_times: StepTimeProfile, before: TunerState, after: TunerState, estimation: Estimation, now: float
 ) -> bool:
     """Whether the newest readings threw doubt on the map, so that what was settled with it is open again."""
     noise = after.noise(estimation)

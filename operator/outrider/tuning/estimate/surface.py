@@ -15,19 +15,19 @@ from typing import Annotated, Protocol, TypeVar
 import numpy as np
 from pydantic import Field
 
+from outrider.tuning.bounded_types import Log, Seconds, UnixSeconds, Whole
 from outrider.tuning.estimate.features import MEANS, VARIANCES, Array, Places, values
-from outrider.tuning.limits import Log, Seconds, UnixSeconds, Whole
 from outrider.tuning.observe.readings import Reading
 from outrider.tuning.policy import NOISE_SECONDS, Estimation
 
 _Seconds = TypeVar("_Seconds", float, Array)
 
-MOST_KNOWN = 96
+MAX_KNOWN = 96
 """Limit of stored cells; the least measured are dropped first. CPU time rises with its cube."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ObservedCell:
     """Weighted means of the measurements of one K in one batch bin and context octave.
 
     The surface is linear in all of them, so a mean of points on the surface is on it, too.
@@ -49,7 +49,7 @@ class Known:
         return self.bin, self.k, self.octave
 
     @classmethod
-    def of(cls, reading: Reading, pace: float) -> Known:
+    def of(cls, reading: Reading, pace: float) -> ObservedCell:
         """Convert one reading; `pace`: log of its pod's step time over that of an average pod."""
         context = reading.log_context
         return cls(
@@ -68,7 +68,7 @@ class Known:
         """Return the remaining weight in seconds."""
         return float(self.seconds * 0.5 ** (max(0.0, now - self.at) / estimation.half_life_seconds))
 
-    def plus(self, other: Known, estimation: Estimation) -> Known:
+    def plus(self, other: ObservedCell, estimation: Estimation) -> ObservedCell:
         """Combine both, aged to the newer time."""
         now = max(self.at, other.at)
         its = other.seconds_at(now, estimation)
@@ -144,7 +144,12 @@ _JITTER = 1e-9
 
 
 def predict(
-    known: Sequence[Known], points: Sequence[Point], estimation: Estimation, *, noise: float, now: float
+    known: Sequence[ObservedCell],
+    points: Sequence[Point],
+    estimation: Estimation,
+    *,
+    noise: float,
+    now: float,
 ) -> tuple[Array, Array]:
     """Return log step seconds at `points`: means [n] and covariance [n, n].
 
@@ -184,7 +189,9 @@ class Evidence:
         return -0.5 * float(misfit + log_determinant + len(self.residuals) * log(2 * pi))
 
 
-def of_live_steps(known: Sequence[Known], estimation: Estimation, *, noise: float, now: float) -> Evidence:
+def of_live_steps(
+    known: Sequence[ObservedCell], estimation: Estimation, *, noise: float, now: float
+) -> Evidence:
     """Return the evidence of live steps; see `predict`."""
     rows = Rows.of(known)
     values = np.array([k.log_step for k in known]) - rows.features @ MEANS
@@ -193,7 +200,9 @@ def of_live_steps(known: Sequence[Known], estimation: Estimation, *, noise: floa
     return Evidence(rows, values, inner, estimation)
 
 
-def noise_variances(known: Sequence[Known], estimation: Estimation, *, noise: float, now: float) -> Array:
+def noise_variances(
+    known: Sequence[ObservedCell], estimation: Estimation, *, noise: float, now: float
+) -> Array:
     """Return the variance of the log step time of each cell."""
     seconds = np.array([k.seconds_at(now, estimation) for k in known])
     return np.asarray(noise_variance(noise, np.maximum(seconds, _LEAST_SECONDS)) + _JITTER)

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose.guardrails import Veto
-from outrider.tuning.decision import Kind, Wish
+from outrider.tuning.decision import Kind, Proposal
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import Trial, TunerState
-from outrider.tuning.view import View
+from outrider.tuning.tick_context import TickContext
 
 
-def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
+def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Proposal:
     """Hold without measurements, but end a trial that gets none for too long."""
     trial = state.trial
     if trial is None or not trial.starved(policy.exploration, now):
-        return Wish(Kind.HOLD, veto.reason, veto.sentence, state)
+        return Proposal(Kind.HOLD, veto.reason, veto.sentence, state)
     sentence = (
         f"the trial of K {trial.k} ends without a result after {now - trial.heard_at:.0f} s: {veto.sentence}"
     )
-    return Wish(
+    return Proposal(
         Kind.ROLL_BACK,
         DecisionReason.TRIAL_NOT_MEASURED,
         sentence,
@@ -29,7 +29,7 @@ def blind(state: TunerState, veto: Veto, policy: Policy, now: float) -> Wish:
     )
 
 
-def measuring(view: View) -> Wish | None:
+def measuring(view: TickContext) -> Proposal | None:
     """Hold while the K on trial in this bin has no reading yet; None without such a trial."""
     trial = view.trial
     if trial is None or trial.seconds > 0 or trial.starved(view.policy.exploration, view.now):
@@ -37,7 +37,7 @@ def measuring(view: View) -> Wish | None:
     return view.hold(DecisionReason.MEASURING, f"measuring K {trial.k}")
 
 
-def ended(view: View, trial: Trial, tried: Wish) -> Wish:
+def ended(view: TickContext, trial: Trial, tried: Proposal) -> Proposal:
     """End a trial without a successor."""
     tried = replace(tried, kind=Kind.ROLL_BACK, explained=frozenset({trial.bin}))
     if trial.bin != view.bin:

@@ -10,11 +10,11 @@ from math import log1p, log2
 from operator import add
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.limits import LARGEST_BATCH
+from outrider.tuning.bounded_types import MAX_BATCH
 from outrider.tuning.observe.window import Cell, Window
 from outrider.tuning.policy import Estimation, Policy
 
-_SHORTEST_STEP, _LONGEST_STEP = 1e-6, 3600.0
+_SHORTEST_STEP, _MAX_STEP = 1e-6, 3600.0
 """Seconds. No engine is faster, and none that slow is worth tuning."""
 
 
@@ -70,8 +70,8 @@ class Reading:
         """Whether an engine can have done it; the tuner takes logarithms of it."""
         return (
             self.seconds >= _SHORTEST_STEP
-            and _SHORTEST_STEP <= self.step_seconds <= _LONGEST_STEP
-            and 0.5 <= self.batch_size <= LARGEST_BATCH
+            and _SHORTEST_STEP <= self.step_seconds <= _MAX_STEP
+            and 0.5 <= self.batch_size <= MAX_BATCH
         )
 
     @property

@@ -15,11 +15,11 @@ from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision, Outlook, Structural
-from outrider.tuning.estimate.tax import Tax
-from outrider.tuning.idle import over_no_drafter
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.policy import Policy, Relaunch
-from outrider.tuning.relaunch import words
+from outrider.tuning.relaunch import messages
 from outrider.tuning.relaunch.state import Refused, RelaunchState
+from outrider.tuning.without_drafter import over_no_drafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _late(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
     if scene.now - state.started_at <= scene.limits.deadline_seconds:
         return None
     failed = state.order.launch
-    sentence = words.late(failed, scene.limits.deadline_seconds, scene.as_ordered, scene.replicas)
+    sentence = messages.late(failed, scene.limits.deadline_seconds, scene.as_ordered, scene.replicas)
     state = replace(state, strikes=state.strikes + 1)
     until = scene.now + _back_off(scene, state, policy.relaunch)
     return Verdict(
@@ -142,7 +142,7 @@ def _late(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
 def _under_way(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
     if not state.under_way:
         return None
-    done = words.under_way(state.order.launch, scene.as_ordered, scene.replicas)
+    done = messages.under_way(state.order.launch, scene.as_ordered, scene.replicas)
     if state.taken_back:
         return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
     return Verdict(state, LaunchReason.RELAUNCHING, done)
@@ -159,17 +159,17 @@ def _canary_runs(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict 
     over = begun is not None and scene.now - begun >= policy.relaunch.canary_seconds
     if known or late or over or scene.limits.canary is Canary.NEVER:
         ended = replace(state, order=replace(state.order, canary=False), canary_ready_at=None)
-        found = words.canary_ends(_told(tax if heard else None, late=late))
+        found = messages.canary_ends(_told(tax if heard else None, late=late))
         return Verdict(ended, LaunchReason.NO_BETTER_LAUNCH, found)
-    sentence = words.CANARY_STARTS if begun is None else words.CANARY_RUNS
+    sentence = messages.CANARY_STARTS if begun is None else messages.CANARY_RUNS
     return Verdict(state, LaunchReason.CANARY_RUNNING, sentence)
 
 
-def _told(tax: Tax | None, *, late: bool) -> str:
+def _told(tax: IdleDrafterOverhead | None, *, late: bool) -> str:
     """Describe the canary's result. `tax`: as the canary measured it; None without a measurement."""
     if late:
-        return words.CANARY_DID_NOT_START
-    return words.CANARY_TOLD_NOTHING if tax is None else words.tax_costs(tax)
+        return messages.CANARY_DID_NOT_START
+    return messages.CANARY_TOLD_NOTHING if tax is None else messages.tax_costs(tax)
 
 
 def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | None:
@@ -184,7 +184,7 @@ def _slower(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | Non
     loss, error = outlook.belief.gain(old, k)
     if loss <= max(policy.choice.rollback_loss, error):
         return None
-    sentence = words.slower(k, old, loss, error, outlook.belief.batch_size)
+    sentence = messages.slower(k, old, loss, error, outlook.belief.batch_size)
     until = scene.now + policy.relaunch.refused_intervals * scene.limits.interval_seconds
     refused = Refused(str(state.order.launch), until)
     return Verdict(
@@ -202,17 +202,17 @@ def _better(scene: Scene, state: RelaunchState, policy: Policy) -> Verdict | Non
     if wish is None:
         return None
     if wish.reason is LaunchReason.DRAFTER_IDLE and scene.limits.structural_off is StructuralOff.RECOMMEND:
-        return Verdict(state, wish.reason, words.advised(wish.sentence))
+        return Verdict(state, wish.reason, messages.advised(wish.sentence))
     state = state.wishing(str(wish.launch), scene.now)
     refused = state.refused_until(str(wish.launch))
     last = state.started_at
     earliest = max(refused, last + wish.wait if last is not None else scene.now)
     if scene.now < earliest:
-        return Verdict(state, LaunchReason.RELAUNCH_POSTPONED, words.waits(wish.sentence, earliest))
+        return Verdict(state, LaunchReason.RELAUNCH_POSTPONED, messages.waits(wish.sentence, earliest))
     since = scene.now if state.wished_at is None else state.wished_at
     steady = since + policy.relaunch.relaunch_dwell_seconds
     if scene.now < steady:
-        return Verdict(state, wish.reason, words.proving(wish.sentence, steady))
+        return Verdict(state, wish.reason, messages.proving(wish.sentence, steady))
     state = state.relaunched(wish.launch, scene.now, within=policy.relaunch.longest_back_off_seconds)
     return Verdict(state, LaunchReason.RELAUNCHING, wish.sentence, expected_gain=expm1(wish.gain))
 
@@ -230,7 +230,7 @@ def _canary_starts(scene: Scene, state: RelaunchState, policy: Policy) -> Verdic
         return None
     order = replace(state.order, canary=True)
     started = replace(state, order=order, canary_at=scene.now, canary_ready_at=None)
-    return Verdict(started, LaunchReason.CANARY_RUNNING, words.CANARY_ORDERED)
+    return Verdict(started, LaunchReason.CANARY_RUNNING, messages.CANARY_ORDERED)
 
 
 def _rests(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
@@ -239,7 +239,7 @@ def _rests(scene: Scene, state: RelaunchState, _: Policy) -> Verdict | None:
     state = replace(state, wish=None, wished_at=None)
     if state.taken_back and any(refused.until > scene.now for refused in state.refused):
         return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
-    return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, words.NOTHING_BETTER)
+    return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, messages.NOTHING_BETTER)
 
 
 def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy) -> _Wish | None:
@@ -248,11 +248,11 @@ def _structural(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Po
     if scene.limits.structural_off is StructuralOff.NEVER:
         return None
     if wanted is Structural.OFF and state.order.launch.drafter:
-        idle = words.drafter_idle(outlook.k0_duty, policy.safety.ledger_seconds, outlook.tax)
+        idle = messages.drafter_idle(outlook.k0_duty, policy.safety.ledger_seconds, outlook.tax)
         return _Wish(Launch(drafter=False), LaunchReason.DRAFTER_IDLE, idle, outlook.tax.mean, wait=interval)
     if wanted is Structural.ON and not state.order.launch.drafter:
         gain, error = over_no_drafter(outlook.belief, outlook.tax)
-        pays = words.drafter_would_pay(outlook.belief.batch_size, gain, error)
+        pays = messages.drafter_would_pay(outlook.belief.batch_size, gain, error)
         back = state.before if state.before.drafter else Launch()
         wait = _back_off(scene, state, policy.relaunch)
         return _Wish(back, LaunchReason.DRAFTER_WOULD_PAY, pays, gain, wait=wait)
@@ -276,7 +276,7 @@ def _table(scene: Scene, outlook: Outlook, state: RelaunchState, policy: Policy)
     sigmas = policy.relaunch.rollout_sigmas if k in outlook.measured else policy.choice.untried_sigmas
     if gain <= max(policy.relaunch.rollout_gain, sigmas * error):
         return None
-    faster = words.better_table(wanted, batch, old, k, gain, error)
+    faster = messages.better_table(wanted, batch, old, k, gain, error)
     launch = Launch() if wanted == scene.static.merged() else Launch(schedule=wanted)
     wait = _back_off(scene, state, policy.relaunch)
     return _Wish(launch, LaunchReason.RELAUNCH_POSTPONED, faster, gain, wait=wait)

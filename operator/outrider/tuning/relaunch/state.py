@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.launch import Launch, LaunchOrder
-from outrider.tuning.limits import UnixSeconds, Whole, Words
+from outrider.tuning.bounded_types import UnixSeconds, Whole, Words
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from outrider.api.engine_args import Scalar
 from outrider.api.text import shortened, whole_number
 from outrider.plan.runtimes.runtime import Args
 
-SMALLEST_DEFAULT_BATCH, USUAL_DEFAULT_BATCH, LARGEST_DEFAULT_BATCH = 128, 256, 1024
+SMALLEST_DEFAULT_BATCH, USUAL_DEFAULT_BATCH, MAX_DEFAULT_BATCH = 128, 256, 1024
 """vLLM's own ``max-num-seqs``: on a CPU, on most GPUs, on large ones. From source."""
 
 _LARGE_GPU = 70 * 2**30
@@ -20,10 +20,10 @@ SHARE_OF_VLLM = 0.92
 SHUTDOWN_TIMEOUT = 50
 """Seconds that requests may still run when a pod ends; vLLM's default cuts them off at once."""
 
-LONGEST_SHUTDOWN = 86_400
+MAX_SHUTDOWN = 86_400
 """Seconds; no request runs longer than a day."""
 
-LARGEST_TOKEN_BUDGET = 100_000_000
+MAX_TOKEN_BUDGET = 100_000_000
 """Tokens in one step; as many as the longest context may have."""
 
 
@@ -39,7 +39,7 @@ def max_num_seqs(own: Args) -> int | None:
 def default_max_num_seqs(gpu: str, memory_bytes: float) -> int:
     """What vLLM takes on a GPU of this name and memory where nothing is said."""
     small = any(part in gpu.lower() for part in _SMALL_ALL_THE_SAME)
-    return LARGEST_DEFAULT_BATCH if memory_bytes >= _LARGE_GPU and not small else USUAL_DEFAULT_BATCH
+    return MAX_DEFAULT_BATCH if memory_bytes >= _LARGE_GPU and not small else USUAL_DEFAULT_BATCH
 
 
 def batch_on_every_machine(own: Args) -> int:
@@ -61,21 +61,21 @@ def max_num_batched_tokens(own: Args) -> int | None:
     vLLM also takes forms such as 8k, which stay its own business.
 
     Raises:
-        ValueError: a whole number, and not one from 1 to `LARGEST_TOKEN_BUDGET`.
+        ValueError: a whole number, and not one from 1 to `MAX_TOKEN_BUDGET`.
     """
     flag = "max-num-batched-tokens"
     value = own_value(own, flag)
     spelled_out = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
-    return _number(own, flag, least=1, most=LARGEST_TOKEN_BUDGET) if spelled_out else None
+    return _number(own, flag, least=1, most=MAX_TOKEN_BUDGET) if spelled_out else None
 
 
 def shutdown_timeout(own: Args) -> int:
     """Seconds that requests may still run when a pod ends, from ``spec.engine.args`` or the default.
 
     Raises:
-        ValueError: not a whole number of seconds up to `LONGEST_SHUTDOWN`.
+        ValueError: not a whole number of seconds up to `MAX_SHUTDOWN`.
     """
-    seconds = _number(own, "shutdown-timeout", least=0, most=LONGEST_SHUTDOWN)
+    seconds = _number(own, "shutdown-timeout", least=0, most=MAX_SHUTDOWN)
     return SHUTDOWN_TIMEOUT if seconds is None else seconds
 
 

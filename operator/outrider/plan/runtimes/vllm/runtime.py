@@ -113,7 +113,7 @@ class Vllm:
 
     def largest_batch(self, args: Args) -> int:
         """The value of ``max-num-seqs``, or vLLM's largest default."""
-        return limits.max_num_seqs(args) or limits.LARGEST_DEFAULT_BATCH
+        return limits.max_num_seqs(args) or limits.MAX_DEFAULT_BATCH
 
     def default_max_num_seqs(self, gpu: str, memory_bytes: float) -> int:
         """By vLLM's own rule."""

@@ -1,0 +1,51 @@
+"""One run: a tuner and a fleet, tick by tick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.api.schedule import Schedule
+from outrider.tuning.decision import Speedup
+from outrider_lab.engines.fleet import Fleet, Span
+from outrider_lab.rivals.tuners import Oracle, Tuner
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The answer of one tick."""
+
+    at: float  # seconds
+    schedule: Schedule
+    on_trial: bool
+    speedup: Speedup | None
+    batch_size: float | None  # of the pods at that time; None while all idle
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Everything that a run did, for the figures."""
+
+    spans: tuple[Span, ...]
+    steps: tuple[Step, ...]
+    first_tick: float  # seconds
+
+
+def replay(fleet: Fleet, tuner: Tuner, *, horizon: float, interval: float, first_tick: float) -> Replay:
+    """Ask the tuner every `interval` seconds, and let the fleet work in between.
+
+    first_tick: seconds; draw it between 0 and the interval, so that ticks and phases are out of step.
+    """
+    extra = tuner.changes_at if isinstance(tuner, Oracle) else ()
+    count = int((horizon - first_tick) / interval) + 1
+    times = sorted({first_tick + i * interval for i in range(count)} | set(extra) | {horizon})
+    action = tuner.begin()
+    spans: list[Span] = []
+    steps: list[Step] = []
+    for now in times:
+        if now <= 0:
+            continue
+        tick = fleet.advance(now, action.schedule, action.probe, action.cost_model)
+        spans += tick.spans
+        action = tuner.tick(tick.observations, now)
+        steps.append(Step(now, action.schedule, action.on_trial, action.speedup, tick.batch_size))
+    return Replay(tuple(spans), tuple(steps), first_tick)

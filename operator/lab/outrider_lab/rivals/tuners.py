@@ -1,0 +1,135 @@
+"""What turns windows into tables: the interface, Outrider's law, and the fixed answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from outrider.api.schedule import Row, Schedule
+from outrider.tuning.cost_model import next_cost_model
+from outrider.tuning.decision import Decision, Probe, Speedup
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
+from outrider.tuning.observe.window import Observation, Window
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+from outrider.tuning.tuner import decide
+from outrider_protocol.cost_model import CostModel
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a tuner wants from now on."""
+
+    schedule: Schedule
+    probe: Probe | None = None
+    on_trial: bool = False  # the schedule has a K for a short look
+    speedup: Speedup | None = None
+    cost_model: CostModel | None = None  # for the fast loop of the engines; None: the schedule runs
+
+
+class Tuner(Protocol):
+    """One pupil of the comparison. It keeps its own state between ticks."""
+
+    def begin(self) -> Action:
+        """Before anything was measured."""
+        ...
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:
+        """After each interval. `now` in seconds from the start."""
+        ...
+
+
+class Law:
+    """`outrider`: the tuner, as the operator runs it.
+
+    stock: strip the exact cells and run no probes, as for engines without the plugin.
+    teaches: push a cost model, so that engines choose K at each step; else the schedule alone.
+    step_times: what the engines measured of themselves before they served.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        static: Schedule,
+        *,
+        stock: bool = False,
+        teaches: bool = True,
+        step_times: StepTimeProfile | None = None,
+    ) -> None:
+        self._policy, self._stock, self._step_times = policy, stock, step_times
+        self._teaches = teaches and not stock
+        self._cost_model: CostModel | None = None
+        self._state = TunerState.start(static, policy)
+        self.decisions: list[Decision] = []
+
+    def begin(self) -> Action:
+        """Return the static schedule, as far as the candidates allow."""
+        return Action(self._state.schedule)
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:
+        """One decision."""
+        seen = [_without_cells(o) for o in observations] if self._stock else observations
+        decision = decide(seen, self._state, policy=self._policy, now=now, step_times=self._step_times)
+        self._state = decision.state
+        self.decisions.append(decision)
+        probe = None if self._stock else decision.probe
+        on_trial = decision.state.trial is not None
+        if self._teaches:
+            self._cost_model = next_cost_model(self._cost_model, decision)
+        return Action(decision.schedule, probe, on_trial, decision.speedup, self._cost_model)
+
+
+def _without_cells(observation: Observation) -> Observation:
+    return replace(observation, cells=()) if isinstance(observation, Window) else observation
+
+
+class Fixed:
+    """`static:K` and `hand`: one table for ever."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._action = Action(schedule)
+
+    def begin(self) -> Action:
+        """The schedule."""
+        return self._action
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+        """The same table."""
+        return self._action
+
+
+class Oracle:
+    """`oracle`: knows the best single K of every phase, and when it begins."""
+
+    def __init__(self, best: Mapping[float, int]) -> None:
+        """best: K by the second at which its phase begins."""
+        self._best = dict(sorted(best.items()))
+
+    @property
+    def changes_at(self) -> Sequence[float]:
+        """Seconds at which it wants to be asked besides the ticks."""
+        return tuple(self._best)
+
+    def begin(self) -> Action:
+        """The best K of the first phase."""
+        return self._at(0.0)
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+        """The best K of this phase."""
+        return self._at(now)
+
+    def _at(self, now: float) -> Action:
+        begun = [k for at, k in self._best.items() if at <= now + 1e-9]
+        return Action(Schedule.constant(begun[-1]))
+
+
+def hand_table(candidates: Sequence[int]) -> Schedule:
+    """Return the rule of thumb: 5 up to 8 requests, 3 up to 32, 0 above; with allowed K only."""
+    rows = ((8, 5), (32, 3), (None, 0))
+    return Schedule(tuple(Row(size, at_most(k, candidates)) for size, k in rows)).merged()
+
+
+def at_most(k: int, candidates: Sequence[int]) -> int:
+    """The largest candidate <= k; the smallest one if there is none."""
+    return max((c for c in candidates if c <= k), default=min(candidates))

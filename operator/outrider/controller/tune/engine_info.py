@@ -1,0 +1,96 @@
+"""Facts that an engine reports once: whether it is simulated, CUDA graphs, maximum batch, step times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from outrider.controller.fleet import EnginePod
+from outrider.engine.client import EngineClient
+from outrider.engine.errors import EngineError
+from outrider.engine.state import EngineState, StepTime
+from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """The facts of one pod.
+
+    simulated: the GPU and model that a simulated engine imitates; None for an engine that computes.
+    cuda_graphs: vLLM's mode of CUDA graphs; None without any.
+    max_num_seqs: its maximum batch size; None if unknown.
+    launch: the revision that a cost model for it carries; None if it takes no cost model.
+    """
+
+    pod: str
+    revision: str
+    simulated: str | None
+    cuda_graphs: str | None
+    step_times: StepTimeProfile | None
+    max_num_seqs: int | None = None
+    launch: str | None = None
+
+
+class Introductions:
+    """Asks each pod until it answered once, because these facts do not change. Not for concurrent use."""
+
+    def __init__(self, engines: EngineClient) -> None:
+        self._engines = engines
+        self._told: dict[str, Introduction] = {}  # by the UID of a pod
+
+    @property
+    def known(self) -> tuple[Introduction, ...]:
+        """The facts of the pods of the last question, without those that have not answered."""
+        return tuple(self._told.values())
+
+    async def of(self, pods: Sequence[EnginePod]) -> tuple[Introduction, ...]:
+        """The facts of these pods in their order, without those that have not answered."""
+        known = {uid: self._told[uid] for pod in pods if (uid := pod.address.pod_uid) in self._told}
+        unknown = [pod for pod in pods if pod.address.pod_uid not in known]
+        answers = await asyncio.gather(*(self._ask(pod) for pod in unknown))
+        self._told = known | {uid: told for answer in answers for uid, told in answer.items()}
+        uids = (pod.address.pod_uid for pod in pods)
+        return tuple(self._told[uid] for uid in uids if uid in self._told)
+
+    async def _ask(self, pod: EnginePod) -> dict[str, Introduction]:
+        """The facts by the pod's UID; empty if it does not answer."""
+        try:
+            state = await self._engines.state(pod.address)
+        except EngineError:
+            return {}
+        told = Introduction(
+            pod=pod.name,
+            revision=pod.revision,
+            simulated=state.simulated,
+            cuda_graphs=state.cuda_graphs,
+            step_times=_map(state.step_times),
+            max_num_seqs=state.max_num_seqs,
+            launch=_launch(state),
+        )
+        return {pod.address.pod_uid: told}
+
+
+def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
+    """The distinct texts of several pods, sorted."""
+    return tuple(sorted({text for text in texts if text is not None}))
+
+
+def batch_of_all(told: Iterable[Introduction]) -> int | None:
+    """The maximum batch size that all of them support; None if none reports it."""
+    return min((one.max_num_seqs for one in told if one.max_num_seqs is not None), default=None)
+
+
+def _launch(state: EngineState) -> str | None:
+    return state.fast_loop.revision if state.fast_loop is not None and state.fast_loop.possible else None
+
+
+def _map(cells: Sequence[StepTime]) -> StepTimeProfile | None:
+    if not cells:
+        return None
+    return StepTimeProfile(
+        tuple(
+            MapCell(c.batch_size, c.num_speculative_tokens, c.context_tokens, c.step_seconds, c.error)
+            for c in cells
+        )
+    )

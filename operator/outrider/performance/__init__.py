@@ -1,0 +1,1 @@
+"""How fast engines are: throughput tables, step times, accepted tokens. Pure."""

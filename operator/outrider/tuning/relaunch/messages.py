@@ -1,0 +1,99 @@
+"""The sentences about relaunches, for conditions and Events. Gains are logarithms."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import expm1
+
+from outrider.api.conditions import rfc3339
+from outrider.api.launch import Launch
+from outrider.api.schedule import Schedule
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
+
+CANARY_DID_NOT_START = "it did not become ready"
+CANARY_TOLD_NOTHING = (
+    "it has no result, because K=0 with the drafter or the canary was not measured well enough"
+)
+CANARY_ORDERED = "Outrider launches one replica without speculation, as the reference for measurements."
+CANARY_STARTS = "One replica starts without speculation, as the reference for measurements."
+CANARY_RUNS = "One replica runs without speculation, as the reference for measurements."
+NOTHING_BETTER = "No better launch configuration is known."
+
+_ADVICE = "To change it, set spec.speculation.tuning.structuralOff: Allow, or spec.speculation.method: none."
+
+
+def late(launch: Launch, deadline_seconds: float, as_ordered: int, replicas: int) -> str:
+    """The sentence for a relaunch that did not end."""
+    return (
+        f"Outrider restores the launch configuration before, because the relaunch as {_name(launch)} did not "
+        f"end within {deadline_seconds:.0f} s: {as_ordered}/{replicas} pods run it."
+    )
+
+
+def under_way(launch: Launch, as_ordered: int, replicas: int) -> str:
+    """The progress of a relaunch."""
+    return f"Outrider relaunches the engines: {as_ordered}/{replicas} pods run {_name(launch)}."
+
+
+def canary_ends(told: str) -> str:
+    """The sentence for the end of a canary. `told`: its result."""
+    return f"The canary ends: {told}."
+
+
+def tax_costs(tax: IdleDrafterOverhead) -> str:
+    """The overhead of the idle drafter."""
+    return f"the idle drafter costs {_percent(tax.mean, tax.deviation)} at K=0"
+
+
+def slower(k: int, old: int, loss: float, error: float, batch: float) -> str:
+    """The sentence for a relaunch that made engines slower."""
+    return (
+        f"Outrider restores the launch configuration before, because engines with K {k} are "
+        f"{_percent(loss, error)} slower than with K {old} at batch {batch:.0f}."
+    )
+
+
+def drafter_idle(k0_duty: float, of_seconds: float, tax: IdleDrafterOverhead) -> str:
+    """The sentence for an idle drafter. k0_duty: ratio of the time with K=0."""
+    return f"K was 0 for {100 * k0_duty:.0f} % of the last {of_seconds / 60:.0f} min, and {tax_costs(tax)}."
+
+
+def drafter_would_pay(batch: float, gain: float, error: float) -> str:
+    """The sentence for a launch without a drafter that would gain from one."""
+    return (
+        f"The engines run without a drafter; at batch {batch:.0f} drafting would gain "
+        f"{100 * expm1(gain):+.0f} % ± {100 * error:.0f} %."
+    )
+
+
+def better_table(wanted: Schedule, batch: float, old: int, k: int, gain: float, error: float) -> str:
+    """The sentence for another schedule that would be faster at the present load."""
+    more = _percent(gain, error)
+    return f"The schedule {wanted} would be {more} faster at batch {batch:.0f} (K {old} -> {k})."
+
+
+def advised(wish: str) -> str:
+    """The sentence with advice for the user."""
+    return f"{wish} {_ADVICE}"
+
+
+def waits(wish: str, until: float) -> str:
+    """The sentence for a postponed relaunch. until: unix seconds."""
+    return f"{wish} Outrider relaunches at {_time(until)} at the earliest."
+
+
+def proving(wish: str, at: float) -> str:
+    """The sentence for a relaunch that has to look better for some more time. at: unix seconds."""
+    return f"{wish} Outrider relaunches at {_time(at)} if that lasts."
+
+
+def _percent(gain: float, error: float) -> str:
+    return f"{100 * expm1(gain):.0f} % ± {100 * error:.0f} %"
+
+
+def _name(launch: Launch) -> str:
+    return str(launch) or "the spec's configuration"
+
+
+def _time(unix_seconds: float) -> str:
+    return rfc3339(datetime.fromtimestamp(unix_seconds, UTC))

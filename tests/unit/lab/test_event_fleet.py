@@ -1,0 +1,156 @@
+"""What the law sees of the discrete-event engine, and how runs are judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from outrider.api.schedule import Row, Schedule
+from outrider.tuning.decision import Probe, Slice
+from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
+from outrider_lab.engines.fleet import Fleet
+from outrider_lab.scenario_runs import run_scenario, truth_of
+from outrider_lab.scenarios import EventScenario
+from tests.unit.lab.factories import EDGES, K1, a_scenario, closed, opened
+
+
+def fleet_of(scenario: EventScenario, seed: int = 0) -> Fleet:
+    return scenario.fleet(EDGES, np.random.default_rng(seed))
+
+
+def observed(
+    scenario: EventScenario, *, ticks: int = 12, schedule: Schedule = K1, probe: Probe | None = None
+) -> list[Observation]:
+    fleet = fleet_of(scenario)
+    return [
+        fleet.advance(5.0 * (i + 1), schedule, probe if i == 4 else None).observations[0]
+        for i in range(ticks)
+    ]
+
+
+def windows(found: list[Observation]) -> list[Window]:
+    return [o for o in found if isinstance(o, Window)]
+
+
+def test_neighbouring_windows_share_a_scrape_and_do_not_overlap() -> None:
+    seen = windows(observed(a_scenario(closed(8))))
+    assert len(seen) >= 9
+    assert all(b.started_at == a.ended_at for a, b in pairwise(seen))
+
+
+def test_cells_add_up_to_the_window() -> None:
+    for seen in windows(observed(a_scenario(closed(8), noise=0.0))):
+        assert sum(c.emitted_tokens for c in seen.cells) == pytest.approx(seen.tokens)
+        assert sum(c.requests for c in seen.cells) >= seen.request_steps
+        assert {c.num_speculative_tokens for c in seen.cells} == {1}
+
+
+def test_noise_moves_the_time_and_not_the_tokens() -> None:
+    exact, noisy = (windows(observed(a_scenario(closed(8), noise=n)))[3] for n in (0.0, 0.2))
+    assert exact.tokens == noisy.tokens
+    assert exact.decode_seconds != noisy.decode_seconds
+
+
+def test_a_scrape_that_comes_late_is_seen_late() -> None:
+    ends = [w.ended_at for w in windows(observed(a_scenario(closed(8), scrape_lag=4.0)))]
+    prompt = [w.ended_at for w in windows(observed(a_scenario(closed(8))))]
+    assert max(ends) <= 60.0 - 4.0
+    assert max(prompt) > max(ends)
+
+
+def test_a_reset_of_the_counters_is_a_gap_and_passes() -> None:
+    found = observed(a_scenario(closed(8), resets=(22.0,)))
+    gaps = [o.reason for o in found if isinstance(o, Gap)]
+    assert GapReason.COUNTER_RESET in gaps
+    assert isinstance(found[-1], Window)
+
+
+def test_stock_engines_show_no_cells_and_run_no_probes() -> None:
+    probe = Probe("default/engine-0", 7, 12, (Slice(3, 2.0),))
+    seen = windows(observed(a_scenario(closed(8), stock=True), probe=probe))
+    assert all(w.cells == () for w in seen)
+    assert all(w.mean_k == pytest.approx(1, abs=0.01) for w in seen)
+
+
+def test_a_stock_window_does_not_begin_before_the_table_in_force() -> None:
+    fleet = fleet_of(a_scenario(closed(8), stock=True))
+    for i in range(4):
+        fleet.advance(5.0 * (i + 1), K1, None)
+    later = [
+        fleet.advance(20.0 + 5.0 * (i + 1), Schedule.constant(3), None).observations[0] for i in range(3)
+    ]
+    first = next(o for o in later if isinstance(o, Window))
+    assert first.started_at >= 20.0
+    assert first.draft_tokens / first.drafts == pytest.approx(3)
+
+
+def test_a_probe_shows_as_a_cell_of_its_k() -> None:
+    probe = Probe("default/engine-0", 7, 12, (Slice(3, 2.0),))
+    cells = [
+        c
+        for w in windows(observed(a_scenario(closed(8), noise=0.0), probe=probe))
+        for c in w.cells
+        if c.num_speculative_tokens == 3
+    ]
+    assert sum(c.step_seconds for c in cells) == pytest.approx(2.0, abs=0.1)
+
+
+def test_a_scenario_needs_as_many_pods_in_both_places() -> None:
+    scenario = a_scenario(closed(8))
+    crowded = replace(scenario, trace=replace(scenario.trace, pods=2))
+    with pytest.raises(ValueError, match="1 pods in the plant, 2 in the trace"):
+        fleet_of(crowded)
+
+
+def test_the_best_static_k_has_no_regret_at_equal_work() -> None:
+    scenario = a_scenario(closed(8, seconds=150.0))
+    best = truth_of(scenario).phases[0].best_k
+    figures = run_scenario(scenario, f"static:{best}")[1]
+    assert figures.regret == pytest.approx(0, abs=1e-9)
+    assert figures.seconds_to_optimum == 0
+
+
+def test_the_oracle_follows_a_change_of_the_text() -> None:
+    hard = closed(24, seconds=150.0)
+    easy = closed(2, seconds=150.0)
+    scenario = a_scenario(easy, hard)
+    figures = run_scenario(scenario, "oracle")[1]
+    assert abs(figures.overall_regret) < 0.005
+    worst = max(run_scenario(scenario, f"static:{k}")[1].overall_regret for k in scenario.candidates)
+    assert worst > 0.05
+
+
+def test_k_0_loses_its_tax_against_no_speculation() -> None:
+    figures = run_scenario(a_scenario(closed(8, seconds=150.0)), "static:0")[1]
+    assert figures.worst_loss == pytest.approx(1 - 1 / 1.1, abs=0.005)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    first, second, other = (
+        run_scenario(a_scenario(closed(8), seed=seed), "bandit")[0].spans for seed in (1, 1, 2)
+    )
+    assert first == second != other
+
+
+def test_several_pods_are_judged_together() -> None:
+    scenario = a_scenario(closed(8, seconds=150.0), slowness=(1.0, 2.0))
+    run, figures = run_scenario(scenario, "static:1")
+    assert {s.pod for s in run.spans} == {"default/engine-0", "default/engine-1"}
+    assert 0 <= figures.overall_regret < 1
+
+
+def test_a_table_of_tiers_is_not_a_switch() -> None:
+    run, figures = run_scenario(a_scenario(closed(2, seconds=130.0), closed(20, seconds=130.0)), "hand")
+    assert len({s.schedule for s in run.steps}) == 1
+    assert isinstance(run.steps[0].schedule.rows[0], Row)
+    assert figures.switches == 0
+
+
+def test_the_speedup_is_checked_where_batch_and_text_stay_for_a_whole_phase() -> None:
+    steady = run_scenario(a_scenario(closed(8, seconds=150.0)), "outrider")[1]
+    swinging = run_scenario(a_scenario(opened(1.0, seconds=150.0)), "outrider")[1]
+    assert steady.coverage is not None
+    assert swinging.coverage is None
