@@ -39,7 +39,6 @@ from outrider.plan.network_policy import ControlPeers
 
 log = logging.getLogger(__name__)
 
-_RESTART_SECONDS = 5.0
 _CPU_SHARE = 0.05
 """Ratio of one CPU for a model whose reconciles take more than that."""
 
@@ -49,6 +48,7 @@ class Leader:
 
     `neighbours`: the other installations, whose models this one leaves alone. term: fences every push.
     cpu_seconds: CPU time that one reconcile may take. A usual one takes about 20 ms.
+    restart_seconds: pause before a failed tuning loop starts again.
     """
 
     def __init__(
@@ -61,8 +61,10 @@ class Leader:
         term: Callable[[], int],
         traces: Traces,
         cpu_seconds: float = 1.0,
+        restart_seconds: float = 5.0,
     ) -> None:
         self._settings = settings
+        self._restart_seconds = restart_seconds
         self._traces = traces
         self._metrics = metrics
         self._neighbours = neighbours
@@ -220,9 +222,9 @@ class Leader:
             try:
                 await run()
             except Exception:  # a supervision loop: watches and reconciles continue
-                log.exception("the %s failed, restart in %.0f s", name, _RESTART_SECONDS)
+                log.exception("the %s failed, restart in %.0f s", name, self._restart_seconds)
             self._metrics.tuning_restarts.inc()
-            await asyncio.sleep(_RESTART_SECONDS)
+            await asyncio.sleep(self._restart_seconds)
 
 
 def plan_settings(settings: Settings) -> PlanSettings:

@@ -39,9 +39,7 @@ log = logging.getLogger(__name__)
 
 WATCHED = (MODELS, PODS, *WATCHED_CHILDREN)
 _KOPFS = frozenset({"apiVersion", "kind", "metadata"})
-_MISSED_SECONDS = 5.0
-"""Seconds until dropped objects of a new model are read. Many new models share one read."""
-_RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class ClusterWatch:
@@ -49,6 +47,8 @@ class ClusterWatch:
 
     namespaces: the watched namespaces; empty for all.
     urgent: called too with the model of a change that causes an early tick.
+    restart_seconds: pauses before the first restarts of the watches; the last one repeats.
+    missed_seconds: until dropped objects of a new model are read. Many new models share one read.
     """
 
     def __init__(
@@ -60,7 +60,11 @@ class ClusterWatch:
         namespaces: Sequence[str],
         metrics: OwnMetrics,
         urgent: Callable[[Key], None] = lambda _: None,
+        restart_seconds: Sequence[float] = RESTART_SECONDS,
+        missed_seconds: float = 5.0,
     ) -> None:
+        self._restart_seconds = tuple(restart_seconds)
+        self._missed_seconds = missed_seconds
         self._cluster = cluster
         self._store = store
         self._changed = changed
@@ -126,7 +130,7 @@ class ClusterWatch:
                 stop.set()
             self._metrics.watch_restarts.inc()
             lasted = loop.time() - started_at
-            delay = _RESTART_SECONDS[0 if lasted > 60 else min(attempt, len(_RESTART_SECONDS) - 1)]
+            delay = self._restart_seconds[0 if lasted > 60 else min(attempt, len(self._restart_seconds) - 1)]
             log.warning("the watches ended after %.0f s, restart in %.0f s", lasted, delay)
             await asyncio.sleep(delay)
             self._resync.set()
@@ -191,7 +195,7 @@ class ClusterWatch:
     def _read_soon(self) -> None:
         if self._reads_soon is None or self._reads_soon.when() < asyncio.get_running_loop().time():
             loop = asyncio.get_running_loop()
-            self._reads_soon = loop.call_later(_MISSED_SECONDS, self._resync.set)
+            self._reads_soon = loop.call_later(self._missed_seconds, self._resync.set)
 
 
 class WriteThroughStore:

@@ -117,7 +117,7 @@ async def a_reign(
     neighbours: Installations | None = None,
     settings: Settings | None = None,
     traces: Traces | None = None,
-    cpu_seconds: float = 1.0,
+    **seconds: float,
 ) -> AsyncIterator[Reign]:
     async with a_connection(server) as api:
         metrics = OwnMetrics()
@@ -128,7 +128,7 @@ async def a_reign(
             neighbours=neighbours or Alone(),
             term=lambda: 7,
             traces=traces or Traces(),
-            cpu_seconds=cpu_seconds,
+            **seconds,
         )
         task = asyncio.create_task(subject.lead())
         try:
@@ -303,10 +303,9 @@ async def test_the_connections_to_engines_end_with_the_tuning_loop_that_used_the
             await super().aclose()
 
     monkeypatch.setattr(leader, "EngineClient", Engines)
-    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
     loops.fails.append(RuntimeError("a defect"))
     async with a_server() as server:
-        async with a_reign(server, loops):
+        async with a_reign(server, loops, restart_seconds=0.05):
             await until(lambda: len(loops.made) == 2)
             assert len(closed) == 1
 
@@ -372,11 +371,10 @@ async def test_the_operator_that_stands_by_says_so_once_for_each_model(loops: ty
 
 
 async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_counted_and_the_log_says_why(
-    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    loops: type[FakeLoop], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
     loops.fails.append(RuntimeError("a defect"))
-    async with a_server() as server, a_reign(server, loops) as reign:
+    async with a_server() as server, a_reign(server, loops, restart_seconds=0.05) as reign:
         await until(lambda: len(loops.made) == 2)
 
         assert reign.value("tuning_restarts_total") == 1
@@ -386,24 +384,18 @@ async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_count
         assert "RuntimeError: a defect" in caplog.text
 
 
-async def test_what_a_tuning_loop_counted_goes_with_it(
-    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
+async def test_what_a_tuning_loop_counted_goes_with_it(loops: type[FakeLoop]) -> None:
     loops.fails.append(RuntimeError("a defect"))
     loops.before_failing = lambda metrics: metrics.tuning.ticked(Key("default", "m"), a_decision(), POLICY)
-    async with a_server() as server, a_reign(server, loops) as reign:
+    async with a_server() as server, a_reign(server, loops, restart_seconds=0.05) as reign:
         await until(lambda: len(loops.made) == 2)
 
         assert reign.of_model("batch_size") is None
 
 
-async def test_a_tuning_loop_goes_on_with_the_epochs_of_the_one_before(
-    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leader, "_RESTART_SECONDS", 0.05)
+async def test_a_tuning_loop_goes_on_with_the_epochs_of_the_one_before(loops: type[FakeLoop]) -> None:
     loops.fails.append(RuntimeError("a defect"))
-    async with a_server() as server, a_reign(server, loops):
+    async with a_server() as server, a_reign(server, loops, restart_seconds=0.05):
         await until(lambda: len(loops.made) == 2)
 
         first, second = loops.made
@@ -411,11 +403,10 @@ async def test_a_tuning_loop_goes_on_with_the_epochs_of_the_one_before(
 
 
 async def test_models_are_reconciled_while_the_tuning_loop_waits_to_be_started_again(
-    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+    loops: type[FakeLoop],
 ) -> None:
-    monkeypatch.setattr(leader, "_RESTART_SECONDS", 3600.0)
     loops.fails.append(RuntimeError("a defect"))
-    async with a_server() as server, a_reign(server, loops):
+    async with a_server() as server, a_reign(server, loops, restart_seconds=3600.0):
         await until(lambda: loops.made and not loops.fails)
         await until(lambda: "Ready" in server.conditions("m"))
 
@@ -431,11 +422,10 @@ async def test_an_urgent_change_wakes_the_tuning_loop(loops: type[FakeLoop]) -> 
 
 
 async def test_an_urgent_change_finds_no_loop_while_it_waits_to_be_started_again(
-    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+    loops: type[FakeLoop],
 ) -> None:
-    monkeypatch.setattr(leader, "_RESTART_SECONDS", 3600.0)
     loops.fails.append(RuntimeError("a defect"))
-    async with a_server() as server, a_reign(server, loops) as reign:
+    async with a_server() as server, a_reign(server, loops, restart_seconds=3600.0) as reign:
         await until(lambda: reign.value("tuning_restarts_total") == 1)
         QuietWatch.urgent(Key("default", "m"))
 

@@ -21,7 +21,7 @@ from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDR
 from outrider.controller import watch
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import MANAGED_SELECTOR, Key, Store, StoredModel, StoredPod
-from outrider.controller.watch import WATCHED, ClusterWatch, cannot_wait
+from outrider.controller.watch import RESTART_SECONDS, WATCHED, ClusterWatch, cannot_wait
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.cluster_server import until
@@ -53,6 +53,8 @@ class Watched:
             namespaces=(),
             metrics=self.metrics,
             urgent=self.wake,
+            restart_seconds=(0.01,),
+            missed_seconds=0.01,
         )
 
     def knows(self, *models: str) -> None:
@@ -70,7 +72,6 @@ class Watched:
 @asynccontextmanager
 async def a_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     """Not started yet."""
-    monkeypatch.setattr(watch, "_RESTART_SECONDS", (0.01,))
     async with a_watched_server(folder) as (server, kubeconfig):
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         configuration = Configuration()
@@ -181,7 +182,6 @@ async def test_the_watches_come_back_after_an_error_that_ends_kopf(
 async def test_what_no_model_owns_is_left_out_and_read_once_its_model_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "_MISSED_SECONDS", 0.01)
     async with watching(tmp_path, monkeypatch) as watched:
         for resource in WATCHED:
             await watched.server.until_watched(resource, 1)
@@ -393,6 +393,7 @@ def a_subject(
     cluster: object = None,
     changed: Callable[[Key], None] = lambda _: None,
     namespaces: tuple[str, ...] = (),
+    restart_seconds: tuple[float, ...] = RESTART_SECONDS,
 ) -> ClusterWatch:
     return kind(
         cluster or Models(),  # type: ignore[arg-type]
@@ -400,6 +401,7 @@ def a_subject(
         changed,
         namespaces=namespaces,
         metrics=OwnMetrics(),
+        restart_seconds=restart_seconds,
     )
 
 
@@ -465,8 +467,7 @@ async def test_watches_are_started_again_after_growing_pauses_and_at_once_if_the
     assert all(daemon and stop.is_set() for daemon, stop in runs)
 
 
-async def test_after_a_restart_of_the_watches_everything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_RESTART_SECONDS", (0.0,))
+async def test_after_a_restart_of_the_watches_everything_is_read() -> None:
     loop, cluster, goes_on = asyncio.get_running_loop(), Models(), list[bool]()
 
     class EndsOnce(ClusterWatch):
@@ -475,7 +476,7 @@ async def test_after_a_restart_of_the_watches_everything_is_read(monkeypatch: py
             if len(goes_on) == 1:
                 loop.call_soon_threadsafe(ended.set)
 
-    subject = a_subject(EndsOnce, cluster=cluster)
+    subject = a_subject(EndsOnce, cluster=cluster, restart_seconds=(0.0,))
     tasks = [
         asyncio.create_task(subject.read_all_forever(3600)),
         asyncio.create_task(subject.watch_forever()),
@@ -501,8 +502,7 @@ async def test_kopf_watches_where_it_shall_writes_nothing_and_ends_no_process(
         raise RuntimeError("enough")
 
     monkeypatch.setattr(kopf, "spawn_tasks", spawn)
-    monkeypatch.setattr(watch, "_RESTART_SECONDS", (3600.0,))
-    task = asyncio.create_task(a_subject(namespaces=namespaces).watch_forever())
+    task = asyncio.create_task(a_subject(namespaces=namespaces, restart_seconds=(3600.0,)).watch_forever())
     # The thread of kopf says so when its successor is on its way already.
     await until(lambda: "watches failed: RuntimeError: enough" in caplog.text)
     task.cancel()
