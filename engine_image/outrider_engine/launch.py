@@ -13,20 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from outrider_engine.http.termination_message import leave
+from outrider_engine.vllm_adapter.processes import API_SERVER, HEADLESS, MODEL_FILES, serve_headless
 
-API_SERVER = "vllm.entrypoints.openai.api_server"
-WORKER = "outrider_engine.worker"
-HEADLESS = "--headless"
 CUBINS = ".cache/flashinfer-cubins"
 EXIT_CONFIG = 78
 """EX_CONFIG of sysexits.h."""
 
-MODEL_FILES = ("config.json", "params.json")
-"""vLLM reads one of these first from a model folder."""
-
 
 def main(arguments: Sequence[str]) -> None:
-    """Replace this process by the server, or a worker, or end with `EXIT_CONFIG` where a path is missing."""
+    """Become the server, or a worker, or end with `EXIT_CONFIG` where a path is missing."""
     for role, path in local_paths(arguments):
         if not is_model(path):
             report(
@@ -35,8 +30,10 @@ def main(arguments: Sequence[str]) -> None:
             )
             sys.exit(EXIT_CONFIG)
     make_link_target()
-    program = WORKER if HEADLESS in arguments else API_SERVER
-    os.execv(sys.executable, [sys.executable, "-m", program, *arguments])
+    if HEADLESS in arguments:
+        serve_headless(arguments)
+    else:
+        os.execv(sys.executable, [sys.executable, "-m", API_SERVER, *arguments])
 
 
 def make_link_target() -> None:

@@ -9,22 +9,17 @@ logger = logging.getLogger("vllm.outrider")
 
 def register() -> None:
     """Attach the control to vLLM. Never raises: without it the state has the cause, and the engine serves."""
-    _attach()
-    _mend()
-
-
-def _attach() -> None:
     try:
-        from outrider_engine.control.attach import attach_to_vllm
         from outrider_engine.http.termination_message import listen
+        from outrider_engine.vllm_adapter.engine_core import attach_to_engine_core
+        from outrider_engine.vllm_adapter.processes import FATAL
+        from outrider_engine.vllm_adapter.worker import attach_to_workers
 
-        listen()
-        attach_to_vllm()
+        listen(FATAL)
+        attach_to_engine_core()
+        attach_to_workers()
     except Exception:
         logger.exception("outrider: this vLLM cannot be controlled; the engine continues to serve")
-
-
-def _mend() -> None:
     try:
         from outrider_engine.vllm_adapter.cpu_sampling import mend_on_cpu
 

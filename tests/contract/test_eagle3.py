@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider_engine.idle_drafter.drafter_skip import MOST_STEPS
+from outrider_engine.idle_drafter.drafter_skip import MAX_STEPS
 from tests.contract import drafter_witness, quick_start
 from tests.contract.answers import TOKENS, Answer
 from tests.contract.drafter_witness import ended_early
@@ -125,7 +125,7 @@ def of_the_answer(engine: Engine, term: int, k: int) -> float:
     """Tokens of an answer, made under one K, that the next request takes over from the cache."""
     push(engine, term, k + 1, k)
     question = list(range(100 + k, 200))
-    answer = ask(engine, question, max_tokens=MOST_STEPS - 6)
+    answer = ask(engine, question, max_tokens=MAX_STEPS - 6)
     before = scrape(engine)
     ask(engine, [*question, *answer], max_tokens=8)
     from_cache = settled(engine, before=before, tokens=8).total("vllm:prefix_cache_hits_total")

@@ -33,7 +33,7 @@ ROUTE = "/outrider/twin/v1"
 def install_twin(folder: Path) -> Path:
     """Build the package and install it, with its entry points, into a folder of its own."""
     command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
-    subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE / "twin")], check=True)
+    subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE / "testing" / "twin")], check=True)
     return folder
 
 

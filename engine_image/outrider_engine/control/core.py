@@ -11,18 +11,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 from outrider_engine import __version__
-from outrider_engine.control.fast_loop_chooser import Choice, Choosing
+from outrider_engine.control.fast_loop_chooser import Choice, FastLoopChooser
 from outrider_engine.control.lookup import LookupTable, Scheduler
 from outrider_engine.control.probe import Probe, start
 from outrider_engine.control.push import Control, accept, lapse, require_in_force
 from outrider_engine.control.refusal import Refusal
-from outrider_engine.control.self_test import SelfTest, Trial
+from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.startup_profile import Sweep, Visit
 from outrider_engine.control.state import Measurement
 from outrider_engine.control.support import EngineFacts, Room, fast_loop_obstacle, obstacle, refused_k
-from outrider_engine.counting.backlog import Backlog
-from outrider_engine.counting.measure import Meter, Step
-from outrider_engine.idle_drafter.drafter_skip import BlockIds, Following
+from outrider_engine.counting.measure import Backlog, Meter, Step
+from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterSkip
 from outrider_protocol.control_api import ProbeOrder, Push, Reason
 from outrider_protocol.cost_model import launch_revision
 from outrider_protocol.engine_state import Inactive, LiveTuning, ProbeReason, SelfTestState, State, StepTime
@@ -32,7 +31,7 @@ logger = logging.getLogger("vllm.outrider")
 
 Clock = Callable[[], float]
 
-_MOST_PROBES_KNOWN = 10_000
+_MAX_PROBES_KNOWN = 10_000
 """Under one schedule; a day of probes without a pause."""
 
 
@@ -43,7 +42,7 @@ class EngineCoreControl:
         when a lease lapses. Raises OSError or Refusal.
     meter: counts the steps; None where they cannot be counted.
     measuring: whether the meter counts from the start.
-    following: which steps go without the drafter; None where it follows every step.
+    drafter_skip: which steps skip the drafter; None where it runs in every step.
     clock: monotonic seconds.
     """
 
@@ -55,7 +54,7 @@ class EngineCoreControl:
         read_static: Callable[[], Schedule | None],
         meter: Meter | None = None,
         measuring: bool = True,
-        following: Following | None = None,
+        drafter_skip: DrafterSkip | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._facts = facts
@@ -69,17 +68,17 @@ class EngineCoreControl:
         self.backlog = Backlog(self.measuring_failed)
         """Steps that are not counted yet."""
         self._measuring = measuring and meter is not None
-        self.following = following
-        self.choosing = Choosing(
-            scheduler,
+        self.drafter_skip = drafter_skip
+        self.fast_loop = FastLoopChooser(
+            scheduler.running_contexts,
             obstacle=self._obstacle or fast_loop_obstacle(facts, counted=meter is not None),
             revision=launch_revision(facts.method or "", facts.max_num_seqs, facts.num_speculative_tokens),
-            failed=self.choosing_failed,
+            failed=self.fast_loop_failed,
         )
         self._control = Control()
         self._probe: Probe | None = None
         # Under the fence in force. A replayed request must not run its probe again.
-        self._probes_run: deque[str] = deque(maxlen=_MOST_PROBES_KNOWN)
+        self._probes_run: deque[str] = deque(maxlen=_MAX_PROBES_KNOWN)
         self._self_test = SelfTest(faults=refused_k(facts))
         self._sweep = Sweep()
         self._sweep_meter: Meter | None = None
@@ -112,9 +111,12 @@ class EngineCoreControl:
         choice: what the fast loop chose for it.
         """
         try:
-            self._measured(step, choice)
+            active = self.fast_loop.active
+            self.fast_loop.measured(step, choice)
+            if active and not self.fast_loop.active:
+                self._install()
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
-            self.choosing_failed(error)
+            self.fast_loop_failed(error)
         if self.at_rest:
             return
         try:
@@ -129,34 +131,28 @@ class EngineCoreControl:
     def measuring_failed(self, error: Exception) -> None:
         """Steps cannot be counted any more. Schedules and leases stay as they are."""
         self._meter, self._sweep_meter, self._measuring = None, None, False
-        self.choosing.disable("steps cannot be counted any more")
-        self._hook_failures += 1
-        self._problems["measure"] = f"the measuring hook failed: {type(error).__name__}: {error}"
-        logger.error("outrider: %s; serving continues without counting", self._problems["measure"])
+        self.fast_loop.disable("steps cannot be counted any more")
+        self._failed("the measuring hook", error, "serving continues without counting")
 
-    def following_failed(self, error: Exception) -> None:
+    def drafter_skip_failed(self, error: Exception) -> None:
         """No step skips the drafter any more. Requests that it missed tokens of get bad drafts until they
         end."""
-        self.following = None
-        self._hook_failures += 1
-        self._problems["drafter"] = f"the drafter's hook failed: {type(error).__name__}: {error}"
-        logger.error("outrider: %s; the drafter runs in every step", self._problems["drafter"])
+        self.drafter_skip = None
+        self._failed("the drafter's hook", error, "the drafter runs in every step")
 
-    def choosing_failed(self, error: Exception) -> None:
+    def fast_loop_failed(self, error: Exception) -> None:
         """The fast loop chooses no more. The schedule is in force."""
-        self._hook_failures += 1
-        why = self._problems["fastLoop"] = f"the fast loop failed: {type(error).__name__}: {error}"
-        self.choosing.disable(why)
-        logger.error("outrider: %s; the schedule decides, the engine continues to serve", why)
+        why = self._failed("the fast loop", error, "the schedule decides, the engine continues to serve")
+        self.fast_loop.disable(why)
 
     def unread(self, blocks: BlockIds) -> set[int]:
         """Those blocks of a request that its drafter never read and never will, as the request ends."""
-        if self.following is None:
+        if self.drafter_skip is None:
             return set()
         try:
-            return self.following.given_back(blocks)
+            return self.drafter_skip.given_back(blocks)
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
-            self.following_failed(error)
+            self.drafter_skip_failed(error)
             return set()
 
     # The requests of the control API.
@@ -173,9 +169,9 @@ class EngineCoreControl:
         if before.last_push is None or before.last_push.fence != push.fence:
             self._end_probe(ProbeReason.SUPERSEDED)
             self._probes_run.clear()
-        self.choosing.take(push, self._table.limits)
+        self.fast_loop.take(push, self._table.limits)
         if not self._measuring:
-            self.choosing.stop(Inactive.NOT_COUNTED)
+            self.fast_loop.stop(Inactive.NOT_COUNTED)
         self._install()
         return self.state()
 
@@ -214,7 +210,7 @@ class EngineCoreControl:
         if enabled != self._measuring:
             self._meter.forget()
             self._measuring = enabled
-            self.choosing.stop(Inactive.NOT_COUNTED)
+            self.fast_loop.stop(Inactive.NOT_COUNTED)
             self._install()
         return self.state()
 
@@ -243,7 +239,7 @@ class EngineCoreControl:
             leaseRemainingSeconds=control.lease_remaining_seconds(self._clock()),
             measuring=self._measuring,
             probe=self._probe.to_wire() if self._probe else None,
-            fastLoop=self.choosing.to_wire(),
+            fastLoop=self.fast_loop.to_wire(),
             selfTest=self._self_test.to_wire(),
             startupProfile=self._sweep.to_wire(),
             engines=1,
@@ -267,8 +263,8 @@ class EngineCoreControl:
             stepTimes=self._step_times,
             hookSeconds=meter.hook_seconds if meter else 0.0,
             hookFailures=self._hook_failures,
-            drafterStepsSkipped=self.following.steps_skipped if self.following else 0,
-            drafterTokensCaughtUp=self.following.tokens_caught_up if self.following else 0,
+            drafterStepsSkipped=self.drafter_skip.steps_skipped if self.drafter_skip else 0,
+            drafterTokensCaughtUp=self.drafter_skip.tokens_caught_up if self.drafter_skip else 0,
             longestStepSeconds=self.longest_step_seconds,
         )
 
@@ -281,9 +277,8 @@ class EngineCoreControl:
 
     def begin_self_test(self) -> list[Trial]:
         """The requests of the self-test, in order; none when it cannot run or has begun before."""
-        why_not = self._obstacle or ("steps are not counted" if self.meter is None else None)
         self._self_test, trials = self._self_test.begun(
-            self._table.limits.captured, obstacle=why_not, now=self._clock()
+            self._table.limits.captured, obstacle=self._requests_obstacle(), now=self._clock()
         )
         return trials
 
@@ -292,13 +287,11 @@ class EngineCoreControl:
         self._self_test = self._self_test.with_trial(k, self._clock())
         self._install()
 
-    def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool = False) -> None:
-        """Judge the request by its tokens or its fault, and by the steps that were counted.
-
-        tied: see `SelfTest.judged`. Tokens of a simulated engine prove nothing.
-        """
-        tied = tied or self._facts.simulated is not None
-        self._self_test = self._self_test.judged(k, tokens=tokens, fault=fault, tied=tied)
+    def end_trial(self, result: TrialResult) -> None:
+        """Judge the request by its tokens or its fault, and by the steps that were counted."""
+        # Tokens of a simulated engine prove nothing.
+        tied = result["tied"] or self._facts.simulated is not None
+        self._self_test = self._self_test.judged({**result, "tied": tied})
         self._install()
 
     def end_self_test(self, fault: str | None) -> None:
@@ -309,26 +302,25 @@ class EngineCoreControl:
 
     # The startup profile, visit by visit as the front end makes it.
 
-    def begin_sweep(self, seconds: float) -> list[Visit]:
+    def begin_profile(self, seconds: float) -> list[Visit]:
         """The visits, in order; none when no profile can be measured or one has begun before."""
-        room, meter = self._facts.room, self.meter
-        why_not = self._obstacle or ("steps are not counted" if meter is None else None)
-        why_not = why_not or ("this release of vLLM does not report its cache size" if room is None else None)
+        room = self._facts.room
+        no_room = "this release of vLLM does not report its cache size" if room is None else None
         self._sweep, visits = self._sweep.begun(
             self._table.limits.usable,
             max_num_seqs=self._facts.max_num_seqs,
             room=room or Room(0, 0),
             seconds=seconds,
-            obstacle=why_not,
+            obstacle=self._requests_obstacle() or no_room,
             now=self._clock(),
         )
         if visits:
             self._sweep_meter = Meter(self._facts.max_num_seqs, self._facts.num_speculative_tokens)
         return visits
 
-    def begin_visit(self, batch: int, context: int) -> None:
+    def begin_visit(self, visit: Visit) -> None:
         """Let steps of this batch size run one K after the other."""
-        self._sweep = self._sweep.with_visit(batch, context, self._clock())
+        self._sweep = self._sweep.with_visit(visit["batchSize"], visit["contextTokens"], self._clock())
         self._install()
 
     @property
@@ -342,7 +334,7 @@ class EngineCoreControl:
         self._sweep = self._sweep.left()
         self._install()
 
-    def end_sweep(self, fault: str | None) -> None:
+    def end_profile(self, fault: str | None) -> None:
         """Close the startup profile. From here on steps serve clients."""
         self._sweep = self._sweep.closed(fault, now=self._clock())
         self._step_times, self._sweep_meter = self._sweep.step_times(), None
@@ -350,31 +342,34 @@ class EngineCoreControl:
             self._meter.forget()
         self._install()
 
+    def _requests_obstacle(self) -> str | None:
+        """Why requests of the plugin's own would show nothing."""
+        return self._obstacle or ("steps are not counted" if self.meter is None else None)
+
     def _pass_time(self) -> None:
-        now = self._clock()
-        self._pass_sweep(now)
-        control, probe, self_test = self._control, self._probe, self._self_test
+        now, before = self._clock(), self._timed()
+        control, self_test = self._control, self._self_test
         self._control, self._self_test = lapse(control, now), self_test.at(now)
+        self._sweep = self._sweep.at(now)
         if self._self_test is not self_test:
             self._heed_self_test()
         if self._control is not control:
             self._end_probe(ProbeReason.LEASE_LAPSED)
-            self.choosing.stop(Inactive.LEASE_LAPSED)
+            self.fast_loop.stop(Inactive.LEASE_LAPSED)
             self._table.reload_static(keep=True)
             logger.warning("outrider: no push renewed the lease, so the static schedule is in force")
         self._probe = self._probe.at(now) if self._probe else None
-        if (self._control, self._probe, self._self_test) != (control, probe, self_test):
+        if self._timed() != before:
             self._install()
 
-    def _pass_sweep(self, now: float) -> None:
-        visiting, self._sweep = self._sweep.visiting, self._sweep.at(now)
-        if visiting and not self._sweep.visiting:
-            self._install()
+    def _timed(self) -> tuple[object, ...]:
+        """What may end as time passes."""
+        return self._control, self._probe, self._self_test, self._sweep.visiting
 
     def _heed_self_test(self) -> None:
         self._obstacle = self._obstacle or self._self_test.obstacle
         if self._obstacle is not None:
-            self.choosing.disable(self._obstacle)
+            self.fast_loop.disable(self._obstacle)
         self._table.limits = replace(self._table.limits, failed=self._self_test.failed)
         if self._self_test.failed and self._obstacle is None:
             self._table.reload_static(keep=False)
@@ -397,26 +392,26 @@ class EngineCoreControl:
         self._probe = self._probe.ended(reason) if self._probe else None
 
     def _install(self) -> None:
-        choose = self.choosing.choose if self.choosing.active else None
+        choose = self.fast_loop.choose if self.fast_loop.active else None
         self._table.install(self._control.pushed_schedule, self._overlays(), choose)
-
-    def _measured(self, step: Step, choice: Choice | None) -> None:
-        active = self.choosing.active
-        self.choosing.measured(step, choice)
-        if active and not self.choosing.active:
-            self._install()
 
     def _require_live_tuning(self) -> None:
         if self._obstacle is not None:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, self._obstacle)
 
+    def _failed(self, hook: str, error: Exception, consequence: str) -> str:
+        """Record and log the failure of a hook. Returns it in one line."""
+        self._hook_failures += 1
+        why = self._problems[hook] = f"{hook} failed: {type(error).__name__}: {error}"
+        logger.error("outrider: %s; %s", why, consequence)
+        return why
+
     def _disable_tuning(self, error: Exception) -> None:
         """Without the hook no lease could end, so the pushed schedule ends and no push is accepted again."""
-        self._hook_failures += 1
-        self._obstacle = self._problems["hook"] = f"the step hook failed: {type(error).__name__}: {error}"
-        logger.error("outrider: %s; live tuning is disabled, the engine continues to serve", self._obstacle)
+        consequence = "live tuning is disabled, the engine continues to serve"
+        self._obstacle = self._failed("the step hook", error, consequence)
         self._control = replace(self._control, lease_ends_at=None)
-        self.choosing.disable(self._obstacle)
+        self.fast_loop.disable(self._obstacle)
         self._end_probe(ProbeReason.LEASE_LAPSED)
         self._self_test = replace(self._self_test, trial=None)
         self._sweep = self._sweep.left()

@@ -10,10 +10,9 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
 
 from outrider_engine.control.push import Limits
-from outrider_engine.counting.measure import MOST_STEPS_IN_FLIGHT, Step
+from outrider_engine.counting.measure import MAX_STEPS_IN_FLIGHT, Step
 from outrider_protocol.agreement import Agreement
 from outrider_protocol.control_api import Push
 from outrider_protocol.cost_model import CostModel
@@ -41,18 +40,6 @@ def no_fast_loop(reason: str) -> FastLoopWire:
     )
 
 
-class Request(Protocol):
-    """The part of vLLM's request that is read."""
-
-    num_computed_tokens: int
-
-
-class Requests(Protocol):
-    """The part of vLLM's scheduler that is read."""
-
-    running: Sequence[Request]
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What the fast loop chose for one step. ``look``: it drafts only to see the acceptance."""
@@ -61,9 +48,10 @@ class Choice:
     look: bool
 
 
-class Choosing:
+class FastLoopChooser:
     """The fast loop of one engine core, active or not.
 
+    running_contexts: computed tokens of each running request.
     obstacle: why this engine takes no cost model; None where it does.
     revision: of this launch, see `outrider_protocol.cost_model.launch_revision`.
     failed: takes the error of a call that failed. From then on the schedule decides.
@@ -71,7 +59,7 @@ class Choosing:
 
     def __init__(
         self,
-        scheduler: Requests,
+        running_contexts: Callable[[], list[int]],
         *,
         obstacle: str | None,
         revision: str,
@@ -79,7 +67,7 @@ class Choosing:
     ) -> None:
         self.hook_seconds = 0.0
         """Time that the fast loop took inside of steps."""
-        self._scheduler = scheduler
+        self._running_contexts = running_contexts
         self._obstacle = obstacle
         self._revision = revision
         self._failed = failed
@@ -105,7 +93,7 @@ class Choosing:
             return
         self._usable = limits.usable
         if self._loop is None:
-            running = min(max(1, len(self._scheduler.running)), limits.max_num_seqs)
+            running = min(max(1, len(self._running_contexts())), limits.max_num_seqs)
             self._loop = FastLoop(model, k=push.schedule.dense(limits.max_num_seqs)[running])
         elif self._loop.model != model:
             self._loop.use(model)
@@ -132,8 +120,7 @@ class Choosing:
         began = perf_counter()
         try:
             looks, changes = loop.looks, loop.changes
-            context = sum([request.num_computed_tokens for request in self._scheduler.running])
-            k = loop.choose(batch, context, self._flow.new_requests)
+            k = loop.choose(batch, sum(self._running_contexts()), self._flow.new_requests)
             if k not in self._usable:
                 raise ValueError(f"it chose K={k}, and this engine can run {sorted(self._usable)}")
             if loop.changes != changes:
@@ -246,7 +233,7 @@ class _Flow:
         self.choice: Choice | None = None
         """For the step that vLLM schedules."""
         self._asked: int | None = None
-        self._steps: deque[_Scheduled] = deque(maxlen=MOST_STEPS_IN_FLIGHT)
+        self._steps: deque[_Scheduled] = deque(maxlen=MAX_STEPS_IN_FLIGHT)
 
     def scheduled(self, key: object, *, k: int, decoding: int, new_requests: int) -> None:
         self._steps.append(_Scheduled(key, self._asked, decoding, self.choice))

@@ -6,23 +6,56 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
-from outrider_engine.control.fast_loop_chooser import Requests
 from outrider_engine.control.probe import Probe
 from outrider_engine.control.push import Limits
 from outrider_engine.control.refusal import Refusal
+from outrider_engine.control.support import EngineFacts, obstacle
+from outrider_protocol.releases import Runner
 from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
 
+CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
+"""Every K that a schedule may have, such as ``0,1,3``; unset where the launch has its own schedule."""
 
 Choose: TypeAlias = Callable[[int, int], int]
 """K of a step by its number of requests and by the K of the schedule."""
 
 
-class Scheduler(Requests, Protocol):
-    """The part of vLLM's scheduler that is read and written."""
+class Scheduler(Protocol):
+    """The part of the scheduler that the control reads and writes.
 
-    dynamic_sd_lookup: list[int] | None
+    lookup: K by number of scheduled requests, which every step reads; None without a schedule.
+    """
+
+    lookup: list[int] | None
+
+    def running_contexts(self) -> list[int]:
+        """Computed tokens of each running request."""
+        ...
+
+
+def lookup_after_launch(facts: EngineFacts, candidates: str | None) -> list[int] | None:
+    """The lookup of an engine launched without a schedule: each candidate once, the maximum elsewhere.
+
+    With a schedule in its configuration, vLLM drops full CUDA graphs on the V1 runner. They exist for the K
+    of the launch only, so steps of another K run piecewise. Only the scheduler reads the schedule.
+
+    None without candidates, or where this engine cannot change K.
+
+    Raises:
+        ValueError: the candidates are not a list of K for this engine.
+    """
+    if not candidates or facts.runner is not Runner.V1 or obstacle(facts, has_table=True) is not None:
+        return None
+    falling = sorted({int(word) for word in candidates.split(",")}, reverse=True)
+    largest, widest = facts.num_speculative_tokens, facts.max_num_seqs - len(falling) + 1
+    if falling[0] != largest or falling[-1] < 0 or widest < 1:
+        raise ValueError(
+            f"{CANDIDATES_VARIABLE}={candidates}: up to {facts.max_num_seqs} numbers from 0 to {largest}, "
+            "the K of the launch, which has to be among them"
+        )
+    return [0, *[largest] * widest, *falling[1:]]
 
 
 class ChoosingLookup(list[int]):
@@ -56,7 +89,7 @@ class LookupTable:
     def __init__(
         self, scheduler: Scheduler, max_num_seqs: int, *, read_static: Callable[[], Schedule | None]
     ) -> None:
-        launched = scheduler.dynamic_sd_lookup
+        launched = scheduler.lookup
         if launched is not None and len(launched) != max_num_seqs + 1:
             raise ValueError(f"the lookup has {len(launched)} entries for {max_num_seqs} requests")
         self.limits = Limits(max_num_seqs, frozenset((launched or ())[1:]))
@@ -95,7 +128,7 @@ class LookupTable:
             if overlay is not None and overlay.running:
                 lookup = overlay.over(lookup)
                 held |= {size for size in range(1, len(lookup)) if overlay.request.contains(size)}
-        self._scheduler.dynamic_sd_lookup = (
+        self._scheduler.lookup = (
             list(lookup) if choose is None else ChoosingLookup(lookup, choose, frozenset(held))
         )
         self._below, self._written = table, lookup
@@ -107,27 +140,23 @@ class LookupTable:
             minimum usable K replaces it.
         """
         try:
-            table = self._read_static()
-            self._require_usable(table or self._static)
+            table = self._read_static() or self._static
+            if table is not None:
+                self.limits.require(table.values())
         except (OSError, Refusal) as error:
             self.problem = f"the static schedule cannot be used: {error}"
             logger.error("outrider: %s", self.problem)
             if not (keep and self._static and self._static.values() <= self.limits.usable):
                 self._static = Schedule.constant(min(self.limits.usable or self.limits.captured))
         else:
-            self.problem = None
-            self._static = table or self._static
+            self.problem, self._static = None, table
 
     def in_use(self) -> Schedule | None:
         """The schedule beneath the overlays, as the scheduler has it; None without one.
 
         Rows of the push if the scheduler has what was written, else rows made from its lookup.
         """
-        lookup = self._scheduler.dynamic_sd_lookup
+        lookup = self._scheduler.lookup
         if lookup is None:
             return None
         return self._below if self._below and tuple(lookup) == self._written else Schedule.from_lookup(lookup)
-
-    def _require_usable(self, table: Schedule | None) -> None:
-        if table is not None:
-            self.limits.require(table.values())

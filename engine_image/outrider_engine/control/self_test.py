@@ -33,6 +33,19 @@ class Trial(TypedDict):
     tokens: int
 
 
+class TrialResult(TypedDict):
+    """The answer to one request of the self-test.
+
+    fault: why it has none; None where it has. tied: the tokens differ from the reference first at two that
+    are equally likely up to rounding, so the difference proves nothing.
+    """
+
+    numSpeculativeTokens: int
+    tokens: list[int]
+    fault: str | None
+    tied: bool
+
+
 @dataclass(frozen=True, slots=True)
 class SelfTest:
     """The self-test so far.
@@ -98,13 +111,10 @@ class SelfTest:
         """The self-test after a finished step."""
         return self if self.trial is None else replace(self, trial=self.trial.after(step))
 
-    def judged(self, k: int, *, tokens: list[int], fault: str | None, tied: bool = False) -> SelfTest:
-        """The self-test after the request of ``k``, which fails where a token differs from the reference.
-
-        tied: where the tokens differ, two are equally likely up to rounding, so the difference proves
-            nothing.
-        """
-        fault = fault or self._missing_slice()
+    def judged(self, result: TrialResult) -> SelfTest:
+        """The self-test after a request, which fails where a token differs from the reference."""
+        k, tokens = result["numSpeculativeTokens"], result["tokens"]
+        fault = result["fault"] or self._missing_slice()
         if fault is not None:
             return replace(self, trial=None, faults={**self.faults, k: fault})
         if k == self.smallest:
@@ -113,7 +123,7 @@ class SelfTest:
         equal = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         if equal == len(pairs):
             return replace(self, trial=None)
-        if not tied:
+        if not result["tied"]:
             fault = f"its greedy tokens differ from {equal} on from those with K={self.smallest}"
             return replace(self, trial=None, faults={**self.faults, k: fault})
         return replace(self, trial=None, differing={**self.differing, k: equal})

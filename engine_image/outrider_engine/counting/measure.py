@@ -13,16 +13,17 @@ Pure except for its own sums: times are parameters. Runs on the engine core's th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypedDict
 
-from outrider_protocol.bins import batch_bins, bin_of, geometric_bins
+from outrider_protocol.bins import Bin, batch_bins, bin_of, geometric_bins
 
-LONGEST_GAP_SECONDS = 1.0
+MAX_GAP_SECONDS = 1.0
 """A longer gap between two steps is a requested pause, which is not engine time."""
 
-MOST_STEPS_IN_FLIGHT = 64
+MAX_STEPS_IN_FLIGHT = 64
 """More than the depth of any pipeline. Older steps without a result are dropped."""
 
 
@@ -58,30 +59,15 @@ class Step:
     context_tokens: int = 0
 
 
-@dataclass(slots=True)
-class _Cell:
-    """The running sums of one (bin, K)."""
-
-    drafted: list[int]
-    accepted: list[int]
-    steps: int = 0
-    seconds: float = 0.0
-    requests: int = 0
-    emitted: int = 0
-    prefill: int = 0
-    context: int = 0
+MAX_WAITING = 64
+"""Pieces of work in the backlog: two of each step."""
 
 
-@dataclass(slots=True)
-class _InFlight:
-    """A step that was scheduled and has no result yet."""
+class _InFlight(NamedTuple):
+    """A step that was scheduled and has no result yet. step: as far as it is known."""
 
     key: object
-    batch_size: int
-    num_speculative_tokens: int
-    mixed: bool
-    prefill_tokens: int
-    context_tokens: int
+    step: Step
     began: float
 
 
@@ -98,15 +84,17 @@ class Meter:
         """Seconds in the plugin's own hooks, summed over steps."""
         self.longest_step_seconds = 0.0
         """Engine time. A push or a scrape may wait as long, since the core answers between two steps."""
-        self._bins = batch_bins(max_num_seqs)
-        self._bin_of = [bin_of(size, geometric_bins(max_num_seqs)) for size in range(max_num_seqs + 1)]
+        edges = geometric_bins(max_num_seqs)
+        self._bin_of = [bin_of(size, edges) for size in range(max_num_seqs + 1)]
         self._mixed = num_speculative_tokens + 1
-        positions = [0] * num_speculative_tokens
         self._cells = [
-            [_Cell(positions.copy(), positions.copy()) for _ in range(num_speculative_tokens + 2)]
-            for _ in self._bins
+            [
+                _empty_cell(batch, k, num_speculative_tokens)
+                for k in (*range(num_speculative_tokens + 1), None)
+            ]
+            for batch in batch_bins(max_num_seqs)
         ]
-        self._in_flight: deque[_InFlight] = deque(maxlen=MOST_STEPS_IN_FLIGHT)
+        self._in_flight: deque[_InFlight] = deque(maxlen=MAX_STEPS_IN_FLIGHT)
         self._drafted: dict[str, int] = {}
         self._ended = 0.0
         self._busy = False
@@ -139,18 +127,9 @@ class Meter:
             return
         others = set(map(drafted.get, request_ids)) - {None, k}
         drafted.update(dict.fromkeys(request_ids, k))
-        without_pause = self._busy and began - self._ended < LONGEST_GAP_SECONDS
-        self._in_flight.append(
-            _InFlight(
-                key=key,
-                batch_size=len(request_ids),
-                num_speculative_tokens=k,
-                mixed=bool(others),
-                prefill_tokens=prefill_tokens,
-                context_tokens=context_tokens,
-                began=self._ended if without_pause else began,
-            )
-        )
+        without_pause = self._busy and began - self._ended < MAX_GAP_SECONDS
+        step = Step(len(request_ids), k, bool(others), 0.0, 0, prefill_tokens, context_tokens)
+        self._in_flight.append(_InFlight(key, step, self._ended if without_pause else began))
 
     def finished(
         self,
@@ -174,32 +153,23 @@ class Meter:
             self._in_flight.popleft()
         if not self._in_flight:
             return None
-        step = self._in_flight.popleft()
-        seconds = ended - max(self._ended, step.began)
+        _, step, began = self._in_flight.popleft()
+        seconds = ended - max(self._ended, began)
+        step = replace(step, seconds=seconds, emitted_tokens=emitted_tokens)
         self._ended, self._busy = ended, work_left
         self.longest_step_seconds = max(self.longest_step_seconds, seconds)
-        cell = self._cells[self._bin_of[step.batch_size]][
-            self._mixed if step.mixed else step.num_speculative_tokens
-        ]
-        cell.steps += 1
-        cell.seconds += seconds
-        cell.requests += step.batch_size
-        cell.emitted += emitted_tokens
-        cell.prefill += step.prefill_tokens
-        cell.context += step.context_tokens
-        for position, tokens in enumerate(drafted):
-            cell.drafted[position] += tokens
-        for position, tokens in enumerate(accepted):
-            cell.accepted[position] += tokens
-        return Step(
-            batch_size=step.batch_size,
-            num_speculative_tokens=step.num_speculative_tokens,
-            mixed=step.mixed,
-            seconds=seconds,
-            emitted_tokens=emitted_tokens,
-            prefill_tokens=step.prefill_tokens,
-            context_tokens=step.context_tokens,
-        )
+        cells = self._cells[self._bin_of[step.batch_size]]
+        cell = cells[self._mixed if step.mixed else step.num_speculative_tokens]
+        cell["steps"] += 1
+        cell["stepSeconds"] += seconds
+        cell["scheduledRequests"] += step.batch_size
+        cell["emittedTokens"] += emitted_tokens
+        cell["prefillTokens"] += step.prefill_tokens
+        cell["contextTokens"] += step.context_tokens
+        for sums, tokens_by_position in ((cell["draftTokens"], drafted), (cell["acceptedTokens"], accepted)):
+            for position, tokens in enumerate(tokens_by_position):
+                sums[position] += tokens
+        return step
 
     def forget(self) -> None:
         """Drop the steps in flight, before a time in which steps are not reported. The sums stay."""
@@ -209,21 +179,52 @@ class Meter:
 
     def sums(self) -> list[CellSums]:
         """Every (bin, K) that had a step."""
-        return [
-            CellSums(
-                minBatchSize=batch.low,
-                maxBatchSize=batch.high,
-                numSpeculativeTokens=None if k == self._mixed else k,
-                steps=cell.steps,
-                stepSeconds=cell.seconds,
-                scheduledRequests=cell.requests,
-                emittedTokens=cell.emitted,
-                prefillTokens=cell.prefill,
-                contextTokens=cell.context,
-                draftTokens=cell.drafted.copy(),
-                acceptedTokens=cell.accepted.copy(),
-            )
-            for batch, cells in zip(self._bins, self._cells, strict=True)
-            for k, cell in enumerate(cells)
-            if cell.steps
-        ]
+        return deepcopy([cell for cells in self._cells for cell in cells if cell["steps"]])
+
+
+def _empty_cell(batch: Bin, k: int | None, positions: int) -> CellSums:
+    return CellSums(
+        minBatchSize=batch.low,
+        maxBatchSize=batch.high,
+        numSpeculativeTokens=k,
+        steps=0,
+        stepSeconds=0.0,
+        scheduledRequests=0,
+        emittedTokens=0,
+        prefillTokens=0,
+        contextTokens=0,
+        draftTokens=[0] * positions,
+        acceptedTokens=[0] * positions,
+    )
+
+
+class Backlog:
+    """Work of steps that can wait: done in batches, or as soon as a request needs its result.
+
+    Code that runs once in a step of ten milliseconds finds the processor's caches cold. It takes several
+    times as long as in a row. Runs on the engine core's thread.
+
+    failed: receives the error of a piece of work. The work behind it is dropped.
+    """
+
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
+        self._failed = failed
+        self._waiting: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit of waiting work is reached."""
+        return len(self._waiting) >= MAX_WAITING
+
+    def put(self, work: Callable[..., None], *args: object) -> None:
+        """Have this done later."""
+        self._waiting.append((work, args))
+
+    def work_off(self) -> None:
+        """Do everything that waits. Never raises."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            for work, args in waiting:
+                work(*args)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self._failed(error)

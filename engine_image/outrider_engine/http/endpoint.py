@@ -13,23 +13,24 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from outrider_engine.control.engines import EngineCores
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
 from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.signature import Gate
+from outrider_engine.control.verbs import PUT_MEASURING, PUT_SCHEDULE, START_PROBE, PushPayload
 from outrider_engine.drain import DRAIN_FILE_VARIABLE
-from outrider_engine.http.control_port import control_port, listen
-from outrider_engine.http.exposition import MetricsMiddleware, render_silence
-from outrider_engine.http.graceful_shutdown import Ending, EndingMiddleware
+from outrider_engine.http.exposition import render_silence
+from outrider_engine.http.graceful_shutdown import GracefulShutdown, ShutdownMiddleware
+from outrider_engine.http.metrics_middleware import MetricsMiddleware
 from outrider_engine.http.request import parse_json, parse_measuring, read_signed
 from outrider_engine.http.scrape import Scrape
-from outrider_engine.http.server import close_connections, serve_beside
+from outrider_engine.http.server import close_connections, control_port, listen, serve_beside
 from outrider_engine.http.termination_message import leave
-from outrider_engine.http.watchdog import Pulse, PulseMiddleware, patience_of
-from outrider_engine.startup.profiling import Budget, start_seconds, sweep
+from outrider_engine.http.watchdog import HangMiddleware, Watchdog, hang_seconds
+from outrider_engine.startup.profiling import Budget, measure_profile, start_seconds
 from outrider_engine.startup.readiness import CoreHangs, self_test
-from outrider_engine.startup.self_test_journal import Attempts
+from outrider_engine.startup.self_test_journal import SelfTestJournal
+from outrider_engine.vllm_adapter.engine_cores import EngineCores
 from outrider_protocol.control_api import HTTP_STATUS, SCHEME, Reason
 
 logger = logging.getLogger("vllm.outrider")
@@ -54,10 +55,10 @@ class ControlApi:
         self._gate = Gate.of(os.environ)
         self._port = control_port(os.environ)
         self._serving: asyncio.Task[None] | None = None
-        self._ending = Ending(_path(DRAIN_FILE_VARIABLE))
+        self._shutdown = GracefulShutdown(_path(DRAIN_FILE_VARIABLE))
         self._engines = EngineCores(None)
         self._scrape = Scrape(self._engines)
-        self._pulse = Pulse(self._engines, patience_of(os.environ))
+        self._watchdog = Watchdog(self._engines, hang_seconds(os.environ))
         self._watch: asyncio.Task[None] | None = None
 
     def attach_router(self, app: FastAPI) -> None:
@@ -66,8 +67,8 @@ class ControlApi:
         if self._port is None:
             self._add_routes(app)
         app.add_middleware(MetricsMiddleware, text=self._metrics)
-        app.add_middleware(PulseMiddleware, hang=lambda: self._pulse.hang)
-        app.add_middleware(EndingMiddleware, ending=self._ending)
+        app.add_middleware(HangMiddleware, hang=lambda: self._watchdog.hang)
+        app.add_middleware(ShutdownMiddleware, shutdown=self._shutdown)
 
     def _add_routes(self, app: FastAPI) -> None:
         for path, method, answer in (
@@ -85,28 +86,34 @@ class ControlApi:
         self._engines = EngineCores(engine_client)
         self._scrape = Scrape(self._engines)
         self._await_end(self._engines, state)
-        file = _path(SELF_TEST_FILE_VARIABLE)
         try:
-            if os.environ.get(SELF_TEST_VARIABLE) != "0":
-                await self_test(self._engines, Attempts(file))
-            if os.environ.get(SWEEP_VARIABLE) != "0":
-                seconds = Budget.of(os.environ).after(start_seconds())
-                await sweep(self._engines, Attempts(file and file.with_suffix(".sweep")), seconds)
+            # Several ranks cannot be tuned, and each would need requests of its own.
+            if self._engines.data_parallel_size == 1:
+                await self._test()
         except CoreHangs as hang:
             # What is raised here ends the server before it serves.
             leave(str(hang))
             raise
         # From here on steps serve clients. The loop keeps no reference to a task.
-        self._pulse = Pulse(self._engines, patience_of(os.environ))
-        self._watch = asyncio.create_task(self._pulse.watch())
+        self._watchdog = Watchdog(self._engines, hang_seconds(os.environ))
+        self._watch = asyncio.create_task(self._watchdog.watch())
         if self._port is not None:
             self._open(self._port)
+
+    async def _test(self) -> None:
+        file = _path(SELF_TEST_FILE_VARIABLE)
+        if os.environ.get(SELF_TEST_VARIABLE) != "0":
+            await self_test(self._engines, SelfTestJournal(file))
+        if os.environ.get(SWEEP_VARIABLE) != "0":
+            seconds = Budget.of(os.environ).after(start_seconds())
+            journal = SelfTestJournal(file and file.with_suffix(".sweep"))
+            await measure_profile(self._engines, journal, seconds)
 
     def _open(self, port: int) -> None:
         """Serve the routes on a port of their own, for as long as vLLM's server does."""
         app = FastAPI(openapi_url=None)
         self._add_routes(app)
-        app.add_middleware(EndingMiddleware, ending=self._ending)
+        app.add_middleware(ShutdownMiddleware, shutdown=self._shutdown)
         try:
             listening = listen(port)
         except OSError:
@@ -124,12 +131,12 @@ class ControlApi:
         def stop() -> None:
             if engines.died:
                 leave(DIED)
-            elif hang := self._pulse.hang:
+            elif hang := self._watchdog.hang:
                 leave(hang)
             loop.call_soon_threadsafe(close_connections, state)
-            self._ending.stop()
+            self._shutdown.stop()
 
-        self._ending.forget_drain()
+        self._shutdown.forget_drain()
         engines.on_shutdown(stop)
 
     def _guarded(
@@ -152,7 +159,7 @@ class ControlApi:
 
     async def _metrics(self) -> bytes:
         text = await self._scrape.text()
-        return text + render_silence(self._pulse.silent_seconds)
+        return text + render_silence(self._watchdog.silent_seconds)
 
     async def _get_state(self, body: bytes) -> object:  # noqa: ARG002
         return await self._engines.state()
@@ -162,13 +169,14 @@ class ControlApi:
 
     async def _put_schedule(self, body: bytes) -> object:
         push = parse_push(parse_json(body))
-        return await self._engines.put(push.to_wire(), push.cost_model_fault)
+        payload = PushPayload(push=push.to_wire(), costModelFault=push.cost_model_fault)
+        return await self._engines.change(PUT_SCHEDULE, payload)
 
     async def _post_probe(self, body: bytes) -> object:
-        return await self._engines.probe(parse_probe(parse_json(body)).to_wire())
+        return await self._engines.change(START_PROBE, parse_probe(parse_json(body)).to_wire())
 
     async def _put_measuring(self, body: bytes) -> object:
-        return await self._engines.measure({"enabled": parse_measuring(parse_json(body))})
+        return await self._engines.change(PUT_MEASURING, parse_measuring(parse_json(body)))
 
 
 def create() -> ControlApi:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from outrider_engine.http.asgi import App, Message, Receive, Scope, Send
+from outrider_engine.http.server import App, Message, Receive, Scope, Send, send_unavailable
 
 RETRY_AFTER_SECONDS = 1
 SETTLE_SECONDS = 2.0
@@ -36,7 +36,7 @@ _UNAVAILABLE = json.dumps(
 ).encode()
 
 
-class Ending:
+class GracefulShutdown:
     """Progress of the shutdown of this API server.
 
     drain_file: exists while the pod drains; None where nothing drains the pod.
@@ -87,50 +87,50 @@ class Ending:
             self._drain_file.unlink(missing_ok=True)
 
 
-class EndingMiddleware:
-    """Ends connections as `Ending` says; until then every request and answer passes unchanged."""
+class ShutdownMiddleware:
+    """Ends connections as `GracefulShutdown` says; until then every request and answer passes unchanged."""
 
-    def __init__(self, app: App, *, ending: Ending) -> None:
+    def __init__(self, app: App, *, shutdown: GracefulShutdown) -> None:
         self._app = app
-        self._ending = ending
+        self._shutdown = shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        answer = _Answer(send, self._ending)
+        answer = _Answer(send, self._shutdown)
         if self._refuses(scope):
             return await answer.refuse()
         try:
-            with self._ending.request():
+            with self._shutdown.request():
                 await self._app(scope, receive, answer.send)
         except Exception:
             # In an engine that ends, another try is the remedy for any error.
-            if answer.begun or not self._ending.stopped:
+            if answer.begun or not self._shutdown.stopped:
                 raise
             await answer.refuse()
 
     def _refuses(self, scope: Scope) -> bool:
         if (scope["path"], scope["query_string"]) == READINESS:
-            return self._ending.draining
-        return self._ending.stopped and scope["method"] not in _READING
+            return self._shutdown.draining
+        return self._shutdown.stopped and scope["method"] not in _READING
 
 
 class _Answer:
-    def __init__(self, send: Send, ending: Ending) -> None:
+    def __init__(self, send: Send, shutdown: GracefulShutdown) -> None:
         self._send = send
-        self._ending = ending
+        self._shutdown = shutdown
         self._refused = False
         self.begun = False
 
     async def send(self, message: Message) -> None:
         """Pass a part of the app's answer on, or leave it out where a refusal took its place."""
         starts = message["type"] == "http.response.start"
-        if starts and self._ending.stopped and message["status"] == 500:
+        if starts and self._shutdown.stopped and message["status"] == 500:
             await self.refuse()
         if self._refused:
             return
-        if starts and self._ending.draining:
+        if starts and self._shutdown.draining:
             message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
         self.begun = True
         await self._send(message)
@@ -138,11 +138,6 @@ class _Answer:
     async def refuse(self) -> None:
         """Answer 503 in the form of vLLM's own errors."""
         self.begun = self._refused = True
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(_UNAVAILABLE)).encode()),
-            (b"retry-after", str(RETRY_AFTER_SECONDS).encode()),
-            _CLOSE,
-        ]
-        await self._send({"type": "http.response.start", "status": 503, "headers": headers})
-        await self._send({"type": "http.response.body", "body": _UNAVAILABLE})
+        json_body = (b"content-type", b"application/json")
+        retry_after = (b"retry-after", str(RETRY_AFTER_SECONDS).encode())
+        await send_unavailable(self._send, _UNAVAILABLE, json_body, retry_after, _CLOSE)

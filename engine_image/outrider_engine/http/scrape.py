@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
 
 from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.state import Measurement
+from outrider_engine.control.verbs import MEASUREMENT, Engines
 from outrider_engine.http.exposition import render
 from outrider_protocol.control_api import Reason
 
@@ -15,18 +15,6 @@ logger = logging.getLogger("vllm.outrider")
 
 ASK_SECONDS = 2.0
 """The engine core answers between two steps, so a long prefill delays the answer."""
-
-
-class Engines(Protocol):
-    """The part of the engine cores that a scrape uses."""
-
-    async def measurements(self) -> list[Measurement]:
-        """What each engine core has counted."""
-        ...
-
-    def model_name(self) -> str:
-        """The label of the model."""
-        ...
 
 
 class Scrape:
@@ -46,7 +34,7 @@ class Scrape:
         """
         try:
             if self._question is None or self._question.done():
-                self._question = asyncio.create_task(self._engines.measurements())
+                self._question = asyncio.create_task(self._engines.call_all(MEASUREMENT))
             # All scrapes wait for this answer, so the timeout of one must not cancel the question.
             return await asyncio.wait_for(asyncio.shield(self._question), self._seconds)
         except Exception as error:

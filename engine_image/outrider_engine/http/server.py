@@ -1,23 +1,51 @@
-"""The HTTP servers of an API server process. The only module that knows the names of uvicorn."""
+"""The HTTP servers of an API server process: vLLM's, and the control API's own. Knows uvicorn's names."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from outrider_engine.http.asgi import App
+CONTROL_PORT_VARIABLE = "OUTRIDER_CONTROL_PORT"
+"""So that a NetworkPolicy can admit the operator and not clients."""
+
+# The ASGI interface, which the plugin's middleware keeps to.
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def close_connections(state: Any) -> None:
-    """Close each connection that is idle, and each of the others once its answer is sent.
+async def send_unavailable(send: Send, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    """Answer a request with 503. headers: beside the length of the body."""
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": 503, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
 
-    state: that of vLLM's application. Runs on the server's event loop.
+
+def control_port(environment: Mapping[str, str]) -> int | None:
+    """The control API's own port; None where it is on the engine's HTTP port.
+
+    Raises:
+        ValueError: the value is not a number.
     """
-    for connection in list(state.server.server_state.connections):
-        # A WebSocket has no such cycle of requests. It would be broken off, so it is left alone.
-        if hasattr(connection, "cycle"):
-            connection.shutdown()
+    value = environment.get(CONTROL_PORT_VARIABLE)
+    return int(value) if value else None
+
+
+def listen(port: int) -> socket.socket:
+    """A socket for connections to any address of the pod, over IPv4 and IPv6.
+
+    Several API server processes of one engine share the port; each asks the same engine core.
+
+    Raises:
+        OSError: the port is in use.
+    """
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, reuse_port=True)
+    return socket.create_server(("", port), reuse_port=True)
 
 
 async def serve_beside(app: App, listening: socket.socket) -> None:
@@ -29,3 +57,14 @@ async def serve_beside(app: App, listening: socket.socket) -> None:
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext
     await server.serve(sockets=[listening])
+
+
+def close_connections(state: Any) -> None:
+    """Close each connection that is idle, and each of the others once its answer is sent.
+
+    state: that of vLLM's application. Runs on the server's event loop.
+    """
+    for connection in list(state.server.server_state.connections):
+        # A WebSocket has no such cycle of requests. It would be broken off, so it is left alone.
+        if hasattr(connection, "cycle"):
+            connection.shutdown()

@@ -3,9 +3,6 @@
 Kubernetes keeps the last 2 KiB of a log; after exit code 0 it keeps nothing. vLLM's API server logs more
 after its engine core has ended. So the cause of a failed start is above those 2 KiB. After a failed step the
 exit code is 0.
-
-Source: vLLM 0.32.0, `vllm.v1.engine.core.EngineCoreProc.run_engine_core` and
-`vllm.v1.executor.multiproc_executor.WorkerProc.worker_main`: what ends them is logged with its error.
 """
 
 from __future__ import annotations
@@ -14,16 +11,11 @@ import contextlib
 import logging
 import os
 import traceback
+from collections.abc import Collection, Mapping
 
 TERMINATION_LOG_VARIABLE = "OUTRIDER_TERMINATION_LOG"
-LONGEST = 1024
-"""Characters; Kubernetes keeps 4 KiB."""
-
-FATAL = {
-    "vllm.v1.engine.core": ("EngineCore failed to start.", "EngineCore encountered a fatal error."),
-    "vllm.v1.executor.multiproc_executor": ("WorkerProc failed to start.",),
-}
-"""By logger, the messages of vLLM for an error that ends the engine."""
+MAX_CHARACTERS = 1024
+"""Kubernetes keeps 4 KiB."""
 
 
 def leave(words: str) -> None:
@@ -38,23 +30,27 @@ def leave(words: str) -> None:
 def words_of(error: BaseException) -> str:
     """An error in one line, as Python names it."""
     line = " ".join("".join(traceback.format_exception_only(error)).split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1]}…"
 
 
 class _Listener(logging.Filter):
-    """Lets every record pass."""
+    """Lets every record pass, and writes the error of a fatal one."""
+
+    def __init__(self, messages: Collection[str]) -> None:
+        super().__init__()
+        self._messages = messages
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and record.msg in FATAL.get(record.name, ()):
+        if error is not None and record.msg in self._messages:
             leave(words_of(error))
         return True
 
 
-_LISTENER = _Listener()
+def listen(fatal: Mapping[str, Collection[str]]) -> None:
+    """Write the cause whenever one of these is logged. Repeated calls have no further effect.
 
-
-def listen() -> None:
-    """Write the cause whenever vLLM logs one. Repeated calls have no effect."""
-    for name in FATAL:
-        logging.getLogger(name).addFilter(_LISTENER)
+    fatal: messages for an error that ends the engine, by logger.
+    """
+    for name, messages in fatal.items():
+        logging.getLogger(name).addFilter(_Listener(messages))

@@ -14,31 +14,23 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
-from outrider_engine.http.asgi import App, Receive, Scope, Send
+from outrider_engine.control.verbs import LONGEST_STEP_SECONDS, Engines
+from outrider_engine.http.server import App, Receive, Scope, Send, send_unavailable
 
 logger = logging.getLogger("vllm.outrider")
 
 HANG_VARIABLE = "OUTRIDER_HANG_SECONDS"
 STEP_VARIABLE = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"
-USUAL_SECONDS = 300.0
+DEFAULT_SECONDS = 300.0
 """vLLM's own limit for the workers of a step."""
-LONGEST_STEPS = 10
+MAX_STEPS = 10
 """If a step once took a minute, the limit is ten minutes."""
-BEAT_SECONDS = 5.0
+ASK_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 
 
-class Engines(Protocol):
-    """The part of the engine cores that the watchdog uses."""
-
-    async def longest_step_seconds(self) -> float:
-        """The maximum over all engine cores; answered between two steps."""
-        ...
-
-
-def patience_of(variables: Mapping[str, str]) -> float:
+def hang_seconds(variables: Mapping[str, str]) -> float:
     """Maximum seconds of silence, from the environment; infinite where the watchdog is disabled."""
     for name in (HANG_VARIABLE, STEP_VARIABLE):
         try:
@@ -46,22 +38,22 @@ def patience_of(variables: Mapping[str, str]) -> float:
         except (KeyError, ValueError):
             continue
         return seconds if seconds > 0 else math.inf
-    return USUAL_SECONDS
+    return DEFAULT_SECONDS
 
 
-class Pulse:
+class Watchdog:
     """Asks the engine cores periodically, one question at a time.
 
-    patience: minimum seconds of silence that count as a hang.
+    hang_seconds: minimum seconds of silence that count as a hang.
     look_seconds: interval at which an open question is checked.
     """
 
-    def __init__(self, engines: Engines, patience: float, *, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, engines: Engines, hang_seconds: float, *, look_seconds: float = LOOK_SECONDS) -> None:
         self._engines = engines
-        self._patience = patience
+        self._hang_seconds = hang_seconds
         self._look_seconds = look_seconds
         self._longest_step = 0.0
-        self._told = False
+        self._reported = False
         self.silent_seconds = 0.0
         """For how long the current question has been open. Counted in checks: a clock would count a pause of
         the whole machine, too."""
@@ -69,7 +61,7 @@ class Pulse:
     @property
     def limit(self) -> float:
         """Maximum silence in seconds before the core counts as hung."""
-        return max(self._patience, LONGEST_STEPS * self._longest_step)
+        return max(self._hang_seconds, MAX_STEPS * self._longest_step)
 
     @property
     def hang(self) -> str | None:
@@ -84,29 +76,29 @@ class Pulse:
     async def watch(self) -> None:
         """Ask as long as the server runs."""
         while True:
-            await self.beat()
-            await asyncio.sleep(BEAT_SECONDS)
+            await self.ask()
+            await asyncio.sleep(ASK_SECONDS)
 
-    async def beat(self) -> None:
+    async def ask(self) -> None:
         """Ask once, and wait for the answer. Other code reports a core that ends."""
-        answer = asyncio.ensure_future(self._engines.longest_step_seconds())
+        answer = asyncio.ensure_future(self._engines.call_all(LONGEST_STEP_SECONDS))
         try:
             while not (await asyncio.wait({answer}, timeout=self._look_seconds))[0]:
                 self.silent_seconds += self._look_seconds
-                self._tell()
+                self._report()
         finally:
             answer.cancel()
-        self.silent_seconds, self._told = 0.0, False
+        self.silent_seconds, self._reported = 0.0, False
         if answer.exception() is None:
-            self._longest_step = answer.result()
+            self._longest_step = max(answer.result())
 
-    def _tell(self) -> None:
-        if self.hang is not None and not self._told:
-            self._told = True
+    def _report(self) -> None:
+        if self.hang is not None and not self._reported:
+            self._reported = True
             logger.error("outrider: %s; /health fails, so that Kubernetes restarts the container", self.hang)
 
 
-class PulseMiddleware:
+class HangMiddleware:
     """Answers ``/health`` with 503 while the core hangs; any other request passes.
 
     hang: the hang in one line; None without one.
@@ -123,7 +115,4 @@ class PulseMiddleware:
         if hang is None:
             await self._app(scope, receive, send)
             return
-        body = f"{hang}\n".encode()
-        headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 503, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_unavailable(send, f"{hang}\n".encode(), (b"content-type", b"text/plain"))

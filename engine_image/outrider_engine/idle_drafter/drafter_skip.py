@@ -1,7 +1,7 @@
 """Which steps skip the drafter of an engine, and when it processes what it missed.
 
 A drafter has its own KV cache, so vLLM runs it with K=0, too. Here steps that only decode with K=0 skip it.
-It processes what it missed in one pass: before it drafts again, and whenever it has missed `MOST_BEHIND`
+It processes what it missed in one pass: before it drafts again, and whenever it has missed `MAX_BEHIND`
 tokens of the running requests. So its cache is complete for every request that it drafts for. Prompts always
 pass the drafter.
 
@@ -22,22 +22,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-MOST_BEHIND = 2048
+MAX_BEHIND = 2048
 """Maximum of missed tokens over all running requests: the work of a short prompt, and the hidden states to
 keep."""
 
-MOST_STEPS = 256
+MAX_STEPS = 256
 """Maximum of steps in a row without the drafter where hidden states are kept. It bounds the part of an answer
 that cannot serve as a prefix, and one pass in so many steps costs almost nothing."""
 
-LARGEST_POSITION = 2**53
+MAX_POSITION = 2**53
 
 BlockIds: TypeAlias = Sequence[Sequence[int]]
 """Blocks of one request in the order of its tokens, by group of the KV cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DrafterOrder:
     """Extra work of the drafter in one step, beside what vLLM asks for.
 
     skip: it does not process the step's own tokens.
@@ -48,7 +48,7 @@ class Order:
     missed: Mapping[str, tuple[int, list[int]]] = field(default_factory=dict)
 
 
-SKIP = Order(skip=True)
+SKIP = DrafterOrder(skip=True)
 
 
 class Step(Protocol):
@@ -103,12 +103,12 @@ class Step(Protocol):
         ...
 
 
-class Following:
+class DrafterSkip:
     """The tokens that the drafter of one engine has missed.
 
     block_sizes: tokens per block, by group of the KV cache.
-    most_tokens: maximum that the drafter can process in one pass, each request's next token included.
-    most_drafts: maximum that a request can verify in one step, beside its one token.
+    max_tokens: maximum that the drafter can process in one pass, each request's next token included.
+    max_drafts: maximum that a request can verify in one step, beside its one token.
     unsure: tokens by which a position may be too high, as drafts are still under verification.
     reads_states: the drafter needs the target's hidden states.
     """
@@ -117,8 +117,8 @@ class Following:
         self,
         *,
         block_sizes: Sequence[int],
-        most_tokens: int,
-        most_drafts: int,
+        max_tokens: int,
+        max_drafts: int,
         unsure: int = 0,
         reads_states: bool = False,
     ) -> None:
@@ -127,10 +127,10 @@ class Following:
         self.left_out = False
         """Whether the latest step skips the drafter, and so has no drafts."""
         self._block_sizes = tuple(block_sizes)
-        self._most_tokens = most_tokens
-        self._most_behind = min(MOST_BEHIND, most_tokens // 2)
-        self._most_steps = MOST_STEPS if reads_states else LARGEST_POSITION
-        self._most_per_step = 1 + most_drafts
+        self._max_tokens = max_tokens
+        self._max_behind = min(MAX_BEHIND, max_tokens // 2)
+        self._max_steps = MAX_STEPS if reads_states else MAX_POSITION
+        self._max_per_step = 1 + max_drafts
         self._unsure = unsure
         self.reads_states = reads_states
         # By request: the first position missed, and where the last step began that missed some. Kept apart,
@@ -142,7 +142,7 @@ class Following:
         # By block of the cache, the first of its tokens that was missed.
         self._blocks: dict[int, int] = {}
 
-    def scheduled(self, step: Step) -> Order | None:
+    def scheduled(self, step: Step) -> DrafterOrder | None:
         """The order for this step; None where the drafter does only what vLLM asks for."""
         idle, self.left_out = step.num_speculative_tokens == 0 and step.only_decodes, False
         if not (idle or self._begins or self._blocks):
@@ -163,7 +163,7 @@ class Following:
         missed = self._catch_up(step, names) if step.drafter_can_run else {}
         if not missed:
             return None
-        return Order(skip=idle and self._skip(step), missed=missed)
+        return DrafterOrder(skip=idle and self._skip(step), missed=missed)
 
     def given_back(self, blocks: BlockIds) -> set[int]:
         """Those blocks of a request that ends whose tokens the drafter can never process."""
@@ -190,11 +190,11 @@ class Following:
         if not step.drafter_can_run:
             # A worker keeps no states where vLLM does not call the drafter.
             return not self.reads_states
-        return self._behind + tokens <= self._most_behind and self._steps < self._most_steps
+        return self._behind + tokens <= self._max_behind and self._steps < self._max_steps
 
     def _catch_up(self, step: Step, names: Iterable[str]) -> dict[str, tuple[int, list[int]]]:
         """The missed tokens of these requests that one pass can process now."""
-        left, self._steps = self._most_tokens, 0
+        left, self._steps = self._max_tokens, 0
         missed: dict[str, tuple[int, list[int]]] = {}
         for name in names:
             if name not in self._begins or left < 2:
@@ -214,9 +214,9 @@ class Following:
         self._behind = sum(self._end(name) - begin for name, begin in self._begins.items())
         return missed
 
-    def _end(self, name: str, computed: int = LARGEST_POSITION) -> int:
+    def _end(self, name: str, computed: int = MAX_POSITION) -> int:
         """The position after the last missed one, at most the position where a step begins."""
-        return min(self._latest[name] + self._most_per_step, computed)
+        return min(self._latest[name] + self._max_per_step, computed)
 
     def _forget(self, name: str) -> None:
         self._begins.pop(name, None)
@@ -233,7 +233,7 @@ class Following:
                 if missed:
                     begin = missed[0] * size + self._blocks[ids[missed[0]]]
                     self._begins[name] = min(begin, self._begins.get(name, computed))
-                    latest = min(computed, (missed[-1] + 1) * size) - self._most_per_step
+                    latest = min(computed, (missed[-1] + 1) * size) - self._max_per_step
                     self._latest[name] = max(latest, self._latest.get(name, latest))
                 self._unmark(ids[of_prefix:])
         for name, blocks in step.grown.items():

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider_engine.idle_drafter.drafter_skip import MOST_BEHIND
+from outrider_engine.idle_drafter.drafter_skip import MAX_BEHIND
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ROWS = 3 * MOST_BEHIND // 2
+ROWS = 3 * MAX_BEHIND // 2
 """Room for what all running requests missed, and for what was kept for requests that have ended since."""
 
 NOTHING = -1
 """In the place of a slot."""
 
 
-class KeptStates:
+class HiddenStateCache:
     """A ring of hidden states. Of two for one slot the newer one holds."""
 
     def __init__(self) -> None:

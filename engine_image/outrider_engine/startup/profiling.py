@@ -13,12 +13,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from outrider_engine.control.startup_profile import Visit
+from outrider_engine.control.verbs import (
+    BEGIN_PROFILE,
+    BEGIN_VISIT,
+    END_PROFILE,
+    END_VISIT,
+    STATE,
+    VISITING,
+    Engines,
+)
 from outrider_engine.startup.readiness import POLL_SECONDS, fault_of, hang
-from outrider_engine.startup.self_test_journal import Attempts
-from outrider_protocol.engine_state import State, SweepState
+from outrider_engine.startup.self_test_journal import SelfTestJournal
+from outrider_protocol.engine_state import SweepState
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -31,7 +39,7 @@ ANSWER_SECONDS = 120.0
 compute the prompts of the maximum batch: 26 s on a CPU that does not compute in bfloat16. An engine that
 counts as hung starts again."""
 _MARK = 0
-"""What `Attempts` stores for a profile that did not end."""
+"""What `SelfTestJournal` stores for a profile that did not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,41 +70,9 @@ def _number(text: str | None, otherwise: float) -> float:
         return otherwise
 
 
-class Engines(Protocol):
-    """The part of the engine cores that the startup profile uses."""
-
-    async def state(self) -> State:
-        """The state of the engine."""
-        ...
-
-    async def begin_sweep(self, seconds: float) -> list[Visit]:
-        """The visits of this process."""
-        ...
-
-    async def begin_visit(self, batch: int, context: int) -> None:
-        """Begin one visit."""
-        ...
-
-    async def visiting(self) -> bool:
-        """Whether the visit has parts left."""
-        ...
-
-    async def end_visit(self) -> None:
-        """End one visit."""
-        ...
-
-    async def end_sweep(self, fault: str | None) -> None:
-        """End the startup profile."""
-        ...
-
-    async def generate(self, prompt: list[int], tokens: int) -> list[int]:
-        """Greedy tokens."""
-        ...
-
-
-async def sweep(
+async def measure_profile(
     engines: Engines,
-    attempts: Attempts,
+    journal: SelfTestJournal,
     seconds: float,
     *,
     answer_seconds: float = ANSWER_SECONDS,
@@ -104,16 +80,16 @@ async def sweep(
     """Measure the profile within ``seconds``, or wait for the process that does.
 
     Raises:
-        CoreHangs: the core stopped answering; `Attempts` stores it as a profile that did not end.
+        CoreHangs: the core stopped answering; `SelfTestJournal` stores it as a profile that did not end.
     """
-    if attempts.unfinished:
+    if journal.unfinished:
         logger.error("outrider: no startup profile, because the engine ended in it at an earlier start")
         return
     if seconds <= 0:
         return
     try:
         async with asyncio.timeout(answer_seconds):
-            visits = await engines.begin_sweep(seconds)
+            visits = await engines.call(BEGIN_PROFILE, seconds)
         if not visits:
             async with asyncio.timeout(seconds):
                 await _wait_for_the_other(engines)
@@ -121,10 +97,10 @@ async def sweep(
     except Exception:
         logger.exception("outrider: the startup profile failed to start; the engine continues without it")
         return
-    attempts.begin(_MARK)
+    journal.begin(_MARK)
     fault = await _run(engines, visits, seconds)
     await _close(engines, fault, answer_seconds)
-    attempts.end()
+    journal.end()
 
 
 async def _run(engines: Engines, visits: list[Visit], seconds: float) -> str | None:
@@ -143,13 +119,13 @@ async def _run(engines: Engines, visits: list[Visit], seconds: float) -> str | N
 
 async def _visit(engines: Engines, visit: Visit) -> None:
     """Keep the batch busy until every K had its steps, or until the requests have ended."""
-    await engines.begin_visit(visit["batchSize"], visit["contextTokens"])
+    await engines.call(BEGIN_VISIT, visit)
     requests = [
         asyncio.create_task(engines.generate(prompt(index, visit["contextTokens"]), visit["tokens"]))
         for index in range(visit["batchSize"])
     ]
     try:
-        while await engines.visiting():
+        while await engines.call(VISITING, None):
             done, _ = await asyncio.wait(requests, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 for request in done:
@@ -160,14 +136,14 @@ async def _visit(engines: Engines, visit: Visit) -> None:
             request.cancel()
         # A request that is cancelled is aborted in the core before its task ends.
         await asyncio.gather(*requests, return_exceptions=True)
-    await engines.end_visit()
+    await engines.call(END_VISIT, None)
 
 
 async def _close(engines: Engines, fault: str | None, answer_seconds: float) -> None:
     try:
         async with asyncio.timeout(answer_seconds):
-            await engines.end_sweep(fault)
-            outcome = (await engines.state())["startupProfile"]
+            await engines.call(END_PROFILE, fault)
+            outcome = (await engines.call(STATE, None))["startupProfile"]
     except TimeoutError:
         raise hang("the startup profile", fault, answer_seconds) from None
     except Exception:
@@ -178,7 +154,7 @@ async def _close(engines: Engines, fault: str | None, answer_seconds: float) -> 
 
 
 async def _wait_for_the_other(engines: Engines) -> None:
-    while (await engines.state())["startupProfile"]["state"] == SweepState.RUNNING:
+    while (await engines.call(STATE, None))["startupProfile"]["state"] == SweepState.RUNNING:
         await asyncio.sleep(POLL_SECONDS)
 
 

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
 
-from outrider_engine.control.self_test import SELF_TEST_SECONDS, Trial
-from outrider_engine.startup.self_test_journal import Attempts
-from outrider_protocol.engine_state import SelfTestState, State
+from outrider_engine.control.self_test import SELF_TEST_SECONDS, Trial, TrialResult
+from outrider_engine.control.verbs import (
+    BEGIN_SELF_TEST,
+    BEGIN_TRIAL,
+    END_SELF_TEST,
+    END_TRIAL,
+    STATE,
+    Engines,
+)
+from outrider_engine.startup.self_test_journal import SelfTestJournal
+from outrider_protocol.engine_state import SelfTestState
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -36,41 +43,9 @@ class CoreHangs(Exception):
     """The engine core has stopped answering."""
 
 
-class Engines(Protocol):
-    """The part of the engine cores that the self-test uses."""
-
-    async def state(self) -> State:
-        """The state of the engine."""
-        ...
-
-    async def begin_self_test(self) -> list[Trial]:
-        """The requests of this process."""
-        ...
-
-    async def begin_trial(self, k: int) -> None:
-        """Begin one request."""
-        ...
-
-    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool) -> None:
-        """End one request."""
-        ...
-
-    async def end_self_test(self, fault: str | None) -> None:
-        """End the self-test."""
-        ...
-
-    async def generate(self, prompt: list[int], tokens: int) -> list[int]:
-        """Greedy tokens."""
-        ...
-
-    async def likeliest(self, prompt: list[int]) -> dict[int, float]:
-        """Log-probabilities of the likeliest next tokens."""
-        ...
-
-
 async def self_test(
     engines: Engines,
-    attempts: Attempts,
+    journal: SelfTestJournal,
     *,
     trial_seconds: float = TRIAL_SECONDS,
     answer_seconds: float = ANSWER_SECONDS,
@@ -78,13 +53,13 @@ async def self_test(
     """Run the self-test, or wait for the process that does.
 
     Raises:
-        CoreHangs: a request stopped the core; `Attempts` stores it as one that did not end.
+        CoreHangs: a request stopped the core; `SelfTestJournal` stores it as one that did not end.
     """
     try:
         async with asyncio.timeout(SELF_TEST_SECONDS):
-            trials = await engines.begin_self_test()
+            trials = await engines.call(BEGIN_SELF_TEST, None)
             if trials:
-                await _run(engines, attempts, trials, trial_seconds, answer_seconds)
+                await _run(engines, journal, trials, trial_seconds, answer_seconds)
             else:
                 await _wait_for_the_other(engines)
     except CoreHangs:
@@ -94,24 +69,29 @@ async def self_test(
 
 
 async def _run(
-    engines: Engines, attempts: Attempts, trials: list[Trial], trial_seconds: float, answer_seconds: float
+    engines: Engines,
+    journal: SelfTestJournal,
+    trials: list[Trial],
+    trial_seconds: float,
+    answer_seconds: float,
 ) -> None:
     prompt: list[int] | None = None
     reference: list[int] = []
     for trial in trials:
         k = trial["numSpeculativeTokens"]
-        if k in attempts.unfinished:
+        if k in journal.unfinished:
             why = "the engine ended in its request at an earlier start"
-            await engines.end_trial(k, tokens=[], fault=why, tied=False)
+            result = TrialResult(numSpeculativeTokens=k, tokens=[], fault=why, tied=False)
+            await engines.call(END_TRIAL, result)
             continue
-        attempts.begin(k)
+        journal.begin(k)
         if prompt is None:
             prompt = await _well_drafted(engines, k, trial_seconds)
         tokens = await _run_trial(engines, trial, prompt, reference, trial_seconds, answer_seconds)
         reference = reference or tokens
-        attempts.end()
-    await engines.end_self_test(None)
-    outcome = (await engines.state())["selfTest"]
+        journal.end()
+    await engines.call(END_SELF_TEST, None)
+    outcome = (await engines.call(STATE, None))["selfTest"]
     level = logging.INFO if outcome["state"] == SelfTestState.PASSED else logging.ERROR
     logger.log(level, "outrider: self-test %s: %s", outcome["state"], outcome["detail"])
 
@@ -119,7 +99,7 @@ async def _run(
 async def _well_drafted(engines: Engines, smallest: int, seconds: float) -> list[int]:
     """The prompt of all requests; `PROMPT` where the engine does not answer, which its request will
     report."""
-    await engines.begin_trial(smallest)
+    await engines.call(BEGIN_TRIAL, smallest)
     try:
         async with asyncio.timeout(seconds):
             text = await engines.generate(PROMPT, TEXT_TOKENS)
@@ -139,7 +119,7 @@ async def _run_trial(
 ) -> list[int]:
     """Its tokens."""
     k, wanted = trial["numSpeculativeTokens"], trial["tokens"]
-    await engines.begin_trial(k)
+    await engines.call(BEGIN_TRIAL, k)
     tokens: list[int] = []
     fault: str | None = None
     tied = False
@@ -157,7 +137,9 @@ async def _run_trial(
         fault = fault_of(error)
     try:
         async with asyncio.timeout(answer_seconds):
-            await engines.end_trial(k, tokens=tokens, fault=fault, tied=tied)
+            await engines.call(
+                END_TRIAL, TrialResult(numSpeculativeTokens=k, tokens=tokens, fault=fault, tied=tied)
+            )
     except TimeoutError:
         raise hang(f"the self-test tried K={k}", fault, answer_seconds) from None
     return tokens
@@ -193,5 +175,5 @@ def hang(since: str, fault: str | None, seconds: float) -> CoreHangs:
 
 
 async def _wait_for_the_other(engines: Engines) -> None:
-    while (await engines.state())["selfTest"]["state"] == SelfTestState.RUNNING:
+    while (await engines.call(STATE, None))["selfTest"]["state"] == SelfTestState.RUNNING:
         await asyncio.sleep(POLL_SECONDS)

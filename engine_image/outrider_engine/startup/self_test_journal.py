@@ -14,7 +14,7 @@ from pathlib import Path
 logger = logging.getLogger("vllm.outrider")
 
 
-class Attempts:
+class SelfTestJournal:
     """A file with the K of unfinished trials, in a folder that outlives the container; None for no file.
 
     A file that cannot be read or written costs the memory and nothing else.

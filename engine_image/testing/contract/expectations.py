@@ -58,7 +58,7 @@ def _serving(launcher: str) -> tuple[Form, ...]:
 
 EXPECTATIONS: tuple[Expectation, ...] = (
     *of(
-        "control/attach.py",
+        "vllm_adapter/engine_core.py",
         Imports("vllm/__init__.py", "__version__"),
         Holds(CORE, "EngineCore", ("scheduler",)),
         Says(CORE, "EngineCoreProc._handle_client_request", "(method := getattr(self, method_name))"),
@@ -106,22 +106,24 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("req_ids", "num_computed_tokens", "num_output_tokens")),
     ),
     *of(
-        "control/step_hooks.py",
+        "vllm_adapter/scheduler.py",
         Holds(ENGINE, "EngineCoreOutputs", ("outputs", "scheduler_stats")),
         Holds(ENGINE, "EngineCoreOutput", ("new_token_ids",)),
         Holds(STATS, "SchedulerStats", ("spec_decoding_stats",)),
         Holds(SPEC_METRICS, "SpecDecodingStats", ("num_draft_tokens_per_pos", "num_accepted_tokens_per_pos")),
     ),
     *of(
-        "control/fast_loop_chooser.py",
+        "vllm_adapter/scheduler.py",
         Holds(SCHEDULER, "Scheduler", ("running",)),
         Holds("vllm/v1/request.py", "Request", ("num_computed_tokens",)),
     ),
     Expectation(
-        Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)), "control/attach.py", (0, 27)
+        Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)),
+        "vllm_adapter/engine_core.py",
+        (0, 27),
     ),
     *of(
-        "control/deferred_schedule.py",
+        "control/lookup.py",
         Says(
             VLLM_CONFIG,
             "VllmConfig._maybe_override_dynamic_sd_cudagraph_mode",
@@ -137,7 +139,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         ),
     ),
     *of(
-        "vllm_adapter/scheduler_step.py",
+        "vllm_adapter/scheduler.py",
         Holds(SCHEDULER, "Scheduler", ("kv_cache_config", "kv_cache_manager", "requests")),
         Holds(VLLM_CONFIG, "VllmConfig", ("kv_transfer_config",)),
         Holds(KV_CACHE, "KVCacheConfig", ("kv_cache_groups",)),
@@ -155,7 +157,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(KV_MANAGER, "KVCacheManager.free", takes=("self", "request")),
     ),
     *of(
-        "control/engines.py",
+        "vllm_adapter/engine_cores.py",
         Holds(ASYNC_LLM, "AsyncLLM", ("engine_core", "vllm_config")),
         Defines(ASYNC_LLM, "AsyncLLM.errored", takes=("self",)),
         Defines(CLIENT, "AsyncMPClient.call_utility_async", takes=("self", "method", "*args")),
@@ -186,7 +188,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     # Before, the one engine is asked: several ranks cannot be tuned anyway.
     Expectation(
         Defines(CLIENT, "AsyncMPClient.call_utility_all_async", takes=("self", "method", "*args")),
-        "control/engines.py",
+        "vllm_adapter/engine_cores.py",
         since=(0, 32),
     ),
     *of(
@@ -197,12 +199,14 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(ENDPOINT, "EndpointPlugin.attach_router", takes=("self", "app")),
         Defines(ENDPOINT, "EndpointPlugin.init_state", takes=("self", "engine_client", "state", "args")),
     ),
-    Expectation(Defines(ASYNC_LLM, "AsyncLLM.shutdown", takes=("self", "timeout")), "control/engines.py"),
+    Expectation(
+        Defines(ASYNC_LLM, "AsyncLLM.shutdown", takes=("self", "timeout")), "vllm_adapter/engine_cores.py"
+    ),
     *of("http/server.py", *_serving(LAUNCHER_UNTIL_0_29), until=(0, 29)),
     *of("http/server.py", *_serving(LAUNCHER), since=(0, 29)),
     *of("http/graceful_shutdown.py", Names(HEALTH, ("/health",))),
     *of(
-        "http/termination_message.py",
+        "vllm_adapter/processes.py",
         Says(CORE, "EngineCoreProc.run_engine_core", "logger.exception('EngineCore failed to start.')"),
         Says(
             CORE,
@@ -215,9 +219,9 @@ EXPECTATIONS: tuple[Expectation, ...] = (
             "logger.exception('WorkerProc failed to start.')",
         ),
     ),
-    *of("launch.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
+    *of("vllm_adapter/processes.py", Names("vllm/entrypoints/openai/api_server.py", ("__main__",))),
     *of(
-        "worker.py",
+        "vllm_adapter/processes.py",
         Imports(SERVE, "FlexibleArgumentParser"),
         Imports(SERVE, "make_arg_parser"),
         Imports(SERVE, "validate_parsed_serve_args"),

@@ -54,12 +54,12 @@ _RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
 
 OF_WORKERS: tuple[Expectation, ...] = (
     *of(
-        "idle_drafter/attach.py",
+        "vllm_adapter/worker.py",
         Defines(WORKER, "WorkerBase.__init__", takes=("self",)),
         Defines(WORKER, "WorkerBase"),
     ),
     *of(
-        "idle_drafter/drafter.py",
+        "vllm_adapter/drafter.py",
         Defines(
             V1_RUNNER,
             "GPUModelRunner.propose_draft_token_ids",
@@ -101,7 +101,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         Defines(ATTENTION, "CommonAttentionMetadata.batch_size", takes=("self",)),
     ),
     *of(
-        "idle_drafter/kv_backfill.py",
+        "vllm_adapter/backfill_inputs.py",
         Holds(PROPOSER, "SpecDecodeBaseProposer", ("block_size",)),
         Says(
             PROPOSER,
@@ -118,7 +118,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         ),
     ),
     *of(
-        "idle_drafter/kv_only_pass.py",
+        "vllm_adapter/kv_only_pass.py",
         Holds(PROPOSER, "SpecDecodeBaseProposer", ("_draft_attn_layer_names", "vllm_config")),
         Holds(COMPILATION, "CompilationConfig", ("static_forward_context",)),
         Holds(ATTENTION, "AttentionBackend", ("forward_includes_kv_cache_update",)),
@@ -127,7 +127,7 @@ OF_WORKERS: tuple[Expectation, ...] = (
         Says(ATTENTION_LAYER, "Attention.forward", _CACHE_FIRST),
     ),
     *of(
-        "idle_drafter/plain_sampling.py",
+        "vllm_adapter/sampler.py",
         Defines(V1_RUNNER, "GPUModelRunner._sample", takes=("self", "logits", "spec_decode_metadata")),
         Says(V1_RUNNER, "GPUModelRunner._sample", _PLAIN_SAMPLING),
         Defines(

@@ -130,16 +130,16 @@ def register() -> None:
 
 def register_with_outrider() -> None:
     """Time an engine with Outrider's plugin, which is attached between the timers."""
-    from outrider_engine.idle_drafter.hidden_state_cache import KeptStates
+    from outrider_engine.idle_drafter.hidden_state_cache import HiddenStateCache
     from outrider_engine.plugin import register as attach_outrider
 
     _time_core(attach=attach_outrider)
     _before_workers(lambda: _time_worker(attach=_outriders_parts))
-    _time(KeptStates, keep=Part.HIDDEN_STATES)
+    _time(HiddenStateCache, keep=Part.HIDDEN_STATES)
 
 
 def _outriders_parts() -> None:
-    from outrider_engine.idle_drafter.attach import parts
+    from outrider_engine.vllm_adapter.worker import parts
 
     for part in parts():
         part()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.push import Limits
 from outrider_engine.control.support import EngineFacts
+from outrider_engine.control.verbs import Verb
 from outrider_engine.counting.measure import Meter, Step
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
 from outrider_protocol.cost_model import CostModel
@@ -109,18 +111,33 @@ def some_facts(
 
 
 @dataclass
-class FakeRequest:
-    """The part of vLLM's request that the fast loop reads."""
-
-    num_computed_tokens: int
-
-
-@dataclass
 class FakeScheduler:
-    """The part of vLLM's scheduler that the control touches."""
+    """The scheduler as the control sees it. running: the context of each running request."""
 
-    dynamic_sd_lookup: list[int] | None = field(default_factory=lambda: list(LAUNCHED))
-    running: Sequence[FakeRequest] = ()
+    lookup: list[int] | None = field(default_factory=lambda: list(LAUNCHED))
+    running: Sequence[int] = ()
+
+    def running_contexts(self) -> list[int]:
+        return list(self.running)
+
+
+class EnginesByVerb:
+    """Engine cores whose method of a verb's name answers it."""
+
+    async def call(self, verb: Verb[Any, Any], payload: object) -> Any:
+        return await getattr(self, verb.name)(payload)
+
+    async def call_all(self, verb: Verb[None, Any]) -> list[Any]:
+        return [await self.call(verb, None)]
+
+    def model_name(self) -> str:
+        return "tiny"
+
+    async def generate(self, prompt: list[int], tokens: int) -> list[int]:
+        raise NotImplementedError
+
+    async def likeliest(self, prompt: list[int]) -> dict[int, float]:
+        raise NotImplementedError
 
 
 @dataclass

@@ -3,6 +3,7 @@ attaching changes them."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,9 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
-from outrider_engine.control.attach import attach
+from outrider_engine.control.refusal import Refusal
+from outrider_engine.control.verbs import Verb
+from outrider_engine.vllm_adapter.engine_core import attach
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS
 
 
@@ -147,6 +150,14 @@ class Engine:
     def attach(self) -> None:
         """Once more does no harm."""
         attach(self.engine_core_class, self.scheduler_class)
+
+    def ask(self, verb: Verb[Any, Any], payload: object = None) -> Any:
+        """What the API server gets from a verb."""
+        answer = self.core.outrider_run(verb.name, payload)
+        assert json.loads(json.dumps(answer)) == answer, "it must cross a process border"
+        if "error" in answer:
+            raise Refusal.from_wire(answer["error"])
+        return answer["answer"]
 
     def step(self, plan: Plan) -> Any:
         """One whole step; what was scheduled."""

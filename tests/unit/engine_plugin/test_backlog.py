@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider_engine.counting.backlog import MOST_WAITING, Backlog
+from outrider_engine.counting.measure import MAX_WAITING, Backlog
 
 
 def test_work_waits_until_it_is_worked_off_in_its_order() -> None:
@@ -27,7 +27,7 @@ def test_nothing_is_done_twice() -> None:
 def test_it_is_full_after_so_much_and_empty_again_when_it_was_worked_off() -> None:
     backlog = Backlog(failed=lambda _: None)
     filling = []
-    for _ in range(MOST_WAITING):
+    for _ in range(MAX_WAITING):
         filling.append(backlog.is_full)
         backlog.put(lambda: None)
     assert (any(filling), backlog.is_full) == (False, True)

@@ -14,7 +14,7 @@ from outrider_engine.control import core
 from outrider_engine.control.parsing import parse_schedule
 from outrider_engine.control.probe import Probe
 from outrider_engine.control.refusal import Refusal
-from outrider_engine.control.self_test import SELF_TEST_SECONDS
+from outrider_engine.control.self_test import SELF_TEST_SECONDS, TrialResult
 from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
 from outrider_protocol.control_api import Fence, ProbeOrder, Reason, Slice
@@ -38,8 +38,8 @@ from tests.unit.engine_plugin.factories import (
 
 
 def lookup_of(scheduler: FakeScheduler) -> tuple[int, ...]:
-    assert scheduler.dynamic_sd_lookup is not None
-    return tuple(scheduler.dynamic_sd_lookup)
+    assert scheduler.lookup is not None
+    return tuple(scheduler.lookup)
 
 
 CHEAP, DEAR = (a_cost_model(candidates=(1, 3), max_k=1, per_draft=cost) for cost in (0.001, 0.002))
@@ -138,7 +138,7 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def the_fast_loop_has_every_batch_that_no_probe_holds(self) -> None:
         self.control.before_schedule()
-        state, lookup = self.control.state(), self.scheduler.dynamic_sd_lookup
+        state, lookup = self.control.state(), self.scheduler.lookup
         assert lookup is not None
         leased = self.clock.now < self.ends_at
         active = leased and self.newest_model in (CHEAP, DEAR)
@@ -259,18 +259,18 @@ def test_the_state_tells_a_lookup_that_someone_else_changed() -> None:
     scheduler = FakeScheduler()
     control = a_control(scheduler)
     control.put(a_push(table=Schedule.constant(3)))
-    scheduler.dynamic_sd_lookup = [0] + [1] * MAX_NUM_SEQS
+    scheduler.lookup = [0] + [1] * MAX_NUM_SEQS
     assert control.state()["schedule"] == Schedule.constant(1).to_wire()
 
 
 def test_the_list_that_a_step_holds_is_never_changed_in_place() -> None:
     scheduler = FakeScheduler()
     control = a_control(scheduler)
-    held = scheduler.dynamic_sd_lookup
+    held = scheduler.lookup
     assert held is not None
     control.put(a_push(table=Schedule.constant(5)))
     assert tuple(held) == STATIC.dense(MAX_NUM_SEQS)
-    assert type(scheduler.dynamic_sd_lookup) is list
+    assert type(scheduler.lookup) is list
 
 
 def test_a_fault_in_the_step_hook_disables_it_and_says_so() -> None:
@@ -311,12 +311,12 @@ def test_a_scheduler_that_takes_no_table_goes_on_with_its_steps() -> None:
 
 
 def test_an_engine_without_a_table_takes_none() -> None:
-    scheduler = FakeScheduler(dynamic_sd_lookup=None)
+    scheduler = FakeScheduler(lookup=None)
     control = a_control(scheduler)
     with pytest.raises(Refusal) as refused:
         control.put(a_push())
     assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
-    assert scheduler.dynamic_sd_lookup is None
+    assert scheduler.lookup is None
     assert (control.state()["schedule"], control.state()["capturedK"]) == (None, [])
 
 
@@ -428,7 +428,7 @@ def test_a_probe_before_the_last_one_is_not_run_again_either() -> None:
 
 
 def test_no_more_names_of_probes_are_kept_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "_MOST_PROBES_KNOWN", 2)
+    monkeypatch.setattr(core, "_MAX_PROBES_KNOWN", 2)
     control = a_control(FakeScheduler(), clock=(clock := FakeClock()))
     control.put(a_push(lease_seconds=1000))
     for name in ("p1", "p2", "p3"):
@@ -574,7 +574,8 @@ def self_tested(failing: set[int], *, read_static: Any = lambda: STATIC) -> tupl
         control.begin_trial(k)
         for slice_k in (*(0, 0, 0, k, k, k) * 2, 0):
             control.after_step(a_step(batch=1, k=slice_k))
-        control.end_trial(k, tokens=[1] * 30, fault="it broke" if k in failing else None)
+        fault = "it broke" if k in failing else None
+        control.end_trial(TrialResult(numSpeculativeTokens=k, tokens=[1] * 30, fault=fault, tied=False))
     control.end_self_test(None)
     return scheduler, control
 

@@ -7,9 +7,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from outrider_engine.control import attach
 from outrider_engine.plugin import register
-from outrider_engine.vllm_adapter import cpu_sampling
+from outrider_engine.vllm_adapter import cpu_sampling, engine_core
 from outrider_engine.vllm_adapter.cpu_sampling import expand, mend, mend_on_cpu, mend_top_k
 
 KERNELS = "vllm.utils.cpu_triton_utils"
@@ -97,7 +96,7 @@ def test_a_mend_that_fails_is_told_and_leaves_the_control(
     def fail() -> None:
         raise ImportError("no such module")
 
-    monkeypatch.setattr(attach, "attach_to_vllm", lambda: attached.append(True))
+    monkeypatch.setattr(engine_core, "attach_to_engine_core", lambda: attached.append(True))
     monkeypatch.setattr(cpu_sampling, "mend_on_cpu", fail)
     register()
     assert attached

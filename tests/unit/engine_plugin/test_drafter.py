@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.idle_drafter import drafter
-from outrider_engine.idle_drafter.drafter import ORDER, attach
-from outrider_engine.idle_drafter.drafter_skip import Order
+from outrider_engine.idle_drafter.drafter_skip import DrafterOrder
 from outrider_engine.idle_drafter.kv_backfill import Run, parts
+from outrider_engine.vllm_adapter import drafter
+from outrider_engine.vllm_adapter.drafter import Drafter, attach
+from outrider_engine.vllm_adapter.scheduler import ORDER
 
-SKIP = Order(skip=True)
+SKIP = DrafterOrder(skip=True)
 MISSED = {"b": (7, [1, 2])}
-READ = Order(missed=MISSED)
+READ = DrafterOrder(missed=MISSED)
 
 STATES, LAYERS = "the target's hidden states", ["of its first layer", "of its last"]
 
@@ -61,14 +62,17 @@ class Worker:
                 worker.prepared += 1
                 k = scheduler_output.num_spec_tokens_to_schedule
                 return self.drafter.propose(
-                    num_speculative_tokens=k, target_hidden_states=STATES, common_attn_metadata="attention"
+                    num_speculative_tokens=k,
+                    target_hidden_states=STATES,
+                    common_attn_metadata="attention",
+                    next_token_ids="next",
                 )
 
         self.calls, self.classes = calls, (Runner, Proposer)
         attach(*self.classes)
         self.runner = Runner()
 
-    def step(self, order: Order | None, *, k: int = 3) -> object:
+    def step(self, order: DrafterOrder | None, *, k: int = 3) -> object:
         output = SimpleNamespace(num_spec_tokens_to_schedule=k)
         if order is not None:
             setattr(output, ORDER, order)
@@ -79,7 +83,7 @@ class Worker:
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The layers of hidden states of each step that the drafter was left out of."""
     found: list[object] = []
-    monkeypatch.setattr(drafter, "_keep", lambda _, layers, *__: found.append(layers))
+    monkeypatch.setattr(Drafter, "keep", lambda _, layers, *__: found.append(layers))
     return found
 
 
@@ -90,7 +94,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, kept: list[object]) -> Worker:  # no
 
 def a_worker(monkeypatch: pytest.MonkeyPatch, *, use_async_scheduling: bool = False) -> Worker:
     monkeypatch.setattr(drafter, "_no_drafts", lambda *_, **__: "no drafts")
-    monkeypatch.setattr(drafter, "missed_inputs", lambda *_, **__: {})
+    monkeypatch.setattr(drafter, "backfill_inputs", lambda *_, **__: {})
     return Worker(use_async_scheduling=use_async_scheduling)
 
 
@@ -142,14 +146,14 @@ def test_where_nothing_is_known_of_what_was_missed_it_drafts_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker = a_worker(monkeypatch)
-    monkeypatch.setattr(drafter, "missed_inputs", lambda *_, **__: None)
+    monkeypatch.setattr(drafter, "backfill_inputs", lambda *_, **__: None)
     assert (worker.step(READ), worker.calls) == ("drafts", [3])
 
 
 def test_while_k_is_0_it_reads_what_was_missed_and_misses_the_step_itself(
     worker: Worker, kept: list[object]
 ) -> None:
-    assert worker.step(Order(skip=True, missed=MISSED), k=0) == "no drafts"
+    assert worker.step(DrafterOrder(skip=True, missed=MISSED), k=0) == "no drafts"
     assert (worker.calls, kept) == ([0], [[STATES]])
 
 
@@ -159,7 +163,7 @@ def test_an_order_is_for_one_step(worker: Worker) -> None:
 
 
 def test_an_order_to_read_nothing_is_a_step_of_vllms_own(worker: Worker) -> None:
-    assert (worker.step(Order()), worker.calls) == ("drafts", [3])
+    assert (worker.step(DrafterOrder()), worker.calls) == ("drafts", [3])
 
 
 def test_a_run_is_read_but_for_the_tokens_whose_states_vllm_never_gave() -> None:
@@ -176,7 +180,7 @@ def test_a_drafter_that_cannot_catch_up_follows_every_step(
     def fails(*_: Any, **__: Any) -> dict[str, Any]:
         raise ValueError("another shape")
 
-    monkeypatch.setattr(drafter, "missed_inputs", fails)
+    monkeypatch.setattr(drafter, "backfill_inputs", fails)
     assert worker.step(READ) == "drafts"
     assert worker.step(SKIP, k=0) == "drafts"
     assert worker.calls == [3, 0]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider_engine.idle_drafter.drafter_skip import MOST_BEHIND, MOST_STEPS, Following, Order
+from outrider_engine.idle_drafter.drafter_skip import MAX_BEHIND, MAX_STEPS, DrafterOrder, DrafterSkip
 
 BLOCK = 4
 TEXT = list(range(1000, 9000))
@@ -47,24 +47,24 @@ class FakeStep:
         return [self.held.get(request_id, [])]
 
 
-def a_following(*, most_tokens: int = 8192, unsure: int = 0, reads_states: bool = False) -> Following:
-    return Following(
+def a_following(*, max_tokens: int = 8192, unsure: int = 0, reads_states: bool = False) -> DrafterSkip:
+    return DrafterSkip(
         block_sizes=[BLOCK],
-        most_tokens=most_tokens,
-        most_drafts=3,
+        max_tokens=max_tokens,
+        max_drafts=3,
         unsure=unsure,
         reads_states=reads_states,
     )
 
 
-def idle(following: Following, *positions: int, name: str = "a") -> list[Order | None]:
+def idle(following: DrafterSkip, *positions: int, name: str = "a") -> list[DrafterOrder | None]:
     """Steps that decode one token each with K=0."""
     return [following.scheduled(FakeStep({name: position})) for position in positions]
 
 
 def test_a_step_that_only_decodes_with_k_0_goes_without_the_drafter() -> None:
     following = a_following()
-    assert idle(following, 10, 11) == [Order(skip=True)] * 2
+    assert idle(following, 10, 11) == [DrafterOrder(skip=True)] * 2
     assert (following.steps_skipped, following.left_out) == (2, True)
 
 
@@ -88,7 +88,7 @@ def test_before_it_drafts_again_it_reads_what_it_missed() -> None:
     following = a_following()
     idle(following, 10, 11, 12)
     drafting = FakeStep({"a": 13}, num_speculative_tokens=3)
-    assert following.scheduled(drafting) == Order(missed={"a": (10, TEXT[10:13])})
+    assert following.scheduled(drafting) == DrafterOrder(missed={"a": (10, TEXT[10:13])})
     assert following.scheduled(FakeStep({"a": 14}, num_speculative_tokens=3)) is None
     assert following.tokens_caught_up == 3
 
@@ -108,28 +108,28 @@ def test_a_preempted_request_is_computed_anew_and_has_missed_nothing() -> None:
 
 def test_it_never_falls_further_behind_than_a_short_prompt() -> None:
     following = a_following()
-    orders = idle(following, *range(MOST_BEHIND + 1))
-    assert orders[:-1] == [Order(skip=True)] * MOST_BEHIND
-    assert orders[-1] == Order(skip=True, missed={"a": (0, TEXT[:MOST_BEHIND])})
+    orders = idle(following, *range(MAX_BEHIND + 1))
+    assert orders[:-1] == [DrafterOrder(skip=True)] * MAX_BEHIND
+    assert orders[-1] == DrafterOrder(skip=True, missed={"a": (0, TEXT[:MAX_BEHIND])})
 
 
 def test_of_a_step_in_which_it_reads_what_it_missed_it_misses_the_tokens_itself() -> None:
     following = a_following()
-    idle(following, *range(MOST_BEHIND + 1))
-    assert following.scheduled(FakeStep({"a": MOST_BEHIND + 1}, num_speculative_tokens=3)) == Order(
-        missed={"a": (MOST_BEHIND, TEXT[MOST_BEHIND : MOST_BEHIND + 1])}
+    idle(following, *range(MAX_BEHIND + 1))
+    assert following.scheduled(FakeStep({"a": MAX_BEHIND + 1}, num_speculative_tokens=3)) == DrafterOrder(
+        missed={"a": (MAX_BEHIND, TEXT[MAX_BEHIND : MAX_BEHIND + 1])}
     )
 
 
 def test_what_requests_missed_that_ended_holds_nobody_up() -> None:
     following = a_following()
-    idle(following, *range(MOST_BEHIND))
+    idle(following, *range(MAX_BEHIND))
     after = FakeStep({"b": 5}, gone=["a"])
-    assert following.scheduled(after) == Order(skip=True)
+    assert following.scheduled(after) == DrafterOrder(skip=True)
 
 
 def test_what_one_pass_cannot_hold_is_read_in_the_next() -> None:
-    following = a_following(most_tokens=12)
+    following = a_following(max_tokens=12)
     for position in range(6):
         following.scheduled(FakeStep({"a": position}, held={"a": [1, 2]}))
     prefixes = {"b": [[1, 2, 3]], "c": [[1, 2, 4]]}
@@ -139,8 +139,8 @@ def test_what_one_pass_cannot_hold_is_read_in_the_next() -> None:
         FakeStep({"b": 10, "c": 10}, num_speculative_tokens=3),
     )
     assert [following.scheduled(step) for step in steps] == [
-        Order(missed={"b": (0, TEXT[:8]), "c": (0, TEXT[:2])}),
-        Order(missed={"c": (2, TEXT[2:8])}),
+        DrafterOrder(missed={"b": (0, TEXT[:8]), "c": (0, TEXT[:2])}),
+        DrafterOrder(missed={"c": (2, TEXT[2:8])}),
         None,
     ]
 
@@ -149,7 +149,7 @@ def test_it_waits_where_vllm_leaves_the_drafter_out() -> None:
     following = a_following()
     idle(following, 10)
     assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3, drafter_can_run=False)) is None
-    assert following.scheduled(FakeStep({"a": 12}, num_speculative_tokens=3)) == Order(
+    assert following.scheduled(FakeStep({"a": 12}, num_speculative_tokens=3)) == DrafterOrder(
         missed={"a": (10, TEXT[10:12])}
     )
 
@@ -164,7 +164,7 @@ def test_tokens_that_are_not_known_yet_are_read_later() -> None:
 def test_a_position_that_may_be_too_high_is_read_from_further_back() -> None:
     following = a_following(unsure=3)
     idle(following, 10)
-    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3)) == Order(
+    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3)) == DrafterOrder(
         missed={"a": (7, TEXT[7:11])}
     )
 
@@ -175,7 +175,7 @@ def test_a_request_that_takes_over_a_prefix_reads_what_was_missed_in_it_as_it_be
     beginning = FakeStep(
         {"b": 8}, only_decodes=False, gone=["a"], begun={"b": [[1, 2, 7]]}, held={"b": [1, 2, 7]}
     )
-    assert following.scheduled(beginning) == Order(missed={"b": (6, TEXT[6:8])})
+    assert following.scheduled(beginning) == DrafterOrder(missed={"b": (6, TEXT[6:8])})
     beginning.begun, beginning.computed = {"c": [[1, 2, 8]]}, {"c": 8}
     assert following.scheduled(beginning) is None
 
@@ -195,16 +195,16 @@ def test_a_block_that_is_given_to_new_tokens_is_whole() -> None:
 
 def test_hidden_states_are_kept_for_so_many_steps() -> None:
     following = a_following(reads_states=True)
-    orders = idle(following, *range(MOST_STEPS + 1))
-    assert orders[:-1] == [Order(skip=True)] * MOST_STEPS
-    assert orders[-1] == Order(skip=True, missed={"a": (0, TEXT[:MOST_STEPS])})
+    orders = idle(following, *range(MAX_STEPS + 1))
+    assert orders[:-1] == [DrafterOrder(skip=True)] * MAX_STEPS
+    assert orders[-1] == DrafterOrder(skip=True, missed={"a": (0, TEXT[:MAX_STEPS])})
 
 
 def test_everyone_reads_when_somebody_begins_so_that_nothing_is_kept_for_long() -> None:
     following = a_following(reads_states=True)
     idle(following, 10, 11)
     beginning = FakeStep({"a": 12, "b": 0}, only_decodes=False, begun={"b": [[1]]})
-    assert following.scheduled(beginning) == Order(missed={"a": (10, TEXT[10:12])})
+    assert following.scheduled(beginning) == DrafterOrder(missed={"a": (10, TEXT[10:12])})
 
 
 def test_nothing_counts_as_missed_in_a_step_of_which_no_states_are_kept() -> None:
@@ -229,8 +229,8 @@ class World:
     All requests have one text, so any full block serves any other request as a prefix.
     """
 
-    def __init__(self, most_tokens: int, *, reads_states: bool) -> None:
-        self.following = a_following(most_tokens=most_tokens, reads_states=reads_states)
+    def __init__(self, max_tokens: int, *, reads_states: bool) -> None:
+        self.following = a_following(max_tokens=max_tokens, reads_states=reads_states)
         self.states: dict[tuple[int, int], int] = {}  # the newest by slot: the position that they are of
         self.read: set[tuple[int, int]] = set()
         self.running: dict[str, int] = {}
@@ -302,7 +302,7 @@ class World:
             held=self.held,
             gone=self.gone,
         )
-        order, self.gone = self.following.scheduled(step) or Order(), []
+        order, self.gone = self.following.scheduled(step) or DrafterOrder(), []
         for name, (first, text) in order.missed.items():
             assert text == TEXT[first : first + len(text)]
             if self.following.reads_states:
@@ -332,7 +332,7 @@ ACTIONS = st.one_of(
 @settings(max_examples=300)
 @given(st.lists(ACTIONS, min_size=10, max_size=40), st.booleans())
 def test_whatever_it_drafts_for_it_knows(actions: list[tuple[str, int, int]], reads_states: bool) -> None:
-    world = World(most_tokens=100_000, reads_states=reads_states)
+    world = World(max_tokens=100_000, reads_states=reads_states)
     for action, k, number in actions:
         if action == "decode":
             for _ in range(number):

@@ -25,7 +25,6 @@ from tests.unit.engine_plugin.factories import (
     MAX_NUM_SEQS,
     STATIC,
     FakeClock,
-    FakeRequest,
     FakeScheduler,
     a_control,
     a_cost_model,
@@ -71,8 +70,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 
 def looked_up(scheduler: FakeScheduler, batches: Sequence[int] = ALL) -> list[int]:
     """K of a step by its number of requests, as vLLM looks it up."""
-    assert scheduler.dynamic_sd_lookup is not None
-    return [scheduler.dynamic_sd_lookup[batch] for batch in batches]
+    assert scheduler.lookup is not None
+    return [scheduler.lookup[batch] for batch in batches]
 
 
 def fast_loop(control: EngineCoreControl) -> FastLoopWire:
@@ -91,7 +90,7 @@ def test_with_a_cost_model_k_is_chosen_as_vllm_looks_it_up(
     state = control.put(a_push(table=Schedule.constant(3), cost_model=a_cost_model()))
     assert looked_up(scheduler) == [1] * MAX_NUM_SEQS
     assert state["schedule"] == [{"numSpeculativeTokens": 3}]
-    assert list(scheduler.dynamic_sd_lookup or ()) == [0] + [3] * MAX_NUM_SEQS
+    assert list(scheduler.lookup or ()) == [0] + [3] * MAX_NUM_SEQS
     assert why_not(control) == (True, None)
 
 
@@ -99,9 +98,9 @@ def test_the_choice_knows_the_batch_its_context_and_who_is_new(
     control: EngineCoreControl, scheduler: FakeScheduler, told: list[tuple[object, ...]]
 ) -> None:
     control.put(a_push(cost_model=a_cost_model()))
-    scheduler.running = [FakeRequest(100), FakeRequest(30)]
+    scheduler.running = [100, 30]
     looked_up(scheduler, [2])
-    control.choosing.scheduled("first", k=1, decoding=0, new_requests=2)
+    control.fast_loop.scheduled("first", k=1, decoding=0, new_requests=2)
     looked_up(scheduler, [2])
     assert told == [("choose", 2, 130, 0), ("choose", 2, 130, 2)]
 
@@ -110,28 +109,28 @@ def test_drafts_are_counted_under_the_k_of_the_step_that_made_them(
     control: EngineCoreControl, told: list[tuple[object, ...]]
 ) -> None:
     """Also where the next step is scheduled before this one has its result."""
-    choosing = control.choosing
+    fast_loop = control.fast_loop
     control.put(a_push(cost_model=a_cost_model()))
-    choosing.scheduled("prompts", k=3, decoding=0, new_requests=2)
-    choosing.scheduled("first", k=5, decoding=2, new_requests=0)
-    choosing.verified("prompts", drafted=(), accepted=())
-    choosing.scheduled("second", k=0, decoding=2, new_requests=0)
-    choosing.verified("first", drafted=(2, 2, 2), accepted=(2, 1, 0))
-    choosing.scheduled("third", k=0, decoding=2, new_requests=0)
-    choosing.verified("second", drafted=(1, 1, 1, 1, 1), accepted=(1, 1, 0, 0, 0))
-    choosing.verified("third", drafted=(), accepted=())
+    fast_loop.scheduled("prompts", k=3, decoding=0, new_requests=2)
+    fast_loop.scheduled("first", k=5, decoding=2, new_requests=0)
+    fast_loop.verified("prompts", drafted=(), accepted=())
+    fast_loop.scheduled("second", k=0, decoding=2, new_requests=0)
+    fast_loop.verified("first", drafted=(2, 2, 2), accepted=(2, 1, 0))
+    fast_loop.scheduled("third", k=0, decoding=2, new_requests=0)
+    fast_loop.verified("second", drafted=(1, 1, 1, 1, 1), accepted=(1, 1, 0, 0, 0))
+    fast_loop.verified("third", drafted=(), accepted=())
     assert told == [("count", 3, 2, (2, 1, 0)), ("count", 5, 2, (1, 1, 0, 0, 0))]
 
 
 def test_a_step_whose_result_never_came_is_forgotten(
     control: EngineCoreControl, told: list[tuple[object, ...]]
 ) -> None:
-    choosing = control.choosing
+    fast_loop = control.fast_loop
     control.put(a_push(cost_model=a_cost_model()))
     for key in ("first", "lost", "third"):
-        choosing.scheduled(key, k=2, decoding=1, new_requests=0)
-    choosing.verified("third", drafted=(1, 1), accepted=(1, 0))
-    choosing.verified("lost", drafted=(1, 1), accepted=(1, 1))
+        fast_loop.scheduled(key, k=2, decoding=1, new_requests=0)
+    fast_loop.verified("third", drafted=(1, 1), accepted=(1, 0))
+    fast_loop.verified("lost", drafted=(1, 1), accepted=(1, 1))
     assert told == [("count", 2, 1, (1, 0))]
 
 
@@ -141,12 +140,12 @@ def test_steps_are_summed_up_by_the_k_that_the_fast_loop_chose(
 ) -> None:
     control.put(a_push(cost_model=a_cost_model()))
     looked_up(scheduler, [8])
-    control.choosing.scheduled("chosen", k=1, decoding=8, new_requests=0)
-    control.choosing.scheduled("held", k=5, decoding=8, new_requests=0)
-    choice = control.choosing.verified("chosen", drafted=(), accepted=())
+    control.fast_loop.scheduled("chosen", k=1, decoding=8, new_requests=0)
+    control.fast_loop.scheduled("held", k=5, decoding=8, new_requests=0)
+    choice = control.fast_loop.verified("chosen", drafted=(), accepted=())
     assert choice == Choice(1, look=False)
     control.after_step(Step(8, 1, mixed=False, seconds=0.03, emitted_tokens=8), choice)
-    held = control.choosing.verified("held", drafted=(), accepted=())
+    held = control.fast_loop.verified("held", drafted=(), accepted=())
     control.after_step(Step(8, 5, mixed=False, seconds=0.05, emitted_tokens=8), held)
     assert fast_loop(control)["steps"] == [{"numSpeculativeTokens": 1, "steps": 1, "seconds": 0.03}]
 
@@ -156,12 +155,12 @@ def test_looks_and_changes_of_k_are_told_with_their_reason(
 ) -> None:
     """Of the rule itself: everything is refused, so it leaves K at 0 and looks now and then."""
     control.put(a_push(cost_model=a_cost_model()))
-    scheduler.running = [FakeRequest(100)] * 8
+    scheduler.running = [100] * 8
     k, looked = 0, 0
     for step in range(400):
         (k,) = looked_up(scheduler, [8])
-        control.choosing.scheduled(step, k=k, decoding=8, new_requests=0)
-        choice = control.choosing.verified(step, drafted=(8,) * k, accepted=(0,) * k)
+        control.fast_loop.scheduled(step, k=k, decoding=8, new_requests=0)
+        choice = control.fast_loop.verified(step, drafted=(8,) * k, accepted=(0,) * k)
         assert choice is not None
         looked += choice.look
         control.after_step(Step(8, k, mixed=True, seconds=0.02, emitted_tokens=8), choice)
@@ -182,7 +181,7 @@ def test_without_a_cost_model_the_schedule_decides(
 ) -> None:
     control.put(a_push())
     assert looked_up(scheduler) == [3] * MAX_NUM_SEQS
-    assert (type(scheduler.dynamic_sd_lookup), told) == (list, [])
+    assert (type(scheduler.lookup), told) == (list, [])
     assert why_not(control) == (False, "NoCostModel")
 
 

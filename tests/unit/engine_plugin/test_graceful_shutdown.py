@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from outrider_engine.http.asgi import Message, Receive, Scope, Send
-from outrider_engine.http.graceful_shutdown import SETTLE_SECONDS, Ending, EndingMiddleware
-from outrider_engine.http.server import close_connections
+from outrider_engine.http.graceful_shutdown import SETTLE_SECONDS, GracefulShutdown, ShutdownMiddleware
+from outrider_engine.http.server import Message, Receive, Scope, Send, close_connections
 
 
 @dataclass
@@ -56,20 +55,22 @@ def drain_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ending(drain_file: Path) -> Ending:
-    return Ending(drain_file)
+def shutdown(drain_file: Path) -> GracefulShutdown:
+    return GracefulShutdown(drain_file)
 
 
-def stop(ending: Ending) -> None:
+def stop(shutdown: GracefulShutdown) -> None:
     """As vLLM's end does, without the wait."""
-    seconds_to_stop(ending)
+    seconds_to_stop(shutdown)
 
 
 async def nothing() -> Message:
     return {"type": "http.request", "body": b""}
 
 
-async def ask(app: FakeApp, ending: Ending, path: str = "/v1/completions", method: str = "POST") -> Answer:
+async def ask(
+    app: FakeApp, shutdown: GracefulShutdown, path: str = "/v1/completions", method: str = "POST"
+) -> Answer:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -78,7 +79,7 @@ async def ask(app: FakeApp, ending: Ending, path: str = "/v1/completions", metho
     path, _, query = path.partition("?")
     scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": []}
     try:
-        await EndingMiddleware(app, ending=ending)(scope, nothing, send)
+        await ShutdownMiddleware(app, shutdown=shutdown)(scope, nothing, send)
     finally:
         start, *chunks = sent or [{}]
     assert [message["type"] for message in chunks] == ["http.response.body"] * len(chunks)
@@ -86,68 +87,72 @@ async def ask(app: FakeApp, ending: Ending, path: str = "/v1/completions", metho
     return Answer(start["status"], dict(start["headers"]), body)
 
 
-async def test_an_engine_that_neither_drains_nor_ends_answers_as_ever(ending: Ending) -> None:
-    assert await ask(FakeApp(), ending) == Answer(200, {b"server": b"x"}, b"one two")
-    assert await ask(FakeApp(), Ending(None)) == Answer(200, {b"server": b"x"}, b"one two")
+async def test_an_engine_that_neither_drains_nor_ends_answers_as_ever(shutdown: GracefulShutdown) -> None:
+    assert await ask(FakeApp(), shutdown) == Answer(200, {b"server": b"x"}, b"one two")
+    assert await ask(FakeApp(), GracefulShutdown(None)) == Answer(200, {b"server": b"x"}, b"one two")
 
 
 async def test_a_draining_engine_serves_every_request_and_closes_its_connection(
-    ending: Ending, drain_file: Path
+    shutdown: GracefulShutdown, drain_file: Path
 ) -> None:
     drain_file.touch()
-    answer = await ask(FakeApp(), ending)
+    answer = await ask(FakeApp(), shutdown)
     assert (answer.status, answer.body, answer.closes) == (200, b"one two", True)
     assert answer.headers[b"server"] == b"x"
 
 
 async def test_a_request_from_before_the_drain_whose_answer_begins_in_it_closes_its_connection(
-    ending: Ending, drain_file: Path
+    shutdown: GracefulShutdown, drain_file: Path
 ) -> None:
-    assert (await ask(FakeApp(when_asked=drain_file.touch), ending)).closes
+    assert (await ask(FakeApp(when_asked=drain_file.touch), shutdown)).closes
 
 
-async def test_a_draining_engine_is_not_ready_but_alive(ending: Ending, drain_file: Path) -> None:
+async def test_a_draining_engine_is_not_ready_but_alive(shutdown: GracefulShutdown, drain_file: Path) -> None:
     readiness, liveness = "/health?readiness", "/health"
-    assert [(await ask(FakeApp(), ending, path, "GET")).status for path in (readiness, liveness)] == [200] * 2
+    assert [(await ask(FakeApp(), shutdown, path, "GET")).status for path in (readiness, liveness)] == [
+        200
+    ] * 2
     drain_file.touch()
-    assert (await ask(FakeApp(), ending, readiness, "GET")).status == 503
-    assert (await ask(FakeApp(), ending, liveness, "GET")).status == 200
+    assert (await ask(FakeApp(), shutdown, readiness, "GET")).status == 503
+    assert (await ask(FakeApp(), shutdown, liveness, "GET")).status == 200
 
 
-async def test_a_container_that_starts_anew_does_not_drain(ending: Ending, drain_file: Path) -> None:
+async def test_a_container_that_starts_anew_does_not_drain(
+    shutdown: GracefulShutdown, drain_file: Path
+) -> None:
     drain_file.touch()
-    ending.forget_drain()
-    assert not ending.draining
-    ending.forget_drain()
+    shutdown.forget_drain()
+    assert not shutdown.draining
+    shutdown.forget_drain()
 
 
-async def test_a_request_to_an_ending_engine_is_to_be_sent_again(ending: Ending) -> None:
+async def test_a_request_to_an_ending_engine_is_to_be_sent_again(shutdown: GracefulShutdown) -> None:
     app = FakeApp()
-    stop(ending)
-    answer = await ask(app, ending)
+    stop(shutdown)
+    answer = await ask(app, shutdown)
     assert (answer.status, answer.headers[b"retry-after"], answer.closes) == (503, b"1", True)
     assert int(answer.headers[b"content-length"]) == len(answer.body)
     assert app.asked == []
 
 
 @pytest.mark.parametrize("path", ["/health", "/metrics"])
-async def test_an_ending_engine_still_tells_of_itself(ending: Ending, path: str) -> None:
-    stop(ending)
-    answer = await ask(FakeApp(), ending, path, "GET")
+async def test_an_ending_engine_still_tells_of_itself(shutdown: GracefulShutdown, path: str) -> None:
+    stop(shutdown)
+    answer = await ask(FakeApp(), shutdown, path, "GET")
     assert (answer.status, answer.closes) == (200, True)
 
 
 @pytest.mark.parametrize("app", [FakeApp(fails_before=True), FakeApp(status=500)], ids=["raises", "answers"])
 async def test_a_request_that_meets_the_end_before_its_answer_is_to_be_sent_again(
-    ending: Ending, app: FakeApp
+    shutdown: GracefulShutdown, app: FakeApp
 ) -> None:
-    app.when_asked = lambda: stop(ending)
-    answer = await ask(app, ending)
+    app.when_asked = lambda: stop(shutdown)
+    answer = await ask(app, shutdown)
     assert (answer.status, answer.headers[b"retry-after"], answer.closes) == (503, b"1", True)
     assert b"one" not in answer.body
 
 
-def seconds_to_stop(ending: Ending, when: Callable[[float], None] = lambda _: None) -> float:
+def seconds_to_stop(shutdown: GracefulShutdown, when: Callable[[float], None] = lambda _: None) -> float:
     """What the engine's end waits, on a clock that only a sleep moves. when: called with each time."""
     now = [100.0]
 
@@ -155,22 +160,24 @@ def seconds_to_stop(ending: Ending, when: Callable[[float], None] = lambda _: No
         now[0] += seconds
         when(now[0] - 100.0)
 
-    ending.stop(clock=lambda: now[0], sleep=sleep)
+    shutdown.stop(clock=lambda: now[0], sleep=sleep)
     return now[0] - 100.0
 
 
-def test_an_idle_engine_ends_at_once(ending: Ending) -> None:
-    assert seconds_to_stop(ending) == 0
+def test_an_idle_engine_ends_at_once(shutdown: GracefulShutdown) -> None:
+    assert seconds_to_stop(shutdown) == 0
 
 
-def test_the_end_waits_until_requests_that_were_taken_have_reached_the_engine(ending: Ending) -> None:
-    with ending.request():
-        assert seconds_to_stop(ending) == pytest.approx(SETTLE_SECONDS, abs=0.1)
-        assert seconds_to_stop(ending) == 0
+def test_the_end_waits_until_requests_that_were_taken_have_reached_the_engine(
+    shutdown: GracefulShutdown,
+) -> None:
+    with shutdown.request():
+        assert seconds_to_stop(shutdown) == pytest.approx(SETTLE_SECONDS, abs=0.1)
+        assert seconds_to_stop(shutdown) == 0
 
 
-def test_the_end_waits_no_longer_than_requests_are_under_way(ending: Ending) -> None:
-    request = ending.request()
+def test_the_end_waits_no_longer_than_requests_are_under_way(shutdown: GracefulShutdown) -> None:
+    request = shutdown.request()
     request.__enter__()
     left: list[float] = []
 
@@ -179,57 +186,63 @@ def test_the_end_waits_no_longer_than_requests_are_under_way(ending: Ending) -> 
             left.append(passed)
             request.__exit__(None, None, None)
 
-    assert seconds_to_stop(ending, leave) == pytest.approx(0.5, abs=0.1)
+    assert seconds_to_stop(shutdown, leave) == pytest.approx(0.5, abs=0.1)
 
 
-async def test_no_new_request_is_taken_while_the_end_waits(ending: Ending) -> None:
+async def test_no_new_request_is_taken_while_the_end_waits(shutdown: GracefulShutdown) -> None:
     seen: list[bool] = []
-    with ending.request():
-        seconds_to_stop(ending, lambda _: seen.append(ending.stopped))
+    with shutdown.request():
+        seconds_to_stop(shutdown, lambda _: seen.append(shutdown.stopped))
     assert seen
     assert all(seen)
 
 
-async def test_a_request_is_under_way_until_its_answer_is_sent_or_failed(ending: Ending) -> None:
+async def test_a_request_is_under_way_until_its_answer_is_sent_or_failed(shutdown: GracefulShutdown) -> None:
     with pytest.raises(RuntimeError):
-        await ask(FakeApp(fails_within=True), ending)
+        await ask(FakeApp(fails_within=True), shutdown)
     waited: list[float] = []
-    await ask(FakeApp(when_asked=lambda: waited.append(seconds_to_stop(ending))), ending)
+    await ask(FakeApp(when_asked=lambda: waited.append(seconds_to_stop(shutdown))), shutdown)
     assert waited == [pytest.approx(SETTLE_SECONDS, abs=0.1)]
 
 
-async def test_an_answer_that_began_before_the_end_arrives_whole(ending: Ending) -> None:
+async def test_an_answer_that_began_before_the_end_arrives_whole(shutdown: GracefulShutdown) -> None:
     chunks: list[Message] = []
 
     async def send(message: Message) -> None:
         chunks.append(message)
-        stop(ending)
+        stop(shutdown)
 
     scope = {"type": "http", "method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
-    await EndingMiddleware(FakeApp(), ending=ending)(scope, nothing, send)
+    await ShutdownMiddleware(FakeApp(), shutdown=shutdown)(scope, nothing, send)
     assert [chunk.get("body") for chunk in chunks] == [None, b"one ", b"two"]
 
 
-async def test_a_fault_of_an_engine_that_does_not_end_stays_a_fault(ending: Ending, drain_file: Path) -> None:
+async def test_a_fault_of_an_engine_that_does_not_end_stays_a_fault(
+    shutdown: GracefulShutdown, drain_file: Path
+) -> None:
     drain_file.touch()
-    assert (await ask(FakeApp(status=500), ending)).status == 500
+    assert (await ask(FakeApp(status=500), shutdown)).status == 500
     with pytest.raises(RuntimeError, match="cannot schedule"):
-        await ask(FakeApp(fails_before=True), ending)
+        await ask(FakeApp(fails_before=True), shutdown)
 
 
-async def test_a_fault_within_an_answer_stays_a_fault_when_the_engine_ends(ending: Ending) -> None:
+async def test_a_fault_within_an_answer_stays_a_fault_when_the_engine_ends(
+    shutdown: GracefulShutdown,
+) -> None:
     with pytest.raises(RuntimeError, match="the engine died"):
-        await ask(FakeApp(fails_within=True, when_asked=lambda: stop(ending)), ending)
+        await ask(FakeApp(fails_within=True, when_asked=lambda: stop(shutdown)), shutdown)
 
 
-async def test_a_websocket_is_left_alone(ending: Ending) -> None:
+async def test_a_websocket_is_left_alone(shutdown: GracefulShutdown) -> None:
     app, ended = FakeApp(), []
-    stop(ending)
+    stop(shutdown)
 
     async def send(message: Message) -> None:
         ended.append(message)
 
-    await EndingMiddleware(app, ending=ending)({"type": "websocket", "path": "/v1/realtime"}, nothing, send)
+    await ShutdownMiddleware(app, shutdown=shutdown)(
+        {"type": "websocket", "path": "/v1/realtime"}, nothing, send
+    )
     assert app.asked == ["/v1/realtime"]
     assert ended[0]["status"] == 200
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.idle_drafter.kv_only_pass import ending_as_read
+from outrider_engine.vllm_adapter.kv_only_pass import kv_only_pass
 
 
 class Attending:
@@ -40,7 +40,7 @@ class Drafter:
     def read(self) -> list[str]:
         """The layers that a pass over what was missed goes through."""
         self.passed.clear()
-        with ending_as_read(self):
+        with kv_only_pass(self):
             self.propose()
         return self.passed
 
@@ -65,6 +65,6 @@ def test_a_layer_that_writes_the_cache_as_it_attends_is_gone_through() -> None:
 
 def test_a_fault_on_the_way_is_no_end() -> None:
     drafter = Drafter("only")
-    with pytest.raises(ValueError, match="fault"), ending_as_read(drafter):
+    with pytest.raises(ValueError, match="fault"), kv_only_pass(drafter):
         raise ValueError("fault")
     assert drafter.propose() == "drafts"

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from outrider_engine import launch
 from outrider_engine.http.termination_message import TERMINATION_LOG_VARIABLE
-from outrider_engine.launch import API_SERVER, CUBINS, EXIT_CONFIG, HEADLESS, WORKER, main
+from outrider_engine.launch import CUBINS, EXIT_CONFIG, main
+from outrider_engine.vllm_adapter.processes import API_SERVER, HEADLESS
 
 
 @pytest.fixture
@@ -52,10 +54,12 @@ def test_vllm_gets_every_argument(started: list[list[str]], tmp_path: Path) -> N
     assert started == [[sys.executable, "-m", API_SERVER, *arguments]]
 
 
-def test_a_worker_is_started_without_a_server(started: list[list[str]]) -> None:
+def test_a_worker_serves_without_a_server(started: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[list[str]] = []
+    monkeypatch.setattr(launch, "serve_headless", served.append)
     arguments = ["--model=Qwen/Qwen3-8B", "--nnodes=2", "--node-rank=1", HEADLESS]
     main(arguments)
-    assert started == [[sys.executable, "-m", WORKER, *arguments]]
+    assert (served, started) == ([arguments], [])
 
 
 def test_a_name_of_a_hub_is_not_looked_for(started: list[list[str]]) -> None:

@@ -9,17 +9,17 @@ from typing import cast
 
 import pytest
 
-from outrider_engine.control.self_test import SelfTest, Trial
+from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.state import unavailable
 from outrider_engine.startup.readiness import PROMPT, TEXT_TOKENS, TIE, CoreHangs, self_test
-from outrider_engine.startup.self_test_journal import Attempts
+from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_protocol.engine_state import SelfTestState, State
-from tests.unit.engine_plugin.factories import CANDIDATES
+from tests.unit.engine_plugin.factories import CANDIDATES, EnginesByVerb
 
 TOKENS = 10
 
 
-class FakeEngines:
+class FakeEngines(EnginesByVerb):
     """Engine cores that remember what happened to them."""
 
     def __init__(self, *, trials: bool = True, faults: dict[int, Exception] | None = None) -> None:
@@ -39,19 +39,20 @@ class FakeEngines:
         self.asked: list[list[int]] = []
         self.prompts: list[list[int]] = []
 
-    async def state(self) -> State:
+    async def state(self, _: None) -> State:
         self.running_for -= 1
         shown = SelfTestState.RUNNING if self.running_for > 0 else SelfTestState.PASSED
         return cast(State, {**unavailable(""), "selfTest": SelfTest(state=shown).to_wire()})
 
-    async def begin_self_test(self) -> list[Trial]:
+    async def begin_self_test(self, _: None) -> list[Trial]:
         return self.trials
 
     async def begin_trial(self, k: int) -> None:
         self.current = k
 
-    async def end_trial(self, k: int, *, tokens: list[int], fault: str | None, tied: bool) -> None:
-        self.ties[k] = tied
+    async def end_trial(self, result: TrialResult) -> None:
+        k, tokens, fault = result["numSpeculativeTokens"], result["tokens"], result["fault"]
+        self.ties[k] = result["tied"]
         if k == self.hangs_for_good_at:
             await asyncio.Event().wait()
         assert fault or (k == self.current and len(tokens) == TOKENS)
@@ -81,14 +82,14 @@ class FakeEngines:
 
 async def test_every_candidate_gets_one_request() -> None:
     engines = FakeEngines()
-    await self_test(engines, Attempts(None))
+    await self_test(engines, SelfTestJournal(None))
     assert engines.verdicts == dict.fromkeys(CANDIDATES)
     assert engines.closed
 
 
 async def test_the_prompt_is_what_the_model_itself_says_said_twice() -> None:
     engines = FakeEngines()
-    await self_test(engines, Attempts(None))
+    await self_test(engines, SelfTestJournal(None))
     assert engines.prompts == [PROMPT, *[[PROMPT[0]] * 2 * TEXT_TOKENS] * len(CANDIDATES)]
 
 
@@ -107,7 +108,7 @@ async def test_where_answers_part_a_prefill_says_whether_it_is_a_tie(
 ) -> None:
     engines = FakeEngines()
     engines.otherwise, engines.chances = {2: 9}, chances
-    await self_test(engines, Attempts(None))
+    await self_test(engines, SelfTestJournal(None))
     assert engines.ties == {**dict.fromkeys(CANDIDATES, False), 2: tied}
     assert engines.asked == [[PROMPT[0]] * (2 * TEXT_TOKENS + 4)]
     assert engines.closed
@@ -115,7 +116,7 @@ async def test_where_answers_part_a_prefill_says_whether_it_is_a_tie(
 
 async def test_a_request_that_fails_is_told_and_the_others_go_on() -> None:
     engines = FakeEngines(faults={2: RuntimeError("drafter\nwith a trace")})
-    await self_test(engines, Attempts(None))
+    await self_test(engines, SelfTestJournal(None))
     assert engines.verdicts == {**dict.fromkeys(CANDIDATES), 2: "RuntimeError: drafter"}
     assert engines.closed
 
@@ -123,7 +124,7 @@ async def test_a_request_that_fails_is_told_and_the_others_go_on() -> None:
 async def test_a_request_that_hangs_is_given_up() -> None:
     engines = FakeEngines()
     engines.hangs = True
-    await self_test(engines, Attempts(None), trial_seconds=0.01)
+    await self_test(engines, SelfTestJournal(None), trial_seconds=0.01)
     assert all("no answer within" in str(fault) for fault in engines.verdicts.values())
     assert engines.closed
 
@@ -131,14 +132,14 @@ async def test_a_request_that_hangs_is_given_up() -> None:
 async def test_a_request_that_ends_early_is_a_failure() -> None:
     engines = FakeEngines()
     engines.short = 4
-    await self_test(engines, Attempts(None))
+    await self_test(engines, SelfTestJournal(None))
     assert engines.verdicts[3] == "the engine gave 6 of 10 tokens"
 
 
 async def test_a_second_front_end_waits_for_the_first() -> None:
     engines = FakeEngines(trials=False)
     engines.running_for = 3
-    await self_test(engines, Attempts(None))
+    await self_test(engines, SelfTestJournal(None))
     assert engines.running_for == 0
     assert engines.verdicts == {}
 
@@ -146,29 +147,29 @@ async def test_a_second_front_end_waits_for_the_first() -> None:
 async def test_an_engine_that_cannot_be_asked_does_not_keep_the_server_from_starting(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def dead() -> list[Trial]:
+    async def dead(_: None) -> list[Trial]:
         raise ConnectionError("EngineDeadError")
 
     engines = FakeEngines()
     monkeypatch.setattr(engines, "begin_self_test", dead)
     with caplog.at_level(logging.ERROR):
-        await self_test(engines, Attempts(None))
+        await self_test(engines, SelfTestJournal(None))
     assert "the engine serves without it" in caplog.text
 
 
 async def test_a_k_that_ended_the_engine_is_not_tried_at_the_next_start(tmp_path: Path) -> None:
     file = tmp_path / "trials.json"
     killed = FakeEngines(faults={2: ConnectionError("EngineDeadError")})
-    await self_test(killed, Attempts(file))
+    await self_test(killed, SelfTestJournal(file))
     assert killed.verdicts == {0: None, 1: None}
 
     restarted = FakeEngines()
-    await self_test(restarted, Attempts(file))
+    await self_test(restarted, SelfTestJournal(file))
     assert "earlier start" in str(restarted.verdicts[2])
     assert [k for k, fault in restarted.verdicts.items() if fault is None] == [0, 1, 3, 5]
 
     again = FakeEngines()
-    await self_test(again, Attempts(file))
+    await self_test(again, SelfTestJournal(file))
     assert again.verdicts[2] is not None
 
 
@@ -179,29 +180,29 @@ async def test_a_core_that_answers_nothing_any_more_ends_the_engine_and_the_next
     hanging = FakeEngines()
     hanging.hangs_for_good_at = 2
     with pytest.raises(CoreHangs, match="tried K=2: no answer within 0 s, and nothing for 0 s more"):
-        await self_test(hanging, Attempts(file), trial_seconds=0.01, answer_seconds=0.01)
+        await self_test(hanging, SelfTestJournal(file), trial_seconds=0.01, answer_seconds=0.01)
 
     restarted = FakeEngines()
-    await self_test(restarted, Attempts(file))
+    await self_test(restarted, SelfTestJournal(file))
     assert "earlier start" in str(restarted.verdicts[2])
     assert restarted.closed
 
 
 async def test_a_trial_that_ends_is_not_remembered(tmp_path: Path) -> None:
     file = tmp_path / "trials.json"
-    await self_test(FakeEngines(faults={2: RuntimeError("broke")}), Attempts(file))
-    assert Attempts(file).unfinished == frozenset()
+    await self_test(FakeEngines(faults={2: RuntimeError("broke")}), SelfTestJournal(file))
+    assert SelfTestJournal(file).unfinished == frozenset()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"7", b'["a"]', b"\xff"])
 def test_a_file_that_cannot_be_used_remembers_nothing(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "trials.json"
     file.write_bytes(content)
-    assert Attempts(file).unfinished == frozenset()
+    assert SelfTestJournal(file).unfinished == frozenset()
 
 
 def test_a_folder_that_is_not_there_costs_the_memory_only(tmp_path: Path) -> None:
-    attempts = Attempts(tmp_path / "nowhere" / "trials.json")
-    attempts.begin(3)
-    attempts.end()
-    assert attempts.unfinished == frozenset()
+    journal = SelfTestJournal(tmp_path / "nowhere" / "trials.json")
+    journal.begin(3)
+    journal.end()
+    assert journal.unfinished == frozenset()

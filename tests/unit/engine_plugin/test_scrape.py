@@ -11,11 +11,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.state import Measurement
-from outrider_engine.http.exposition import Message, MetricsMiddleware, Scope, Send, render, render_silence
+from outrider_engine.http.exposition import render, render_silence
+from outrider_engine.http.metrics_middleware import MetricsMiddleware
 from outrider_engine.http.scrape import Scrape
+from outrider_engine.http.server import Message, Scope, Send
 from outrider_protocol.control_api import Slice
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import (
+    EnginesByVerb,
     FakeScheduler,
     a_control,
     a_cost_model,
@@ -127,7 +130,7 @@ def test_the_fast_loop_tells_what_it_chose_and_how_often_it_changed() -> None:
 
 
 def test_an_engine_without_steps_or_table_tells_its_gauges() -> None:
-    control = a_control(FakeScheduler(dynamic_sd_lookup=None), counted=False)
+    control = a_control(FakeScheduler(lookup=None), counted=False)
     values = values_of(render([control.measurement()], model_name="tiny"))
     assert value(values, "outrider:live_tuning") == 0
     assert not [name for name, _ in values if name == "outrider:steps_total"]
@@ -142,7 +145,7 @@ def test_the_silence_of_a_core_is_told_where_its_sums_are_missing() -> None:
     assert value(values_of(render_silence(7.0)), "outrider:core_silent_seconds") == 7
 
 
-class FakeEngines:
+class FakeEngines(EnginesByVerb):
     """Engine cores that answer when the test says so."""
 
     def __init__(self) -> None:
@@ -150,15 +153,12 @@ class FakeEngines:
         self.answer = asyncio.Event()
         self.fault: Exception | None = None
 
-    async def measurements(self) -> list[Measurement]:
+    async def measurement(self, _: None) -> Measurement:
         self.asked += 1
         await self.answer.wait()
         if self.fault:
             raise self.fault
-        return [a_measurement()]
-
-    def model_name(self) -> str:
-        return "tiny"
+        return a_measurement()
 
 
 async def test_scrapes_at_the_same_time_share_one_question() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider_engine.control.self_test import SELF_TEST_SECONDS, SelfTest
+from outrider_engine.control.self_test import SELF_TEST_SECONDS, SelfTest, TrialResult
 from outrider_engine.counting.measure import Step
 from outrider_protocol.engine_state import SelfTestState
 from tests.unit.engine_plugin.factories import LAUNCHED, a_step
@@ -35,7 +35,7 @@ def tried(
     self_test = self_test.with_trial(k, 10.0)
     for step in steps_there_and_back(k) if steps is None else steps:
         self_test = self_test.after(step)
-    return self_test.judged(k, tokens=list(tokens), fault=fault, tied=tied)
+    return self_test.judged(TrialResult(numSpeculativeTokens=k, tokens=list(tokens), fault=fault, tied=tied))
 
 
 def test_each_captured_k_is_tried_after_the_smallest() -> None:

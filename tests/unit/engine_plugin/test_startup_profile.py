@@ -28,11 +28,22 @@ from outrider_engine.control.startup_profile import (
 )
 from outrider_engine.control.state import unavailable
 from outrider_engine.control.support import Room
+from outrider_engine.control.verbs import (
+    BEGIN_PROFILE,
+    BEGIN_VISIT,
+    END_PROFILE,
+    END_VISIT,
+    MEASUREMENT,
+    PUT_MEASURING,
+    STATE,
+    VISITING,
+)
 from outrider_engine.counting.measure import Step
-from outrider_engine.startup.profiling import Budget, prompt, start_seconds, sweep
+from outrider_engine.startup.profiling import Budget, measure_profile, prompt, start_seconds
 from outrider_engine.startup.readiness import CoreHangs
-from outrider_engine.startup.self_test_journal import Attempts
+from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_protocol.engine_state import State, SweepState, SweepWire
+from tests.unit.engine_plugin.factories import EnginesByVerb
 from tests.unit.engine_plugin.fake_vllm import Engine, decoding, prompts, some_config
 
 ROOMY = Room(request=8192, cache=10**7)
@@ -161,35 +172,35 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_runs_on_the_scheduler_and_is_no_traffic() -> None:
     engine = Engine(some_config())
     before = engine.lookup()
-    assert engine.core.outrider_begin_sweep(20.0)
-    engine.core.outrider_begin_visit(2, SHORT_CONTEXT)
+    assert engine.ask(BEGIN_PROFILE, 20.0)
+    engine.ask(BEGIN_VISIT, Visit(batchSize=2, contextTokens=SHORT_CONTEXT, tokens=9))
     engine.step(prompts("a", "b"))
     ks = []
-    while engine.core.outrider_visiting():
+    while engine.ask(VISITING):
         ks.append(engine.step(decoding("a", "b")).num_spec_tokens_to_schedule)
     assert sorted(set(ks)) == [0, 1, 2, 3, 5]
-    engine.core.outrider_end_visit()
-    engine.core.outrider_end_sweep(None)
+    engine.ask(END_VISIT)
+    engine.ask(END_PROFILE)
     assert engine.lookup() == before
-    assert engine.core.outrider_get_measurement()["cells"] == []
-    told = engine.core.outrider_get_state()
+    assert engine.ask(MEASUREMENT)["cells"] == []
+    told = engine.ask(STATE)
     assert (told["startupProfile"]["state"], len(told["stepTimes"])) == ("Measured", 5)
     engine.step(decoding("c"))
-    assert sum(cell["steps"] for cell in engine.core.outrider_get_measurement()["cells"]) == 1
+    assert sum(cell["steps"] for cell in engine.ask(MEASUREMENT)["cells"]) == 1
 
 
 @pytest.mark.usefixtures("vllm")
 def test_the_map_is_told_where_the_state_is_asked_for_and_not_in_answers_to_pushes() -> None:
     engine = Engine(some_config())
-    assert engine.core.outrider_get_state()["stepTimes"] == []
-    assert "stepTimes" not in engine.core.outrider_put_measuring({"enabled": True})["state"]
+    assert engine.ask(STATE)["stepTimes"] == []
+    assert "stepTimes" not in engine.ask(PUT_MEASURING, True)
 
 
 @pytest.mark.usefixtures("vllm")
 def test_an_engine_that_cannot_be_tuned_skips_it_and_says_why() -> None:
     engine = Engine(some_config(speculative_config=None))
-    assert engine.core.outrider_begin_sweep(20.0) == []
-    assert engine.core.outrider_get_state()["startupProfile"] == {
+    assert engine.ask(BEGIN_PROFILE, 20.0) == []
+    assert engine.ask(STATE)["startupProfile"] == {
         "state": "Skipped",
         "detail": "the engine was launched without speculation",
     }
@@ -198,14 +209,14 @@ def test_an_engine_that_cannot_be_tuned_skips_it_and_says_why() -> None:
 @pytest.mark.usefixtures("vllm")
 def test_a_release_that_does_not_tell_its_room_skips_it() -> None:
     engine = Engine(some_config(cache_config=None))
-    assert engine.core.outrider_begin_sweep(20.0) == []
-    assert "cache size" in engine.core.outrider_get_state()["startupProfile"]["detail"]
+    assert engine.ask(BEGIN_PROFILE, 20.0) == []
+    assert "cache size" in engine.ask(STATE)["startupProfile"]["detail"]
 
 
 # In the front end.
 
 
-class FakeEngines:
+class FakeEngines(EnginesByVerb):
     """Engine cores whose visits end after a few looks."""
 
     def __init__(self, visits: int = 2, *, fault: Exception | None = None, hangs: bool = False) -> None:
@@ -215,25 +226,25 @@ class FakeEngines:
         self.closed: list[str | None] = []
         self.endless = False
 
-    async def state(self) -> State:
+    async def state(self, _: None) -> State:
         return cast(State, {**unavailable(""), "startupProfile": Sweep().to_wire()})
 
-    async def begin_sweep(self, seconds: float) -> list[Visit]:
+    async def begin_profile(self, seconds: float) -> list[Visit]:
         assert seconds > 0
         return self.visits
 
-    async def begin_visit(self, batch: int, context: int) -> None:
-        assert (batch, context) == (2, 8)
+    async def begin_visit(self, visit: Visit) -> None:
+        assert visit in self.visits
         self.looks = 0
 
-    async def visiting(self) -> bool:
+    async def visiting(self, _: None) -> bool:
         self.looks += 1
         return self.endless or self.looks < 3
 
-    async def end_visit(self) -> None:
+    async def end_visit(self, _: None) -> None:
         self.left += 1
 
-    async def end_sweep(self, fault: str | None) -> None:
+    async def end_profile(self, fault: str | None) -> None:
         if self.hangs:
             await asyncio.Event().wait()
         self.closed.append(fault)
@@ -252,26 +263,26 @@ class FakeEngines:
 
 async def test_each_visit_has_its_batch_which_is_gone_before_the_next() -> None:
     engines = FakeEngines()
-    await sweep(engines, Attempts(None), 10.0)
+    await measure_profile(engines, SelfTestJournal(None), 10.0)
     assert (engines.requests, engines.aborted, engines.left, engines.closed) == (4, 4, 2, [None])
 
 
 async def test_it_ends_with_its_budget_and_that_is_no_fault() -> None:
     engines = FakeEngines()
     engines.endless = True
-    await sweep(engines, Attempts(None), 0.1)
+    await measure_profile(engines, SelfTestJournal(None), 0.1)
     assert (engines.aborted, engines.closed) == (2, [None])
 
 
 async def test_a_request_that_fails_ends_the_sweep_and_not_the_start() -> None:
     engines = FakeEngines(fault=RuntimeError("drafter\nwith a trace"))
-    await sweep(engines, Attempts(None), 10.0)
+    await measure_profile(engines, SelfTestJournal(None), 10.0)
     assert engines.closed == ["RuntimeError: drafter"]
 
 
 async def test_without_a_budget_there_is_none() -> None:
     engines = FakeEngines()
-    await sweep(engines, Attempts(None), 0.0)
+    await measure_profile(engines, SelfTestJournal(None), 0.0)
     assert (engines.requests, engines.closed) == (0, [])
 
 
@@ -280,16 +291,16 @@ async def test_a_core_that_hangs_ends_the_engine_and_the_next_start_leaves_the_s
 ) -> None:
     file = tmp_path / "sweep"
     with pytest.raises(CoreHangs):
-        await sweep(FakeEngines(hangs=True), Attempts(file), 10.0, answer_seconds=0.01)
+        await measure_profile(FakeEngines(hangs=True), SelfTestJournal(file), 10.0, answer_seconds=0.01)
     restarted = FakeEngines()
-    await sweep(restarted, Attempts(file), 10.0)
+    await measure_profile(restarted, SelfTestJournal(file), 10.0)
     assert restarted.requests == 0
 
 
 async def test_a_sweep_that_ended_is_made_again_at_the_next_start(tmp_path: Path) -> None:
     file = tmp_path / "sweep"
-    await sweep(FakeEngines(), Attempts(file), 10.0)
-    assert Attempts(file).unfinished == frozenset()
+    await measure_profile(FakeEngines(), SelfTestJournal(file), 10.0)
+    assert SelfTestJournal(file).unfinished == frozenset()
 
 
 def test_the_budget_is_a_tenth_of_the_start_and_never_above_its_limit() -> None:

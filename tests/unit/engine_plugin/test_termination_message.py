@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from outrider_engine.http.termination_message import (
-    FATAL,
-    LONGEST,
+    MAX_CHARACTERS,
     TERMINATION_LOG_VARIABLE,
     leave,
     listen,
     words_of,
 )
+from outrider_engine.vllm_adapter.processes import FATAL
 
 CORE, WORKER = FATAL
 
@@ -31,7 +31,7 @@ def termination_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def listening() -> Iterator[None]:
     before = {name: list(logging.getLogger(name).filters) for name in FATAL}
-    listen()
+    listen(FATAL)
     yield
     for name, filters in before.items():
         logging.getLogger(name).filters = filters
@@ -58,7 +58,7 @@ def test_what_ends_a_worker_is_the_cause_and_what_the_core_says_of_it_is_not(ter
 
 
 def test_an_error_that_the_engine_survives_is_none_of_its_last_words(termination_log: Path) -> None:
-    tell(CORE, "Invocation of outrider_get_state method failed", ValueError("x"))
+    tell(CORE, "Invocation of outrider_run method failed", ValueError("x"))
     tell("vllm.entrypoints", FATAL[CORE][0], ValueError("x"))
     logging.getLogger(CORE).error(FATAL[CORE][0])
     assert termination_log.read_text() == ""
@@ -72,7 +72,7 @@ def test_the_log_of_vllm_keeps_every_line(caplog: pytest.LogCaptureFixture) -> N
 
 def test_a_long_error_is_cut() -> None:
     words = words_of(ValueError("x" * 5000))
-    assert len(words) == LONGEST
+    assert len(words) == MAX_CHARACTERS
     assert words.endswith("x…")
 
 

@@ -10,15 +10,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from outrider_engine.http.asgi import Message, Receive, Scope, Send
-from outrider_engine.http.watchdog import LONGEST_STEPS, USUAL_SECONDS, Pulse, PulseMiddleware, patience_of
+from outrider_engine.http.server import Message, Receive, Scope, Send
+from outrider_engine.http.watchdog import DEFAULT_SECONDS, MAX_STEPS, HangMiddleware, Watchdog, hang_seconds
+from tests.unit.engine_plugin.factories import EnginesByVerb
 
 LOOK = 0.001
 """Seconds, which count as `PATIENCE` does."""
 PATIENCE = 3 * LOOK
 
 
-class FakeEngines:
+class FakeEngines(EnginesByVerb):
     """Engine cores whose step lasts until it is said to end."""
 
     def __init__(self, *, longest: float = 0.0) -> None:
@@ -26,7 +27,7 @@ class FakeEngines:
         self.fault: Exception | None = None
         self.step_ends = asyncio.Event()
 
-    async def longest_step_seconds(self) -> float:
+    async def longest_step_seconds(self, _: None) -> float:
         await self.step_ends.wait()
         if self.fault:
             raise self.fault
@@ -40,66 +41,66 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def asking(pulse: Pulse) -> AsyncIterator[None]:
+async def asking(watchdog: Watchdog) -> AsyncIterator[None]:
     """A question is open during the block, and answered when it ends."""
-    beat = asyncio.create_task(pulse.beat())
+    question = asyncio.create_task(watchdog.ask())
     try:
         yield
     finally:
-        beat.cancel()
-        await asyncio.gather(beat, return_exceptions=True)
+        question.cancel()
+        await asyncio.gather(question, return_exceptions=True)
 
 
 async def test_a_step_without_end_is_a_hang() -> None:
-    pulse = Pulse(FakeEngines(), PATIENCE, look_seconds=LOOK)
-    async with asking(pulse):
-        assert pulse.hang is None
-        await until(lambda: pulse.hang is not None)
-    assert pulse.silent_seconds > PATIENCE
-    assert "the engine core hangs" in str(pulse.hang)
+    watchdog = Watchdog(FakeEngines(), PATIENCE, look_seconds=LOOK)
+    async with asking(watchdog):
+        assert watchdog.hang is None
+        await until(lambda: watchdog.hang is not None)
+    assert watchdog.silent_seconds > PATIENCE
+    assert "the engine core hangs" in str(watchdog.hang)
 
 
 async def test_a_core_that_answers_after_all_is_healthy_again() -> None:
     engines = FakeEngines()
-    pulse = Pulse(engines, PATIENCE, look_seconds=LOOK)
-    beat = asyncio.create_task(pulse.beat())
-    await until(lambda: pulse.hang is not None)
+    watchdog = Watchdog(engines, PATIENCE, look_seconds=LOOK)
+    question = asyncio.create_task(watchdog.ask())
+    await until(lambda: watchdog.hang is not None)
     engines.step_ends.set()
-    await beat
-    assert (pulse.hang, pulse.silent_seconds) == (None, 0.0)
+    await question
+    assert (watchdog.hang, watchdog.silent_seconds) == (None, 0.0)
 
 
 async def test_a_core_is_given_ten_times_the_longest_step_that_it_took() -> None:
     engines = FakeEngines(longest=44.0)
     engines.step_ends.set()
-    pulse = Pulse(engines, USUAL_SECONDS)
-    await pulse.beat()
-    assert pulse.limit == 44.0 * LONGEST_STEPS
-    pulse.silent_seconds = 44.0 * LONGEST_STEPS
-    assert pulse.hang is None
-    pulse.silent_seconds += 1
-    assert "its longest step took 44.0 s" in str(pulse.hang)
+    watchdog = Watchdog(engines, DEFAULT_SECONDS)
+    await watchdog.ask()
+    assert watchdog.limit == 44.0 * MAX_STEPS
+    watchdog.silent_seconds = 44.0 * MAX_STEPS
+    assert watchdog.hang is None
+    watchdog.silent_seconds += 1
+    assert "its longest step took 44.0 s" in str(watchdog.hang)
 
 
 async def test_a_core_without_long_steps_is_given_as_long_as_vllm_gives_its_workers() -> None:
     engines = FakeEngines(longest=0.5)
     engines.step_ends.set()
-    pulse = Pulse(engines, USUAL_SECONDS)
-    await pulse.beat()
-    assert pulse.limit == USUAL_SECONDS == 300
+    watchdog = Watchdog(engines, DEFAULT_SECONDS)
+    await watchdog.ask()
+    assert watchdog.limit == DEFAULT_SECONDS == 300
 
 
 async def test_time_in_which_this_process_stood_still_is_no_silence_of_the_core(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As when the whole container is frozen, or the machine sleeps."""
-    pulse, loop = Pulse(FakeEngines(), 100.0, look_seconds=60.0), asyncio.get_running_loop()
-    async with asking(pulse):
+    watchdog, loop = Watchdog(FakeEngines(), 100.0, look_seconds=60.0), asyncio.get_running_loop()
+    async with asking(watchdog):
         await asyncio.sleep(0)
         awake = loop.time
         monkeypatch.setattr(loop, "time", lambda: awake() + 1000.0)
-        await until(lambda: pulse.silent_seconds > 0)
-        assert (pulse.silent_seconds, pulse.hang) == (60.0, None)
+        await until(lambda: watchdog.silent_seconds > 0)
+        assert (watchdog.silent_seconds, watchdog.hang) == (60.0, None)
 
 
 async def test_a_refusal_is_an_answer() -> None:
@@ -107,33 +108,33 @@ async def test_a_refusal_is_an_answer() -> None:
     engines = FakeEngines()
     engines.fault = RuntimeError("no attribute")
     engines.step_ends.set()
-    pulse = Pulse(engines, PATIENCE, look_seconds=LOOK)
-    await pulse.beat()
-    assert pulse.hang is None
+    watchdog = Watchdog(engines, PATIENCE, look_seconds=LOOK)
+    await watchdog.ask()
+    assert watchdog.hang is None
 
 
 async def test_a_hang_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    pulse = Pulse(FakeEngines(), PATIENCE, look_seconds=LOOK)
+    watchdog = Watchdog(FakeEngines(), PATIENCE, look_seconds=LOOK)
     with caplog.at_level(logging.ERROR, "vllm.outrider"):
-        async with asking(pulse):
-            await until(lambda: pulse.silent_seconds > 3 * PATIENCE)
+        async with asking(watchdog):
+            await until(lambda: watchdog.silent_seconds > 3 * PATIENCE)
     assert caplog.text.count("/health fails, so that") == 1
 
 
 @pytest.mark.parametrize(
     ("variables", "seconds"),
     [
-        ({}, USUAL_SECONDS),
+        ({}, DEFAULT_SECONDS),
         ({"OUTRIDER_HANG_SECONDS": "900"}, 900.0),
         ({"OUTRIDER_HANG_SECONDS": "0"}, math.inf),
-        ({"OUTRIDER_HANG_SECONDS": "soon"}, USUAL_SECONDS),
+        ({"OUTRIDER_HANG_SECONDS": "soon"}, DEFAULT_SECONDS),
         ({"VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "1200"}, 1200.0),
         ({"OUTRIDER_HANG_SECONDS": "60", "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "1200"}, 60.0),
     ],
     ids=str,
 )
 def test_the_environment_says_how_long_a_step_may_be(variables: dict[str, str], seconds: float) -> None:
-    assert patience_of(variables) == seconds
+    assert hang_seconds(variables) == seconds
 
 
 async def health(
@@ -158,7 +159,7 @@ async def vllm(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG
 
 
 async def test_health_fails_while_the_core_hangs_and_says_why() -> None:
-    start, body = await health(PulseMiddleware(vllm, hang=lambda: "it hangs"))
+    start, body = await health(HangMiddleware(vllm, hang=lambda: "it hangs"))
     assert (start["status"], body["body"]) == (503, b"it hangs\n")
 
 
@@ -166,5 +167,5 @@ async def test_health_fails_while_the_core_hangs_and_says_why() -> None:
     ("path", "hang"), [("/health", None), ("/metrics", "it hangs"), ("/v1/models", "it hangs")]
 )
 async def test_every_other_answer_is_vllm_s(path: str, hang: str | None) -> None:
-    start, _ = await health(PulseMiddleware(vllm, hang=lambda: hang), path)
+    start, _ = await health(HangMiddleware(vllm, hang=lambda: hang), path)
     assert start["status"] == 200

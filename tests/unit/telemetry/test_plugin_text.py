@@ -26,8 +26,11 @@ def read(text: str) -> dict[SeriesKey, float]:
 
 
 def test_every_counter_of_a_cell_is_read_under_the_name_that_the_plugin_writes() -> None:
-    assert {f"outrider:{name}_total" for name in exposition.SUMS} == set(names.CELL_SUMS)
-    assert {f"outrider:{name}_total" for name in exposition.POSITIONS} == set(names.CELL_POSITIONS)
+    by_labels = {
+        labels: {f"outrider:{family.name}_total" for family in exposition.FAMILIES if family.labels == labels}
+        for labels in (("batch", "k"), ("batch", "k", "position"))
+    }
+    assert list(by_labels.values()) == [set(names.CELL_SUMS), set(names.CELL_POSITIONS)]
     assert exposition.MIXED == names.MIXED
 
 

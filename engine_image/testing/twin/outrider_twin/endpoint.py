@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
-from outrider_engine.http.exposition import MetricsMiddleware
+from outrider_engine.http.metrics_middleware import MetricsMiddleware
 from outrider_twin.exposition import render
 from outrider_twin.report import Report
 from outrider_twin.settings import VARIABLE, Behaviour

@@ -18,9 +18,9 @@ class _Written(Exception):
 
 
 @contextmanager
-def ending_as_read(drafter: Any) -> Iterator[None]:
+def kv_only_pass(proposer: Any) -> Iterator[None]:
     """Within, a pass of the drafter ends where its layer would attend; the call that made it ends, too."""
-    attending = _of_the_only_layer(drafter)
+    attending = _of_the_only_layer(proposer)
     if attending is None:
         yield
         return
@@ -37,10 +37,10 @@ def _end(*_: Any, **__: Any) -> None:
     raise _Written
 
 
-def _of_the_only_layer(drafter: Any) -> Any | None:
+def _of_the_only_layer(proposer: Any) -> Any | None:
     """What attends in a drafter of one layer that has written the cache before; None for another drafter."""
-    names = drafter._draft_attn_layer_names
+    names = proposer._draft_attn_layer_names
     if len(names) != 1:
         return None
-    layer = drafter.vllm_config.compilation_config.static_forward_context[next(iter(names))]
+    layer = proposer.vllm_config.compilation_config.static_forward_context[next(iter(names))]
     return None if layer.attn_backend.forward_includes_kv_cache_update else layer.impl

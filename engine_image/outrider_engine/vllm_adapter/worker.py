@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outrider_engine.control.support import K0, K0_VARIABLE
-from outrider_engine.idle_drafter import drafter, plain_sampling
+from outrider_engine.vllm_adapter import drafter, sampler
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -56,5 +56,5 @@ def parts() -> dict[Callable[[], None], str]:
         return {}
     return {
         drafter.attach_to_drafter: "the drafter follows every step",
-        plain_sampling.attach_to_sampler: "steps without drafts are sampled as those with drafts",
+        sampler.attach_to_sampler: "steps without drafts are sampled as those with drafts",
     }

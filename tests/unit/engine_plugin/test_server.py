@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from outrider_engine.http.control_port import control_port, listen
+from outrider_engine.http.server import control_port, listen
 
 
 def test_without_the_variable_the_control_api_has_no_port_of_its_own() -> None:

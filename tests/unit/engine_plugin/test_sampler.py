@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.idle_drafter.plain_sampling import attach
+from outrider_engine.vllm_adapter.sampler import attach
 
 
 def drafts(*num_draft_tokens: int) -> SimpleNamespace:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from outrider_engine.control.support import K0_VARIABLE
-from outrider_engine.idle_drafter import attach, drafter, plain_sampling
+from outrider_engine.vllm_adapter import drafter, sampler, worker
 
 
 def a_worker_class() -> type:
@@ -15,7 +15,7 @@ def a_worker_class() -> type:
         def __init__(self) -> None:
             self.made = True
 
-    attach.attach(Worker)
+    worker.attach(Worker)
     return Worker
 
 
@@ -28,10 +28,10 @@ def test_a_part_that_does_not_fit_is_told_and_holds_up_no_other(
         raise AttributeError("another shape")
 
     monkeypatch.setattr(drafter, "attach_to_drafter", fails)
-    monkeypatch.setattr(plain_sampling, "attach_to_sampler", lambda: attached.append("sampler"))
+    monkeypatch.setattr(sampler, "attach_to_sampler", lambda: attached.append("sampler"))
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
-        worker = a_worker_class()()
-    assert (worker.made, attached) == (True, ["sampler"])
+        made = a_worker_class()()
+    assert (made.made, attached) == (True, ["sampler"])
     assert [record.message for record in caplog.records] == [
         "outrider: the drafter follows every step; the engine continues to serve"
     ]
@@ -39,11 +39,11 @@ def test_a_part_that_does_not_fit_is_told_and_holds_up_no_other(
 
 def test_where_k_0_is_vllms_own_nothing_is_attached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(K0_VARIABLE, "Sync")
-    assert attach.parts() == {}
+    assert worker.parts() == {}
 
 
 def test_attaching_twice_wraps_once() -> None:
-    worker = a_worker_class()
-    before = worker.__init__
-    attach.attach(worker)
-    assert worker.__init__ is before
+    worker_class = a_worker_class()
+    before = worker_class.__init__
+    worker.attach(worker_class)
+    assert worker_class.__init__ is before

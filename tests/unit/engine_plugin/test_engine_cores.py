@@ -8,30 +8,42 @@ from typing import Any, cast
 
 import pytest
 
-from outrider_engine.control import engines
-from outrider_engine.control.engines import EngineCores
 from outrider_engine.control.refusal import Refusal
+from outrider_engine.control.verbs import (
+    LONGEST_STEP_SECONDS,
+    PUT_MEASURING,
+    PUT_SCHEDULE,
+    START_PROBE,
+    STATE,
+    PushPayload,
+)
+from outrider_engine.vllm_adapter.engine_core import UTILITY_METHOD
+from outrider_engine.vllm_adapter.engine_cores import EngineCores
 from outrider_protocol.control_api import Reason
 from outrider_protocol.engine_state import State
 from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_push, some_facts
 
 
 class FakeEngineCore:
-    """Answers utility calls like vLLM's client: the first engine's, or all."""
+    """Answers verbs through utility calls like vLLM's client: the first engine's, or all."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = answers
-        self.calls: list[tuple[str, tuple[object, ...]]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     async def call_utility_async(self, method: str, *args: object) -> Any:
         return (await self.call_utility_all_async(method, *args))[0]
 
     async def call_utility_all_async(self, method: str, *args: object) -> list[Any]:
-        self.calls.append((method, args))
+        assert method == UTILITY_METHOD
+        self.calls.append(args)
         for answer in self.answers:
-            if isinstance(answer, Exception):
+            if isinstance(answer, Exception) and not isinstance(answer, Refusal):
                 raise answer
-        return list(self.answers)
+        return [
+            {"error": answer.to_wire()} if isinstance(answer, Refusal) else {"answer": answer}
+            for answer in self.answers
+        ]
 
 
 class SilentEngineCore:
@@ -49,7 +61,7 @@ class SilentEngineCore:
         except asyncio.CancelledError:
             self.given_up = True
             raise
-        return {"state": {}}
+        return {"answer": {}}
 
 
 def a_client(engine_core: object, *, data_parallel_size: int = 1) -> SimpleNamespace:
@@ -61,6 +73,9 @@ def a_client(engine_core: object, *, data_parallel_size: int = 1) -> SimpleNames
 
 def cores(engine_core: FakeEngineCore, *, data_parallel_size: int = 1) -> EngineCores:
     return EngineCores(a_client(engine_core, data_parallel_size=data_parallel_size))
+
+
+PUSH = PushPayload(push=a_push().to_wire(), costModelFault=None)
 
 
 def a_state(**overrides: object) -> State:
@@ -97,26 +112,27 @@ async def test_one_rank_of_a_data_parallel_group_cannot_be_tuned() -> None:
     engine_core = FakeEngineCore(a_state())
     assert not (await cores(engine_core, data_parallel_size=4).state())["liveTuning"]["possible"]
     with pytest.raises(Refusal) as refused:
-        await cores(engine_core, data_parallel_size=4).put(a_push().to_wire())
+        await cores(engine_core, data_parallel_size=4).change(PUT_SCHEDULE, PUSH)
     assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
-    assert [method for method, _ in engine_core.calls] == ["outrider_get_state"]
+    assert engine_core.calls == [(STATE.name, None)]
 
 
 async def test_every_engine_is_asked_for_its_longest_step() -> None:
-    assert await cores(FakeEngineCore(0.5, 44.0), data_parallel_size=2).longest_step_seconds() == 44.0
+    every = cores(FakeEngineCore(0.5, 44.0), data_parallel_size=2)
+    assert await every.call_all(LONGEST_STEP_SECONDS) == [0.5, 44.0]
 
 
 async def test_a_push_reaches_the_engine_as_plain_types() -> None:
-    engine_core = FakeEngineCore({"state": a_state()})
-    await cores(engine_core).put(a_push().to_wire())
-    assert engine_core.calls == [("outrider_put_schedule", (a_push().to_wire(), None))]
+    engine_core = FakeEngineCore(a_state())
+    await cores(engine_core).change(PUT_SCHEDULE, PUSH)
+    assert engine_core.calls == [(PUT_SCHEDULE.name, PUSH)]
 
 
 async def test_a_refusal_of_the_engine_keeps_its_reason() -> None:
-    error = Refusal(Reason.NOT_CAPTURED, "K=[4]").to_wire()
+    refusal = Refusal(Reason.NOT_CAPTURED, "K=[4]")
     with pytest.raises(Refusal) as refused:
-        await cores(FakeEngineCore({"error": error})).put(a_push().to_wire())
-    assert refused.value.to_wire() == error
+        await cores(FakeEngineCore(refusal)).change(PUT_SCHEDULE, PUSH)
+    assert refused.value.to_wire() == refusal.to_wire()
 
 
 @pytest.mark.parametrize("client", [None, SimpleNamespace()], ids=["no engine", "another client"])
@@ -124,12 +140,12 @@ async def test_without_a_known_client_the_state_says_why(client: object) -> None
     state = await EngineCores(client).state()
     assert not state["liveTuning"]["possible"]
     with pytest.raises(Refusal) as refused:
-        await EngineCores(client).put(a_push().to_wire())
+        await EngineCores(client).change(PUT_SCHEDULE, PUSH)
     assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
 
 
 async def test_an_engine_core_without_the_plugin_says_why() -> None:
-    fault = Exception("Call to outrider_get_state method failed: no attribute\nsecond line")
+    fault = Exception("Call to outrider_run method failed: no attribute\nsecond line")
     state = await cores(FakeEngineCore(fault)).state()
     assert (state["bootId"], state["schedule"], state["liveTuning"]["possible"]) == ("", None, False)
     assert str(state["liveTuning"]["reason"]).endswith("no attribute")
@@ -142,25 +158,16 @@ async def test_a_client_that_cannot_ask_all_asks_its_one_engine() -> None:
 
 
 async def test_probes_and_measuring_reach_the_engine_by_their_own_calls() -> None:
-    engine_core = FakeEngineCore({"state": a_state()})
-    await cores(engine_core).probe({"id": "p1"})
-    await cores(engine_core).measure({"enabled": True})
-    assert [method for method, _ in engine_core.calls] == ["outrider_post_probe", "outrider_put_measuring"]
+    engine_core = FakeEngineCore(a_state())
+    await cores(engine_core).change(START_PROBE, {"id": "p1"})
+    await cores(engine_core).change(PUT_MEASURING, True)
+    assert engine_core.calls == [(START_PROBE.name, {"id": "p1"}), (PUT_MEASURING.name, True)]
 
 
-async def test_a_data_parallel_engine_runs_no_self_test() -> None:
-    engine_core = FakeEngineCore([])
-    assert await cores(engine_core, data_parallel_size=2).begin_self_test() == []
-    assert engine_core.calls == []
-
-
-async def test_a_call_that_a_dying_engine_leaves_unanswered_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(engines, "DEATH_SECONDS", 0.01)
+async def test_a_call_that_a_dying_engine_leaves_unanswered_is_refused() -> None:
     silent = SilentEngineCore()
     client = a_client(silent)
-    push = asyncio.create_task(EngineCores(client).put(a_push().to_wire()))
+    push = asyncio.create_task(EngineCores(client, death_seconds=0.01).change(PUT_SCHEDULE, PUSH))
     await silent.asked.wait()
     client.errored = True
     with pytest.raises(Refusal, match="ended before it answered"):
@@ -168,16 +175,15 @@ async def test_a_call_that_a_dying_engine_leaves_unanswered_is_refused(
     assert silent.given_up
 
 
-async def test_an_engine_that_takes_its_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "DEATH_SECONDS", 0.01)
+async def test_an_engine_that_takes_its_time_is_waited_for() -> None:
     slow = SilentEngineCore(seconds=0.1)
-    assert await EngineCores(a_client(slow)).put(a_push().to_wire()) == {}
+    assert await EngineCores(a_client(slow), death_seconds=0.01).change(PUT_SCHEDULE, PUSH) == {}
 
 
 async def test_no_token_of_a_failing_call_reaches_the_answer(caplog: pytest.LogCaptureFixture) -> None:
     engine_core = FakeEngineCore(ConnectionError("gone\nAuthorization: Bearer s3cret"))
     with pytest.raises(Refusal) as refused:
-        await cores(engine_core).put(a_push().to_wire())
+        await cores(engine_core).change(PUT_SCHEDULE, PUSH)
     assert "s3cret" not in refused.value.message
     assert "did not accept the request" in caplog.text
 

@@ -10,15 +10,30 @@ from typing import Any
 
 import pytest
 
-from outrider_engine.control.attach import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE, facts_of
 from outrider_engine.control.core import EngineCoreControl
-from outrider_engine.control.deferred_schedule import CANDIDATES_VARIABLE
+from outrider_engine.control.lookup import CANDIDATES_VARIABLE
+from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.support import K0_VARIABLE
-from outrider_engine.counting.backlog import MOST_WAITING
-from outrider_engine.idle_drafter.drafter import ORDER
-from outrider_engine.idle_drafter.drafter_skip import Order
+from outrider_engine.control.verbs import (
+    BEGIN_PROFILE,
+    BEGIN_SELF_TEST,
+    END_SELF_TEST,
+    LONGEST_STEP_SECONDS,
+    MEASUREMENT,
+    PUT_MEASURING,
+    PUT_SCHEDULE,
+    START_PROBE,
+    STATE,
+    VISITING,
+    PushPayload,
+)
+from outrider_engine.counting.measure import MAX_WAITING
+from outrider_engine.idle_drafter.drafter_skip import DrafterOrder
 from outrider_engine.plugin import register
-from outrider_protocol.control_api import Push, Slice
+from outrider_engine.vllm_adapter.engine_config import facts_of
+from outrider_engine.vllm_adapter.engine_core import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
+from outrider_engine.vllm_adapter.scheduler import ORDER
+from outrider_protocol.control_api import Push, Reason, Slice
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin import fake_vllm
 from tests.unit.engine_plugin.factories import (
@@ -32,9 +47,8 @@ from tests.unit.engine_plugin.factories import (
 from tests.unit.engine_plugin.fake_vllm import CUDAGraphMode, Engine, Plan, decoding, prompts, some_config
 
 
-def put(engine: Engine, push: Push) -> dict[str, Any]:
-    answer: dict[str, Any] = engine.core.outrider_put_schedule(push.to_wire())
-    return answer
+def put(engine: Engine, push: Push, fault: str | None = None) -> Any:
+    return engine.ask(PUT_SCHEDULE, PushPayload(push=push.to_wire(), costModelFault=fault))
 
 
 @pytest.fixture(autouse=True)
@@ -62,13 +76,13 @@ def test_an_engine_launched_without_a_table_gets_one_for_its_candidates(
     monkeypatch.setenv(CANDIDATES_VARIABLE, "0,2,5")
     engine = Engine(some_config(), launched=None)
     assert engine.lookup() == list(STATIC.dense(MAX_NUM_SEQS))
-    told = engine.core.outrider_get_state()
+    told = engine.ask(STATE)
     assert (told["capturedK"], told["liveTuning"]["possible"]) == ([0, 2, 5], True)
 
 
 def test_a_table_of_the_launch_is_kept_whatever_the_candidates_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CANDIDATES_VARIABLE, "0,2,5")
-    told = Engine(some_config()).core.outrider_get_state()
+    told = Engine(some_config()).ask(STATE)
     assert told["capturedK"] == [0, 1, 2, 3, 5]
 
 
@@ -76,7 +90,7 @@ def test_candidates_of_another_launch_leave_the_engine_as_it_was(monkeypatch: py
     monkeypatch.setenv(CANDIDATES_VARIABLE, "0,3")
     engine = Engine(some_config(), launched=None)
     assert engine.lookup() is None
-    assert "OUTRIDER_CANDIDATES=0,3" in engine.core.outrider_get_state()["liveTuning"]["reason"]
+    assert "OUTRIDER_CANDIDATES=0,3" in engine.ask(STATE)["liveTuning"]["reason"]
 
 
 @pytest.mark.parametrize(("several", "possible"), [(False, True), (True, False)])
@@ -88,14 +102,13 @@ def test_on_v2_a_model_of_several_prediction_modules_cannot_be_tuned(several: bo
         use_multi_module_mtp=lambda: several,
     )
     engine = Engine(some_config(speculative_config=speculation, use_v2_model_runner=True))
-    assert engine.core.outrider_get_state()["liveTuning"]["possible"] is possible
+    assert engine.ask(STATE)["liveTuning"]["possible"] is possible
 
 
 def test_the_utility_methods_set_and_tell_the_table() -> None:
     engine = Engine(some_config())
-    answer = put(engine, a_push(term=2, epoch=3))
-    assert answer == {"state": answer["state"]}
-    told = engine.core.outrider_get_state()
+    put(engine, a_push(term=2, epoch=3))
+    told = engine.ask(STATE)
     assert (told["term"], told["epoch"], told["schedule"]) == (2, 3, [{"numSpeculativeTokens": 3}])
     assert (told["engineVersion"], told["method"], told["runner"]) == ("0.32.0", "draft_model", "V1")
     assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
@@ -106,19 +119,16 @@ def test_the_utility_methods_set_and_tell_the_table() -> None:
 )
 def test_the_state_names_the_cuda_graphs(mode: CUDAGraphMode, told: str | None) -> None:
     engine = Engine(some_config(compilation_config=SimpleNamespace(cudagraph_mode=mode)))
-    assert engine.core.outrider_get_state()["cudaGraphs"] == told
-
-
-def test_the_answer_crosses_a_process_border() -> None:
-    answer = put(Engine(some_config()), a_push())
-    assert json.loads(json.dumps(answer)) == answer
+    assert engine.ask(STATE)["cudaGraphs"] == told
 
 
 def test_a_refusal_is_an_answer_and_no_exception() -> None:
     engine = Engine(some_config())
     put(engine, a_push(epoch=2))
-    assert put(engine, a_push(epoch=1))["error"]["reason"] == "StaleEpoch"
-    assert engine.core.outrider_put_schedule({})["error"]["reason"] == "Malformed"
+    stale = PushPayload(push=a_push(epoch=1).to_wire(), costModelFault=None)
+    assert engine.core.outrider_run(PUT_SCHEDULE.name, stale)["error"]["reason"] == "StaleEpoch"
+    malformed = PushPayload(push={}, costModelFault=None)
+    assert engine.core.outrider_run(PUT_SCHEDULE.name, malformed)["error"]["reason"] == "Malformed"
 
 
 def test_arguments_and_result_of_a_step_pass_through() -> None:
@@ -151,23 +161,25 @@ def test_attaching_twice_wraps_once() -> None:
 def test_an_engine_of_another_shape_serves_and_says_why_it_has_no_control() -> None:
     engine = Engine(SimpleNamespace())
     assert engine.lookup() == list(LAUNCHED)
-    told = engine.core.outrider_get_state()
+    told = engine.ask(STATE)
     assert not told["liveTuning"]["possible"]
     assert "AttributeError" in told["liveTuning"]["reason"]
-    assert put(engine, a_push())["error"]["reason"] == "LiveTuningImpossible"
+    with pytest.raises(Refusal) as refused:
+        put(engine, a_push())
+    assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
 
 
 def test_a_scheduler_of_another_class_serves_and_has_no_control() -> None:
     engine = Engine(some_config())
     engine.core.scheduler = SimpleNamespace(dynamic_sd_lookup=None)
-    assert not engine.core.outrider_get_state()["liveTuning"]["possible"]
+    assert not engine.ask(STATE)["liveTuning"]["possible"]
 
 
 def test_a_static_file_that_is_no_json_is_told(static_schedule: Path) -> None:
     static_schedule.write_text("{")
     engine = Engine(some_config())
     assert engine.lookup() == [0] * (MAX_NUM_SEQS + 1)
-    assert engine.core.outrider_get_state()["problems"]
+    assert engine.ask(STATE)["problems"]
 
 
 def test_no_static_file_leaves_the_launch_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +189,7 @@ def test_no_static_file_leaves_the_launch_table(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_engine_without_speculation_says_so() -> None:
     engine = Engine(some_config(speculative_config=None))
-    told = engine.core.outrider_get_state()
+    told = engine.ask(STATE)
     assert (told["method"], told["numSpeculativeTokens"]) == (None, 0)
     assert "without speculation" in told["liveTuning"]["reason"]
 
@@ -187,7 +199,7 @@ def test_an_engine_without_speculation_says_so() -> None:
 )
 def test_an_engine_that_computes_nothing_says_so(extra: object, told: str | None) -> None:
     engine = Engine(some_config(additional_config=extra))
-    assert engine.core.outrider_get_state()["simulated"] == told
+    assert engine.ask(STATE)["simulated"] == told
 
 
 def test_registering_in_a_vllm_without_these_classes_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -199,7 +211,7 @@ def test_registering_in_a_vllm_without_these_classes_raises_nothing(caplog: pyte
 
 
 def cells(engine: Engine) -> dict[tuple[int, int | None], Any]:
-    found = engine.core.outrider_get_measurement()["cells"]
+    found = engine.ask(MEASUREMENT)["cells"]
     return {(cell["minBatchSize"], cell["numSpeculativeTokens"]): cell for cell in found}
 
 
@@ -262,11 +274,11 @@ def test_a_probe_is_driven_by_the_steps() -> None:
     engine = Engine(some_config())
     put(engine, a_push(table=Schedule.constant(3)))
     engine.step(decoding("a", drafts=3))
-    answer = engine.core.outrider_post_probe(a_probe(Slice(5, steps=2), low=1, high=1).to_wire())
-    assert answer["state"]["probe"]["running"]
+    answer = engine.ask(START_PROBE, a_probe(Slice(5, steps=2), low=1, high=1).to_wire())
+    assert answer["probe"]["running"]
     ks = [engine.step(decoding("a", drafts=3)).num_spec_tokens_to_schedule for _ in range(4)]
     assert ks == [5, 5, 3, 3]
-    probe = engine.core.outrider_get_state()["probe"]
+    probe = engine.ask(STATE)["probe"]
     assert (probe["reason"], probe["results"][0]["steps"]) == ("Completed", 1)
 
 
@@ -274,28 +286,28 @@ def test_the_fast_loop_follows_the_drafts_step_by_step() -> None:
     """A draft costs little, and then all of them are refused."""
     engine = Engine(some_config())
     answer = put(engine, a_push(table=Schedule.constant(5), cost_model=a_cost_model()))
-    assert answer["state"]["fastLoop"]["active"]
+    assert answer["fastLoop"]["active"]
     first = engine.step(prompts("a", "b")).num_spec_tokens_to_schedule
     assert first > 0
     ks = [first]
     for _ in range(200):
         drafts = ks[-1]
         ks.append(engine.step(decoding("a", "b", drafts=drafts)).num_spec_tokens_to_schedule)
-    wire = engine.core.outrider_get_state()["fastLoop"]
+    wire = engine.ask(STATE)["fastLoop"]
     assert wire["numSpeculativeTokens"] == 0
     assert ks.count(0) > 100
     assert sum(row["steps"] for row in wire["steps"]) == len(ks)
-    assert engine.core.outrider_get_state()["schedule"] == [{"numSpeculativeTokens": 5}]
+    assert engine.ask(STATE)["schedule"] == [{"numSpeculativeTokens": 5}]
 
 
 def test_a_probe_is_exact_while_the_fast_loop_chooses() -> None:
     engine = Engine(some_config())
     put(engine, a_push(table=Schedule.constant(3), cost_model=a_cost_model(max_k=1)))
-    engine.core.outrider_post_probe(a_probe(Slice(5, steps=4), low=1, high=1).to_wire())
+    engine.ask(START_PROBE, a_probe(Slice(5, steps=4), low=1, high=1).to_wire())
     ks = [engine.step(decoding("a", drafts=5)).num_spec_tokens_to_schedule for _ in range(6)]
     assert ks[:4] == [5] * 4
     assert max(ks[4:]) <= 1
-    probe = engine.core.outrider_get_state()["probe"]
+    probe = engine.ask(STATE)["probe"]
     assert (probe["reason"], probe["results"][0]["steps"]) == ("Completed", 4)
 
 
@@ -304,14 +316,14 @@ def test_the_time_of_the_fast_loop_is_part_of_that_of_the_hooks() -> None:
     put(engine, a_push(cost_model=a_cost_model()))
     for _ in range(10):
         engine.step(decoding("a", drafts=3))
-    found = engine.core.outrider_get_measurement()
+    found = engine.ask(MEASUREMENT)
     assert 0 < found["state"]["fastLoop"]["hookSeconds"] < found["hookSeconds"]
 
 
 def test_a_cost_model_that_the_server_could_not_read_is_told_by_the_core() -> None:
     engine = Engine(some_config())
-    answer = engine.core.outrider_put_schedule(a_push().to_wire(), "stepSeconds must be finite")
-    wire = answer["state"]["fastLoop"]
+    answer = put(engine, a_push(), "stepSeconds must be finite")
+    wire = answer["fastLoop"]
     assert (wire["active"], wire["inactiveReason"]) == (False, "Refused")
     assert wire["inactiveDetail"] == "stepSeconds must be finite"
     assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
@@ -324,23 +336,16 @@ def test_an_output_of_another_shape_ends_the_fast_loop_and_not_the_step(
     put(engine, a_push(cost_model=a_cost_model()))
     monkeypatch.setattr(fake_vllm, "scheduler_output", lambda *_: "another shape")
     assert engine.core.scheduler.schedule(decoding("a")) == "another shape"
-    told = engine.core.outrider_get_state()
+    told = engine.ask(STATE)
     assert not told["fastLoop"]["possible"]
     assert told["liveTuning"]["possible"]
-
-
-def test_the_measurement_crosses_a_process_border() -> None:
-    engine = Engine(some_config())
-    engine.step(prompts("a"))
-    found = engine.core.outrider_get_measurement()
-    assert json.loads(json.dumps(found)) == found
 
 
 def test_the_longest_step_is_told_alone() -> None:
     engine = Engine(some_config())
     engine.step(prompts("a"))
-    told = engine.core.outrider_longest_step_seconds()
-    assert told == engine.core.outrider_get_measurement()["longestStepSeconds"] > 0
+    told = engine.ask(LONGEST_STEP_SECONDS)
+    assert told == engine.ask(MEASUREMENT)["longestStepSeconds"] > 0
 
 
 def test_a_fault_in_the_measuring_hook_ends_the_measuring_and_nothing_else() -> None:
@@ -350,11 +355,11 @@ def test_a_fault_in_the_measuring_hook_ends_the_measuring_and_nothing_else() -> 
     plan = decoding("a")
     result = engine.core.scheduler.update_from_output(engine.core.scheduler.schedule(plan), plan)
     assert len(result[0].outputs) == 1
-    told = engine.core.outrider_get_state()
+    told = engine.ask(STATE)
     assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
     assert any("TypeError" in problem for problem in told["problems"])
     assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
-    assert engine.core.outrider_get_measurement()["hookFailures"] == 1
+    assert engine.ask(MEASUREMENT)["hookFailures"] == 1
 
 
 def test_a_scheduler_output_of_another_shape_ends_the_measuring_and_nothing_else(
@@ -363,7 +368,7 @@ def test_a_scheduler_output_of_another_shape_ends_the_measuring_and_nothing_else
     engine = Engine(some_config())
     monkeypatch.setattr(fake_vllm, "scheduler_output", lambda *_: "another shape")
     assert engine.core.scheduler.schedule(decoding("a")) == "another shape"
-    told = engine.core.outrider_get_state()
+    told = engine.ask(STATE)
     assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
 
 
@@ -372,7 +377,7 @@ def test_measuring_can_be_off_from_the_start(monkeypatch: pytest.MonkeyPatch) ->
     engine = Engine(some_config())
     engine.step(prompts("a"))
     assert cells(engine) == {}
-    engine.core.outrider_put_measuring({"enabled": True})
+    engine.ask(PUT_MEASURING, True)
     engine.step(prompts("b"))
     assert len(cells(engine)) == 1
 
@@ -380,17 +385,20 @@ def test_measuring_can_be_off_from_the_start(monkeypatch: pytest.MonkeyPatch) ->
 def test_without_the_statistics_of_vllm_steps_are_not_counted() -> None:
     engine = Engine(some_config(), log_stats=False)
     engine.step(prompts("a"))
-    assert not engine.core.outrider_get_state()["measuring"]
-    assert engine.core.outrider_put_measuring({"enabled": True})["error"]["reason"] == "LiveTuningImpossible"
+    assert not engine.ask(STATE)["measuring"]
+    with pytest.raises(Refusal) as refused:
+        engine.ask(PUT_MEASURING, True)
+    assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
 
 
 def test_a_scheduler_without_control_tells_an_empty_measurement() -> None:
     engine = Engine(some_config())
     engine.core.scheduler = SimpleNamespace()
-    assert engine.core.outrider_get_measurement()["cells"] == []
-    assert engine.core.outrider_longest_step_seconds() == 0
-    assert engine.core.outrider_begin_self_test() == []
-    engine.core.outrider_end_self_test("no control")
+    assert engine.ask(MEASUREMENT)["cells"] == []
+    assert engine.ask(LONGEST_STEP_SECONDS) == 0
+    assert engine.ask(BEGIN_SELF_TEST) == engine.ask(BEGIN_PROFILE, 20.0) == []
+    assert not engine.ask(VISITING)
+    engine.ask(END_SELF_TEST, "no control")
 
 
 # When steps are counted.
@@ -398,7 +406,7 @@ def test_a_scheduler_without_control_tells_an_empty_measurement() -> None:
 
 def counted(engine: Engine) -> int:
     """Steps that the meter knows of, without asking the engine."""
-    control: EngineCoreControl = engine.core.scheduler._outrider_control
+    control: EngineCoreControl = engine.core.scheduler._outrider_hooks.control
     assert control.meter is not None
     return sum(cell["steps"] for cell in control.meter.sums())
 
@@ -406,16 +414,16 @@ def counted(engine: Engine) -> int:
 def test_steps_are_counted_some_at_a_time() -> None:
     engine = Engine(some_config())
     known = []
-    for _ in range(MOST_WAITING):
+    for _ in range(MAX_WAITING):
         engine.step(decoding("a"))
         known.append(counted(engine))
-    assert set(known) == {0, MOST_WAITING // 2, MOST_WAITING}
+    assert set(known) == {0, MAX_WAITING // 2, MAX_WAITING}
 
 
 def test_whoever_asks_is_told_of_every_step() -> None:
     engine = Engine(some_config())
     engine.step(decoding("a"))
-    assert [cell["steps"] for cell in engine.core.outrider_get_measurement()["cells"]] == [1]
+    assert [cell["steps"] for cell in engine.ask(MEASUREMENT)["cells"]] == [1]
 
 
 def test_while_a_probe_runs_each_step_is_counted_at_once() -> None:
@@ -423,7 +431,7 @@ def test_while_a_probe_runs_each_step_is_counted_at_once() -> None:
     put(engine, a_push())
     engine.step(decoding("a"))
     probe = a_probe(Slice(5, steps=9), low=1, high=1)
-    assert "error" not in engine.core.outrider_post_probe(probe.to_wire())
+    engine.ask(START_PROBE, probe.to_wire())
     known = []
     for _ in range(3):
         engine.step(decoding("a"))
@@ -441,10 +449,10 @@ def orders(engine: Engine, *plans: Plan) -> list[Any]:
 def test_with_k_0_a_step_that_only_decodes_is_ordered_to_go_without_the_drafter() -> None:
     engine = Engine(some_config())
     put(engine, a_push(table=Schedule.constant(0)))
-    assert orders(engine, prompts("a"), decoding("a", context=50)) == [None, Order(skip=True)]
+    assert orders(engine, prompts("a"), decoding("a", context=50)) == [None, DrafterOrder(skip=True)]
     put(engine, a_push(epoch=2))
-    assert orders(engine, decoding("a", context=51)) == [Order(missed={"a": (50, [50])})]
-    told = engine.core.outrider_get_measurement()
+    assert orders(engine, decoding("a", context=51)) == [DrafterOrder(missed={"a": (50, [50])})]
+    told = engine.ask(MEASUREMENT)
     assert (told["drafterStepsSkipped"], told["drafterTokensCaughtUp"]) == (1, 1)
 
 
@@ -466,10 +474,10 @@ def test_without_control_drafts_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("k0", "order"), [("Sync", None), ("Auto", Order(skip=True)), ("Skip", Order(skip=True))]
+    ("k0", "order"), [("Sync", None), ("Auto", DrafterOrder(skip=True)), ("Skip", DrafterOrder(skip=True))]
 )
 def test_the_launch_says_whether_steps_go_without_the_drafter(
-    monkeypatch: pytest.MonkeyPatch, k0: str, order: Order | None
+    monkeypatch: pytest.MonkeyPatch, k0: str, order: DrafterOrder | None
 ) -> None:
     monkeypatch.setenv(K0_VARIABLE, k0)
     engine = Engine(some_config())
@@ -484,7 +492,7 @@ def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
     put(engine, a_push(table=Schedule.constant(0)))
     monkeypatch.delattr(engine.core.scheduler.kv_cache_manager, "get_block_ids")
     assert orders(engine, decoding("a"), decoding("a")) == [None, None]
-    told = engine.core.outrider_get_measurement()
+    told = engine.ask(MEASUREMENT)
     assert (told["hookFailures"], told["drafterStepsSkipped"]) == (1, 0)
     assert "the drafter's hook failed" in told["state"]["problems"][0]
     assert told["state"]["liveTuning"]["possible"]
@@ -494,6 +502,6 @@ def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
 def test_vllm_says_whether_its_model_carries_a_state(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.29.0"))
     model = SimpleNamespace(is_multimodal_model=False, max_model_len=512)
-    assert not facts_of(SimpleNamespace(vllm_config=some_config(model_config=model))).recurrent
+    assert not facts_of(some_config(model_config=model)).recurrent
     setattr(model, name, True)
-    assert facts_of(SimpleNamespace(vllm_config=some_config(model_config=model))).recurrent
+    assert facts_of(some_config(model_config=model)).recurrent

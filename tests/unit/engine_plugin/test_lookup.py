@@ -1,10 +1,12 @@
+"""The lookup of an engine that was launched without a schedule."""
+
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider_engine.control.deferred_schedule import lookup_after_launch
+from outrider_engine.control.lookup import lookup_after_launch
 from outrider_protocol.releases import Runner
 from tests.unit.engine_plugin.factories import CANDIDATES, MAX_NUM_SEQS, some_facts
 

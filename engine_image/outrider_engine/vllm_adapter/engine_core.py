@@ -1,0 +1,164 @@
+"""Attaches the control to vLLM's engine core and its scheduler.
+
+Source: vLLM 0.32.0. `vllm.v1.engine.core.EngineCore` runs utility calls on the engine's thread between steps,
+by a ``getattr`` dispatch. ``step`` schedules, runs and updates one after the other. ``step_with_batch_queue``
+schedules the next step before it updates from the last. ``post_step`` takes the drafts from the workers.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outrider_engine.control.core import EngineCoreControl
+from outrider_engine.control.lookup import CANDIDATES_VARIABLE, lookup_after_launch
+from outrider_engine.control.parsing import parse_schedule
+from outrider_engine.control.refusal import Refusal
+from outrider_engine.control.support import K0, K0_VARIABLE, skips
+from outrider_engine.control.verbs import answer
+from outrider_engine.counting.measure import Meter
+from outrider_engine.vllm_adapter.engine_config import facts_of
+from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler
+from outrider_engine.vllm_adapter.step_hooks import StepHooks
+from outrider_protocol.control_api import Reason
+from outrider_protocol.schedule import Schedule
+
+logger = logging.getLogger("vllm.outrider")
+
+STATIC_SCHEDULE_VARIABLE = "OUTRIDER_STATIC_SCHEDULE_FILE"
+MEASURE_VARIABLE = "OUTRIDER_MEASURE"
+
+UTILITY_METHOD = "outrider_run"
+"""Method of the engine core that runs every verb."""
+
+_HOOKS = "_outrider_hooks"
+_FAILURE = "_outrider_failure"
+
+
+def attach_to_engine_core() -> None:
+    """Add the utility method to the engine core and wrap the scheduler. Repeated calls have no effect.
+
+    Raises:
+        ImportError, AttributeError: this vLLM lacks a class or method that the plugin needs.
+    """
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.engine.core import EngineCore
+
+    attach(EngineCore, Scheduler)
+
+
+def attach(engine_core: Any, scheduler: Any) -> None:
+    """`attach_to_engine_core` on given classes."""
+    if UTILITY_METHOD in vars(engine_core):
+        return
+    init, schedule, update = scheduler.__init__, scheduler.schedule, scheduler.update_from_output
+    post_step = engine_core.post_step
+    setattr(engine_core, UTILITY_METHOD, _run_verb)
+    scheduler.__init__ = _with_control(init)
+    scheduler.schedule = _with_schedule_hook(schedule)
+    scheduler.update_from_output = _with_update_hook(update)
+    engine_core.post_step = _with_drafts_asked_for(post_step)
+
+
+def _run_verb(engine_core: Any, verb: str, payload: object) -> dict[str, object]:
+    """The utility method. Every step is counted before the verb runs."""
+    hooks: StepHooks | None = getattr(engine_core.scheduler, _HOOKS, None)
+    if hooks is not None:
+        hooks.control.backlog.work_off()
+        return answer(hooks.control, "", verb, payload)
+    failure = getattr(engine_core.scheduler, _FAILURE, None)
+    why = f"the plugin failed at the start: {failure}" if failure else "this scheduler has no control"
+    return answer(None, why, verb, payload)
+
+
+def read_static_table() -> Schedule | None:
+    """The static schedule of the configured file; None when no file is configured.
+
+    Raises:
+        OSError: the file cannot be read.
+        Refusal: it holds no schedule.
+    """
+    path = os.environ.get(STATIC_SCHEDULE_VARIABLE)
+    if not path:
+        return None
+    try:
+        return parse_schedule(json.loads(Path(path).read_bytes()))
+    except ValueError as error:
+        raise Refusal(Reason.MALFORMED, f"{path} is not JSON") from error
+
+
+def hooks_for(scheduler: Any) -> StepHooks:
+    """The control of a new scheduler, with its hooks. Raises where the engine has another shape."""
+    facts, ours = facts_of(scheduler.vllm_config), Scheduler(scheduler)
+    if ours.lookup is None:
+        ours.lookup = lookup_after_launch(facts, os.environ.get(CANDIDATES_VARIABLE))
+    skipping = skips(facts, K0(os.environ.get(K0_VARIABLE, K0.AUTO)))
+    drafter_skip = ours.drafter_skip() if skipping else None
+    control = EngineCoreControl(
+        ours,
+        facts,
+        read_static=read_static_table,
+        meter=Meter(facts.max_num_seqs, facts.num_speculative_tokens) if ours.sums_up_drafts else None,
+        measuring=os.environ.get(MEASURE_VARIABLE) != "0",
+        drafter_skip=drafter_skip,
+    )
+    if drafter_skip is not None and drafter_skip.reads_states:
+        ours.withhold_unread(control.unread)
+    return StepHooks(ours, control)
+
+
+def _with_control(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        try:
+            setattr(self, _HOOKS, hooks_for(self))
+        except Exception as error:
+            setattr(self, _FAILURE, f"{type(error).__name__}: {error}")
+            logger.exception(
+                "outrider: no live control, since this vLLM has another shape; the engine continues to serve"
+            )
+
+    return init
+
+
+def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
+        hooks: StepHooks | None = getattr(self, _HOOKS, None)
+        if hooks is None:
+            return original(self, *args, **kwargs)
+        hooks.before_schedule()
+        output = original(self, *args, **kwargs)
+        hooks.scheduled(ScheduledStep(self, output))
+        return output
+
+    return schedule
+
+
+def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def update_from_output(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, scheduler_output, *args, **kwargs)
+        hooks: StepHooks | None = getattr(self, _HOOKS, None)
+        if hooks is not None:
+            hooks.finished(scheduler_output, result)
+        return result
+
+    return update_from_output
+
+
+def _with_drafts_asked_for(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def post_step(self: Any, *args: Any, **kwargs: Any) -> None:
+        hooks: StepHooks | None = getattr(self.scheduler, _HOOKS, None)
+        # A request for drafts is a call to another process, if the worker lives in one.
+        if hooks is None or not hooks.drafter_left_out:
+            original(self, *args, **kwargs)
+
+    return post_step

@@ -1,0 +1,243 @@
+"""vLLM's scheduler, and one step of it, as the control and the drafter's skipping see them.
+
+Source: vLLM 0.32.0, `vllm.v1.core.sched.scheduler.Scheduler`. ``schedule`` reads ``dynamic_sd_lookup`` once
+per step. Its output (`vllm.v1.core.sched.output.SchedulerOutput`) does not change once the step was
+scheduled, so it may be read later. ``update_from_output`` gives the tokens of each request, and vLLM's own
+sums over drafts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from outrider_engine.control.support import READ_STATES
+from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterOrder, DrafterSkip
+
+ORDER = "outrider_order"
+"""Attribute of the scheduler's output, which carries the order to the workers."""
+
+_NONE: Mapping[str, BlockIds] = {}
+"""What most steps have of requests that begin or grow. To look for them costs every step."""
+
+
+class Scheduler:
+    """Implements `outrider_engine.control.lookup.Scheduler` for vLLM's scheduler."""
+
+    def __init__(self, scheduler: Any) -> None:
+        self._vllm_scheduler: Any = scheduler
+
+    @property
+    def lookup(self) -> list[int] | None:
+        """K by number of scheduled requests; None where vLLM has no schedule."""
+        lookup: list[int] | None = self._vllm_scheduler.dynamic_sd_lookup
+        return lookup
+
+    @lookup.setter
+    def lookup(self, lookup: list[int] | None) -> None:
+        self._vllm_scheduler.dynamic_sd_lookup = lookup
+
+    def running_contexts(self) -> list[int]:
+        """Computed tokens of each running request."""
+        return [request.num_computed_tokens for request in self._vllm_scheduler.running]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the engine continues without waiting for requests."""
+        return bool(self._vllm_scheduler.has_unfinished_requests())
+
+    @property
+    def sums_up_drafts(self) -> bool:
+        """False where vLLM was launched without its own statistics."""
+        return bool(self._vllm_scheduler.log_stats)
+
+    def drafter_skip(self) -> DrafterSkip:
+        """The records of missed tokens for this scheduler, which was just made."""
+        scheduler: Any = self._vllm_scheduler
+        config, groups = scheduler.vllm_config, scheduler.kv_cache_config.kv_cache_groups
+        limits, drafts = config.scheduler_config, config.speculative_config.num_speculative_tokens
+        return DrafterSkip(
+            reads_states=config.speculative_config.method in READ_STATES,
+            block_sizes=[group.kv_cache_spec.block_size for group in groups],
+            max_tokens=limits.max_num_batched_tokens,
+            max_drafts=drafts,
+            unsure=drafts if limits.async_scheduling else 0,
+        )
+
+    def withhold_unread(self, unread_of: Callable[[BlockIds], set[int]]) -> None:
+        """Take blocks that the drafter never read out of the prefix cache as a request gives them back.
+
+        unread_of: these of all blocks of the request.
+        """
+        manager: Any = self._vllm_scheduler.kv_cache_manager
+        original = manager.free
+
+        def free(request: Any) -> None:
+            if unread := unread_of(manager.get_block_ids(request.request_id)):
+                manager.evict_blocks(unread)
+            original(request)
+
+        manager.free = free
+
+
+class StepResult(NamedTuple):
+    """What a step gave. drafted, accepted: tokens by position, of the drafts that it verified."""
+
+    emitted_tokens: int
+    drafted: Sequence[int]
+    accepted: Sequence[int]
+
+    @classmethod
+    def of(cls, result: Any) -> StepResult:
+        """Read what ``update_from_output`` gave, of which logprobs need not be held for long."""
+        emitted, drafts = 0, None
+        for outputs in result.values():
+            emitted += sum([len(output.new_token_ids) for output in outputs.outputs])
+            if outputs.scheduler_stats is not None:
+                drafts = outputs.scheduler_stats.spec_decoding_stats or drafts
+        if drafts is None:
+            return cls(emitted, (), ())
+        return cls(emitted, drafts.num_draft_tokens_per_pos, drafts.num_accepted_tokens_per_pos)
+
+
+class ScheduledStep:
+    """Implements `drafter_skip.Step` on what ``schedule`` gave. Read only as far as asked."""
+
+    __slots__ = ("_computed", "_prefill_tokens", "_vllm_output", "_vllm_scheduler")
+
+    def __init__(self, scheduler: Any, output: Any) -> None:
+        self._vllm_scheduler: Any = scheduler
+        self._vllm_output: Any = output
+        self._computed: dict[str, int] | None = None
+        self._prefill_tokens: int | None = None
+
+    @property
+    def key(self) -> object:
+        """The object by which the step is found again when it has its result."""
+        return self._vllm_output
+
+    def order_drafter(self, order: DrafterOrder) -> None:
+        """Send the order to the workers along with the step."""
+        setattr(self._vllm_output, ORDER, order)
+
+    @property
+    def request_ids(self) -> Mapping[str, int]:
+        """The requests of the step, with the tokens that each computes."""
+        tokens: Mapping[str, int] = self._vllm_output.num_scheduled_tokens
+        return tokens
+
+    @property
+    def num_speculative_tokens(self) -> int:
+        """See `Step`."""
+        k: int = self._vllm_output.num_spec_tokens_to_schedule
+        return k
+
+    @property
+    def decoding_requests(self) -> int:
+        """Requests that may have drafts to verify: one without output is in its prompt."""
+        outputs: list[int] = self._vllm_output.scheduled_cached_reqs.num_output_tokens
+        return len(outputs) - outputs.count(0)
+
+    @property
+    def new_requests(self) -> int:
+        """Number of requests in their first step."""
+        return len(self._vllm_output.scheduled_new_reqs)
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of its requests in the KV cache as the step begins."""
+        output: Any = self._vllm_output
+        cached, new = output.scheduled_cached_reqs.num_computed_tokens, output.scheduled_new_reqs
+        return int(sum(cached) + sum(request.num_computed_tokens for request in new))
+
+    @property
+    def prefill_tokens(self) -> int:
+        """Computed tokens of this step that were known before."""
+        if self._prefill_tokens is None:
+            self._prefill_tokens = _prefill_tokens(self._vllm_output)
+        return self._prefill_tokens
+
+    @property
+    def only_decodes(self) -> bool:
+        """See `Step`."""
+        return bool(self.request_ids) and self.prefill_tokens == 0
+
+    @property
+    def drafter_can_run(self) -> bool:
+        """See `Step`."""
+        config: Any = self._vllm_scheduler.vllm_config.speculative_config
+        room: int = config.draft_model_config.max_model_len - config.num_speculative_tokens
+        tokens = self.request_ids
+        if max(self.computed.values(), default=0) + max(tokens.values(), default=0) <= room:
+            return True
+        return all(computed + tokens[name] <= room for name, computed in self.computed.items())
+
+    @property
+    def gone(self) -> Iterable[str]:
+        """See `Step`."""
+        gone: Iterable[str] = self._vllm_output.finished_req_ids
+        return gone
+
+    @property
+    def computed(self) -> Mapping[str, int]:
+        """See `Step`."""
+        if self._computed is None:
+            cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
+            self._computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+            self._computed |= {one.req_id: one.num_computed_tokens for one in new}
+        return self._computed
+
+    @property
+    def num_tokens(self) -> int:
+        """See `Step`."""
+        tokens: int = self._vllm_output.total_num_scheduled_tokens
+        return tokens
+
+    @property
+    def begun(self) -> Mapping[str, BlockIds]:
+        """See `Step`."""
+        cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
+        if not (new or cached.resumed_req_ids):
+            return _NONE
+        resumed = {
+            name: blocks
+            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
+            if name in cached.resumed_req_ids
+        }
+        return resumed | {one.req_id: one.block_ids for one in new}
+
+    @property
+    def grown(self) -> Mapping[str, BlockIds]:
+        """See `Step`."""
+        cached = self._vllm_output.scheduled_cached_reqs
+        if cached.new_block_ids.count(None) == len(cached.new_block_ids):
+            return _NONE
+        return {
+            name: blocks
+            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
+            if blocks is not None and name not in cached.resumed_req_ids
+        }
+
+    def text(self, request_id: str, begin: int, end: int) -> list[int]:
+        """See `Step`."""
+        return list(self._vllm_scheduler.requests[request_id].all_token_ids[begin:end])
+
+    def blocks(self, request_id: str) -> BlockIds:
+        """See `Step`."""
+        blocks: BlockIds = self._vllm_scheduler.kv_cache_manager.get_block_ids(request_id)
+        return blocks
+
+
+def _prefill_tokens(output: Any) -> int:
+    """A decoding request computes one token beside its drafts, and a request without output is a prompt."""
+    tokens, new, cached = output.num_scheduled_tokens, output.scheduled_new_reqs, output.scheduled_cached_reqs
+    drafts = output.scheduled_spec_decode_tokens
+    decoding = len(tokens) + sum(map(len, drafts.values()))
+    if output.total_num_scheduled_tokens == decoding and not new and 0 not in cached.num_output_tokens:
+        return 0
+    prefill: int = sum(tokens[request.req_id] for request in new)
+    for request_id, outputs in zip(cached.req_ids, cached.num_output_tokens, strict=True):
+        computed = tokens[request_id]
+        if outputs == 0 or computed - len(drafts.get(request_id, ())) > 1:
+            prefill += computed
+    return prefill
