@@ -101,6 +101,7 @@ docs: ## Write the site of docs/ to out/site, with every link checked; open out/
 
 generate: ## Write the CRD and the reference pages from the code
 	@$(UP) --until workspace
+	$(RUN) python -m engine_image.releases --write
 	$(RUN) python -m outrider.api.crd --write crds/
 	cp crds/*.yaml charts/outrider/files/
 	$(RUN) python -m outrider.api.reference --write docs/reference/

@@ -1,4 +1,4 @@
-"""Builds the engine images, all from here: ``python3 -m engine_image.build gpu --tag engine:0.33.0``.
+"""Builds the engine images, all from here: ``python3 -m engine_image.build gpu --tag engine:dev``.
 
 A plugin's wheel is made from the working tree, and its hash goes into the build, which verifies it,
 and into the image's labels. Plain Python 3.11 without packages, because the set-up runs it before
@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from engine_image.releases import CPU, DEFAULT, ROOT
+
 UV = os.environ.get("UV", "uv")
 """`uv run` names itself there; it need not be on the PATH."""
 
@@ -77,10 +78,8 @@ VLLM_IMAGE = "vllm/vllm-openai"
 """The base of the image for GPUs, with the version as its tag."""
 
 
-def default_version(target: Target) -> str:
-    """Which vLLM an image is built with unless another one is asked for."""
-    (found,) = set(re.findall(r"^ARG VLLM_VERSION=(\S+)$", DOCKERFILES[target].read_text(), re.MULTILINE))
-    return found
+DEFAULT_VERSIONS: Mapping[Target, str] = {Target.GPU: DEFAULT, Target.CPU: CPU}
+"""Which vLLM an image has by default. The simulated engine has that of its base."""
 
 
 def default_base(target: Target) -> str | None:
@@ -158,7 +157,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m engine_image.build", description=__doc__)
     parser.add_argument("target", type=Target, choices=list(Target))
     parser.add_argument("--tag", required=True, help="name of the image")
-    parser.add_argument("--vllm-version", help="default: the newest that was checked, or 0.32.0 on CPU")
+    parser.add_argument("--vllm-version", help=f"default: {DEFAULT}, or {CPU} on CPU")
     parser.add_argument(
         "--base", help="another base image, best with its digest; `twin`: tag of the CPU engine"
     )
@@ -168,14 +167,14 @@ def main(arguments: Sequence[str]) -> int:
         help="of the cluster's nodes. Default for gpu: linux/amd64; else this machine's",
     )
     options = parser.parse_args(arguments)
-    base = options.base
+    base, version = options.base, options.vllm_version or DEFAULT_VERSIONS.get(options.target)
     if base is None and options.target is Target.TWIN:
         parser.error("`twin` needs --base: the tag of the CPU engine that it extends")
     if base is None and options.target is Target.GPU:
-        base = by_digest(f"{VLLM_IMAGE}:v{options.vllm_version or default_version(Target.GPU)}")
+        base = by_digest(f"{VLLM_IMAGE}:v{version}")
     wanted = options.platform or ("linux/amd64" if options.target is Target.GPU else None)
     processor = platform.machine() if wanted is None else PROCESSORS[wanted]
-    given = {"VLLM_VERSION": options.vllm_version, "BASE": base}
+    given = {"VLLM_VERSION": version, "BASE": base}
     with tempfile.TemporaryDirectory() as context:
         shutil.copy(DOCKERFILES[options.target], Path(context) / "Dockerfile")
         pinned: dict[str, str] = {}

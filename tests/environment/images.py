@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from engine_image.build import (
+    DEFAULT_VERSIONS,
     DOCKERFILES,
     PACKAGES,
     Target,
@@ -201,6 +202,7 @@ def project_images(setup: Setup) -> Stage:
         "README.md",
         "Dockerfile.cpu",
         "build.py",
+        "releases.py",
     )
     engine = [place.root / "engine_image" / name for name in parts] + [place.root / "uv.lock"]
     twin = [place.root / "engine_image" / "testing" / "twin"]
@@ -215,7 +217,7 @@ def project_images(setup: Setup) -> Stage:
             return
         context = _empty(place.build / target)
         shutil.copy(DOCKERFILES[target], context / "Dockerfile")
-        pinned: dict[str, str] = {}
+        pinned = {} if target is Target.TWIN else {"VLLM_VERSION": DEFAULT_VERSIONS[target]}
         for package in PACKAGES[target]:
             _wheel(place, work, package, context)
             pinned |= find_plugin(package, context).arguments()

@@ -18,11 +18,10 @@ from pathlib import Path
 
 from engine_image.build import UV, Target
 from engine_image.build import main as build
+from engine_image.releases import DEFAULT
 from outrider_engine.launch import EXIT_CONFIG
 from tests.environment.place import DEBIAN_IMAGE
 
-VERSION = "0.33.0"
-"""What `engine_image/Dockerfile` builds for by default."""
 PYTHON = "3.12"
 """That of vLLM's images."""
 IMPORTED = ("cryptography", "fastapi", "prometheus-client")
@@ -62,9 +61,9 @@ def stand_in(context: Path, python: Path) -> None:
     packages = libraries / "site-packages"
     install = [UV, "pip", "install", "--quiet", "--python", str(python), "--target", str(packages)]
     subprocess.run([*install, *IMPORTED], check=True)
-    information = packages / f"vllm-{VERSION}.dist-info"
+    information = packages / f"vllm-{DEFAULT}.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}\n")
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {DEFAULT}\n")
     (context / "Dockerfile").write_text(DOCKERFILE)
 
 
@@ -94,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
             stand_in(Path(name), python)
             base = ["--build-arg", f"BASE={given.debian}", "--tag", BASE_TAG, name]
             subprocess.run(["docker", "build", "--quiet", *base], check=True)
-        if build([Target.GPU, "--tag", TAG, "--base", BASE_TAG, "--vllm-version", VERSION]):
+        if build([Target.GPU, "--tag", TAG, "--base", BASE_TAG, "--vllm-version", DEFAULT]):
             return 1
         found = faults()
     finally:

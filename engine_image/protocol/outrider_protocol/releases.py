@@ -36,7 +36,7 @@ class Response(StrEnum):
 
 
 def parse_version(text: str) -> Version:
-    """Major and minor number of a version such as ``0.33.0`` or ``0.32.1.dev3+cpu``.
+    """Major and minor number of a version such as ``0.32.0`` or ``0.32.1.dev3+cpu``.
 
     Raises:
         ValueError: it does not start with two numbers.

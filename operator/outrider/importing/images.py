@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from outrider.api.spec import Engine
 from outrider.importing.findings import Findings
 from outrider.plan.settings import DEFAULT_ENGINE_IMAGES
-from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, parse_version, version_text
+from outrider_protocol.releases import (
+    DEFAULT_RELEASE,
+    NEWEST_VERSION,
+    OLDEST_VERSION,
+    parse_version,
+    version_text,
+)
 
 _TAG = re.compile(r".*:[a-z-]*v?([0-9]+\.[0-9]+\.[0-9]+)[^/]*")
-NEWEST: str = max(DEFAULT_ENGINE_IMAGES, key=parse_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ def image_of(image: str | None, *, keep: bool, findings: Findings) -> Image:
     version = None if found is None else found[1]
     if keep and image is not None:
         return _kept(image, version, findings)
-    chosen = version if version is not None and version in DEFAULT_ENGINE_IMAGES else NEWEST
+    chosen = version if version is not None and version in DEFAULT_ENGINE_IMAGES else DEFAULT_RELEASE
     if image is not None:
         findings.dropped(
             f"image {image}",
@@ -50,16 +54,15 @@ def image_of(image: str | None, *, keep: bool, findings: Findings) -> Image:
 def _kept(image: str, version: str | None, findings: Findings) -> Image:
     oldest, newest = version_text(OLDEST_VERSION), version_text(NEWEST_VERSION)
     if version is None:
-        default = str(Engine.model_fields["version"].default)
         findings.check(
             "spec.engine.version",
-            f"the image names no release of vLLM; write the one that it has in place of {default}",
+            f"the image names no release of vLLM; write the one that it has in place of {DEFAULT_RELEASE}",
         )
-        return Image(default, image)
+        return Image(DEFAULT_RELEASE, image)
     if not OLDEST_VERSION <= parse_version(version) <= NEWEST_VERSION:
         findings.dropped(
             f"image {image}",
             f"Outrider serves vLLM {oldest} to {newest}; take a newer image",
         )
-        return Image(NEWEST)
+        return Image(DEFAULT_RELEASE)
     return Image(version, image)
