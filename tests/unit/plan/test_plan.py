@@ -18,6 +18,7 @@ from outrider.plan import ControlKeys, Plan, PlanSettings, plan
 from outrider.plan.names import REVISION_LABEL
 from outrider_engine.control.signature import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from outrider_engine.http.graceful_shutdown import READINESS
+from outrider_protocol.releases import RELEASES
 from tests.unit.plan.factories import (
     CPU,
     KEYS,
@@ -373,6 +374,48 @@ def test_one_claim_is_mounted_once() -> None:
     assert isinstance(volumes, list)
     assert [volume["name"] for volume in volumes if "persistentVolumeClaim" in volume] == ["models-0"]
     assert flag(result, "--model") == "/models/models/target"
+
+
+def test_two_claims_are_mounted_side_by_side() -> None:
+    drafter = {"drafter": {"uri": "pvc://drafters/eagle3"}}
+    result = a_plan(a_model(uri="pvc://models/target", method="eagle3", speculation=drafter))
+    mounts: list[dict[str, str]] = engine_container(result)["volumeMounts"]  # type: ignore[assignment]
+    claims = {each["name"]: each["mountPath"] for each in mounts if each["name"].startswith("models-")}
+    assert claims == {"models-0": "/models/models", "models-1": "/models/drafters"}
+    config = json.loads(flag(result, "--speculative-config") or "")
+    assert config["model"] == "/models/drafters/eagle3"
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "flags"),
+    [
+        ({"tensor": 4, "expert": True}, {"--tensor-parallel-size=4", "--enable-expert-parallel"}),
+        ({"tensor": 4, "pipeline": 2}, {"--tensor-parallel-size=4", "--pipeline-parallel-size=2"}),
+        ({"data": 2}, {"--data-parallel-size=2"}),
+        ({"tensor": 1, "pipeline": 1, "data": 1, "expert": False}, set()),
+    ],
+)
+def test_parallelism_becomes_flags(parallelism: dict[str, object], flags: set[str]) -> None:
+    result = a_plan(a_model(method="none", parallelism=parallelism))
+    assert {word for word in arguments(result) if "parallel" in word} == flags
+
+
+def test_n_grams_are_searched_on_one_thread() -> None:
+    assert environment(a_plan(a_model(method="ngram")))["NUMBA_NUM_THREADS"] == "1"
+    assert "NUMBA_NUM_THREADS" not in environment(a_plan(a_model(method="mtp")))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_engine_runs_the_image_of_its_release(release: str) -> None:
+    settings = PlanSettings(engine_images={each: f"engine:{each}" for each in RELEASES})
+    result = a_plan(a_model(engine={"version": release}), settings=settings)
+    assert engine_container(result)["image"] == f"engine:{release}"
+
+
+def test_a_model_can_have_no_replicas() -> None:
+    deployment = a_plan(a_model(replicas=0)).child("Deployment")
+    assert deployment is not None
+    assert deployment["spec"]["replicas"] == 0  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
