@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from outrider.importing.conversion import Imported, Options, convert
+from outrider.importing.conversion import Imported, Options, convert, text_of
 from outrider.importing.documents import documents
 from outrider.importing.findings import Finding, ImportRefused, NoEngine, Outcome
 from outrider.importing.sources import SOURCES
-from outrider.importing.sources.command_line import of_command_line
 from outrider.importing.sources.source import Source
-from outrider.importing.text import text_of
-from outrider.importing.workload import an_object, text
+from outrider.importing.sources.workloads import of_command_line
+from outrider.importing.workload import an_object, names, text
 from outrider.plan.overlay import Json
 
 __all__ = [
@@ -27,7 +26,11 @@ __all__ = [
     "text_of",
 ]
 
-_COMPANIONS = "it runs no engine; Outrider makes what its engines need, and leaves this object as it is"
+_COMPANION = "it runs no engine; Outrider makes what its engines need, and leaves this object as it is"
+_UNKNOWN = (
+    "Outrider does not import this kind; it imports: {}, and a command line. "
+    "Pass the vLLM command line of this object: outrider import -- vllm serve MODEL --flag value"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,7 @@ class Refused:
 
     what: str
     why: str
-    runs_engines: bool
-    """It may run vLLM, so the import is not complete without it."""
+    runs_engines: bool  # it may run vLLM, so the import is not complete without it
 
 
 def import_text(content: str, options: Options) -> Iterator[Imported | Refused]:
@@ -48,12 +50,13 @@ def import_text(content: str, options: Options) -> Iterator[Imported | Refused]:
     """
     for document in documents(content):
         source = next((each for each in SOURCES if each.takes(document)), None)
-        if source is None:
-            yield Refused(
-                _name_of(document), _why_unknown(document), runs_engines=not _is_companion(document)
-            )
-            continue
-        yield from _from(source, document, options)
+        if source is not None:
+            yield from _from(source, document, options)
+        elif document.get("kind") in _KINDS:
+            yield Refused(_name_of(document), _COMPANION, runs_engines=False)
+        else:
+            kinds = ", ".join(each.name for each in SOURCES)
+            yield Refused(_name_of(document), _UNKNOWN.format(kinds), runs_engines=True)
 
 
 def import_command(words: Sequence[str], options: Options) -> Imported:
@@ -80,65 +83,16 @@ def _from(source: Source, document: Json, options: Options) -> Iterator[Imported
             yield Refused(f"{workload.kind} {workload.name}", str(refused), runs_engines=runs)
 
 
-_KINDS = frozenset(
-    {
-        "Service",
-        "ConfigMap",
-        "Secret",
-        "Ingress",
-        "HTTPRoute",
-        "PersistentVolumeClaim",
-        "PersistentVolume",
-        "Namespace",
-    }
-    | {
-        "ServiceAccount",
-        "Role",
-        "RoleBinding",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "HorizontalPodAutoscaler",
-    }
-    | {
-        "PodDisruptionBudget",
-        "NetworkPolicy",
-        "ServiceMonitor",
-        "PodMonitor",
-        "ScaledObject",
-        "StorageClass",
-        "Gateway",
-    }
-    | {
-        "ServingRuntime",
-        "ClusterServingRuntime",
-        "InferencePool",
-        "ResourceClaimTemplate",
-        "PriorityClass",
-        "ResourceQuota",
-    }
-    | {
-        "LLMInferenceServiceConfig",
-        "Kustomization",
-        "DestinationRule",
-        "VirtualService",
-        "Route",
-        "InferenceModel",
-    }
+_KINDS = names(
+    """
+    Service ConfigMap Secret Ingress HTTPRoute PersistentVolumeClaim PersistentVolume Namespace ServiceAccount
+    Role RoleBinding ClusterRole ClusterRoleBinding HorizontalPodAutoscaler PodDisruptionBudget NetworkPolicy
+    ServiceMonitor PodMonitor ScaledObject StorageClass Gateway ServingRuntime ClusterServingRuntime
+    InferencePool ResourceClaimTemplate PriorityClass ResourceQuota LLMInferenceServiceConfig Kustomization
+    DestinationRule VirtualService Route InferenceModel
+    """
 )
-
-
-def _is_companion(document: Json) -> bool:
-    return document.get("kind") in _KINDS
-
-
-def _why_unknown(document: Json) -> str:
-    if _is_companion(document):
-        return _COMPANIONS
-    kinds = ", ".join(source.name for source in SOURCES)
-    return (
-        f"Outrider does not import this kind; it imports: {kinds}, and a command line. "
-        "Pass the vLLM command line of this object: outrider import -- vllm serve MODEL --flag value"
-    )
+"""Kinds of objects that stand beside engines, and run none."""
 
 
 def _name_of(document: Json) -> str:

@@ -10,9 +10,8 @@ from outrider.api.engine_args import MAX_FLAGS, OWNED_FLAGS
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Engine
-from outrider.importing.findings import Findings
+from outrider.importing.findings import Findings, is_secret
 from outrider.importing.flags import Flags
-from outrider.importing.secrets import is_secret
 from outrider.importing.workload import whole
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.plan.overlay import Json

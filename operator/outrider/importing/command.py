@@ -24,10 +24,8 @@ _SERVER_FILE = "vllm/entrypoints/openai/api_server.py"
 class EngineCommand:
     """The command line of an engine."""
 
-    words: tuple[str, ...]
-    """Behind the program."""
-    environment: Mapping[str, str]
-    """Variables that the command itself sets."""
+    words: tuple[str, ...]  # behind the program
+    environment: Mapping[str, str]  # variables that the command itself sets
 
 
 def engine_command(

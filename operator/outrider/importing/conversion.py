@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import yaml
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.engine_args import pools
@@ -14,18 +15,15 @@ from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, MAX_
 from outrider.api.spec import RuntimeKind
 from outrider.importing.arguments import engine_args, parallelism, port
 from outrider.importing.command import EngineCommand, engine_command
-from outrider.importing.containers import engine_container, words_of
 from outrider.importing.environment import Environment, environment, names_of, values_of
-from outrider.importing.findings import Findings, ImportRefused
+from outrider.importing.findings import Findings, ImportRefused, holds_secret
 from outrider.importing.flags import Flags, parse
 from outrider.importing.images import Image, image_of
 from outrider.importing.model import model_fields, own_cache, without_lost_folders
-from outrider.importing.pod import Taken, pod_template
-from outrider.importing.resources import resources
-from outrider.importing.secrets import holds_secret
+from outrider.importing.pod import Taken, pod_template, resources
 from outrider.importing.speculation import Target, for_batches, speculation, take_config
 from outrider.importing.weights import Mount, Place, mounts, place_of
-from outrider.importing.workload import Workload, text, whole
+from outrider.importing.workload import Workload, an_object, engine_container, text, whole, words_of
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.plan.overlay import Json
 from outrider.plan.runtimes import RUNTIMES
@@ -40,13 +38,10 @@ _KEYS = ControlKeys(private="made by the operator", public="made by the operator
 class Options:
     """What a user says beside the source."""
 
-    name: str | None = None
-    """The new name. Default: the source's name, with ``-tuned`` for an object of a cluster."""
+    name: str | None = None  # default: the source's, with ``-tuned`` for an object of a cluster
     namespace: str | None = None
-    container: str | None = None
-    """The engine's container."""
-    keep_image: bool = False
-    """Start the source's own image; K then changes by rolling restarts."""
+    container: str | None = None  # of the engine
+    keep_image: bool = False  # start the source's own image; K then changes by rolling restarts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +50,13 @@ class Imported:
 
     source: str
     manifest: Json
-    comments: Mapping[str, Sequence[str]]
-    """Field of the spec -> the comments above it."""
+    comments: Mapping[str, Sequence[str]]  # field of the spec -> the comments above it
     findings: Findings
 
     @property
     def name(self) -> str:
         """The SpeculativeModel's."""
-        return str(_part(self.manifest, "metadata")["name"])
+        return str(an_object(self.manifest.get("metadata"))["name"])
 
 
 def convert(workload: Workload, options: Options) -> Imported:
@@ -72,11 +66,17 @@ def convert(workload: Workload, options: Options) -> Imported:
         ImportRefused: none can be made; the message says why and what to do.
     """
     container = engine_container(workload, options.container)
-    command = _command(workload, container)
+    command = engine_command(
+        words_of(container, "command"),
+        words_of(container, "args"),
+        values=values_of(container),
+        declared=names_of(container),
+        findings=workload.findings,
+    )
     parsed = parse(command.words, workload.findings)
     flags = parsed.flags
     model = _model(workload, flags, parsed.positional)
-    found = mounts(workload.pod, container)
+    found = list(mounts(workload.pod, container))
     place = place_of(workload.uri or model, found)
     spec, comments = _spec(workload, container, command, flags, _Weights(model, place, tuple(found)), options)
     manifest: Json = {
@@ -96,17 +96,6 @@ class _Weights:
     named: str
     place: Place
     mounts: tuple[Mount, ...]
-
-
-def _command(workload: Workload, container: Json) -> EngineCommand:
-    declared = names_of(container)
-    return engine_command(
-        words_of(container, "command"),
-        words_of(container, "args"),
-        values=values_of(container),
-        declared=declared,
-        findings=workload.findings,
-    )
 
 
 def _model(workload: Workload, flags: Flags, positional: Sequence[str]) -> str:
@@ -151,9 +140,9 @@ def _spec(
     asked, has_claims = resources(container, workload.pod, findings)
     own = [mount for mount in (place.mount, speculating.mount) if mount is not None]
     carried = without_lost_folders(env.carried, found, replaced, findings)
-    taken = Taken((*own, *replaced), carried, has_claims, _texts(flags, carried))
+    taken = Taken((*own, *replaced), carried, has_claims, list(_texts({**flags, "env": carried})))
     template = _without_secret_texts(pod_template(workload, container, taken), "spec.podTemplate", findings)
-    wanted = for_batches(speculating.wanted, _largest_batch(_part(engine, "args")))
+    wanted = for_batches(speculating.wanted, _largest_batch(an_object(engine.get("args"))))
     if wanted != speculating.wanted:
         findings.check(
             "spec.speculation.candidates", "each needs a batch size of its own, and the flags leave few"
@@ -165,52 +154,38 @@ def _spec(
         "parallelism": dict(spreads),
         "resources": asked,
         "replicas": workload.replicas,
-        "rollout": _rollout(workload),
+        "rollout": {**workload.rollout, **({"onFailure": "Hold"} if workload.nodes > 1 else {})},
         "cache": cache,
         "podTemplate": template,
     }
-    _note_gpus(workload, asked)
+    if not asked and workload.in_cluster:
+        findings.check(
+            "spec.resources",
+            "the source has none, and Outrider asks for one GPU per rank; set it to ask for others",
+        )
     return {name: part for name, part in parts.items() if part not in ({}, None)}, {
         "speculation": speculating.comments
     }
 
 
 def _engine(image: Image, env: Environment, flags: Flags, workload: Workload) -> Json:
-    engine: Json = {"version": image.version}
-    if image.kept is not None:
-        engine["image"] = image.kept
-    if env.runner is not None:
-        engine["modelRunner"] = env.runner
     own_port = port(flags, workload.findings)
-    if own_port is not None:
-        engine["port"] = own_port
-    args = engine_args(flags, image.version, workload.findings)
-    if args:
-        engine["args"] = args
-    return engine
+    fields: Json = {
+        "version": image.version,
+        "image": image.kept,
+        "modelRunner": env.runner,
+        "port": own_port,
+        "args": engine_args(flags, image.version, workload.findings) or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _actuated(wanted: Json, image: Image) -> Json:
     """With a way to change K that the image has."""
     if image.kept is None or wanted["method"] == "none":
         return wanted
-    tuning = {**_part(wanted, "tuning"), "actuation": "Rollout"}
+    tuning = {**an_object(wanted.get("tuning")), "actuation": "Rollout"}
     return {**wanted, "tuning": tuning}
-
-
-def _rollout(workload: Workload) -> Json:
-    rollout = dict(workload.rollout)
-    if workload.nodes > 1:
-        rollout["onFailure"] = "Hold"
-    return rollout
-
-
-def _note_gpus(workload: Workload, asked: Json) -> None:
-    if not asked and workload.in_cluster:
-        workload.findings.check(
-            "spec.resources",
-            "the source has none, and Outrider asks for one GPU per rank; set it to ask for others",
-        )
 
 
 def _metadata(workload: Workload, options: Options, uri: str) -> Json:
@@ -250,22 +225,13 @@ def _largest_batch(args: Json) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _texts(flags: Flags, carried: Sequence[JsonValue]) -> list[str]:
-    """Every text in which a path may stand."""
-    found = list[str]()
-
-    def look(value: JsonValue) -> None:
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, dict):
-            for part in value.values():
-                look(part)
-        elif isinstance(value, list):
-            for part in value:
-                look(part)
-
-    look({**flags, "env": list(carried)})
-    return found
+def _texts(value: JsonValue) -> Iterator[str]:
+    """Every text in a value, in which a path may stand."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def _without_secret_texts(value: Json, place: str, findings: Findings) -> Json:
@@ -273,17 +239,11 @@ def _without_secret_texts(value: Json, place: str, findings: Findings) -> Json:
 
     def clean(part: JsonValue, where: str) -> JsonValue:
         if isinstance(part, dict):
-            return {
-                key: clean(each, f"{where}.{key}")
-                for key, each in part.items()
-                if kept(each, f"{where}.{key}")
-            }
+            named = [(key, each, f"{where}.{key}") for key, each in part.items()]
+            return {key: clean(each, inside) for key, each, inside in named if kept(each, inside)}
         if isinstance(part, list):
-            return [
-                clean(each, f"{where}[{index}]")
-                for index, each in enumerate(part)
-                if kept(each, f"{where}[{index}]")
-            ]
+            listed = [(each, f"{where}[{index}]") for index, each in enumerate(part)]
+            return [clean(each, inside) for each, inside in listed if kept(each, inside)]
         return part
 
     def kept(part: JsonValue, where: str) -> bool:
@@ -294,8 +254,7 @@ def _without_secret_texts(value: Json, place: str, findings: Findings) -> Json:
             return False
         return True
 
-    cleaned = clean(value, place)
-    return cleaned if isinstance(cleaned, dict) else {}
+    return an_object(clean(value, place))
 
 
 def _scalars(flags: Flags) -> dict[str, bool | int | float | str]:
@@ -305,6 +264,23 @@ def _scalars(flags: Flags) -> dict[str, bool | int | float | str]:
     }
 
 
-def _part(holder: Json, name: str) -> Json:
-    part = holder.get(name)
-    return part if isinstance(part, dict) else {}
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def text_of(imported: Imported) -> str:
+    """One YAML document."""
+    manifest = imported.manifest
+    head = {key: value for key, value in manifest.items() if key != "spec"}
+    lines = [_dumped(head), "spec:\n"]
+    spec = manifest["spec"]
+    assert isinstance(spec, dict)
+    for name, part in spec.items():
+        lines += [f"  # {comment}\n" for comment in imported.comments.get(name, ())]
+        lines.append("".join(f"  {line}\n" for line in _dumped({name: part}).splitlines()))
+    return "".join(lines)
+
+
+def _dumped(part: Json) -> str:
+    return yaml.dump(part, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from outrider.importing.findings import Findings
-from outrider.importing.secrets import is_secret
+from outrider.importing.findings import Findings, is_secret
 from outrider.importing.workload import an_object, objects, text
 from outrider.plan.overlay import Json
 from outrider.plan.runtimes.runtime import Runtime
@@ -29,12 +28,9 @@ _LEFT_OUT: Mapping[str, str] = {
 class Environment:
     """What became of the variables."""
 
-    carried: list[JsonValue]
-    """For ``spec.podTemplate``."""
-    token: Json | None
-    """``spec.model.secretRef``."""
-    runner: str | None
-    """``spec.engine.modelRunner``."""
+    carried: list[JsonValue]  # for `spec.podTemplate`
+    token: Json | None  # `spec.model.secretRef`
+    runner: str | None  # `spec.engine.modelRunner`
 
 
 def values_of(container: Json) -> dict[str, str]:
@@ -95,11 +91,8 @@ def without_secrets(container: Json, findings: Findings) -> Json:
             findings.dropped(f"env {variable} of container {name}", _SECRET)
         else:
             kept.append(entry)
-    return (
-        {**container, "env": kept}
-        if kept
-        else {key: value for key, value in container.items() if key != "env"}
-    )
+    rest = {key: value for key, value in container.items() if key != "env"}
+    return {**rest, "env": kept} if kept else rest
 
 
 _SECRET = (

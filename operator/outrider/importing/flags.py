@@ -10,28 +10,18 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from outrider.importing.findings import Findings
+from outrider.importing.workload import names
 from outrider.plan.runtimes.vllm.flags import FLAGS, SHORT, Form, form_of, full_name, positive
 
 Flags = dict[str, JsonValue]
 """Flag without dashes, in full -> True, False, or its value; a list for several values."""
 
-_SEVERAL = frozenset(
-    {
-        "api-key",
-        "cudagraph-capture-sizes",
-        "custom-histogram-buckets",
-        "device-ids",
-        "disable-access-log-for-endpoints",
-        "ignore-patterns",
-        "kv-cache-dtype-skip-layers",
-        "logits-processors",
-        "lora-modules",
-        "lora-target-modules",
-        "middleware",
-        "numa-bind-cpus",
-        "numa-bind-nodes",
-        "served-model-name",
-    }
+_SEVERAL = names(
+    """
+    api-key cudagraph-capture-sizes custom-histogram-buckets device-ids disable-access-log-for-endpoints
+    ignore-patterns kv-cache-dtype-skip-layers logits-processors lora-modules lora-target-modules middleware
+    numa-bind-cpus numa-bind-nodes served-model-name
+    """
 )
 """Flags that take several words. Source: ``nargs`` in vLLM's ``arg_utils.py`` and ``cli_args.py``."""
 
@@ -47,8 +37,7 @@ class CommandLine:
     """What a command line says."""
 
     flags: Flags
-    positional: tuple[str, ...]
-    """Words that belong to no flag."""
+    positional: tuple[str, ...]  # words that belong to no flag
 
 
 def parse(words: Sequence[str], findings: Findings) -> CommandLine:

@@ -1,25 +1,26 @@
-"""``spec.podTemplate``: what of a source's pod no field of the spec says."""
+"""``spec.podTemplate`` and ``spec.resources``: what of a source's pod is carried."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from posixpath import normpath
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from outrider.api.quantity import Quantity
 from outrider.importing.environment import without_secrets
-from outrider.importing.findings import Findings
-from outrider.importing.secrets import holds_secret
+from outrider.importing.findings import Findings, holds_secret
 from outrider.importing.weights import Mount
 from outrider.importing.workload import Workload, an_object, objects, text
 from outrider.plan.names import CONTAINER, HOME, OWNED_FOLDERS
 from outrider.plan.overlay import Json
 
 _MADE: Mapping[str, str] = {
-    "livenessProbe": "Outrider makes the probes; their times can be set in spec.podTemplate",
-    "readinessProbe": "Outrider makes the probes; their times can be set in spec.podTemplate",
-    "startupProbe": "Outrider makes the probes; their times can be set in spec.podTemplate",
+    **dict.fromkeys(
+        ("livenessProbe", "readinessProbe", "startupProbe"),
+        "Outrider makes the probes; their times can be set in spec.podTemplate",
+    ),
     "ports": "Outrider opens spec.engine.port, and makes a Service with port 80 for it",
     "workingDir": "Outrider starts the engine in the image's own folder; use absolute paths in flags",
     "terminationMessagePath": "Outrider reads the last log lines of an engine that ended",
@@ -41,19 +42,18 @@ _PLANNED_VOLUMES = frozenset({"schedule", "shm", "tmp", "home"})
 _PLANNED_PREFIXES = ("models-", "images-")
 _SHARED_MEMORY = "/dev/shm"
 _METRICS = "prometheus.io/"
+_OWN_LABELS = ("app.kubernetes.io/", "outrider.dev/", "helm.sh/")
+_QUANTITY: TypeAdapter[int | str] = TypeAdapter(Quantity)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What other fields of the spec already say."""
 
-    mounts: Sequence[Mount] = ()
-    """Mounts in whose place Outrider makes its own."""
+    mounts: Sequence[Mount] = ()  # in whose place Outrider makes its own
     environment: Sequence[JsonValue] = ()
-    claims: bool = False
-    """``spec.resources.claims`` has the pod's resource claims."""
-    texts: Sequence[str] = field(default_factory=list)
-    """Flags and variables, in which paths of mounts may stand."""
+    claims: bool = False  # `spec.resources.claims` has the pod's resource claims
+    texts: Sequence[str] = ()  # flags and variables, in which paths of mounts may stand
 
 
 def pod_template(workload: Workload, container: Json, taken: Taken) -> Json:
@@ -75,13 +75,8 @@ def pod_template(workload: Workload, container: Json, taken: Taken) -> Json:
         spec["initContainers"] = list(beside["initContainers"])
     if volumes:
         spec["volumes"] = volumes
-    template: Json = {}
-    metadata = _metadata(workload)
-    if metadata:
-        template["metadata"] = metadata
-    if spec:
-        template["spec"] = spec
-    return template
+    parts: Json = {"metadata": _metadata(workload), "spec": spec}
+    return {name: part for name, part in parts.items() if part}
 
 
 def _engine(container: Json, taken: Taken, findings: Findings) -> Json:
@@ -235,32 +230,64 @@ def _beside(workload: Workload, container: Json, findings: Findings) -> dict[str
 
 
 def _metadata(workload: Workload) -> Json:
-    metadata: Json = {}
-    labels: Json = {}
+    findings, labels, annotations = workload.findings, Json(), Json()
     for key, value in workload.labels.items():
         if key in workload.selected_by:
-            findings_key = f"label {key}"
-            workload.findings.dropped(
-                findings_key, "the old Service and Deployment select pods by it; new pods must not have it"
+            findings.dropped(
+                f"label {key}",
+                "the old Service and Deployment select pods by it; new pods must not have it",
             )
-        elif key.startswith(("app.kubernetes.io/", "outrider.dev/", "helm.sh/")) or not isinstance(
-            value, str
-        ):
-            workload.findings.dropped(f"label {key}", "Outrider or Helm sets this label itself")
+        elif key.startswith(_OWN_LABELS) or not isinstance(value, str):
+            findings.dropped(f"label {key}", "Outrider or Helm sets this label itself")
         else:
             labels[key] = value
-    annotations: Json = {}
     for key, value in workload.annotations.items():
         if key.startswith(_METRICS):
-            workload.findings.dropped(f"annotation {key}", "Outrider sets it for the engine's port")
+            findings.dropped(f"annotation {key}", "Outrider sets it for the engine's port")
         elif key.startswith("kubectl.kubernetes.io/") or not isinstance(value, str) or holds_secret(value):
-            workload.findings.dropped(
+            findings.dropped(
                 f"annotation {key}", "it is of the old pods; add it to spec.podTemplate if you need it"
             )
         else:
             annotations[key] = value
-    if labels:
-        metadata["labels"] = labels
-    if annotations:
-        metadata["annotations"] = annotations
-    return metadata
+    parts: Json = {"labels": labels, "annotations": annotations}
+    return {name: part for name, part in parts.items() if part}
+
+
+def resources(container: Json, pod: Json, findings: Findings) -> tuple[Json, bool]:
+    """The field, and whether it has every claim of devices; empty where the source asks for nothing."""
+    given = an_object(container.get("resources"))
+    amounts: Json = {}
+    for kind in ("limits", "requests"):
+        found = _amounts(kind, an_object(given.get(kind)), findings)
+        if found:
+            amounts[kind] = found
+    claims = _claims(given, pod)
+    if claims:
+        amounts["claims"] = claims
+    return amounts, bool(claims)
+
+
+def _amounts(kind: str, given: Mapping[str, JsonValue], findings: Findings) -> Json:
+    found: Json = {}
+    for name, amount in given.items():
+        written = str(amount) if isinstance(amount, float) else amount
+        try:
+            found[name] = _QUANTITY.validate_python(written)
+        except ValidationError:
+            findings.dropped(
+                f"resources.{kind}.{name}", "write a quantity such as 1, 500m or 64Gi; set spec.resources"
+            )
+    return found
+
+
+def _claims(given: Json, pod: Json) -> list[JsonValue]:
+    """Each claim of the container where all of them come from templates."""
+    templates = {
+        text(each.get("name")): text(each.get("resourceClaimTemplateName"))
+        for each in objects(pod.get("resourceClaims"))
+    }
+    names = [text(each.get("name")) for each in objects(given.get("claims"))]
+    if not names or not all(templates.get(name) for name in names):
+        return []
+    return [{"name": name, "resourceClaimTemplateName": templates[name]} for name in names]

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Set
 
 from outrider.importing.findings import ImportRefused
+from outrider.importing.workload import names
 
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 _SCRIPT_OPTION = re.compile(r"-[a-z]*c[a-z]*")
@@ -16,25 +17,7 @@ _HELD = "\x00{}\x00"
 """In place of ``$(NAME)``, which Kubernetes replaces before the shell sees it."""
 _OPERATORS = ";&|<>()\n"
 _ENDS = frozenset({";", "&&", "\n"})
-_KEYWORDS = frozenset(
-    {
-        "if",
-        "then",
-        "else",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "function",
-        "{",
-        "}",
-        "!",
-    }
-)
+_KEYWORDS = names("if then else fi for while until do done case esac function { } !")
 
 
 def script_in(words: list[str]) -> str | None:

@@ -70,8 +70,7 @@ class Speculating:
 
     wanted: Json
     comments: tuple[str, ...] = ()
-    mount: Mount | None = None
-    """The mount of a drafter that lies on a claim."""
+    mount: Mount | None = None  # of a drafter that lies on a claim
 
 
 def take_config(flags: Flags, findings: Findings) -> Json | None:

@@ -25,8 +25,7 @@ class Mount:
     volume: str
     path: str
     sub_path: str
-    source: Json
-    """The volume."""
+    source: Json  # the volume
 
     @property
     def claim(self) -> str | None:
@@ -44,13 +43,7 @@ class Place:
 
     uri: str
     revision: str | None = None
-    mount: Mount | None = None
-    """The mount in whose place Outrider mounts the same claim."""
-
-
-def mounts(pod: Json, container: Json) -> list[Mount]:
-    """The mounts of a container that name a volume of its pod."""
-    return list(_mounts(pod, container))
+    mount: Mount | None = None  # in whose place Outrider mounts the same claim
 
 
 def place_of(model: str, found: list[Mount]) -> Place:
@@ -75,7 +68,8 @@ def place_of(model: str, found: list[Mount]) -> Place:
     )
 
 
-def _mounts(pod: Json, container: Json) -> Iterator[Mount]:
+def mounts(pod: Json, container: Json) -> Iterator[Mount]:
+    """The mounts of a container that name a volume of its pod."""
     volumes = {each.get("name"): each for each in objects(pod.get("volumes"))}
     for each in objects(container.get("volumeMounts")):
         name, path = text(each.get("name")), text(each.get("mountPath"))
@@ -88,11 +82,8 @@ def _of_path(path: str, found: list[Mount]) -> Place:
     holding = sorted((each for each in found if each.holds(path)), key=lambda each: len(each.path))
     mount = holding[-1] if holding else None
     if mount is not None and mount.claim is not None and mount.sub_path != "?":
-        inside = "/".join(
-            part
-            for part in (mount.sub_path.strip("/"), path[len(mount.path.rstrip("/")) :].strip("/"))
-            if part
-        )
+        parts = (mount.sub_path.strip("/"), path[len(mount.path.rstrip("/")) :].strip("/"))
+        inside = "/".join(filter(None, parts))
         return Place(_checked(f"pvc://{mount.claim}/{inside}".rstrip("/")), mount=mount)
     return Place(_checked(f"file://{path}"))
 

@@ -1,4 +1,4 @@
-"""The one form that every source is brought into: a pod with a vLLM container, and what lies around it."""
+"""The one form of every source: a pod with a vLLM container, and what lies around it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from outrider.importing.findings import Findings
+from outrider.importing.findings import Findings, ImportRefused, NoEngine
 from outrider.plan.overlay import Json
 
 
@@ -23,27 +23,22 @@ class Workload:
     pod: Json
     findings: Findings = field(default_factory=Findings)
     namespace: str | None = None
-    labels: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Labels of the pods."""
-    selected_by: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Labels by which the source finds its pods; a new pod must not have them."""
-    annotations: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Annotations of the pods."""
+    labels: Mapping[str, JsonValue] = field(default_factory=dict)  # of the pods
+    selected_by: Mapping[str, JsonValue] = field(default_factory=dict)  # labels that new pods must not have
+    annotations: Mapping[str, JsonValue] = field(default_factory=dict)  # of the pods
     replicas: int = 1
-    nodes: int = 1
-    """Pods per replica."""
-    uri: str | None = None
-    """Where the weights lie, where the source says it outside of vLLM's flags."""
-    served_name: str | None = None
-    """The model's name for clients, where the source says it outside of vLLM's flags."""
-    container: str | None = None
-    """Name of the engine's container, where the source fixes it."""
-    claims: Mapping[str, Json] = field(default_factory=dict)
-    """Claims that the source makes for each pod: name -> PersistentVolumeClaimSpec."""
-    rollout: Json = field(default_factory=dict)
-    """``spec.rollout`` of the SpeculativeModel."""
-    in_cluster: bool = True
-    """The source is an object of a cluster, whose name its children have."""
+    nodes: int = 1  # pods per replica
+    uri: str | None = None  # of the weights, if the source has it outside of vLLM's flags
+    served_name: str | None = None  # the model's name for clients, if the source has it outside of the flags
+    container: str | None = None  # of the engine, if the source fixes its name
+    claims: Mapping[str, Json] = field(default_factory=dict)  # of each pod: name -> PersistentVolumeClaimSpec
+    rollout: Json = field(default_factory=dict)  # `spec.rollout` of the SpeculativeModel
+    in_cluster: bool = True  # an object of a cluster, whose children have its name
+
+
+def names(words: str) -> frozenset[str]:
+    """A set of names out of a text, where blanks separate them."""
+    return frozenset(words.split())
 
 
 def an_object(value: object) -> Json:
@@ -66,3 +61,62 @@ def whole(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def words_in(value: object) -> list[str]:
+    """The items of a list as text; empty for anything else."""
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
+def engine_container(workload: Workload, named: str | None) -> Json:
+    """The container that runs vLLM. named: by the user.
+
+    Raises:
+        ImportRefused: there is none, or more than one may be it.
+    """
+    containers = objects(workload.pod.get("containers"))
+    wanted = named or workload.container
+    names = ", ".join(text(each.get("name")) or "?" for each in containers) or "none"
+    if wanted is not None:
+        found = [each for each in containers if each.get("name") == wanted]
+        if named is not None and not found:
+            raise ImportRefused(f"there is no container {named}; its containers: {names}")
+        if len(found) == 1:
+            return found[0]
+    likely = [each for each in containers if _runs_vllm(each)]
+    if len(likely) == 1:
+        return likely[0]
+    if len(containers) == 1 and _has_flags(containers[0]):
+        return containers[0]
+    if not likely:
+        raise NoEngine(
+            f"no container runs vLLM; name the one that does with --container. Its containers: {names}"
+        )
+    raise ImportRefused(
+        f"more than one container may run vLLM; name one with --container. Its containers: {names}"
+    )
+
+
+def words_of(container: Json, field: str) -> list[str]:
+    """``command`` or ``args`` as words.
+
+    Raises:
+        ImportRefused: it is something else.
+    """
+    value = container.get(field) or []
+    if not isinstance(value, list) or not all(isinstance(each, str | int | float) for each in value):
+        raise ImportRefused(f"{field} of the container must be a list of texts; write one text for each word")
+    return [str(each).lower() if isinstance(each, bool) else str(each) for each in value]
+
+
+def _runs_vllm(container: Json) -> bool:
+    image = (text(container.get("image")) or "").lower()
+    words = [word for field in ("command", "args") for word in words_in(container.get(field))]
+    return "vllm" in image or any(
+        "vllm serve" in word or "vllm.entrypoints" in word or word == "vllm" for word in words
+    )
+
+
+def _has_flags(container: Json) -> bool:
+    words = words_in(container.get("args"))
+    return any(word.partition("=")[0] in ("--model", "--served-model-name") for word in words)

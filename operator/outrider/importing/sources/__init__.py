@@ -1,12 +1,10 @@
-"""The kinds of sources: one module each, and the one registry of them."""
+"""The kinds of sources, and the one registry of them."""
 
-from outrider.importing.sources.inference_service import INFERENCE_SERVICE
+from outrider.importing.sources.kserve import INFERENCE_SERVICE, LLM_INFERENCE_SERVICE
 from outrider.importing.sources.kubeai import KUBEAI
-from outrider.importing.sources.leader_worker_set import LEADER_WORKER_SET
-from outrider.importing.sources.llm_inference_service import LLM_INFERENCE_SERVICE
 from outrider.importing.sources.production_stack import PRODUCTION_STACK
 from outrider.importing.sources.source import Source
-from outrider.importing.sources.workloads import DEPLOYMENT, STATEFUL_SET
+from outrider.importing.sources.workloads import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET
 
 SOURCES: tuple[Source, ...] = (
     DEPLOYMENT,

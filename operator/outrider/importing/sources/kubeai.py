@@ -7,17 +7,13 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from outrider.importing.findings import Findings, ImportRefused
-from outrider.importing.sources.source import Source, of_kind
-from outrider.importing.sources.workloads import metadata_of, note_labels
-from outrider.importing.workload import Workload, an_object, text, whole
+from outrider.importing.sources.source import AUTOSCALED, Source, begin, drop_fields, metadata_of, of_kind
+from outrider.importing.workload import Workload, an_object, text, whole, words_in
 from outrider.plan.overlay import Json
 
+_SCALING = ("minReplicas", "maxReplicas", "autoscalingDisabled", "targetRequests", "scaleDownDelaySeconds")
 _DROPPED: Mapping[str, str] = {
-    "minReplicas": "an HPA or KEDA scales spec.replicas, see docs/guide/autoscaling.md",
-    "maxReplicas": "an HPA or KEDA scales spec.replicas, see docs/guide/autoscaling.md",
-    "autoscalingDisabled": "an HPA or KEDA scales spec.replicas, see docs/guide/autoscaling.md",
-    "targetRequests": "an HPA or KEDA scales spec.replicas, see docs/guide/autoscaling.md",
-    "scaleDownDelaySeconds": "an HPA or KEDA scales spec.replicas, see docs/guide/autoscaling.md",
+    **dict.fromkeys(_SCALING, AUTOSCALED),
     "loadBalancing": "KubeAI's proxy reads it; Outrider makes a Service",
     "adapters": "set enable-lora and lora-modules in spec.engine.args",
     "files": "mount a ConfigMap in spec.podTemplate",
@@ -29,21 +25,15 @@ _ACCELERATORS = ("nvidia", "amd", "gh200", "gpu")
 
 
 def _models(document: Json) -> Iterator[Workload]:
+    spec, findings = begin(document)
     name, namespace = metadata_of(document)
-    spec = an_object(document.get("spec"))
     engine = text(spec.get("engine")) or "VLLM"
     if engine.lower() != "vllm":
         raise ImportRefused(f"its engine is {engine}; Outrider serves with vLLM")
-    findings = Findings()
-    note_labels(document, findings)
-    for field, why in _DROPPED.items():
-        if spec.get(field) not in (None, [], {}):
-            findings.dropped(field, why)
-    args = spec.get("args")
-    words = [f"--served-model-name={name}", *(str(each) for each in (args if isinstance(args, list) else []))]
+    drop_fields(spec, _DROPPED, findings, unset=(None, [], {}))
     container: Json = {
         "name": "server",
-        "args": list(words),
+        "args": [f"--served-model-name={name}", *words_in(spec.get("args"))],
         "env": [{"name": key, "value": str(value)} for key, value in an_object(spec.get("env")).items()],
         "resources": _resources(spec.get("resourceProfile"), findings),
     }
@@ -54,6 +44,9 @@ def _models(document: Json) -> Iterator[Workload]:
     pod: Json = {"containers": [container]}
     if text(spec.get("priorityClassName")) is not None:
         pod["priorityClassName"] = spec["priorityClassName"]
+    url = text(spec.get("url"))
+    if url is None:
+        raise ImportRefused("it has no url; write one such as hf://organisation/name")
     yield Workload(
         "Model",
         name,
@@ -61,15 +54,9 @@ def _models(document: Json) -> Iterator[Workload]:
         findings,
         namespace=namespace,
         replicas=max(1, whole(spec.get("replicas")) or whole(spec.get("minReplicas")) or 1),
-        uri=_uri(text(spec.get("url"))),
+        uri=url,
         container="server",
     )
-
-
-def _uri(url: str | None) -> str:
-    if url is None:
-        raise ImportRefused("it has no url; write one such as hf://organisation/name")
-    return url
 
 
 def _resources(profile: JsonValue, findings: Findings) -> Json:
@@ -81,7 +68,7 @@ def _resources(profile: JsonValue, findings: Findings) -> Json:
         f"resourceProfile {name}",
         "what else it says stands in KubeAI's settings; set spec.resources and spec.podTemplate",
     )
-    if "cpu" in name.split("-") or name == "cpu":
+    if "cpu" in name.split("-"):
         return {"requests": {"cpu": whole(count) or 1}}
     vendor = "amd.com/gpu" if name.startswith("amd") else "nvidia.com/gpu"
     if not any(part in name for part in _ACCELERATORS):

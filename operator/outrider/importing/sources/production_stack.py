@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import JsonValue
 
 from outrider.importing.findings import Findings, ImportRefused
-from outrider.importing.sources.source import Source
-from outrider.importing.workload import Workload, an_object, objects, text, whole
+from outrider.importing.sources.source import AUTOSCALED, Source, replicas_of
+from outrider.importing.workload import Workload, an_object, names, objects, text, words_in
 from outrider.plan.overlay import Json
 
 _VALUES: Mapping[str, str] = {
@@ -28,62 +28,33 @@ _SWITCHES: Mapping[str, str] = {
     "enableChunkedPrefill": "enable-chunked-prefill",
 }
 _CONFIG = frozenset({*_VALUES, *_SWITCHES, "extraArgs", "v0", "v1"})
-_ELSEWHERE = frozenset(
-    {
-        "name",
-        "enabled",
-        "repository",
-        "tag",
-        "imagePullSecret",
-        "modelURL",
-        "modelRevision",
-        "replicaCount",
-        "resources",
-    }
-    | {"requestCPU", "requestMemory", "requestGPU", "requestGPUType", "limitCPU", "limitMemory", "pvcStorage"}
-    | {
-        "pvcAccessMode",
-        "storageClass",
-        "pvcExistingClaimName",
-        "extraVolumes",
-        "extraVolumeMounts",
-        "vllmConfig",
-    }
-    | {
-        "hf_token",
-        "env",
-        "envFromSecret",
-        "nodeSelectorTerms",
-        "affinity",
-        "tolerations",
-        "shmSize",
-        "enableLoRA",
-    }
-    | {
-        "enableTool",
-        "toolCallParser",
-        "serviceAccountName",
-        "priorityClassName",
-        "runtimeClassName",
-        "podAnnotations",
-    }
-    | {"podLabels", "raySpec"}
+_ELSEWHERE = names(
+    """
+    name enabled repository tag imagePullSecret modelURL modelRevision replicaCount resources requestCPU
+    requestMemory requestGPU requestGPUType limitCPU limitMemory pvcStorage pvcAccessMode storageClass
+    pvcExistingClaimName extraVolumes extraVolumeMounts vllmConfig hf_token env envFromSecret
+    nodeSelectorTerms affinity tolerations shmSize enableLoRA enableTool toolCallParser serviceAccountName
+    priorityClassName runtimeClassName podAnnotations podLabels raySpec
+    """
 )
+"""Fields of an engine that are carried."""
 _DROPPED: Mapping[str, str] = {
     "lmcacheConfig": "set kv-transfer-config in spec.engine.args, with an image that has LMCache",
-    "keda": "an HPA or KEDA scales spec.replicas, see docs/guide/autoscaling.md",
+    "keda": AUTOSCALED,
     "initContainer": "add it to initContainers in spec.podTemplate",
     "chatTemplate": "mount it in spec.podTemplate, and set chat-template in spec.engine.args",
     "nodeName": "it binds pods past the scheduler; use nodeSelector in spec.podTemplate",
 }
 _OTHERWISE = "no field of the spec has it; look at spec.podTemplate"
 _DATA = "/data"
-_SHARED = frozenset({"runtimeClassName", "schedulerName"})
-
-
-def takes(document: Json) -> bool:
-    """Whether an object has the values of the chart: Kubernetes has no such object."""
-    return "kind" not in document and isinstance(document.get("servingEngineSpec"), dict)
+_SHARED = ("runtimeClassName", "schedulerName")
+_SHARED_ELSEWHERE = names(
+    """
+    labels modelSpec enableEngine vllmApiKey env tolerations imagePullPolicy containerPort servicePort
+    securityContext containerSecurityContext strategy
+    """
+)
+_EMPTY: tuple[JsonValue, ...] = (None, "", {}, [])
 
 
 def _engines(document: Json) -> Iterator[Workload]:
@@ -103,7 +74,7 @@ def _engine(entry: Json, shared: Json, document: Json) -> Workload:
             "raySpec", "Outrider spreads a replica over nodes without Ray; set spec.parallelism.nodes"
         )
     for field, value in entry.items():
-        if field not in _ELSEWHERE and value not in (None, "", {}, []):
+        if field not in _ELSEWHERE and value not in _EMPTY:
             findings.dropped(field, _DROPPED.get(field, _OTHERWISE))
     _note_shared(shared, document, findings)
     pod, claims = _pod(entry, shared, findings)
@@ -114,49 +85,23 @@ def _engine(entry: Json, shared: Json, document: Json) -> Workload:
         findings,
         labels=an_object(entry.get("podLabels")),
         annotations=an_object(entry.get("podAnnotations")),
-        replicas=_count(entry.get("replicaCount")),
+        replicas=replicas_of(entry.get("replicaCount")),
         container="vllm",
         claims=claims,
     )
 
 
 def _note_shared(shared: Json, document: Json, findings: Findings) -> None:
-    for field in (
-        "routerSpec",
-        "cacheserverSpec",
-        "loraController",
-        "loraAdapters",
-        "sharedPvcStorage",
-        "gatewayInferenceExtension",
-    ):
+    beside = ("routerSpec", "cacheserverSpec", "loraController", "loraAdapters", "sharedPvcStorage")
+    for field in (*beside, "gatewayInferenceExtension"):
         if an_object(document.get(field)):
             findings.dropped(
                 field,
                 "it runs beside the engines; keep it in the chart, and point its router at the new Service",
             )
-    own = {
-        "labels",
-        "modelSpec",
-        "enableEngine",
-        "vllmApiKey",
-        "env",
-        "tolerations",
-        "imagePullPolicy",
-        "containerPort",
-        "servicePort",
-    }
     for field, value in shared.items():
-        if field not in own | _SHARED | {
-            "securityContext",
-            "containerSecurityContext",
-            "strategy",
-        } and value not in (None, "", {}, []):
+        if field not in {*_SHARED, *_SHARED_ELSEWHERE} and value not in _EMPTY:
             findings.dropped(f"servingEngineSpec.{field}", "Outrider makes it, or has no field for it")
-
-
-def _count(value: JsonValue) -> int:
-    count = whole(value)
-    return 1 if count is None else count
 
 
 def _pod(entry: Json, shared: Json, findings: Findings) -> tuple[Json, dict[str, Json]]:
@@ -181,7 +126,7 @@ def _pod(entry: Json, shared: Json, findings: Findings) -> tuple[Json, dict[str,
     pod: Json = {"containers": [container], "volumes": volumes}
     if shared.get("securityContext"):
         pod["securityContext"] = shared["securityContext"]
-    for field in (*sorted(_SHARED), "serviceAccountName", "priorityClassName", "affinity"):
+    for field in (*_SHARED, "serviceAccountName", "priorityClassName", "affinity"):
         value = entry.get(field) or shared.get(field)
         if value:
             pod[field] = value
@@ -211,8 +156,7 @@ def _args(entry: Json, findings: Findings) -> Sequence[str]:
         if isinstance(config.get(key), bool):
             words.append(f"--{flag}" if config[key] else f"--no-{flag}")
     words += [f"--{flag}={config[key]}" for key, flag in _VALUES.items() if config.get(key) not in (None, "")]
-    extra = config.get("extraArgs")
-    words += [str(each) for each in extra] if isinstance(extra, list) else []
+    words += words_in(config.get("extraArgs"))
     for key in config:
         if key not in _CONFIG:
             findings.dropped(
@@ -226,17 +170,14 @@ def _env(entry: Json, shared: Json, findings: Findings) -> list[JsonValue]:
     stored = text(entry.get("pvcExistingClaimName")) or entry.get("pvcStorage") not in (None, "")
     if stored and not (text(entry.get("modelURL")) or "").startswith("/"):
         env.insert(0, {"name": "HF_HOME", "value": _DATA})  # The chart sets it.
-    for field, variable in (("hf_token", "HF_TOKEN"), ("vllmApiKey", "VLLM_API_KEY")):
-        holder = entry if field == "hf_token" else shared
+    for holder, field, variable, remedy in (
+        (entry, "hf_token", "HF_TOKEN", "spec.model.secretRef"),
+        (shared, "vllmApiKey", "VLLM_API_KEY", "VLLM_API_KEY with a secretKeyRef in spec.podTemplate"),
+    ):
         value = holder.get(field)
         reference = an_object(value)
         name, key = text(reference.get("secretName")), text(reference.get("secretKey"))
         if isinstance(value, str) and value:
-            remedy = (
-                "spec.model.secretRef"
-                if field == "hf_token"
-                else "VLLM_API_KEY with a secretKeyRef in spec.podTemplate"
-            )
             findings.dropped(
                 field, f"its value stands in the values in plain text; put it into a Secret, and set {remedy}"
             )
@@ -251,10 +192,9 @@ def _resources(entry: Json) -> Json:
         return given
     gpu_kind = text(entry.get("requestGPUType")) or "nvidia.com/gpu"
     gpus = entry.get("requestGPU")
-    requests = {"cpu": entry.get("requestCPU"), "memory": entry.get("requestMemory"), gpu_kind: gpus}
-    limits = {"cpu": entry.get("limitCPU"), "memory": entry.get("limitMemory"), gpu_kind: gpus}
     found: Json = {}
-    for kind, amounts in (("requests", requests), ("limits", limits)):
+    for kind, field in (("requests", "request"), ("limits", "limit")):
+        amounts = {"cpu": entry.get(f"{field}CPU"), "memory": entry.get(f"{field}Memory"), gpu_kind: gpus}
         kept: Json = {name: amount for name, amount in amounts.items() if amount not in (None, "", 0)}
         if kept:
             found[kind] = kept
@@ -284,4 +224,9 @@ def _volumes(entry: Json) -> tuple[list[JsonValue], list[JsonValue], dict[str, J
     return mounts, volumes, claims
 
 
-PRODUCTION_STACK = Source("values of the vLLM production stack", takes, _engines)
+PRODUCTION_STACK = Source(
+    "values of the vLLM production stack",
+    # Kubernetes has no object without a kind.
+    lambda document: "kind" not in document and isinstance(document.get("servingEngineSpec"), dict),
+    _engines,
+)

@@ -1,17 +1,27 @@
-"""Deployments and StatefulSets."""
+"""Deployments, StatefulSets and LeaderWorkerSets, and a command line as it is typed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from outrider.importing.findings import Findings, ImportRefused
-from outrider.importing.sources.source import Source, of_kind
-from outrider.importing.workload import Workload, an_object, objects, text, whole
+from outrider.importing.findings import Findings
+from outrider.importing.sources.source import (
+    WORKERS,
+    Source,
+    begin,
+    drop_fields,
+    metadata_of,
+    of_kind,
+    pod_of,
+    replicas_of,
+    template_metadata,
+)
+from outrider.importing.workload import Workload, an_object, objects, whole
 from outrider.plan.overlay import Json
 
-_SHORTEST_DEADLINE = 10
+_MIN_DEADLINE = 10
 _DROPPED: Mapping[str, str] = {
     "minReadySeconds": "Outrider's own readiness decides",
     "paused": "outrider.dev/pause pauses the tuner, and replicas: 0 stops the engines",
@@ -21,70 +31,21 @@ _DROPPED: Mapping[str, str] = {
     "persistentVolumeClaimRetentionPolicy": "Outrider makes no claim for each pod",
     "ordinals": "engines are alike, so Outrider makes a Deployment",
 }
-_LABELS = ("app.kubernetes.io/", "helm.sh/", "argocd.argoproj.io/")
+_SETS_OF_ITS_OWN = "Outrider sets it for the groups that it makes"
 
 
-def pod_of(template: object, where: str) -> Json:
-    """The PodSpec of a pod template.
-
-    Raises:
-        ImportRefused: there is none.
-    """
-    pod = an_object(an_object(template).get("spec"))
-    if not objects(pod.get("containers")):
-        raise ImportRefused(f"{where} has no containers; name a file with the whole object")
-    return pod
+def of_command_line(words: Sequence[str]) -> Workload:
+    """The workload of ``vllm serve …`` or ``python -m vllm.entrypoints.openai.api_server …``."""
+    container: Json = {"name": "vllm", "command": list(words)}
+    return Workload("command line", "", {"containers": [container]}, container="vllm", in_cluster=False)
 
 
-def metadata_of(document: Json) -> tuple[str, str | None]:
-    """Name and namespace."""
-    metadata = an_object(document.get("metadata"))
-    return text(metadata.get("name")) or "", text(metadata.get("namespace"))
-
-
-def note_labels(document: Json, findings: Findings) -> None:
-    """Note labels and annotations of the object itself, which belong to it and not to its pods."""
-    metadata = an_object(document.get("metadata"))
-    for key in an_object(metadata.get("labels")):
-        if not key.startswith(_LABELS) and key not in ("app",):
-            findings.dropped(
-                f"metadata label {key}", "it is of the old object; add it to metadata.labels of the new one"
-            )
-
-
-def template_metadata(template: object) -> tuple[Json, Json]:
-    """Labels and annotations of the pods."""
-    metadata = an_object(an_object(template).get("metadata"))
-    return an_object(metadata.get("labels")), an_object(metadata.get("annotations"))
-
-
-def _deployments(document: Json) -> Iterator[Workload]:
-    spec = an_object(document.get("spec"))
-    findings = Findings()
-    _note(document, findings)
-    rollout = _rollout(spec, findings)
-    yield _workload(document, spec, findings, rollout=rollout, claims={})
-
-
-def _stateful_sets(document: Json) -> Iterator[Workload]:
-    spec = an_object(document.get("spec"))
-    findings = Findings()
-    _note(document, findings)
-    claims = {
-        metadata_of(each)[0]: an_object(each.get("spec"))
-        for each in objects(spec.get("volumeClaimTemplates"))
-    }
-    yield _workload(document, spec, findings, rollout={}, claims=claims)
-
-
-def _workload(
-    document: Json, spec: Json, findings: Findings, *, rollout: Json, claims: Mapping[str, Json]
-) -> Workload:
-    kind = str(document.get("kind"))
-    name, namespace = metadata_of(document)
+def _workloads(document: Json) -> Iterator[Workload]:
+    spec, findings = begin(document)
+    kind, (name, namespace) = str(document.get("kind")), metadata_of(document)
+    drop_fields(spec, _DROPPED, findings, unset=(None, False, 0, {}, ""))
     labels, annotations = template_metadata(spec.get("template"))
-    replicas = whole(spec.get("replicas"))
-    return Workload(
+    yield Workload(
         kind,
         name,
         pod_of(spec.get("template"), f"spec.template of {kind} {name}"),
@@ -93,22 +54,16 @@ def _workload(
         labels=labels,
         selected_by=an_object(an_object(spec.get("selector")).get("matchLabels")),
         annotations=annotations,
-        replicas=1 if replicas is None else replicas,
-        claims=claims,
-        rollout=rollout,
+        replicas=replicas_of(spec.get("replicas")),
+        claims={
+            metadata_of(each)[0]: an_object(each.get("spec"))
+            for each in objects(spec.get("volumeClaimTemplates"))
+        },
+        rollout=_rollout(spec, findings) if kind == "Deployment" else {},
     )
 
 
-def _note(document: Json, findings: Findings) -> None:
-    note_labels(document, findings)
-    spec = an_object(document.get("spec"))
-    for field, why in _DROPPED.items():
-        if spec.get(field) not in (None, False, 0, {}, ""):
-            findings.dropped(field, why)
-
-
 def _rollout(spec: Json, findings: Findings) -> Json:
-    rollout: Json = {}
     strategy = an_object(spec.get("strategy"))
     if strategy.get("type") == "Recreate":
         findings.dropped(
@@ -116,24 +71,18 @@ def _rollout(spec: Json, findings: Findings) -> Json:
             "a rollout keeps engines serving; without a spare GPU set spec.rollout.maxSurge: 0",
         )
     rolling = an_object(strategy.get("rollingUpdate"))
-    surge, unavailable = _pods(rolling.get("maxSurge")), _pods(rolling.get("maxUnavailable"))
-    if surge is not None:
-        rollout["maxSurge"] = surge
-    if unavailable is not None:
-        rollout["maxUnavailable"] = unavailable
-    if {"maxSurge", "maxUnavailable"} & rollout.keys() and not _moves(rollout):
+    given = {name: _pods(rolling.get(name)) for name in ("maxSurge", "maxUnavailable")}
+    rollout: Json = {name: pods for name, pods in given.items() if pods is not None}
+    none = (0, "0%")
+    if rollout and rollout.get("maxSurge", 1) in none and rollout.get("maxUnavailable", 0) in none:
         rollout = {}
         findings.dropped(
             "strategy.rollingUpdate", "a rollout needs maxSurge or maxUnavailable above 0; set spec.rollout"
         )
     deadline = whole(spec.get("progressDeadlineSeconds"))
-    if deadline is not None and deadline >= _SHORTEST_DEADLINE:
+    if deadline is not None and deadline >= _MIN_DEADLINE:
         rollout["progressDeadline"] = f"{deadline}s"
     return rollout
-
-
-def _moves(rollout: Json) -> bool:
-    return rollout.get("maxSurge", 1) not in (0, "0%") or rollout.get("maxUnavailable", 0) not in (0, "0%")
 
 
 def _pods(value: JsonValue) -> JsonValue:
@@ -143,5 +92,36 @@ def _pods(value: JsonValue) -> JsonValue:
     return whole(value)
 
 
-DEPLOYMENT = Source("Deployment", of_kind("Deployment", group="apps"), _deployments)
-STATEFUL_SET = Source("StatefulSet", of_kind("StatefulSet", group="apps"), _stateful_sets)
+def _sets(document: Json) -> Iterator[Workload]:
+    """LeaderWorkerSets: replicas of several pods."""
+    spec, findings = begin(document)
+    name, namespace = metadata_of(document)
+    group = an_object(spec.get("leaderWorkerTemplate"))
+    leader, worker = group.get("leaderTemplate"), group.get("workerTemplate")
+    template = leader if leader is not None else worker
+    if leader is not None and worker is not None:
+        findings.check("workerTemplate", WORKERS)
+    fields = ("rolloutStrategy", "startupPolicy", "networkConfig")
+    drop_fields(spec, dict.fromkeys(fields, _SETS_OF_ITS_OWN), findings)
+    if group.get("restartPolicy") not in (None, "RecreateGroupOnPodRestart", "Default"):
+        findings.dropped("restartPolicy", "Outrider makes a group anew where one of its pods ends")
+    labels, annotations = template_metadata(template)
+    yield Workload(
+        "LeaderWorkerSet",
+        name,
+        pod_of(template, f"the template of LeaderWorkerSet {name}"),
+        findings,
+        namespace=namespace,
+        labels=labels,
+        selected_by={key: value for key, value in labels.items() if key in ("app", "role")},
+        annotations=annotations,
+        replicas=replicas_of(spec.get("replicas")),
+        nodes=whole(group.get("size")) or 1,
+    )
+
+
+DEPLOYMENT = Source("Deployment", of_kind("Deployment", group="apps"), _workloads)
+STATEFUL_SET = Source("StatefulSet", of_kind("StatefulSet", group="apps"), _workloads)
+LEADER_WORKER_SET = Source(
+    "LeaderWorkerSet", of_kind("LeaderWorkerSet", group="leaderworkerset.x-k8s.io"), _sets
+)
