@@ -1,11 +1,17 @@
-"""Well-known models by name. Dimensions are those of each config.json on the Hugging Face hub."""
+"""Well-known models by name, out of `known_models.json`.
+
+Fields are those of each config.json on the Hugging Face hub. Those of layers of several kinds were read in
+NVIDIA's aiconfigurator (`model_configs/`), Hugging Face's transformers and the model cards.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from outrider.sizing import current_models
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.hf_config import read_fields
 
@@ -26,132 +32,29 @@ class KnownModel:
         return f"config.json of {self.uri.removeprefix('hf://')}"
 
 
-def _speculator(name: str) -> str:
-    return f"hf://RedHatAI/{name}-speculator.eagle3"
+class _Entry(BaseModel):
+    """A model of the file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    repository: str  # on the Hugging Face hub
+    name: str | None = None  # default: the repository's last part, without -Instruct or -it
+    also: tuple[str, ...] = ()
+    speculator: bool = False  # RedHatAI publishes an EAGLE-3 head for it
+    predicts: bool = False
+    config: dict[str, JsonValue]  # fields of its config.json that say what its layers are
+
+    def model(self) -> KnownModel:
+        short = self.repository.rpartition("/")[2]
+        name = self.name or short.removesuffix("-Instruct").removesuffix("-it")
+        head = f"hf://RedHatAI/{short}-speculator.eagle3" if self.speculator else None
+        found = read_fields(self.config, name=name)
+        return KnownModel(f"hf://{self.repository}", found, head, self.also, self.predicts)
 
 
-def _model(
-    repository: str,
-    fields: current_models.Fields,
-    *,
-    drafter: str | None = None,
-    also: tuple[str, ...] = (),
-    predicts: bool = True,
-) -> KnownModel:
-    name = repository.partition("/")[2].removesuffix("-Instruct").removesuffix("-it")
-    return KnownModel(f"hf://{repository}", read_fields(dict(fields), name=name), drafter, also, predicts)
-
-
-KNOWN_MODELS: tuple[KnownModel, ...] = (
-    KnownModel(
-        "hf://meta-llama/Llama-3.1-8B-Instruct",
-        Architecture("Llama-3.1-8B", 32, 4096, 32, 8, 128, 14336, 128256),
-        _speculator("Llama-3.1-8B-Instruct"),
-    ),
-    KnownModel(
-        "hf://meta-llama/Llama-3.3-70B-Instruct",
-        Architecture("Llama-3.3-70B", 80, 8192, 64, 8, 128, 28672, 128256),
-        _speculator("Llama-3.3-70B-Instruct"),
-        also=("llama-3.1-70b", "llama-3-70b"),
-    ),
-    KnownModel(
-        "hf://meta-llama/Llama-3.1-405B-Instruct",
-        Architecture("Llama-3.1-405B", 126, 16384, 128, 8, 128, 53248, 128256),
-    ),
-    KnownModel(
-        "hf://meta-llama/Llama-3.2-1B-Instruct",
-        Architecture("Llama-3.2-1B", 16, 2048, 32, 8, 64, 8192, 128256, tied=True),
-    ),
-    KnownModel(
-        "hf://meta-llama/Llama-3.2-3B-Instruct",
-        Architecture("Llama-3.2-3B", 28, 3072, 24, 8, 128, 8192, 128256, tied=True),
-    ),
-    KnownModel(
-        "hf://Qwen/Qwen2.5-7B-Instruct",
-        Architecture("Qwen2.5-7B", 28, 3584, 28, 4, 128, 18944, 152064),
-    ),
-    KnownModel(
-        "hf://Qwen/Qwen2.5-0.5B-Instruct",
-        Architecture("Qwen2.5-0.5B", 24, 896, 14, 2, 64, 4864, 151936, tied=True),
-    ),
-    KnownModel(
-        "hf://Qwen/Qwen3-0.6B",
-        Architecture("Qwen3-0.6B", 28, 1024, 16, 8, 128, 3072, 151936, tied=True),
-    ),
-    KnownModel(
-        "hf://Qwen/Qwen3-8B",
-        Architecture("Qwen3-8B", 36, 4096, 32, 8, 128, 12288, 151936),
-        _speculator("Qwen3-8B"),
-    ),
-    KnownModel(
-        "hf://Qwen/Qwen3-14B",
-        Architecture("Qwen3-14B", 40, 5120, 40, 8, 128, 17408, 151936),
-        _speculator("Qwen3-14B"),
-    ),
-    KnownModel(
-        "hf://Qwen/Qwen3-32B",
-        Architecture("Qwen3-32B", 64, 5120, 64, 8, 128, 25600, 151936),
-        _speculator("Qwen3-32B"),
-    ),
-    KnownModel(
-        "hf://Qwen/Qwen3-30B-A3B",
-        Architecture("Qwen3-30B-A3B", 48, 2048, 32, 4, 128, 768, 151936, experts=128, experts_per_token=8),
-        also=("qwen3-coder-30b-a3b",),
-    ),
-    KnownModel(
-        "hf://mistralai/Mistral-Small-24B-Instruct-2501",
-        Architecture("Mistral-Small-24B", 40, 5120, 32, 8, 128, 32768, 131072),
-        also=("mistral-small-24b",),
-    ),
-    KnownModel(
-        "hf://mistralai/Mistral-Large-Instruct-2411",
-        Architecture("Mistral-Large-2411", 88, 12288, 96, 8, 128, 28672, 32768),
-        also=("mistral-large-2411", "mistral-large-instruct-2407"),
-    ),
-    _model(
-        "openai/gpt-oss-120b",
-        current_models.GPT_OSS_120B,
-        drafter=_speculator("gpt-oss-120b"),
-        predicts=False,
-    ),
-    _model("openai/gpt-oss-20b", current_models.GPT_OSS_20B, predicts=False),
-    _model(
-        "deepseek-ai/DeepSeek-V3",
-        current_models.DEEPSEEK_V3,
-        also=("deepseek-v3-0324", "deepseek-v3.1", "deepseek-v3.1-terminus", "deepseek-r1-0528"),
-    ),
-    _model("deepseek-ai/DeepSeek-R1", current_models.DEEPSEEK_V3),
-    _model("deepseek-ai/DeepSeek-V3.2", current_models.DEEPSEEK_V3_2),
-    _model(
-        "moonshotai/Kimi-K2-Instruct",
-        current_models.KIMI_K2,
-        also=("kimi-k2-instruct-0905",),
-        predicts=False,
-    ),
-    _model("moonshotai/Kimi-K2.5", current_models.KIMI_K2_5, also=("kimi-k2.6",), predicts=False),
-    _model("zai-org/GLM-4.7", current_models.GLM_4_7, also=("glm-4.5", "glm-4.6")),
-    _model("zai-org/GLM-4.5-Air", current_models.GLM_4_5_AIR),
-    _model("zai-org/GLM-5", current_models.GLM_5, also=("glm-5.1",)),
-    _model(
-        "MiniMaxAI/MiniMax-M2.5",
-        current_models.MINIMAX_M2,
-        also=("minimax-m2", "minimax-m2.1", "minimax-m2.7"),
-        predicts=False,
-    ),
-    _model("google/gemma-3-27b-it", current_models.GEMMA_3_27B, predicts=False),
-    _model("google/gemma-3-12b-it", current_models.GEMMA_3_12B, predicts=False),
-    _model("google/gemma-3-4b-it", current_models.GEMMA_3_4B, predicts=False),
-    _model("google/gemma-4-31B-it", current_models.GEMMA_4_31B, predicts=False),
-    _model("google/gemma-4-26B-A4B-it", current_models.GEMMA_4_26B, predicts=False),
-    _model("Qwen/Qwen3-Next-80B-A3B-Instruct", current_models.QWEN_3_NEXT),
-    _model("Qwen/Qwen3.5-27B", current_models.QWEN_3_5_27B),
-    _model("Qwen/Qwen3.5-35B-A3B", current_models.QWEN_3_5_35B),
-    _model("Qwen/Qwen3.5-122B-A10B", current_models.QWEN_3_5_122B),
-    _model("Qwen/Qwen3.5-397B-A17B", current_models.QWEN_3_5_397B),
-    _model("Qwen/Qwen3.6-27B", current_models.QWEN_3_5_27B),
-    _model("Qwen/Qwen3.6-35B-A3B", current_models.QWEN_3_5_35B),
-    _model("meta-llama/Llama-4-Maverick-17B-128E-Instruct", current_models.LLAMA_4_MAVERICK, predicts=False),
-    _model("meta-llama/Llama-4-Scout-17B-16E-Instruct", current_models.LLAMA_4_SCOUT, predicts=False),
+_FILE = Path(__file__).with_name("known_models.json")
+KNOWN_MODELS: tuple[KnownModel, ...] = tuple(
+    entry.model() for entry in TypeAdapter(list[_Entry]).validate_json(_FILE.read_bytes())
 )
 
 _WEIGHTS = (
