@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.api.schedule import Schedule
 from outrider.performance.throughput_table import ThroughputTable
 from outrider.sizing.architecture import Architecture
-from outrider.sizing.cost import dollars_per_million_tokens
 from outrider.sizing.drafters import DraftingModel
 from outrider.sizing.gpus import Gpu
 from outrider.sizing.memory import Load, Memory, Verdict, memory
@@ -21,6 +20,7 @@ from outrider.sizing.speed import (
     MeasuredSpeeds,
     Speeds,
     best_k,
+    dollars_per_million_tokens,
     even_acceptance,
     expected_tokens,
     paying_batches,
@@ -89,9 +89,7 @@ class TokensPerStep:
     k: int
     tokens: float
     speedup: float  # of one stream
-    even_acceptance: (
-        float | None
-    )  # at which it is as fast as no drafter, for one stream; None: none, or unknown
+    even_acceptance: float | None  # at which one stream is as fast without a drafter; None: none, or unknown
 
 
 @dataclass(frozen=True)
@@ -103,15 +101,15 @@ class Forecast:
     enough_gpus: int | None  # on which it would fit where it does not; None: it does, or nothing helps
     proposal: Proposal
     acceptance: tuple[float, ...]
-    tokens: tuple[TokensPerStep, ...]
-    rows: tuple[Expectation, ...]
-    paying: tuple[int, int] | None  # first and last batch size where drafting pays; None: nowhere
     largest_batch: int  # that was looked at
-    thumb: float | None  # the rule of thumb for one stream with the largest K
     warnings: tuple[str, ...]
     sources: tuple[Source, ...]
     evidence: Evidence  # of the speeds
-    no_speeds: str | None  # why none are known; then there are no rows, no tokens and no proposal
+    tokens: tuple[TokensPerStep, ...] = ()
+    rows: tuple[Expectation, ...] = ()
+    paying: tuple[int, int] | None = None  # first and last batch size where drafting pays; None: nowhere
+    thumb: float | None = None  # the rule of thumb for one stream with the largest K
+    no_speeds: str | None = None  # why none are known; then there are no rows, no tokens and no proposal
 
 
 def forecast(question: Question) -> Forecast:
@@ -120,45 +118,50 @@ def forecast(question: Question) -> Forecast:
     Raises:
         ValueError: the measured table has no column for a K that is needed; the message says which.
     """
-    acceptance = _acceptance(question)
+    acceptance = PRESETS[question.task].acceptance if question.acceptance is None else (question.acceptance,)
+    # On average a request is half way through.
+    context = question.load.context / 2
     formula = FormulaSpeeds(
-        question.target,
-        question.drafter,
-        question.gpu,
-        question.spread,
-        # On average a request is half way through.
-        question.load.context / 2,
-        acceptance,
+        question.target, question.drafter, question.gpu, question.spread, context, acceptance
     )
     speeds: Speeds = formula if question.measured is None else MeasuredSpeeds(question.measured)
     evidence = Evidence.FORMULA if question.measured is None else Evidence.MEASURED
     no_speeds = _no_speeds(question)
     if no_speeds is not None:
-        return _without_speeds(question, acceptance, evidence, no_speeds)
-    chosen = question.fixed or _proposal(question, speeds, evidence)
-    _check(question.measured, chosen)
+        chosen = question.fixed or Proposal((0,), Schedule.constant(0), ())
+    else:
+        chosen = question.fixed or _proposal(question, speeds, evidence)
+        _check(question.measured, chosen)
     held = _memory(question, chosen, question.spread)
     too_large = held.verdict is Verdict.TOO_LARGE
-    drafts = question.drafter.method is not Method.NONE
-    # Nothing is said of batches that are larger than those that were measured.
-    measured = question.max_num_seqs if question.measured is None else question.measured.batch_sizes[-1]
-    largest = min(question.max_num_seqs, measured)
-    most = largest if held.verdict is Verdict.NOT_KNOWN else min(largest, max(1, held.streams_with_room))
-    return Forecast(
+    found = Forecast(
         memory=held,
         enough_share=_enough_share(question, held) if too_large else None,
         enough_gpus=_enough_gpus(question, chosen) if too_large else None,
         proposal=chosen,
         acceptance=acceptance,
+        largest_batch=question.max_num_seqs,
+        warnings=question.warnings,
+        sources=(*question.sources, *_sources_of_memory(question)),
+        evidence=evidence,
+        no_speeds=no_speeds,
+    )
+    if no_speeds is not None:
+        return found
+    drafts = question.drafter.method is not Method.NONE
+    # Nothing is said of batches that are larger than those that were measured.
+    measured = question.max_num_seqs if question.measured is None else question.measured.batch_sizes[-1]
+    largest = min(question.max_num_seqs, measured)
+    most = largest if held.verdict is Verdict.NOT_KNOWN else min(largest, max(1, held.streams_with_room))
+    return replace(
+        found,
         tokens=tuple(_tokens(k, acceptance, speeds, formula, question) for k in chosen.candidates if k),
         rows=() if too_large else tuple(_rows(question, speeds, chosen, most)),
         paying=paying_batches(speeds, chosen.candidates, largest) if drafts else None,
         largest_batch=largest,
         thumb=_thumb(formula, chosen.ceiling) if question.measured is None and drafts else None,
         warnings=tuple(_warnings(question, held, acceptance, chosen)),
-        sources=tuple(_sources(question, evidence)),
-        evidence=evidence,
-        no_speeds=None,
+        sources=(*found.sources, *_sources_of_speeds(question, evidence)),
     )
 
 
@@ -171,31 +174,6 @@ def _no_speeds(question: Question) -> str | None:
     if question.drafter.speed_unknown:
         return f"the formula does not have the cost of a {question.drafter.method} draft"
     return None if question.drafter.unknown is None else "the drafter is not known"
-
-
-def _without_speeds(
-    question: Question, acceptance: tuple[float, ...], evidence: Evidence, why: str
-) -> Forecast:
-    """What can be said of memory alone."""
-    chosen = question.fixed or Proposal((0,), Schedule.constant(0), ())
-    held = _memory(question, chosen, question.spread)
-    too_large = held.verdict is Verdict.TOO_LARGE
-    return Forecast(
-        memory=held,
-        enough_share=_enough_share(question, held) if too_large else None,
-        enough_gpus=_enough_gpus(question, chosen) if too_large else None,
-        proposal=chosen,
-        acceptance=acceptance,
-        tokens=(),
-        rows=(),
-        paying=None,
-        largest_batch=question.max_num_seqs,
-        thumb=None,
-        warnings=question.warnings,
-        sources=(*question.sources, *_sources_of_memory(question)),
-        evidence=evidence,
-        no_speeds=why,
-    )
 
 
 def _memory(question: Question, chosen: Proposal, spread: Spread) -> Memory:
@@ -227,12 +205,6 @@ def _enough_gpus(question: Question, chosen: Proposal) -> int | None:
     )
     found = next(enough, None)
     return None if found is None else found.gpus
-
-
-def _acceptance(question: Question) -> tuple[float, ...]:
-    if question.acceptance is not None:
-        return (question.acceptance,)
-    return PRESETS[question.task].acceptance
 
 
 def _proposal(question: Question, speeds: Speeds, evidence: Evidence) -> Proposal:
@@ -296,15 +268,16 @@ def _warnings(
         yield "n-gram finds nothing in most texts: take these speeds as the most there can be"
 
 
-def _sources(question: Question, evidence: Evidence) -> Iterator[Source]:
-    yield from question.sources
-    yield from _sources_of_memory(question)
+def _sources_of_speeds(question: Question, evidence: Evidence) -> Iterator[Source]:
     if question.acceptance is None:
         yield PRESETS[question.task].acceptance_source
     else:
         yield Source("acceptance", Evidence.ASSUMED, "as given, alike for all positions")
     if question.measured is not None:
-        yield _source_of_table(question.measured, evidence)
+        table = question.measured
+        told = f"table {table.name}, {table.source}" if table.source else f"table {table.name}"
+        first, last = table.batch_sizes[0], table.batch_sizes[-1]
+        yield Source("speeds", evidence, f"{told}; outside {first} to {last} streams extrapolated")
         return
     yield Source(
         "speeds",
@@ -331,9 +304,3 @@ def _sources(question: Question, evidence: Evidence) -> Iterator[Source]:
 def _sources_of_memory(question: Question) -> Iterator[Source]:
     yield Source(f"GPU {question.gpu.name}", Evidence.READ, question.gpu.source)
     yield Source("graphs 0.6 GB + 0.1 GB per K, runtime 1 GB", Evidence.ASSUMED, "per GPU")
-
-
-def _source_of_table(table: ThroughputTable, evidence: Evidence) -> Source:
-    first, last = table.batch_sizes[0], table.batch_sizes[-1]
-    told = f"table {table.name}, {table.source}" if table.source else f"table {table.name}"
-    return Source("speeds", evidence, f"{told}; outside {first} to {last} streams extrapolated")

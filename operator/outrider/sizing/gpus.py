@@ -96,27 +96,16 @@ _ALIASES = {
 }
 
 _PRODUCTS = (  # Words of the label nvidia.com/gpu.product, the more particular ones first.
-    ("h100-pcie", "H100-PCIe"),
-    ("h100-nvl", "H100-NVL"),
-    ("h100", "H100"),
-    ("h200", "H200"),
-    ("h20", "H20"),
-    ("b200", "B200"),
-    ("b300", "B300"),
-    ("gb200", "GB200"),
-    ("gb300", "GB300"),
     ("a100-sxm4-40gb", "A100-40GB"),
     ("a100-pcie-40gb", "A100-40GB"),
     ("a100", "A100-80GB"),
-    ("a40", "A40"),
-    ("l40s", "L40S"),
-    ("l4", "L4"),
-    ("gb10", "GB10"),
     ("rtx-pro-6000-blackwell", "RTX-PRO-6000"),
     ("geforce-rtx-5090", "RTX-5090"),
-    ("mi300x", "MI300X"),
-    ("mi325x", "MI325X"),
-    ("mi355x", "MI355X"),
+    *(
+        (name.lower(), name)
+        for name in sorted((gpu.name for gpu in GPUS), key=len, reverse=True)
+        if name[:4] not in ("A100", "RTX-")
+    ),
 )
 _OTHER_PRODUCTS = ("mig", "shared", "laptop", "h20-3e", "rtx-5090-d")
 """Words in labels of GPUs that share a name with one of the table and have less or more than it.

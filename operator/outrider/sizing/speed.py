@@ -202,3 +202,8 @@ def paying_batches(speeds: Speeds, candidates: Sequence[int], most: int) -> tupl
         elif first is not None:
             break
     return None if first is None or last is None else (first, last)
+
+
+def dollars_per_million_tokens(price_per_hour: float, tokens_per_second: float) -> float:
+    """(price per hour / 3600) / (tokens per second / 1,000,000), of output tokens."""
+    return (price_per_hour / 3600.0) / (tokens_per_second / 1e6)

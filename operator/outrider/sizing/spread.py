@@ -34,11 +34,6 @@ class Spread:
         return self.tensor * self.pipeline * self.data
 
     @property
-    def stage(self) -> int:
-        """GPUs that share a layer's attention."""
-        return self.tensor
-
-    @property
     def rank(self) -> int:
         """GPUs over which all weights but experts are divided."""
         return self.tensor * self.pipeline

@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from outrider.performance.tables_file import read_tables
-from outrider.sizing.cost import dollars_per_million_tokens
+from outrider.sizing.speed import dollars_per_million_tokens
 from outrider.sizing.forecast import forecast
 from outrider.sizing.memory import Load, Verdict, memory
 from outrider.sizing.sources import Evidence
-from outrider.sizing.speed import MeasuredSpeeds, best_k, paying_batches, rule_of_thumb, speedup
+from outrider.sizing.speed import (
+    MeasuredSpeeds,
+    best_k,
+    dollars_per_million_tokens,
+    paying_batches,
+    rule_of_thumb,
+    speedup,
+)
 from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
 from tests.unit.lab.factories import VISIBLE

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from outrider.performance.step_time import read_formula
 from outrider.performance.tables_file import read_tables
 from outrider.sizing.architecture import Precision
-from outrider.sizing.cost import dollars_per_million_tokens
 from outrider.sizing.drafters import draft_model, eagle_head, prediction_layer, without_weights
 from outrider.sizing.gpus import Gpu
 from outrider.sizing.speed import (
     FormulaSpeeds,
     MeasuredSpeeds,
+    dollars_per_million_tokens,
     even_acceptance,
     expected_tokens,
     paying_batches,
