@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from outrider.performance.tables_file import read_tables
-from outrider.sizing.speed import dollars_per_million_tokens
 from outrider.sizing.forecast import forecast
 from outrider.sizing.memory import Load, Verdict, memory
 from outrider.sizing.sources import Evidence

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from outrider.api.text import whole_number
 from outrider.cli.common.options import with_shared_options
 from outrider.cli.common.output import Form, cannot, printed
+from outrider.cli.common.results import require_charts
 from outrider.performance.tables_file import TableError
 from outrider_lab.command.output import as_text, json_of
 from outrider_lab.command.picture import picture
@@ -109,6 +110,8 @@ def simulate(
     )
     if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
         raise _refused(f"--plot is {plot}, must be a file .svg in a folder that is there")
+    if plot is not None:
+        require_charts("simulate", "--plot")
     policies = [part.strip() for each in policy or ["outrider"] for part in each.split(",")]
     chosen = _chosen(kind, tables, name, setting, traffic, policies)
     for note in (note for subject in chosen for note in subject.notes):
