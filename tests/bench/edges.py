@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from outrider_twin.load import Load
 from outrider_twin.settings import parse_settings
-from outrider_twin.step_time import StepTime
+from outrider_twin.step_time import Load, StepTime
 
 EDGE = 8
 """The largest batch of the first row."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 
-from outrider_protocol.methods import TRAITS, Kind, methods_with
+from outrider_protocol.methods import K0, TRAITS, Kind, methods_with
 from outrider_protocol.releases import (
     RECURRENT_STATES_RIGHT,
     VERSIONS,
@@ -71,30 +70,18 @@ class EngineFacts:
         return None
 
 
-class K0(StrEnum):
-    """What the drafter does while K is 0."""
-
-    AUTO = "Auto"
-    """Skip where tests on a real engine showed it, else Sync."""
-    SYNC = "Sync"
-    """It follows every step, as vLLM has it."""
-    SKIP = "Skip"
-    """Steps skip it, and it catches up before it drafts again."""
-
-
 K0_VARIABLE = "OUTRIDER_K0"
 """Which of these, in the engine's environment; not set is Auto."""
 
 READ_STATES = tuple(method.value for method, traits in TRAITS.items() if traits.reads_states)
 """Their drafters read the target's hidden states besides the text."""
 
-_SHOWN = ("draft_model", "eagle3", "mtp")
-"""Methods whose drafter was skipped and caught up in tests on a real engine."""
+_SKIP_TESTED = tuple(method.value for method, traits in TRAITS.items() if traits.skip_tested)
 
 
 def skips(facts: EngineFacts, k0: K0) -> bool:
     """Whether steps may skip the drafter of this engine while K is 0."""
-    shown = facts.method in _SHOWN and not facts.async_scheduling
+    shown = facts.method in _SKIP_TESTED and not facts.async_scheduling
     wanted = k0 is K0.SKIP or (k0 is K0.AUTO and shown)
     return wanted and skip_obstacle(facts) is None
 

@@ -46,6 +46,17 @@ class Drafter(StrEnum):
     FORBIDDEN = "forbidden"
 
 
+class K0(StrEnum):
+    """The work of a drafter while K is 0."""
+
+    AUTO = "Auto"
+    """Skip where tests on a real engine showed it, else Sync."""
+    SYNC = "Sync"
+    """It runs in every step, as in vLLM without the plugin."""
+    SKIP = "Skip"
+    """Steps skip it, and it catches up before it drafts again."""
+
+
 class Tunability(StrEnum):
     """Control of K in a running engine."""
 
@@ -81,6 +92,7 @@ class Traits:
     engine_name: vLLM's name, where it has another one.
     parallel: weights that were trained to draft all tokens in one pass.
     one_pass: a formula has the speed; each drafted position is a pass of its own, or a look-up.
+    skip_tested: in tests on a real engine, steps skipped the drafter and it caught up.
     """
 
     drafter: Drafter
@@ -89,6 +101,7 @@ class Traits:
     engine_name: str = ""
     parallel: bool = False
     one_pass: bool = False
+    skip_tested: bool = False
 
     @property
     def searches_text(self) -> bool:
@@ -108,12 +121,14 @@ class Traits:
 
 TRAITS: Mapping[Method, Traits] = {
     Method.NONE: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Kind.NOTHING, one_pass=True),
-    Method.DRAFT_MODEL: Traits(Drafter.REQUIRED, Tunability.LIVE, Kind.MODEL, one_pass=True),
+    Method.DRAFT_MODEL: Traits(
+        Drafter.REQUIRED, Tunability.LIVE, Kind.MODEL, one_pass=True, skip_tested=True
+    ),
     Method.EAGLE: Traits(Drafter.REQUIRED, Tunability.LIVE, Kind.HEAD, one_pass=True),
-    Method.EAGLE3: Traits(Drafter.REQUIRED, Tunability.LIVE, Kind.HEAD, one_pass=True),
+    Method.EAGLE3: Traits(Drafter.REQUIRED, Tunability.LIVE, Kind.HEAD, one_pass=True, skip_tested=True),
     Method.P_EAGLE: Traits(Drafter.REQUIRED, Tunability.STATIC, Kind.HEAD, "eagle3", parallel=True),
     Method.PARD: Traits(Drafter.REQUIRED, Tunability.STATIC, Kind.MODEL, "draft_model", parallel=True),
-    Method.MTP: Traits(Drafter.OPTIONAL, Tunability.LIVE, Kind.LAYERS, one_pass=True),
+    Method.MTP: Traits(Drafter.OPTIONAL, Tunability.LIVE, Kind.LAYERS, one_pass=True, skip_tested=True),
     Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Kind.TEXT, one_pass=True),
     Method.NGRAM_GPU: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Kind.TEXT),
     Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Kind.TEXT),
@@ -137,6 +152,17 @@ _SYNONYMS: Mapping[str, Method] = {
     "d_flash": Method.DFLASH,
 }
 
+_BY_DRAFTER: tuple[tuple[str, Method], ...] = (
+    ("eagle3", Method.EAGLE3),
+    ("eagle-3", Method.EAGLE3),
+    ("eagle", Method.EAGLE),
+    ("medusa", Method.MEDUSA),
+    ("dflash", Method.DFLASH),
+    ("dspark", Method.DSPARK),
+    ("mtp", Method.MTP),
+    ("assistant", Method.MTP),
+)
+
 
 def method_named(name: str) -> Method | None:
     """The method that vLLM, its recipes and model cards call by this name; None where there is none."""
@@ -144,6 +170,12 @@ def method_named(name: str) -> Method | None:
         return Method(name)
     prediction = name.endswith(("_mtp", "nextn", "assistant"))
     return _SYNONYMS.get(name, Method.MTP if prediction else None)
+
+
+def method_of_drafter(name: str) -> Method:
+    """The method of a drafter whose files have this name, where nothing names one. vLLM reads config.json."""
+    lower = name.lower()
+    return next((method for part, method in _BY_DRAFTER if part in lower), Method.DRAFT_MODEL)
 
 
 def methods_with(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine_image.testing.contract.expectation import Expectation, of
 from engine_image.testing.contract.files import (
     ARGUMENTS,
     ASYNC_LLM,
@@ -43,7 +42,18 @@ from engine_image.testing.contract.files import (
     V1_RUNNER,
     VLLM_CONFIG,
 )
-from engine_image.testing.contract.forms import Defines, Form, Holds, Ignores, Imports, Inherits, Names, Says
+from engine_image.testing.contract.forms import (
+    Defines,
+    Expectation,
+    Form,
+    Holds,
+    Ignores,
+    Imports,
+    Inherits,
+    Names,
+    Says,
+    of,
+)
 from engine_image.testing.contract.worker_expectations import OF_WORKERS
 from outrider_protocol.releases import RECURRENT_STATES_RIGHT, TWIN_SINCE
 

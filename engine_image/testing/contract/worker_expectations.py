@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine_image.testing.contract.expectation import Expectation, of
 from engine_image.testing.contract.files import (
     ATTENTION,
     ATTENTION_LAYER,
@@ -20,7 +19,7 @@ from engine_image.testing.contract.files import (
     V1_RUNNER,
     WORKER,
 )
-from engine_image.testing.contract.forms import Defines, Holds, Imports, Inherits, Says
+from engine_image.testing.contract.forms import Defines, Expectation, Holds, Imports, Inherits, Says, of
 
 _CALL_OF_A_DRAFTER = """self.drafter.propose(
     num_speculative_tokens=num_spec_tokens_to_schedule, target_token_ids=target_token_ids,

@@ -14,7 +14,16 @@ from outrider.api.quantity import Duration, RestartInterval
 from outrider.api.schedule import Row, Schedule
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWN_VOCABULARY, SpeculativeConfig
 from outrider.api.text import shortened
-from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability, method_named, methods_with
+from outrider_protocol.methods import (
+    K0,
+    TRAITS,
+    Drafter,
+    Kind,
+    Method,
+    Tunability,
+    method_named,
+    methods_with,
+)
 
 
 class TuningMode(StrEnum):
@@ -45,14 +54,6 @@ class Canary(StrEnum):
 
     NEVER = "Never"
     ALLOW = "Allow"
-
-
-class K0(StrEnum):
-    """The work of a drafter while K is 0."""
-
-    AUTO = "Auto"
-    SYNC = "Sync"
-    SKIP = "Skip"
 
 
 class Sweep(StrEnum):

@@ -9,7 +9,7 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.quantity import duration_seconds
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
-from outrider.api.speculation import K0, Actuation, Speculation
+from outrider.api.speculation import Actuation, Speculation
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
@@ -24,7 +24,7 @@ from outrider.plan.rollout import Memory
 from outrider.plan.runtimes import runtime_of
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
-from outrider_protocol.methods import TRAITS, Method
+from outrider_protocol.methods import K0, TRAITS, Method
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,15 @@ from outrider.importing.weights import Mount, place_of
 from outrider.importing.workload import whole
 from outrider.plan.overlay import Json
 from outrider.sizing.models import KNOWN_MODELS
-from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability, method_named
+from outrider_protocol.methods import (
+    TRAITS,
+    Drafter,
+    Kind,
+    Method,
+    Tunability,
+    method_named,
+    method_of_drafter,
+)
 
 _CONFIG: TypeAdapter[dict[str, Scalar | list[Scalar]]] = TypeAdapter(SpeculativeConfig)
 FIRST_K = 3
@@ -40,18 +48,6 @@ _ONE_BY_ONE: Mapping[str, str] = {
     "ngram-prompt-lookup-min": "prompt_lookup_min",
 }
 """Flag -> key of vLLM's speculative configuration."""
-
-_BY_NAME: tuple[tuple[str, Method], ...] = (
-    ("eagle3", Method.EAGLE3),
-    ("eagle-3", Method.EAGLE3),
-    ("eagle", Method.EAGLE),
-    ("medusa", Method.MEDUSA),
-    ("dflash", Method.DFLASH),
-    ("dspark", Method.DSPARK),
-    ("mtp", Method.MTP),
-    ("assistant", Method.MTP),
-)
-"""Part of a drafter's name -> its method, where the source names none. vLLM reads config.json for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +206,7 @@ def _method(config: Json) -> Method:
     elif model in ("ngram", "[ngram]"):
         method = Method.NGRAM
     else:
-        name = str(model).lower().rsplit("/", 1)[-1]
-        method = next((method for part, method in _BY_NAME if part in name), Method.DRAFT_MODEL)
+        method = method_of_drafter(str(model).rsplit("/", 1)[-1])
     if parallel:
         return Method.PARD if method is Method.DRAFT_MODEL else Method.P_EAGLE
     return method

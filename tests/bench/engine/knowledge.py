@@ -12,7 +12,7 @@ from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.policy import Policy
 from outrider_lab.maps import CONTEXTS, PROFILE_ERRORS, MapErrors, measured_map
 from outrider_lab.rivals.profiled import OfflineProfile
-from outrider_twin import load, step_time
+from outrider_twin import step_time
 from outrider_twin.settings import Settings as TwinSettings
 
 SWEEP_ERRORS = MapErrors(0.02, scale=0.01)
@@ -23,8 +23,8 @@ SWEEP_ERRORS = MapErrors(0.02, scale=0.01)
 class TableSteps:
     """Step times of a stand-in that lives on measured throughputs; see `Timing`."""
 
-    steps: load.Timing
-    plain: load.Timing
+    steps: step_time.Timing
+    plain: step_time.Timing
     per_token: float
     idle_tax: float = 0.0
 
@@ -33,7 +33,7 @@ class TableSteps:
         requests, prompt = max(1, round(batch)), round(prompt_tokens)
         tokens = requests * (1 + k) + prompt
         return self.steps.seconds(
-            load.Load(
+            step_time.Load(
                 k=k,
                 decoding=requests,
                 requests=requests,

@@ -12,8 +12,8 @@ from outrider.tuning.policy import Policy
 from outrider_twin.acceptance import Curve
 from outrider_twin.description import shipped
 from outrider_twin.draws import accepted, key_of
-from outrider_twin.load import Load
 from outrider_twin.settings import Settings as TwinSettings
+from outrider_twin.step_time import Load
 from tests.bench.engine.figures import ArmFigures, Interval
 from tests.bench.engine.knowledge import steps_of
 from tests.bench.engine.plan import Settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,6 +37,18 @@ def test_every_file_that_the_page_names_is_there(path: str) -> None:
 @pytest.mark.parametrize("method", Method)
 def test_every_method_is_in_each_registry(method: Method, place: str) -> None:
     assert method in REGISTRIES[place], f"add {method} to {place}"
+
+
+def test_a_method_is_named_in_three_files() -> None:
+    """Those of the page. Only methods with a speciality are named elsewhere."""
+    command = ["git", "grep", "-liw", "medusa", "--", "*.py", "*.toml", ":!tests", ":!engine_image/testing"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+    assert found == [
+        "engine_image/protocol/outrider_protocol/methods.py",
+        "engine_image/protocol/outrider_protocol/versions.toml",
+        "operator/outrider/plan/runtimes/vllm/methods.py",
+    ]
 
 
 @pytest.mark.parametrize("kind", MetricsSourceKind)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from outrider_engine.control.support import K0, EngineFacts, obstacle, refused_k, skips
+from outrider_engine.control.support import EngineFacts, obstacle, refused_k, skips
+from outrider_protocol.methods import K0
 from outrider_protocol.releases import Response, Runner, parse_version, response
 from tests.unit.engine_plugin.factories import some_facts
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine_image.testing.contract import reference
-from engine_image.testing.contract.expectation import Expectation
 from engine_image.testing.contract.expectations import EXPECTATIONS
 from engine_image.testing.contract.forms import (
     Defines,
+    Expectation,
     Form,
     Holds,
     Ignores,

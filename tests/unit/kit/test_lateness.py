@@ -7,7 +7,7 @@ import pytest
 from examples.kit.lateness import MOST_LATE, Lateness, is_void, late, lateness_of, latest
 from outrider_twin.exposition import render
 from outrider_twin.pace import Lateness as Counted
-from outrider_twin.report import report
+from outrider_twin.pace import report
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from outrider_twin.load import Load
 from outrider_twin.settings import Settings
+from outrider_twin.step_time import Load
 
 PROMPT = tuple(range(100, 140))
 

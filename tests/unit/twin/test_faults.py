@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from outrider_twin.faults import Faults, Kind, Trigger
-from outrider_twin.load import Load
 from outrider_twin.settings import Behaviour
+from outrider_twin.step_time import Load
 from tests.unit.twin.factories import a_load
 
 LOADS = st.builds(a_load, k=st.integers(0, 8), batch=st.integers(1, 64))

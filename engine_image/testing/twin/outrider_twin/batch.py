@@ -13,7 +13,7 @@ from typing import Any
 
 from outrider_twin.acceptance import Curve
 from outrider_twin.draws import accepted, choose, prompt_key, tokens
-from outrider_twin.load import Load
+from outrider_twin.step_time import Load
 
 TEXT = "twin_text"
 """The extra argument of a request (``vllm_xargs`` in its body) that names its class of text."""

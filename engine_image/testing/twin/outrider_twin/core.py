@@ -10,8 +10,7 @@ from typing import Any
 
 from outrider_twin.batch import Batch, Step, Texts
 from outrider_twin.faults import Kind
-from outrider_twin.pace import Pace
-from outrider_twin.report import Report, report
+from outrider_twin.pace import Pace, Report, report
 from outrider_twin.settings import Behaviour, Settings
 
 

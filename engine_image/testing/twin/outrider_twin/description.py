@@ -10,8 +10,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from outrider_twin.acceptance import Curve
-from outrider_twin.load import Timing
-from outrider_twin.step_time import StepTime
+from outrider_twin.step_time import StepTime, Timing
 from outrider_twin.throughput import Throughput, survival_from
 
 DEFAULT_TEXT = "default"

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from outrider_engine.http.metrics_middleware import MetricsMiddleware
 from outrider_twin.exposition import render
-from outrider_twin.report import Report
+from outrider_twin.pace import Report
 from outrider_twin.settings import VARIABLE, Behaviour
 
 logger = logging.getLogger("vllm.outrider")

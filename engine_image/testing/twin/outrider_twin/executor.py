@@ -22,7 +22,7 @@ from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, DraftTokenIds, ModelRunne
 
 from outrider_twin.core import Core, Planned
 from outrider_twin.faults import Kind, NoStart
-from outrider_twin.report import Report
+from outrider_twin.pace import Report
 from outrider_twin.settings import VARIABLE, Behaviour, parse_settings
 
 LAYOUT = "LBNHC"

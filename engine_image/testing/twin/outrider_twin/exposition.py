@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from outrider_twin.report import Report
+from outrider_twin.pace import Report
 
 LABELS = ["model_name", "engine"]
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from outrider_twin.load import Load
+from outrider_twin.step_time import Load
 
 
 class Kind(StrEnum):

@@ -9,6 +9,34 @@ worse than a pause.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
+
+
+class Report(TypedDict):
+    """Times in seconds, since the engine started; see `Lateness`."""
+
+    engine: str
+    asynchronous: bool
+    steps: int
+    scheduled: float
+    lost: float
+    latest: float
+    ratio: float
+    time_factor: float
+
+
+def report(name: str, lateness: Lateness, *, time_factor: float, asynchronous: bool) -> Report:
+    """name: of the description. asynchronous: whether vLLM schedules ahead of the results."""
+    return Report(
+        engine=name,
+        asynchronous=asynchronous,
+        steps=lateness.steps,
+        scheduled=lateness.scheduled,
+        lost=lateness.lost,
+        latest=lateness.latest,
+        ratio=lateness.ratio,
+        time_factor=time_factor,
+    )
 
 
 @dataclass(frozen=True, slots=True)

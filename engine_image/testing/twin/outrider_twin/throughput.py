@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
 
-from outrider_twin.load import Load
+from outrider_twin.step_time import Load
 
 SINGLE_ROW_SLOPE = 0.5
 """Slope of log goodput over log batch size for a table of one row, between memory bound (1) and compute bound
