@@ -30,7 +30,7 @@ from outrider.controller.tune.metrics_source import open_source
 from outrider.controller.tune.model_tuner import Timing
 from outrider.controller.tune.stored_state import ClusterStateStore
 from outrider.controller.tune.tuning_loop import TuningLoop
-from outrider.controller.watch import ClusterWatch, WriteThroughStore
+from outrider.controller.watch import ClusterWatch, Watches, WriteThroughStore
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
@@ -102,14 +102,14 @@ class Leader:
         self.has_view = False
         """True after the first full read; before it nothing is written."""
 
-    async def lead(self) -> None:
-        """Run until cancelled."""
+    async def lead(self, watches: Watches) -> None:
+        """Run until cancelled. watches: deliver the events of the cluster."""
         with self._shown():
             async with asyncio.TaskGroup() as first:
                 first.create_task(self._read_first())
                 first.create_task(self._neighbours.first_look())
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(self._watch.watch_forever())
+                parts.create_task(self._watch.watch_forever(watches))
                 parts.create_task(self._watch.read_all_forever(self._settings.resync_seconds))
                 parts.create_task(self._neighbours.look_forever(self._reconcile_all))
                 parts.create_task(self._queue.run())

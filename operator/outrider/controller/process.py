@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from kubernetes.aio.client import ApiClient
 from pythonjsonlogger.json import JsonFormatter
@@ -21,6 +22,7 @@ from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeadershipElsewhere, LeaseName, Sole
 from outrider.controller.heartbeat import Heartbeat
 from outrider.controller.http_server import serve
+from outrider.controller.kopf_operator import run_in_thread
 from outrider.controller.leader import Leader
 from outrider.controller.other_installations import Alone, Installations, OtherInstallations
 from outrider.controller.own_metrics import OwnMetrics
@@ -73,22 +75,22 @@ async def operate(
     """Wait for the Lease, lead, and wait again after a loss, until a signal asks to stop.
 
     traces: by default they are dropped.
-    stop_seconds: time for the parts of a candidacy to end.
+    stop_seconds: time for the parts of a term to end.
 
     Raises:
-        Stuck: a candidacy did not end; two of them must not overlap.
+        Stuck: a part of a term did not end; two terms must not overlap.
         ThreadEnded: the thread of the Lease or of the HTTP server ended.
     """
     metrics, heartbeat = OwnMetrics(), Heartbeat()
     async with LoopThread("http") as http, LoopThread("lease") as thread, _own_connection(api, thread) as own:
         elections = _Elections(settings, own, thread)
-        candidacies = _Candidacies(
+        candidate = _Candidate(
             settings, api, elections, metrics, traces or Traces(), stop_seconds=stop_seconds
         )
         serving = serve(
             port=settings.http_port,
             registry=metrics.registry,
-            ready=lambda: candidacies.ready,
+            ready=lambda: candidate.ready,
             heartbeat=heartbeat,
         )
         await _until_first_ends(
@@ -96,7 +98,7 @@ async def operate(
                 "signals": _stop_signal(),
                 "heartbeat": heartbeat.beat_forever(),
                 "server": http.run(serving),
-                "candidacies": candidacies.run(),
+                "leadership": candidate.run(),
             },
             stop_seconds=3 * stop_seconds,
         )
@@ -132,8 +134,11 @@ class _Elections:
         return LeadershipElsewhere(leadership, self.thread)
 
 
-class _Candidacies:
-    """Candidacies one after the other, each with new objects, so that no old state stays in memory."""
+class _Candidate:
+    """Waits for the Lease and leads, again after each loss, with new objects, so that no old state remains.
+
+    stop_seconds: time for the parts of one term to end.
+    """
 
     def __init__(
         self,
@@ -145,62 +150,24 @@ class _Candidacies:
         *,
         stop_seconds: float,
     ) -> None:
-        self._stop_seconds = stop_seconds
         self._settings = settings
         self._api = api
         self._elections = elections
         self._metrics = metrics
         self._traces = traces
-        self._present = self._candidacy()
-
-    @property
-    def ready(self) -> bool:
-        """Whether the present candidacy is ready."""
-        return self._present.ready
-
-    async def run(self) -> None:
-        """Wait for the Lease and lead until cancelled."""
-        while True:
-            await self._present.run()
-            log.warning("leadership lost; waiting for the Lease again")
-            self._metrics.leases_lost.inc()
-            self._present = self._candidacy()
-
-    def _candidacy(self) -> _Candidacy:
-        return _Candidacy(
-            self._settings,
-            self._api,
-            self._elections.candidate(),
-            self._metrics,
-            self._traces,
-            stop_seconds=self._stop_seconds,
-        )
-
-
-class _Candidacy:
-    """The time from waiting for the Lease until its loss."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        api: ApiClient,
-        leadership: LeadershipElsewhere | Sole,
-        metrics: OwnMetrics,
-        traces: Traces,
-        *,
-        stop_seconds: float,
-    ) -> None:
         self._stop_seconds = stop_seconds
-        self._metrics = metrics
-        self._leadership = leadership
-        cluster = ClusterClient(api, fence=self._leadership.check)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._leadership = leadership = self._elections.candidate()
+        cluster = ClusterClient(self._api, fence=leadership.check)
         self._leader = Leader(
-            settings,
+            self._settings,
             cluster,
-            metrics,
-            neighbours=_neighbours(self._leadership, cluster, metrics),
-            term=lambda: self._leadership.term,
-            traces=traces,
+            self._metrics,
+            neighbours=_neighbours(leadership, cluster, self._metrics),
+            term=lambda: leadership.term,
+            traces=self._traces,
         )
 
     @property
@@ -209,17 +176,24 @@ class _Candidacy:
         return self._leadership.in_touch and (self._leadership.term == 0 or self._leader.has_view)
 
     async def run(self) -> None:
-        """Return after the Lease is lost and every part of this candidacy has ended.
+        """Wait and lead until cancelled.
 
         Raises:
-            Stuck: a part has not ended.
+            Stuck: a part of a term has not ended after its loss.
         """
+        while True:
+            await self._until_lost()
+            log.warning("leadership lost; waiting for the Lease again")
+            self._metrics.leases_lost.inc()
+            self._begin()
+
+    async def _until_lost(self) -> None:
         try:
             await _until_first_ends(
                 {
                     "loss": self._leadership.lost(),
                     "election": self._leadership.run(),
-                    "leader": self._stand_by_and_lead(),
+                    "leader": self._wait_and_lead(),
                 },
                 stop_seconds=self._stop_seconds,
             )
@@ -230,12 +204,12 @@ class _Candidacy:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._leadership.release(), self._stop_seconds)
 
-    async def _stand_by_and_lead(self) -> None:
+    async def _wait_and_lead(self) -> None:
         log.info("waiting for the Lease as %s", self._leadership.identity)
         await self._leadership.elected()
         log.info("leading, term %d", self._leadership.term)
         self._metrics.leader.set(1)
-        await self._leader.lead()
+        await self._leader.lead(partial(run_in_thread, namespaces=self._settings.watch_namespaces))
 
 
 def _neighbours(

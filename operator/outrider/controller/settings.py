@@ -129,6 +129,14 @@ class Settings(BaseModel):
     log_level: Annotated[str, Field(pattern=r"^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     """Minimum severity of log lines: DEBUG, INFO, WARNING or ERROR."""
 
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The settings of the ``OUTRIDER_…`` variables, for development without the command line."""
+        names = {name: f"OUTRIDER_{name.upper()}" for name in cls.model_fields}
+        lists = ("watch_namespaces", "engine_images", "engine_image_pull_secrets", "control_peers")
+        given = {name: os.environ[variable] for name, variable in names.items() if variable in os.environ}
+        return cls.model_validate({k: v.split() if k in lists else v for k, v in given.items()})
+
     @field_validator("engine_images", "control_peers", mode="before")
     @classmethod
     def _read_pairs(cls, value: object, field: ValidationInfo) -> object:

@@ -1,9 +1,6 @@
 """Keeps the store up to date: by kopf, by full reads, and from the answers to writes.
 
-kopf runs with its `handlers` on its own thread. It ends on errors that a Kubernetes client should survive,
-such as an ERROR event with code 500 or 401 for some seconds. It then cancels every task of its event loop. So
-it gets its own loop and is restarted. It does not report an object that was deleted while a watch was down;
-the full reads do.
+kopf does not report an object that was deleted while a watch was down; the full reads do.
 """
 
 from __future__ import annotations
@@ -11,16 +8,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-
-import kopf
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
-from outrider.controller.handlers import operator_registry, operator_settings
 from outrider.controller.kept_fields import lean_metadata
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import (
@@ -40,6 +33,11 @@ log = logging.getLogger(__name__)
 WATCHED = (MODELS, PODS, *WATCHED_CHILDREN)
 _KOPFS = frozenset({"apiVersion", "kind", "metadata"})
 RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+
+Receive = Callable[[Resource, str | None, dict[str, Any]], None]
+"""Takes an event of a kind: the change (ADDED, MODIFIED, DELETED; None in a first list) and the object."""
+Watches = Callable[[Receive], Awaitable[None]]
+"""Delivers the events of all watched kinds, on any thread, until it fails; see `kopf_operator`."""
 
 
 class ClusterWatch:
@@ -114,33 +112,11 @@ class ClusterWatch:
             except Exception as error:  # noqa: BLE001 - a supervision loop: watches and the next read continue
                 log.warning("the full read failed, the watches continue: %s: %s", type(error).__name__, error)
 
-    async def watch_forever(self) -> None:
-        """Run kopf until cancelled, and restart it if it ends."""
+    async def watch_forever(self, watches: Watches) -> None:
+        """Run the watches until cancelled, and restart them when they end."""
         loop = asyncio.get_running_loop()
-        for attempt in itertools.count():
-            stop, ended = threading.Event(), asyncio.Event()
-            thread = threading.Thread(
-                target=self._run_kopf, args=(loop, stop, ended), name="watches", daemon=True
-            )
-            started_at = loop.time()
-            thread.start()
-            try:
-                await ended.wait()
-            finally:
-                stop.set()
-            self._metrics.watch_restarts.inc()
-            lasted = loop.time() - started_at
-            delay = self._restart_seconds[0 if lasted > 60 else min(attempt, len(self._restart_seconds) - 1)]
-            log.warning("the watches ended after %.0f s, restart in %.0f s", lasted, delay)
-            await asyncio.sleep(delay)
-            self._resync.set()
 
-    def _run_kopf(self, loop: asyncio.AbstractEventLoop, stop: threading.Event, ended: asyncio.Event) -> None:
-        scope: dict[str, Any] = (
-            {"namespaces": self._namespaces} if self._namespaces else {"clusterwide": True}
-        )
-
-        def take(resource: Resource, change: str | None, raw: dict[str, Any]) -> None:
+        def receive(resource: Resource, change: str | None, raw: dict[str, Any]) -> None:
             if change == "DELETED":
                 loop.call_soon_threadsafe(self._drop, resource, lean_metadata(raw))
                 return
@@ -151,27 +127,15 @@ class ClusterWatch:
             if entry is not None:
                 loop.call_soon_threadsafe(self._take, resource, entry)
 
-        async def until_it_ends() -> None:
-            try:
-                tasks = await kopf.spawn_tasks(
-                    registry=operator_registry(take),
-                    settings=operator_settings(),
-                    standalone=True,
-                    stop_flag=stop,
-                    **scope,
-                )
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-            finally:
-                # kopf can take a minute to end; the next one need not wait for it.
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(ended.set)
-
-        try:
-            asyncio.run(until_it_ends())
-        except Exception as error:  # noqa: BLE001 - a supervision loop: kopf is restarted after any error
-            log.warning("the watches failed: %s: %s", type(error).__name__, error)
+        for attempt in itertools.count():
+            started_at = loop.time()
+            await watches(receive)
+            self._metrics.watch_restarts.inc()
+            lasted = loop.time() - started_at
+            delay = self._restart_seconds[0 if lasted > 60 else min(attempt, len(self._restart_seconds) - 1)]
+            log.warning("the watches ended after %.0f s, restart in %.0f s", lasted, delay)
+            await asyncio.sleep(delay)
+            self._resync.set()
 
     def _drop(self, resource: Resource, metadata: Metadata) -> None:
         cache = self._store.cache(resource)

@@ -48,7 +48,7 @@ class QuietWatch(ClusterWatch):
         type(self).urgent = staticmethod(urgent)
         type(self).periods = []
 
-    async def watch_forever(self) -> None:
+    async def watch_forever(self, _: object) -> None:
         await asyncio.Event().wait()
 
     async def read_all_forever(self, period_seconds: float) -> None:
@@ -110,6 +110,10 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> type[FakeLoop]:
     return kind
 
 
+async def _no_events(_: object) -> None:
+    await asyncio.Event().wait()
+
+
 @asynccontextmanager
 async def a_reign(
     server: ClusterServer,
@@ -130,7 +134,7 @@ async def a_reign(
             traces=traces or Traces(),
             **seconds,
         )
-        task = asyncio.create_task(subject.lead())
+        task = asyncio.create_task(subject.lead(_no_events))
         try:
             yield Reign(subject, metrics, loops)
         finally:

@@ -75,7 +75,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterWatch, "watch_forever", _forever)
 
 
-async def _forever(_: object) -> None:
+async def _forever(*_: object) -> None:
     await asyncio.Event().wait()
 
 
@@ -316,7 +316,7 @@ async def test_an_operator_that_is_told_to_stop_gives_its_lease_back(
 async def test_an_error_of_a_reign_ends_the_process_with_it(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(_: object) -> None:
+    async def broken(*_: object) -> None:
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(ClusterWatch, "watch_forever", broken)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,18 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, Resource
-from outrider.controller import watch
+from outrider.controller import kopf_operator, watch
+from outrider.controller.kopf_operator import run_in_thread
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import MANAGED_SELECTOR, Key, Store, StoredModel, StoredPod
-from outrider.controller.watch import RESTART_SECONDS, WATCHED, ClusterWatch, cannot_wait
+from outrider.controller.watch import RESTART_SECONDS, WATCHED, ClusterWatch, Receive, cannot_wait
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.cluster_server import until
 from tests.unit.controller.factories import a_raw_model, a_raw_pod
 from tests.unit.controller.watched_server import WatchedServer, a_watched_server
 
+WATCHES = partial(run_in_thread, namespaces=())
 ERROR_500 = {"kind": "Status", "code": 500, "message": "etcd is away", "metadata": {}}
 
 
@@ -86,7 +89,7 @@ async def a_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 @asynccontextmanager
 async def watching(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     async with a_watch(folder, monkeypatch) as watched:
-        task = asyncio.create_task(watched.watch.watch_forever())
+        task = asyncio.create_task(watched.watch.watch_forever(WATCHES))
         try:
             yield watched
         finally:
@@ -258,7 +261,7 @@ async def test_without_the_right_to_watch_the_log_says_which(
     complaint = f'cannot watch resource "{resource.plural}"'
     async with a_watch(tmp_path, monkeypatch) as watched:
         watched.server.denied = resource.plural
-        task = asyncio.create_task(watched.watch.watch_forever())
+        task = asyncio.create_task(watched.watch.watch_forever(WATCHES))
         try:
             async with asyncio.timeout(20):
                 while not any(complaint in line for line in shown_lines(caplog)):
@@ -424,7 +427,6 @@ class Clock:
 
     lasts: list[float]
     pauses: list[float] = field(default_factory=list)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
     Event = asyncio.Event
     now: float = 0.0
 
@@ -441,45 +443,38 @@ class Clock:
 async def test_watches_are_started_again_after_growing_pauses_and_at_once_if_they_had_lasted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, loop = Clock([0.0] * 6 + [61.0, 60.0]), asyncio.get_running_loop()
-    runs: list[tuple[bool, threading.Event]] = []
+    clock, running = Clock([0.0] * 6 + [61.0, 60.0]), asyncio.Event()
 
-    class Ending(ClusterWatch):
-        def _run_kopf(self, _: object, stop: threading.Event, ended: asyncio.Event) -> None:
-            runs.append((threading.current_thread().daemon, stop))
-            if clock.lasts:
-                clock.now += clock.lasts.pop(0)
-                loop.call_soon_threadsafe(ended.set)
-            else:
-                loop.call_soon_threadsafe(clock.ended.set)
+    async def watches(_: Receive) -> None:
+        if clock.lasts:
+            clock.now += clock.lasts.pop(0)
+            return
+        running.set()
+        await asyncio.Event().wait()
 
     monkeypatch.setattr(watch, "asyncio", clock)
-    task = asyncio.create_task(a_subject(Ending).watch_forever())
+    task = asyncio.create_task(a_subject().watch_forever(watches))
     async with asyncio.timeout(30):
-        await clock.ended.wait()
-    going_on = runs[-1][1]
-    assert not going_on.is_set()
+        await running.wait()
     task.cancel()
     await asyncio.wait([task])
 
     assert clock.pauses == [1, 2, 5, 10, 30, 30, 1, 30]
     assert "watches ended after 61 s, restart in 1 s" in caplog.text
-    assert all(daemon and stop.is_set() for daemon, stop in runs)
 
 
 async def test_after_a_restart_of_the_watches_everything_is_read() -> None:
-    loop, cluster, goes_on = asyncio.get_running_loop(), Models(), list[bool]()
+    cluster, starts = Models(), list[bool]()
 
-    class EndsOnce(ClusterWatch):
-        def _run_kopf(self, _: object, __: object, ended: asyncio.Event) -> None:
-            goes_on.append(True)
-            if len(goes_on) == 1:
-                loop.call_soon_threadsafe(ended.set)
+    async def end_once(_: Receive) -> None:
+        starts.append(True)
+        if len(starts) > 1:
+            await asyncio.Event().wait()
 
-    subject = a_subject(EndsOnce, cluster=cluster, restart_seconds=(0.0,))
+    subject = a_subject(cluster=cluster, restart_seconds=(0.0,))
     tasks = [
         asyncio.create_task(subject.read_all_forever(3600)),
-        asyncio.create_task(subject.watch_forever()),
+        asyncio.create_task(subject.watch_forever(end_once)),
     ]
     await until(lambda: cluster.reads)
     for task in tasks:
@@ -489,33 +484,41 @@ async def test_after_a_restart_of_the_watches_everything_is_read() -> None:
 @pytest.mark.parametrize(
     ("namespaces", "scope"), [((), {"clusterwide": True}), (("x", "y"), {"namespaces": ("x", "y")})]
 )
-async def test_kopf_watches_where_it_shall_writes_nothing_and_ends_no_process(
+async def test_kopf_watches_these_namespaces_on_a_thread_that_keeps_no_process_alive(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     namespaces: tuple[str, ...],
     scope: dict[str, object],
 ) -> None:
     asked: list[dict[str, Any]] = []
+    daemons: list[bool] = []
 
     async def spawn(**arguments: Any) -> None:
         asked.append(arguments)
+        daemons.append(threading.current_thread().daemon)
         raise RuntimeError("enough")
 
     monkeypatch.setattr(kopf, "spawn_tasks", spawn)
-    task = asyncio.create_task(a_subject(namespaces=namespaces, restart_seconds=(3600.0,)).watch_forever())
-    # The thread of kopf says so when its successor is on its way already.
+    await run_in_thread(lambda *_: None, namespaces=namespaces)
+    # The thread of kopf logs its error when its successor may have started already.
     await until(lambda: "watches failed: RuntimeError: enough" in caplog.text)
-    task.cancel()
 
     [arguments] = asked
-    settings = arguments["settings"]
     assert {
         name: value for name, value in arguments.items() if name in ("clusterwide", "namespaces")
     } == scope
     assert arguments["standalone"]
     assert arguments["stop_flag"].is_set()
+    assert daemons == [True]
+
+
+def test_kopf_writes_nothing_and_ends_no_process() -> None:
+    settings = kopf.OperatorSettings()
+    kopf_operator.configure(settings)
+
     assert (settings.posting.enabled, settings.scanning.disabled) == (False, True)
     assert settings.process.ultimate_exiting_timeout is None
+    assert settings.peering.standalone
 
 
 def a_stored_model(version: int = 1, **metadata: Any) -> StoredModel:

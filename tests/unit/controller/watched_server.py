@@ -1,4 +1,4 @@
-"""An API server that is just enough for kopf's watches: discovery, lists, and streams of events."""
+"""An API server that is enough for kopf's watches: discovery, lists, and streams of events."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from aiohttp import web
 
 from outrider.cluster.resources import Resource
 from outrider.controller.watch import WATCHED
+from tests.unit.controller.cluster_server import ClusterServer
 
 # kopf waits until it knows these two, whether or not it reads them.
 _KNOWN = (
@@ -26,11 +27,13 @@ _KNOWN = (
 class WatchedServer:
     """Lists have what is `listed`; watches deliver what `send` is given.
 
+    cluster: takes all writes, and reads by name.
     listed: by plural. version: of all lists.
     denied: plural of what may be listed and not watched.
     """
 
     def __init__(self) -> None:
+        self.cluster = ClusterServer()
         self.denied: str | None = None
         self.listed: dict[str, list[dict[str, Any]]] = {}
         self.version = 1
@@ -51,7 +54,9 @@ class WatchedServer:
         plural = request.path.rsplit("/", 1)[-1]
         if any(plural == resource.plural for resource in WATCHED):
             return await self._collection(request, plural)
-        return web.json_response(_discovery(request.path))
+        if request.method == "GET" and request.path.count("/") <= 3:
+            return web.json_response(_discovery(request.path))
+        return await self.cluster.answer(request)
 
     async def _collection(self, request: web.Request, plural: str) -> web.StreamResponse:
         self.selectors.setdefault(plural, set()).add(request.query.get("labelSelector"))
