@@ -40,24 +40,8 @@ def test_the_clairvoyant_never_beats_the_best_of_both_halves(values: list[list[f
     assert found.value <= (best_even + best_odd) / 2 + 1e-9
 
 
-def test_one_half_alone_chooses_nothing(generator: np.random.Generator) -> None:
-    assert clairvoyant({"0": rates(100)}, generator) is None
-    assert clairvoyant({}, generator) is None
-
-
 def test_a_table_that_one_half_lacks_might_be_the_best(generator: np.random.Generator) -> None:
     assert clairvoyant({"0": rates(100, 100), "3": rates(150)}, generator) is None
-
-
-def test_a_missing_slice_leaves_the_others_of_its_table(generator: np.random.Generator) -> None:
-    found = clairvoyant({"0": rates(100, 100, 100, 100), "3": rates(150, 150, 150)}, generator)
-    assert found is not None
-    assert found.value == 150.0
-    assert np.isfinite(found.draws).all()
-
-
-def test_a_steady_rate_has_no_spread(generator: np.random.Generator) -> None:
-    assert set(resampled(rates(80, 80, 80), generator)) == {80.0}
 
 
 def test_the_interval_of_a_noisy_mean_is_that_of_theory(generator: np.random.Generator) -> None:

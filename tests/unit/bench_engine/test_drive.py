@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from examples.kit.cluster import PodCount, RunFailed
 from examples.kit.lateness import Lateness
-from examples.kit.loads import Load, Prompts
+from examples.kit.loads import Load
 from examples.kit.records import Count
 from outrider.api.schedule import Schedule
 from outrider.api.status import Status
@@ -132,12 +132,6 @@ async def test_only_one_engine_runs_at_a_time(bench: Bench, log: list[str]) -> N
     assert launches == ["launch speculative", "stop speculative", "launch plain"]
 
 
-async def test_an_engine_that_runs_is_not_launched_again(bench: Bench, log: list[str]) -> None:
-    await bench.run(PLAIN)
-    await bench.run(PLAIN)
-    assert log.count("launch plain") == 1
-
-
 async def test_outrider_gets_the_table_before_the_load_comes(bench: Bench, log: list[str]) -> None:
     found = await bench.run(a_trace("outrider"))
     assert log[-3:] == ["tune", "1 of code for 60 s", "8 of code for 30 s"]
@@ -148,22 +142,9 @@ async def test_outrider_gets_the_table_before_the_load_comes(bench: Bench, log: 
     )
 
 
-async def test_a_rule_puts_its_first_table_in_force_before_the_load_comes(
-    bench: Bench, log: list[str]
-) -> None:
-    found = await bench.run(a_trace("ema"))
-    assert log[-3:] == ["put *:3", "1 of code for 60 s", "8 of code for 30 s"]
-    assert [push.table for push in found.pushes] == ["*:3"]
-
-
 async def test_the_ramp_of_the_plain_engine_does_not_count(bench: Bench) -> None:
     found = await bench.run(PLAIN)
     assert [(one.arm, one.since, one.until) for one in found.slices] == [("none", 2.0, 4.0)]
-
-
-async def test_restarts_inside_a_unit_are_counted(bench: Bench) -> None:
-    bench.cluster = FakeCluster([], restarts=[1, 3])  # type: ignore[assignment]
-    assert (await bench.run(PLAIN)).restarts == 2
 
 
 async def test_a_unit_that_fails_is_driven_once_more_on_a_fresh_engine(bench: Bench, log: list[str]) -> None:
@@ -171,12 +152,6 @@ async def test_a_unit_that_fails_is_driven_once_more_on_a_fresh_engine(bench: Be
     found = await bench.run_patiently(a_trace("ema"))
     assert found.thrown_away == "not confirmed"
     assert log[:4] == ["launch speculative", "delete speculative", "delete plain", "launch speculative"]
-
-
-async def test_a_unit_that_fails_again_ends_the_run(bench: Bench) -> None:
-    bench.engines[Engine.SPECULATIVE].failures = 2  # type: ignore[attr-defined]
-    with pytest.raises(RunFailed, match="not confirmed"):
-        await bench.run_patiently(a_trace("ema"))
 
 
 async def test_a_unit_in_which_stand_ins_were_late_is_driven_again_on_the_same_engine(
@@ -192,35 +167,3 @@ async def test_a_unit_in_which_stand_ins_were_late_is_driven_again_on_the_same_e
 async def test_of_units_that_stay_late_the_least_late_one_is_kept(bench: Bench, log: list[str]) -> None:
     bench.stand_ins = FakeStandIns([0.05, 0.02, 0.04], log)  # type: ignore[assignment]
     assert (await bench.run_patiently(PLAIN)).late == pytest.approx(0.02)
-
-
-async def test_real_engines_are_never_late(bench: Bench) -> None:
-    assert (await bench.run_patiently(PLAIN)).late is None
-
-
-async def test_the_streams_of_a_load_are_those_of_one_pod(bench: Bench, log: list[str]) -> None:
-    bench.settings = replace(bench.settings, pods=4)
-    found = await bench.run(PLAIN)
-    assert "32 of code for 10 s" in log
-    assert found.stretches[0].streams == 8
-
-
-async def test_one_pod_of_a_fresh_engine_is_slowed_down(bench: Bench, log: list[str]) -> None:
-    bench.stand_ins = FakeStandIns([0.0, 0.0], log)  # type: ignore[assignment]
-    bench.settings = replace(bench.settings, slow_pod=1.5)
-    await bench.run(PLAIN)
-    await bench.run(PLAIN)
-    assert log[:2] == ["launch plain", "slow default/engine-a 1.5"]
-    assert log.count("slow default/engine-a 1.5") == 1
-
-
-async def test_a_stretch_is_called_after_what_its_streams_asked_for(bench: Bench) -> None:
-    load = Load(8, Prompts.CODE, "gsm8k", 2000)
-    found = await bench.run(PlainBlock(visit=0, load=load, counted_seconds=8.0))
-    assert found.stretches[0].load == load.name == "gsm8k@2000 x8"
-
-
-async def test_probes_of_stand_ins_are_watched_under_outrider_alone(bench: Bench, log: list[str]) -> None:
-    bench.stand_ins = FakeStandIns([0.0, 0.0], log)  # type: ignore[assignment]
-    assert (await bench.run(a_trace("outrider"))).probes != ()
-    assert (await bench.run(a_trace("ema"))).probes == ()

@@ -65,14 +65,6 @@ def test_loss_is_held_against_the_launch_without_drafter() -> None:
     assert found.worst_loss.value == pytest.approx(0.1)
 
 
-def test_arms_are_ranked_on_the_whole_trace() -> None:
-    found = figures(Analysis(TRACE, [*blocks(), a_policy("outrider", [200] * 40, [390] * 40)]))
-    ranked = [(one.arm, round(one.tokens_per_second.value)) for one in found.arms]
-    assert ranked[:2] == [("outrider", 295), (NONE, 275)]
-    assert sorted(ranked[2:]) == [("0", 250), ("3", 250), ("hand", 250)]
-    assert found.clairvoyant_tokens_per_second == pytest.approx(300)
-
-
 def test_the_clairvoyant_takes_constant_tables_only() -> None:
     lucky = [a_block(n, {"0": 100, "3": 200, "hand": 999}) for n in range(4)]
     found = figures(Analysis(parse_trace("1:40", Prompts.CODE), lucky))
@@ -89,23 +81,6 @@ def test_outrider_is_held_against_the_best_other_rule() -> None:
     assert found.best_rule in ("ema", "hand")
     assert found.ahead_of_best_rule is not None
     assert found.ahead_of_best_rule.value == pytest.approx(0.2)
-
-
-def test_the_level_of_each_round_shows_drift() -> None:
-    slow = [a_block(0, {"0": 90, "3": 180}), a_block(1, {"0": 110, "3": 220})]
-    found = figures(Analysis(parse_trace("1:40", Prompts.CODE), slow))
-    assert found.round_levels == pytest.approx([0.9, 1.1])
-
-
-def test_a_run_of_one_policy_alone_has_rates_and_no_regret() -> None:
-    found = arm([a_policy("ema", [200] * 40, [300] * 40)], "ema")
-    assert found.tokens_per_second.value == pytest.approx(250)
-    assert (found.regret_whole, found.regret_settled, found.worst_loss) == (None, None, None)
-
-
-def test_the_same_units_give_the_same_figures() -> None:
-    units = [*blocks(), a_policy("ema", list(range(100, 140)), [300] * 40)]
-    assert figures(Analysis(TRACE, units)) == figures(Analysis(TRACE, units))
 
 
 def test_the_best_mean_bounds_the_regret_from_above() -> None:

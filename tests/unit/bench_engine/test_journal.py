@@ -20,10 +20,6 @@ def test_a_run_goes_on_after_the_units_that_are_there(path: Path) -> None:
     assert Journal(path, "plan").read() == {unit.key: unit for unit in units}
 
 
-def test_without_a_file_nothing_is_done(path: Path) -> None:
-    assert Journal(path, "plan").read() == {}
-
-
 def test_a_line_that_was_being_written_is_a_unit_to_drive_again(path: Path) -> None:
     whole, torn, later = (a_block(number, {"0": 100}) for number in range(3))
     journal = Journal(path, "plan")
@@ -38,10 +34,3 @@ def test_another_plan_is_refused(path: Path) -> None:
     Journal(path, "plan").append(a_block(0, {"0": 100}))
     with pytest.raises(OtherPlan, match="--restart"):
         Journal(path, "other").read()
-
-
-def test_a_forgotten_journal_is_empty(path: Path) -> None:
-    journal = Journal(path, "plan")
-    journal.append(a_block(0, {"0": 100}))
-    journal.forget()
-    assert Journal(path, "other").read() == {}

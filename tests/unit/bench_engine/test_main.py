@@ -15,24 +15,6 @@ from tests.bench.engine.result import Conditions, Result
 from tests.unit.bench_engine.factories import conditions, counts
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--engine", "twin:b200"], "unknown engine"),
-        (["--pods", "4"], "for stand-ins"),
-        (["--slow-pod", "1.5"], "for stand-ins"),
-        (["--engine", "twin:h100_8b", "--slow-pod", "1.5"], "more than one pod"),
-        (["--engine", "twin:h100_8b", "--trace", "8:60:poems"], "gsm8k"),
-        (["--engine", "twin:h100_8b", "--trace", "8:60:gsm8k@8100"], "maxLength"),
-        (["--trace", "8:60:gsm8k"], "step 1"),
-    ],
-)
-def test_what_cannot_be_is_refused(arguments: list[str], complaint: str) -> None:
-    found = CliRunner().invoke(command.app, arguments, env={"COLUMNS": "300"})
-    assert found.exit_code == 2
-    assert complaint in found.output
-
-
 def driven(run: command.Run) -> list[UnitRecord]:
     """Two rounds of every static table, the plain engine, and one trace of Outrider; all at one speed."""
     found = []

@@ -24,7 +24,6 @@ from tests.bench.engine.prediction import (
     apart,
     away_seconds,
     predict,
-    scenario,
 )
 from tests.bench.engine.stand_in import stand_in
 from tests.unit.bench_engine.factories import settings
@@ -110,42 +109,6 @@ def test_the_best_k_of_each_load_has_no_regret_and_the_tax_shows_at_k_0() -> Non
     assert found["none"].tokens_per_second / found["0"].tokens_per_second == pytest.approx(1.03, abs=0.003)
 
 
-def test_a_phase_that_is_too_short_to_settle_has_no_settled_regret() -> None:
-    (found,) = predict(a_run("8:20:cnn"), twin("h100_8b"), LAW, ["0"], seeds=1)
-    assert found.regret_settled is None
-
-
-def test_rules_and_outrider_run_with_the_ticks_and_scrapes_of_the_run() -> None:
-    run = scenario(a_run("8:60:cnn"), twin("h100_8b"), 64, 0)
-    assert (run.interval, run.plant.scrape_interval, run.largest_batch) == (10.0, 10.0, 64)
-    found = predict(a_run("8:60:cnn,32:60:cnn"), twin("h100_8b"), LAW, ["ema", "outrider"], seeds=1)
-    assert [one.arm for one in found] == ["ema", "outrider"]
-    assert all(one.tokens_per_second > 0 for one in found)
-
-
-def test_a_service_deals_streams_over_pods_by_chance() -> None:
-    trace = scenario(a_run("8:40:cnn,2:40:cnn", pods=4), twin("h100_8b"), 64, 0).trace
-    assert [sum(phase) for phase in trace.loops] == [32, 8]
-    assert len(set(trace.loops[0])) > 1
-
-
-def test_more_pods_do_more_and_a_slow_one_does_less() -> None:
-    def rate(**options: float) -> float:
-        run = a_run("8:40:cnn", **options)  # type: ignore[arg-type]
-        return predict(run, twin("h100_8b"), LAW, ["1"], seeds=1)[0].tokens_per_second
-
-    one = rate()
-    assert 3.3 * one < rate(pods=4) < 4 * one
-    assert rate(pods=4, slow_pod=2.0) < 0.95 * rate(pods=4)
-
-
-def test_outrider_begins_with_the_map_that_engines_make_of_themselves() -> None:
-    law = Policy((0, 1, 2, 3, 5), 64)
-    run = replace(a_run("32:30:cnn"), candidates=law.candidates)
-    (found,) = predict(run, twin("h100_8b"), law, ["outrider"], seeds=1)
-    assert found.regret_whole < 0.05
-
-
 def an_arm(rate: float, regret: float) -> ArmFigures:
     missing = dict.fromkeys(ArmFigures.model_fields)
     whole = Interval(value=regret, low=regret, high=regret)
@@ -167,17 +130,3 @@ def test_figures_that_are_more_than_a_point_apart_are_marked() -> None:
     assert found.regret_whole == pytest.approx(0.02)
     assert found.regret_settled is None
     assert [found.mark(name) for name in Apart.model_fields] == ["", "!", ""]
-
-
-def test_requests_that_name_no_text_are_accepted_like_the_mean_of_all_texts() -> None:
-    told = twin("h100_8b")
-    phase = scenario(a_run("8:60"), told, 64, 0).trace.phases[0]
-    curves = told.description().curves().values()
-    for k in (1, 2, 5):
-        mean = sum(curve.gain(k) for curve in curves) / len(curves)
-        assert Curve(phase.acceptance).gain(k) == pytest.approx(mean)
-
-
-def test_a_long_context_is_in_the_cache_but_for_the_end_of_its_prompts() -> None:
-    phase = scenario(a_run("8:60:cnn@2000"), twin("h100_8b"), 64, 0).trace.phases[0]
-    assert (phase.prompt, phase.cached) == (2010, 2000)

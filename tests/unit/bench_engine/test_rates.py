@@ -2,19 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.engine.plan import NONE
-from tests.bench.engine.rates import mean, pieces, rate, runs_of, settled_pieces, slices_of, whole_pieces
-from tests.unit.bench_engine.factories import a_block, a_run, a_stretch, counts
+from tests.bench.engine.rates import mean, pieces, rate, settled_pieces, slices_of, whole_pieces
+from tests.unit.bench_engine.factories import a_block, a_stretch, counts
 
 
 def test_only_periods_wholly_between_two_times_count() -> None:
     found = rate(counts([10, 20, 30, 40]), 0.5, 3.2)
     assert found is not None
     assert found.value == 25.0
-
-
-def test_without_a_whole_period_there_is_no_rate() -> None:
-    assert rate(counts([10, 20]), 0.5, 1.5) is None
 
 
 def test_pieces_share_out_every_count_once() -> None:
@@ -29,23 +24,9 @@ def test_the_ramp_and_the_first_half_minute_are_told_apart() -> None:
     assert mean(settled_pieces(stretch)) == 50.0
 
 
-def test_a_short_phase_never_settles() -> None:
-    assert settled_pieces(a_stretch([10] * 30)) == []
-
-
 def test_a_slice_counts_from_the_moment_its_table_is_in_force() -> None:
     found = slices_of([a_block(0, {"0": 100, "3": 150}), a_block(1, {"3": 170, "0": 110})])
     assert {key: [(one.number, one.value) for one in rates] for key, rates in found.items()} == {
         ("code x1", "0"): [(0, 100.0), (1, 110.0)],
         ("code x1", "3"): [(0, 150.0), (1, 170.0)],
     }
-
-
-def test_visits_to_the_plain_engine_are_numbered_on() -> None:
-    found = slices_of([a_block(visit, {NONE: 90 + visit}) for visit in range(2)])
-    assert [(one.number, one.value) for one in found["code x1", NONE]] == [(0, 90.0), (1, 91.0)]
-
-
-def test_runs_are_sorted_by_repeat() -> None:
-    runs = runs_of([a_run("ema", [(1, [5])], number=number) for number in (1, 0)])
-    assert [unit.number for unit in runs["ema"]] == [0, 1]

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from examples.kit.loads import Prompts
-from examples.kit.records import Count
 from tests.bench.engine.figures import Analysis
-from tests.bench.engine.picture import save, smoothed
 from tests.bench.engine.plan import NONE
 from tests.bench.engine.prediction import Prediction
-from tests.bench.engine.records import ProbeSample, UnitRecord
+from tests.bench.engine.records import UnitRecord
 from tests.bench.engine.result import Goal, Result, result
-from tests.bench.engine.summary import HEADINGS, markdown, rows, summary
+from tests.bench.engine.summary import HEADINGS, markdown, rows
 from tests.bench.engine.trace import parse_trace
 from tests.unit.bench_engine.factories import a_block, a_run, a_status, conditions
 
@@ -61,15 +57,6 @@ def test_a_goal_that_is_missed_says_so(found: list[UnitRecord], missed: set[str]
     assert {name for name, goal in goals(found).items() if goal.reached is False} == missed
 
 
-def test_a_failed_request_is_told_with_its_error() -> None:
-    broken = Count(time=1.0, seconds=1.0, tokens=0, requests=0, failed=2, errors=("refused (x2)",))
-    first, *rest = units()
-    stretch = first.stretches[0].model_copy(update={"counts": (broken, *first.stretches[0].counts[1:])})
-    found = judged([first.model_copy(update={"stretches": (stretch,)}), *rest])
-    assert (found.requests.failed, found.requests.errors) == (2, ["refused (x2)"])
-    assert found.goals[-2].reached is False
-
-
 def test_a_step_without_a_needed_table_misses_its_goal() -> None:
     found = units()
     found[-1] = found[-1].model_copy(update={"statuses": (a_status(41, "*:3"), a_status(79, "*:3"))})
@@ -87,32 +74,12 @@ def test_a_run_without_outrider_cannot_tell() -> None:
     }
 
 
-def test_a_result_can_be_read_again(tmp_path: Path) -> None:
-    found = judged(units())
-    path = found.write(tmp_path / "new" / "result.json")
-    assert Result.model_validate_json(path.read_text()) == found
-
-
-@pytest.mark.parametrize("found", [units(), units()[-2:]], ids=["all arms", "policies alone"])
-def test_the_picture_and_the_tables_are_drawn_from_what_there_is(
-    found: list[UnitRecord], tmp_path: Path
-) -> None:
-    told = judged(found)
-    assert save(Analysis(TRACE, found), told, tmp_path / "report.png").stat().st_size > 10_000
-    assert [table.row_count for table in summary(told)][1] == 7
-
-
 def test_stand_ins_that_stayed_late_are_named() -> None:
     first, *rest = [unit.model_copy(update={"late": 0.001}) for unit in units()]
     found = judged([first.model_copy(update={"late": 0.02}), *rest])
     assert found.late == (first.key,)
     assert found.goals[-1].reached is False
     assert found.goals[-1].note == f"the latest of all lost 2.00%; {first.key}"
-
-
-def test_stand_ins_that_kept_up_reach_their_goal() -> None:
-    found = judged([unit.model_copy(update={"late": 0.001}) for unit in units()])
-    assert (found.late, found.goals[-1].reached) == ((), True)
 
 
 def predicted(arm: str, rate: float, regret: float) -> Prediction:
@@ -137,23 +104,3 @@ def test_the_table_for_the_documentation_has_every_arm_and_every_goal() -> None:
     assert lines[0].startswith("| arm | tokens/s |")
     assert lines[2].startswith("| Outrider | 298 [298, 298] |")
     assert len([line for line in lines if line.startswith("- ")]) == 7
-
-
-def test_time_in_probes_is_told_by_repeat_beside_the_prediction() -> None:
-    *others, own = units()
-    probes = tuple(ProbeSample(time=float(at), pods=4, probing=int(at <= 20)) for at in range(1, 81))
-    found = [*others, own.model_copy(update={"probes": probes})]
-    predictions = (predicted("outrider", 298.0, 0.0).model_copy(update={"probe_share": 0.05}),)
-    told = result(Analysis(TRACE, found), conditions(), predictions)
-    assert told.probe_shares == (20 / 320,)
-    assert markdown(told).endswith(
-        "- time in probes, in %: 6.2; predicted with another K than the table's: 5.0\n"
-    )
-
-
-def test_real_engines_have_no_prediction_beside() -> None:
-    assert (len(summary(judged(units()))), len(summary(told_beside(predicted("3", 250.0, 0.1))))) == (2, 3)
-
-
-def test_smoothing_takes_the_seconds_before() -> None:
-    assert smoothed([10, 20, 30, 40, 50, 60]) == [10, 15, 20, 25, 30, 40]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -8,12 +7,12 @@ import pytest
 from outrider.api.schedule import Schedule
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import SourceUnreachable
-from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
+from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.baselines import AcceptedLengthAverage
 from outrider_lab.rivals.tuners import Action
 from tests.bench.engine.rules import RuleLoop
-from tests.unit.bench_engine.factories import CANDIDATES, FakeEngine, FakeSource
+from tests.unit.bench_engine.factories import FakeEngine, FakeSource
 from tests.unit.telemetry.factories import Counters, a_series
 
 POD = PodKey("default", "engine-a")
@@ -57,13 +56,6 @@ def scraped(*times: float, accepted: float = 1.5) -> dict[PodKey, object]:
     return {POD: a_series(*scrapes)}
 
 
-async def test_the_first_table_is_in_force_before_anything_is_measured(
-    engine: FakeEngine, source: FakeSource
-) -> None:
-    await a_loop(Scripted(3), engine, source).begin()
-    assert engine.tables == ["*:3"]
-
-
 async def test_a_rule_sees_the_windows_since_its_beginning(engine: FakeEngine, source: FakeSource) -> None:
     rule = Scripted(3)
     loop = a_loop(rule, engine, source)
@@ -75,17 +67,6 @@ async def test_a_rule_sees_the_windows_since_its_beginning(engine: FakeEngine, s
     window, now = rule.seen[0]
     assert isinstance(window, Window)
     assert (window.started_at, window.ended_at, now) == (105, 115, 16.0)
-
-
-async def test_windows_follow_one_another(engine: FakeEngine, source: FakeSource) -> None:
-    rule = Scripted(3)
-    loop = a_loop(rule, engine, source)
-    await loop.begin()
-    for engine.now, times in ((21.0, (0, 10, 20)), (31.0, (0, 10, 20, 30))):
-        source.series = scraped(*times)  # type: ignore[assignment]
-        await loop.tick()
-    windows = [one for one, _ in rule.seen if isinstance(one, Window)]
-    assert [(one.started_at, one.ended_at) for one in windows] == [(0, 20), (20, 30)]
 
 
 async def test_only_a_table_that_changed_is_pushed(engine: FakeEngine, source: FakeSource) -> None:
@@ -121,26 +102,6 @@ async def test_a_source_that_fails_holds_the_table_and_is_told(
     assert loop.gaps == ["refused"]
 
 
-async def test_a_pod_without_samples_is_a_gap(engine: FakeEngine, source: FakeSource) -> None:
-    rule = Scripted(3)
-    loop = a_loop(rule, engine, source)
-    await loop.begin()
-    await loop.tick()
-    gap, _ = rule.seen[0]
-    assert isinstance(gap, Gap)
-    assert gap.reason is GapReason.NO_SERIES
-    assert len(loop.gaps) == 1
-
-
-async def test_a_look_reaches_back_to_the_last_sample_seen(engine: FakeEngine, source: FakeSource) -> None:
-    loop = a_loop(Scripted(3), engine, source)
-    await loop.begin()
-    source.series = scraped(0, 10, 20)  # type: ignore[assignment]
-    for engine.now in (25.0, 65.0):
-        await loop.tick()
-    assert source.lookbacks == [27.0, 47.0]
-
-
 async def test_a_published_rule_climbs_on_good_drafts(engine: FakeEngine, source: FakeSource) -> None:
     rule = AcceptedLengthAverage(Policy((0, 1, 3, 5), 64))
     loop = a_loop(rule, engine, source)
@@ -149,21 +110,3 @@ async def test_a_published_rule_climbs_on_good_drafts(engine: FakeEngine, source
     engine.now = 21.0
     await loop.tick()
     assert engine.tables == ["*:3", "*:5"]
-
-
-async def test_it_ticks_until_it_is_cancelled(engine: FakeEngine, source: FakeSource) -> None:
-    ticked = asyncio.Event()
-
-    class Told(Scripted):
-        def tick(self, observations: Sequence[Observation], now: float) -> Action:
-            ticked.set()
-            return super().tick(observations, now)
-
-    loop = a_loop(Told(CANDIDATES[0]), engine, source)
-    await loop.begin()
-    running = asyncio.create_task(loop.run(first_after=0.0))
-    async with asyncio.timeout(60):
-        await ticked.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running

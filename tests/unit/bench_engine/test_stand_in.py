@@ -59,22 +59,6 @@ def test_only_a_k_that_was_measured_is_a_candidate(example: JsonObject) -> None:
     assert SpeculativeModel.model_validate(manifest).spec.candidates() == (0, 4)
 
 
-def test_the_example_itself_stays_as_it_is(example: JsonObject) -> None:
-    before = yaml.safe_dump(example)
-    stand_in(example, "gb10_30b_moe")
-    assert yaml.safe_dump(example) == before
-
-
-def test_an_engine_that_there_is_not_is_refused(example: JsonObject) -> None:
-    with pytest.raises(ValueError, match="b200"):
-        stand_in(example, "b200")
-
-
-def test_an_example_of_a_real_engine_is_refused() -> None:
-    with pytest.raises(ValueError, match=VARIABLE):
-        stand_in(yaml.safe_load(Path("examples/tiny-draft-model.yaml").read_text()), "h100_8b")
-
-
 @pytest.mark.parametrize("name", shipped())
 def test_every_shipped_engine_has_traces_of_its_own_texts(example: JsonObject, name: str) -> None:
     for text in TRACES[name]:

@@ -46,10 +46,6 @@ def test_a_step_that_wanted_a_new_table_and_got_none_shows() -> None:
     assert [(one.seconds, one.wanted) for one in found] == [(None, True)]
 
 
-def test_the_first_phase_is_no_step() -> None:
-    assert reactions(analysis(a_status(5, "*:3"), a_status(20, "*:0"))) == []
-
-
 def test_the_last_speedup_of_a_phase_is_held_against_the_launch_without_drafter() -> None:
     found = coverage(
         analysis(
@@ -63,18 +59,6 @@ def test_the_last_speedup_of_a_phase_is_held_against_the_launch_without_drafter(
     assert told.covered
     assert found.covered == found.consistent == 1.0
     assert found.left_out == 1
-
-
-def test_a_speedup_that_misses_the_measured_ratio_is_not_covered() -> None:
-    found = coverage(analysis(a_status(39, "*:3", speedup=(1.0, 1.1, 1.2), measured_at=35)))
-    assert found is not None
-    assert (found.covered, found.consistent) == (0.0, 0.0)
-
-
-def test_a_speedup_of_an_earlier_load_does_not_count() -> None:
-    found = coverage(analysis(a_status(79, "*:3", speedup=(1.9, 2.0, 2.1), measured_at=35)))
-    assert found is not None
-    assert (found.reported, found.left_out, found.covered) == ([], 2, None)
 
 
 def test_the_measured_ratio_has_an_error_of_its_own() -> None:
@@ -93,8 +77,3 @@ def test_the_measured_ratio_has_an_error_of_its_own() -> None:
     told = only(found.reported)
     assert (told.covered, told.consistent) == (False, True)
     assert found.noise == pytest.approx(0.11, abs=0.02)
-
-
-def test_without_the_plain_engine_nothing_can_be_said() -> None:
-    units = [a_run("outrider", [(1, [200] * 40), (8, [400] * 40)])]
-    assert coverage(Analysis(TRACE, units)) is None

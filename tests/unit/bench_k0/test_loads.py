@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from tests.bench.k0 import loads
 from tests.bench.k0.arms import AGAIN, SKIP, STOCK
 from tests.bench.k0.loads import Load, in_turns
 
@@ -41,7 +40,3 @@ def test_k_0_is_held_anew_for_each_pair_on_engines_that_have_a_drafter() -> None
     engines = {arm: Engine() for arm in (STOCK, SKIP)}
     turns(engines, pairs=3)
     assert (engines[STOCK].pushed, engines[SKIP].pushed) == (0, 3)
-
-
-def test_by_default_engines_are_started_several_times() -> None:
-    assert loads.parser("bench", None).parse_args([]).starts > 1

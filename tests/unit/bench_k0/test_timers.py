@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.bench.k0.timers import Stopwatch, nanoseconds_per_call
+from tests.bench.k0.timers import Stopwatch
 
 
 class Clock:
@@ -77,27 +77,3 @@ def test_the_part_that_called_goes_on_after_a_failure() -> None:
     watch.timed("outer", catches)()
     watch.end_lap()
     assert watch.nanoseconds == {"inner": 4, "outer": 6}
-
-
-def test_a_lap_can_be_charged_to_one_part_as_a_whole() -> None:
-    clock = Clock()
-    watch = Stopwatch(clock)
-    timed = watch.timed("step", clock.takes(10, watch.timed("sampler", clock.takes(2))))
-    timed()
-    watch.end_lap(whole="prompts")
-    timed()
-    watch.end_lap()
-    assert watch.nanoseconds == {"prompts": 12, "step": 10, "sampler": 2}
-    assert watch.calls == {"step": 1, "sampler": 1}
-
-
-def test_a_lap_that_is_under_way_is_not_in_the_sums() -> None:
-    clock = Clock()
-    watch = Stopwatch(clock)
-    watch.timed("step", clock.takes(10))()
-    assert not watch.nanoseconds
-    assert not watch.calls
-
-
-def test_timing_a_function_takes_little_and_not_nothing() -> None:
-    assert 0 < nanoseconds_per_call(laps=20) < 100_000

@@ -46,10 +46,6 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arms, "CONVERGE_SECONDS", 0.02)
 
 
-def test_the_example_starts_with_the_tuner_on() -> None:
-    assert EXAMPLE.model.spec.tuning_mode == "Auto"
-
-
 @pytest.mark.parametrize(("arm", "k"), [(Arm.NO_DRAFTS, 0), (Arm.LONGEST_DRAFTS, 5)])
 async def test_a_static_arm_overrules_the_tuner_with_one_k_for_a_while(arm: Arm, k: int) -> None:
     cluster = a_cluster(overruled(f"*:{k}"))
@@ -88,11 +84,3 @@ async def test_the_tuner_gets_the_model_back_without_annotations() -> None:
 async def test_an_arm_waits_until_status_says_that_it_rules(arm: Arm, told: Status) -> None:
     with pytest.raises(RunFailed, match="the engines did not confirm"):
         await hand_over(a_cluster(told), EXAMPLE, arm)
-
-
-def test_the_example_wants_no_gpus() -> None:
-    assert not EXAMPLE.wants_gpus
-
-
-def test_a_model_whose_resources_nobody_gave_wants_gpus() -> None:
-    assert Example.read(Path("examples/qwen3-8b-eagle3.yaml")).wants_gpus

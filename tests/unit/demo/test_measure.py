@@ -19,10 +19,6 @@ def test_a_slice_counts_after_its_ramp() -> None:
     assert [one.tokens for one in stretch.counted] == [100, 200]
 
 
-def test_a_slice_that_is_all_ramp_has_no_rate() -> None:
-    assert rate(a_stretch(tokens=(10, 10), uncounted=2.0).counted) is None
-
-
 def test_what_outrider_drove_of_a_load_is_its_learning_and_its_slices() -> None:
     learning, own = a_stretch(uncounted=20.0), a_stretch(start=30.0, uncounted=2.0)
     held, other = a_stretch(start=20.0, arm=Arm.NO_DRAFTS), a_stretch(start=50.0, streams=8)
@@ -32,10 +28,6 @@ def test_what_outrider_drove_of_a_load_is_its_learning_and_its_slices() -> None:
 def test_acceptance_is_a_ratio_of_sums() -> None:
     spans = [Drafts(time=0, accepted=90, drafted=100), Drafts(time=1, accepted=0, drafted=900)]
     assert acceptance_rate(spans) == pytest.approx(0.09)
-
-
-def test_acceptance_is_unknown_when_nothing_was_drafted() -> None:
-    assert acceptance_rate([]) is None
 
 
 def chosen(*decisions: DecisionSample, streams: int = 1, start_table: str = "*:3") -> list[tuple[int, int]]:
@@ -56,20 +48,7 @@ def test_a_choice_after_trials_is_compared_with_the_choice_before() -> None:
     assert chosen(decided(3, "*:0", "Calibration"), decided(5, "*:1", "Calibrated")) == [(3, 1)]
 
 
-def test_a_new_table_with_the_same_k_at_this_load_is_no_move() -> None:
-    assert chosen(decided(3, "4:3,*:0", "BetterK"), streams=2, start_table="8:3,*:0") == []
-
-
-def test_a_table_that_was_never_in_force_is_no_move() -> None:
-    assert moves([a_stretch()], [decided(3, "*:5", "BetterK")], [a_status(4, "*:3")], "*:3") == []
-
-
 def test_a_move_is_placed_in_the_time_that_was_the_tuners_own() -> None:
     stretches = [a_stretch(), a_stretch(start=100.0)]
     found = moves(stretches, [decided(103, "*:5", "BetterK")], [a_status(103, "*:5")], "*:3")
     assert [move.seconds for move in found] == [23.0]
-
-
-def test_a_decision_outside_of_its_time_moves_the_reference_only() -> None:
-    before, during = decided(-5, "*:1", "BetterK"), decided(3, "*:2", "BetterK")
-    assert chosen(before, during) == [(1, 2)]

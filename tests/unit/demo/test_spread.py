@@ -10,7 +10,7 @@ import pytest
 
 from examples.demo.phases import TRACE, Arm, Durations, visits
 from examples.demo.result import AcceptanceSample, ArmStretch
-from examples.demo.spread import Compared, block_seconds, blocks, compared, overall, own_spreads, unknown
+from examples.demo.spread import Compared, block_seconds, blocks, compared, overall, own_spreads
 from outrider.bench.verdict import Interval
 from tests.unit.demo.factories import BATCH_RATES, a_driven, a_result, a_stretch
 from tests.unit.kit.factories import a_count
@@ -19,10 +19,6 @@ from tests.unit.kit.factories import a_count
 def test_blocks_cover_two_seconds_and_a_rest_is_left_out() -> None:
     counts = [a_count(time, tokens=tokens) for time, tokens in enumerate((10, 20, 30, 50, 7), start=1)]
     assert blocks(counts) == (15.0, 40.0)
-
-
-def test_a_block_may_end_with_a_count_that_is_short_since_those_before_came_late() -> None:
-    assert blocks([a_count(1.02, seconds=1.02, tokens=51), a_count(1.9, seconds=0.88, tokens=44)]) == (50.0,)
 
 
 def test_where_texts_take_turns_a_block_is_a_whole_period() -> None:
@@ -57,13 +53,6 @@ def test_what_neighbours_have_alike_is_no_noise_of_a_gain() -> None:
     gain = over_nothing((160.0, 120.0, 80.0, 140.0), (80.0, 60.0, 40.0, 70.0)).gain(Arm.NO_DRAFTS)
     assert gain is not None
     assert (gain.low, gain.high) == pytest.approx((2, 2))
-
-
-@pytest.mark.parametrize("few", [(), (100.0,), (100.0, 0.0)])
-def test_without_two_neighbours_with_tokens_there_is_no_gain(few: tuple[float, ...]) -> None:
-    phase = over_nothing(few, (100.0, 101.0))
-    assert phase.gain(Arm.NO_DRAFTS) is None
-    assert overall([phase], Arm.NO_DRAFTS) is None
 
 
 def test_each_slice_of_a_held_k_has_the_half_of_outriders_slice_on_its_side() -> None:
@@ -111,15 +100,6 @@ def test_a_steady_drift_moves_the_rates_of_all_arms_alike(held: Arm, gain: float
     assert own.value / other.value == pytest.approx(gain, rel=0.001)
 
 
-def test_learning_is_not_compared() -> None:
-    slices = [
-        a_stretch(tokens=(100,) * 8, start=20.0, arm=Arm.NO_DRAFTS, uncounted=2.0),
-        a_stretch(tokens=(160,) * 22, start=28.0, uncounted=2.0),
-        a_stretch(tokens=(100,) * 8, start=50.0, arm=Arm.NO_DRAFTS, uncounted=2.0),
-    ]
-    assert a_phase([a_stretch(tokens=(7,) * 20, uncounted=20.0), *slices]) == a_phase(slices)
-
-
 def test_the_gain_over_all_phases_is_a_geometric_mean_with_independent_margins() -> None:
     phases = [
         over_nothing((200.0, 210.0, 190.0), (100.0, 104.0, 97.0)),
@@ -161,11 +141,6 @@ def test_the_interval_over_all_phases_holds_the_truth_in_at_least_19_of_20_runs(
     assert sum(held() for _ in range(400)) >= 380
 
 
-def test_a_phase_without_a_gain_is_named() -> None:
-    known = over_nothing((1.0, 1.0), (1.0, 1.0))
-    assert unknown([known, Compared("y", {}, {Arm.OUTRIDER: (1.0, 1.0)})], Arm.NO_DRAFTS) == ["y"]
-
-
 def samples(*found: tuple[float, float, float]) -> list[AcceptanceSample]:
     return [AcceptanceSample(time=time, rate=rate, drafted=drafted) for time, rate, drafted in found]
 
@@ -181,26 +156,8 @@ def test_acceptance_is_that_of_all_drafts_together_with_an_interval_around_it() 
     assert 0 <= found.low < found.value < found.high <= 1
 
 
-def test_acceptance_that_does_not_vary_is_sure_however_many_drafts_a_block_has() -> None:
-    found = acceptance_of((1.0, 0.6, 10.0), (3.0, 0.6, 500.0), (5.0, 0.6, 80.0))
-    assert found == Interval(*[pytest.approx(0.6)] * 3)
-
-
-def test_scrapes_within_one_block_have_no_interval() -> None:
-    assert acceptance_of((0.5, 0.8, 100.0), (1.5, 0.6, 100.0)) is None
-
-
 def test_scrapes_of_all_parts_of_a_phase_are_in_its_acceptance() -> None:
     parts = [a_stretch(tokens=(1,) * 4), a_stretch(tokens=(1,) * 4, start=9.0)]
     found = own_spreads(parts, samples((1.0, 0.8, 100.0), (6.0, 0.1, 100.0), (10.0, 0.6, 100.0)))["code x1"]
     assert found.acceptance is not None
     assert found.acceptance.value == pytest.approx(0.7)
-
-
-def test_outriders_own_rates_are_those_after_learning_and_those_with_it() -> None:
-    learning = a_stretch(tokens=(50, 50, 60, 60), uncounted=4.0)
-    found = own_spreads([learning, a_stretch(tokens=(90, 90, 110, 110), start=9.0)], [])["code x1"]
-    assert found.settled is not None
-    assert found.whole_phase is not None
-    assert (found.settled.value, found.whole_phase.value) == (pytest.approx(100), pytest.approx(77.5))
-    assert found.whole_phase.low < 77.5 < found.whole_phase.high

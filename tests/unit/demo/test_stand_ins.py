@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -12,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from examples.demo.arms import Example
-from examples.demo.phases import SIMULATED_TRACE, Arm, Durations
-from examples.demo.run import run
-from examples.demo.stand_ins import EXAMPLE, SimulatedLap, lap, late, missing_image
+from examples.demo.phases import SIMULATED_TRACE
+from examples.demo.stand_ins import EXAMPLE, SimulatedLap, lap, late
 from examples.demo.table import Screen
 from examples.kit import cluster as kit
 from examples.kit.cluster import RunFailed
@@ -22,7 +20,6 @@ from examples.kit.loads import Load
 from examples.kit.options import EXAMPLE as REAL
 from examples.kit.prompts import PROMPTS
 from examples.kit.records import Count
-from examples.kit.status import simulated
 from examples.kit.traffic import Traffic
 from outrider.api.status import Status
 from tests.unit.demo.factories import FakeCluster
@@ -44,9 +41,6 @@ def status(*, stand_in_for: str | None = None, **conditions: str) -> Status:
 
 SERVING = status(Ready="EnginesReady", ActuationConverged="Converged")
 SIMULATED = status(Ready="EnginesReady", ActuationConverged="Converged", stand_in_for="h100_8b")
-OVERRULED = status(
-    Ready="EnginesReady", ActuationConverged="Converged", TuningActive="Overridden", stand_in_for="h100_8b"
-)
 NO_IMAGE = status(Degraded="ImagePullFailed")
 
 
@@ -87,23 +81,6 @@ async def test_the_lap_holds_every_load_and_knows_what_was_simulated() -> None:
     assert found.engine == "h100_8b"
 
 
-async def test_simulated_engines_do_not_drive_the_phases_of_real_ones() -> None:
-    cluster = a_cluster(OVERRULED)
-    with pytest.raises(RunFailed, match=r"the engines of tiny are simulated \(h100_8b\)"):
-        await run(cluster, TINY, traffic(cluster), Durations(), screen(), 1.0)
-
-
-def test_rows_say_where_their_figures_come_from() -> None:
-    console = Console(record=True, width=200, force_terminal=False, file=io.StringIO())
-    Screen(console, engine="simulated").show(Arm.OUTRIDER, SIMULATED_TRACE[0], 1.0, None)
-    assert "Outrider  simulated  mixed  1 streams" in console.export_text()
-
-
-async def test_a_missing_image_is_told() -> None:
-    with pytest.raises(RunFailed, match="the image of twin-h100 is missing: words"):
-        await attempt(a_cluster(NO_IMAGE))
-
-
 async def test_engines_that_do_not_say_that_they_are_simulated_are_not_driven() -> None:
     with pytest.raises(RunFailed, match="did not serve and say that it is simulated"):
         await attempt(a_cluster(SERVING))
@@ -115,16 +92,6 @@ async def test_the_real_model_is_back_whatever_happened(told: Status) -> None:
     with suppress(RunFailed):
         await attempt(cluster)
     assert cluster.there == {TINY.name}
-
-
-def test_only_an_image_that_cannot_be_pulled_is_missing() -> None:
-    assert missing_image(NO_IMAGE) == "words"
-    assert missing_image(status(Degraded="EngineCrashing")) is None
-    assert missing_image(SERVING) is None
-
-
-def test_engines_that_compute_are_not_simulated() -> None:
-    assert simulated(SERVING) is None
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from examples.demo.steps import Steps, differences, mean_k, together, totals
+from examples.demo.steps import Steps, differences, mean_k, totals
 
 
 def series(k: str, *values: float, batch: str = "8-11", since: float = 0.0) -> dict[str, object]:
     """As Prometheus returns it, with a scrape every five seconds."""
     samples = [[since + 5 * place, str(value)] for place, value in enumerate(values)]
     return {"metric": {"batch": batch, "k": k}, "values": samples}
-
-
-def test_steps_of_all_batch_sizes_count_together() -> None:
-    assert totals([series("5", 10, 30), series("5", 1, 2, batch="7")]) == {0.0: {"5": 11}, 5.0: {"5": 32}}
 
 
 def test_a_series_that_appears_later_was_zero_before() -> None:
@@ -32,15 +28,6 @@ def test_steps_whose_k_the_engine_chose_are_counted_apart() -> None:
     assert [span.chosen for span in differences(counted, chosen)] == [0.0, 4.0]
 
 
-@pytest.mark.parametrize("values", [(9, 9), (9, 2)], ids=["idle", "reset"])
-def test_spans_without_a_step_and_resets_are_left_out(values: tuple[float, ...]) -> None:
-    assert differences(totals([series("3", *values)]), {}) == []
-
-
 def test_the_mean_of_k_weighs_each_step_alike() -> None:
     assert mean_k({0: 30.0, 5: 10.0}) == pytest.approx(1.25)
     assert mean_k({}) is None
-
-
-def test_steps_of_several_spans_are_added_by_k() -> None:
-    assert together([{5: 1.0}, {0: 2.0, 5: 3.0}]) == {0: 2.0, 5: 4.0}

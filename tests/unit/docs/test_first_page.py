@@ -53,10 +53,6 @@ def test_the_chart_is_given_the_images_that_were_built() -> None:
     assert built() == {operator, *engine_images().values()}
 
 
-def test_what_was_built_is_pushed() -> None:
-    assert {words[-1] for words in WORDS if words[:2] == ["docker", "push"]} == built()
-
-
 def test_the_example_is_admitted_and_planned_with_these_values() -> None:
     (applied,) = (words[-1] for words in WORDS if words[:2] == ["kubectl", "apply"])
     (raw,) = raw_models(text_of(applied), applied)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.speculation import Actuation
 from outrider.controller.settings import Settings
 from outrider.plan import Plan, PlanSettings, plan
 from tests.unit.docs import how_to
@@ -61,29 +61,6 @@ def test_an_example_is_planned_without_an_edit(example: str) -> None:
     assert "Job" in kinds if a_model(example).spec.cache else "Deployment" in kinds
 
 
-@pytest.mark.parametrize("example", how_to.EXAMPLES)
-def test_an_example_says_each_k_that_its_table_has_and_bounds_the_batch(example: str) -> None:
-    spec = a_model(example).spec
-    assert {row.num_speculative_tokens for row in spec.static_schedule().rows} <= set(spec.candidates())
-    assert "max-num-seqs" in spec.engine.args
-    assert spec.model.max_length is not None
-
-
-def test_only_looking_changes_nothing() -> None:
-    tuning = a_model("observe").spec.speculation.tuning
-    assert (tuning.mode, tuning.structural_off) == (TuningMode.OBSERVE, "Recommend")
-
-
-def test_what_only_looks_runs_every_candidate() -> None:
-    spec = a_model("observe").spec
-    assert {row.num_speculative_tokens for row in spec.static_schedule().rows} == set(spec.candidates())
-
-
-def test_an_own_table_is_one_edit_away_from_being_tuned() -> None:
-    model = a_model("own-table")
-    assert (model.spec.tuning_mode, model.spec.live) == (TuningMode.OFF, True)
-
-
 def test_a_stock_engine_gets_its_table_as_flags_and_no_plugin() -> None:
     model, found = a_model("stock-engine"), planned("stock-engine")
     assert model.spec.speculation.tuning.actuation is Actuation.ROLLOUT
@@ -112,16 +89,3 @@ def test_a_scaled_model_is_the_one_that_the_autoscalers_name_and_leaves_replicas
         target = yaml.safe_load(text_of(f"examples/autoscaling/{file}.yaml"))["spec"]["scaleTargetRef"]
         assert (target["kind"], target["name"]) == (scaled["kind"], scaled["metadata"]["name"])
     assert "replicas" not in scaled["spec"]
-
-
-def test_a_mixture_of_experts_has_no_drafter_and_can_stop() -> None:
-    spec = a_model("mixture-of-experts").spec
-    assert (spec.speculation.drafter, spec.candidates()) == (None, (0, 1))
-
-
-@pytest.mark.parametrize("example", ["four-gpus", "mixture-of-experts", "draft-model"])
-def test_a_replica_over_several_gpus_asks_for_as_many(example: str) -> None:
-    found, gpus = planned(example), a_model(example).spec.parallelism.tensor
-    assert flag(found, "--tensor-parallel-size") == str(gpus)
-    limits = pod_spec(found)["containers"][0]["resources"]["limits"]  # type: ignore[index]
-    assert str(limits["nvidia.com/gpu"]) == str(gpus)

@@ -12,13 +12,6 @@ def test_a_machine_without_docker_builds_its_own_node() -> None:
     assert chosen().cluster is Cluster.LOCAL
 
 
-def test_docker_without_a_registry_builds_its_own_node() -> None:
-    choice = chosen(docker=True)
-
-    assert choice.cluster is Cluster.LOCAL
-    assert "registry" in choice.reason
-
-
 def test_docker_with_a_registry_takes_the_published_node() -> None:
     choice = chosen(docker=True, registry=True)
 
@@ -34,17 +27,6 @@ def test_a_context_takes_the_existing_cluster_with_the_own_kubeconfig() -> None:
         "staging",
         "/home/me/config",
     )
-
-
-def test_the_person_overrides_what_the_machine_offers() -> None:
-    choice = chosen(docker=True, registry=True, KUBECONTEXT="staging", OUTRIDER_CLUSTER="local")
-
-    assert (choice.cluster, choice.context) == (Cluster.LOCAL, "kind-outrider")
-
-
-def test_an_unknown_cluster_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(StageError, match="local, published, existing"):
-        chosen(OUTRIDER_CLUSTER="cloud")
 
 
 def test_an_existing_cluster_needs_a_context() -> None:

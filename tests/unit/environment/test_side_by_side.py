@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from tests.cluster.side_by_side import HERE, LONGEST, mark, one_model, turn
+from tests.cluster.side_by_side import HERE, LONGEST, mark
 
 
 class AnItem:
@@ -25,24 +25,8 @@ class AnItem:
         return self._marker.mark if self._marker and self._marker.mark.name == name else None
 
 
-def test_the_tests_of_a_file_share_a_model_and_those_of_a_folder_too() -> None:
-    assert one_model("tests/cluster/test_line.py::test_a[x/y]") == "tests/cluster/test_line.py"
-    assert one_model("tests/cluster/pair/test_ends.py::test_a") == "tests/cluster/pair"
-    assert one_model("tests/cluster/pair/test_sources.py::test_b") == "tests/cluster/pair"
-    assert one_model("tests/cluster/pair/own/test_upgrade.py::test_c") == "tests/cluster/pair/own"
-
-
 def test_every_file_that_is_said_to_take_long_is_there() -> None:
     assert [name for name in LONGEST if not (HERE / name).exists()] == []
-
-
-def test_what_takes_long_begins_before_what_does_not() -> None:
-    short = turn("tests/cluster/test_rights.py::test_a")
-    long = [turn(f"tests/cluster/{name}::test_a") for name in LONGEST if name.endswith(".py")]
-    folders = [turn("tests/cluster/pair/own/test_a.py::test_a"), turn("tests/cluster/pair/test_a.py::test_a")]
-    assert long == sorted(long)
-    assert folders == [0, 1]
-    assert max(long) < short
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.gpu import __main__ as command
-from tests.gpu.device import ASK_GPU, Ask, Device, NoDevice, find_device
+from tests.gpu.device import ASK_GPU, Ask, NoDevice, find_device
 
 PYTHON = Path("/engine/bin/python")
 
@@ -24,17 +24,6 @@ def answers(*, gpus: str | None, vllm: str | None) -> Ask:
         return answer
 
     return ask
-
-
-def test_the_first_gpu_and_the_release_name_the_device() -> None:
-    ask = answers(gpus="H100, 81559 MiB, 580\nH100, 81559 MiB, 580\n", vllm="a warning\n0.32.0\n")
-    assert find_device(PYTHON, ask) == Device("H100, 81559 MiB, 580", "0.32.0")
-
-
-@pytest.mark.parametrize("gpus", [None, ""])
-def test_without_a_gpu_nothing_is_checked(gpus: str | None) -> None:
-    with pytest.raises(NoDevice, match="no CUDA GPU on this machine"):
-        find_device(PYTHON, answers(gpus=gpus, vllm="0.32.0"))
 
 
 def test_a_vllm_for_the_cpu_is_no_vllm_for_a_gpu() -> None:

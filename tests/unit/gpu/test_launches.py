@@ -9,7 +9,7 @@ import pytest
 
 from outrider_protocol.methods import Method
 from tests.gpu.engines import started_with
-from tests.gpu.launches import LIVE, LIVE_V1, NONE, STATIC, Models, Rendered, arms
+from tests.gpu.launches import LIVE, LIVE_V1, STATIC, Models, Rendered, arms
 
 TABLE = "num_speculative_tokens_per_batch_size"
 RUNNER, CANDIDATES = "VLLM_USE_V2_MODEL_RUNNER", "OUTRIDER_CANDIDATES"
@@ -34,10 +34,6 @@ def test_a_static_launch_has_the_largest_k_and_no_table() -> None:
     assert TABLE not in told
 
 
-def test_without_a_drafter_nothing_is_told_of_speculation() -> None:
-    assert speculation(launched(Method.EAGLE3)[NONE]) is None
-
-
 def test_live_eagle3_has_its_table_in_the_flags_and_takes_the_runner_of_vllm() -> None:
     live = launched(Method.EAGLE3)[LIVE]
     assert TABLE in (speculation(live) or {})
@@ -51,26 +47,7 @@ def test_live_on_v1_gets_its_table_from_the_plugin(method: Method, arm: str) -> 
     assert (live.variables[RUNNER], live.variables[CANDIDATES]) == ("0", "0,1,3")
 
 
-def test_what_the_drafter_does_at_k_0_can_be_chosen() -> None:
-    models = Models(Path("/m/target"), Path("/m/drafter"), Method.DRAFT_MODEL, (0, 3), "0.32.0", k0="Skip")
-    assert arms(models, max_num_seqs=64, memory_share=0.2)[LIVE].variables["OUTRIDER_K0"] == "Skip"
-
-
-@pytest.mark.parametrize(("method", "vllm"), [(Method.DRAFT_MODEL, "0.32.0"), (Method.EAGLE3, "0.31.0")])
-def test_where_v2_does_not_follow_k_there_is_no_second_runner(method: Method, vllm: str) -> None:
-    assert LIVE_V1 not in launched(method, vllm=vllm)
-
-
 def test_engines_share_the_gpu_and_have_ports_of_this_machine() -> None:
     flags = started_with(launched(Method.EAGLE3)[LIVE], port=1234)
     assert "--gpu-memory-utilization=0.2" in flags
     assert [word for word in flags if word.startswith("--port")] == ["--port=1234"]
-
-
-def test_paths_of_the_pod_are_not_passed_on() -> None:
-    assert not [value for value in launched(Method.EAGLE3)[LIVE].variables.values() if value.startswith("/")]
-
-
-def test_what_the_planner_refuses_is_said_and_not_launched() -> None:
-    with pytest.raises(ValueError, match=r"0\.40\.0"):
-        launched(Method.EAGLE3, vllm="0.40.0")

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.bench.k0.statistics import relative_cost
 from tests.contract.measuring import Samples
 from tests.gpu.cells import largest_cell
-from tests.gpu.verdicts import Cell, Check, Verdict, at, exit_status, of_cost, of_map
+from tests.gpu.verdicts import Cell, Check, Verdict, exit_status, of_cost, of_map
 
 
 def cost(low: float, high: float, pairs: int = 12) -> Mapping[str, object]:
@@ -33,11 +32,6 @@ def test_a_cost_without_enough_pairs_did_not_run(figures: Mapping[str, object]) 
     assert of_cost("x", figures, limit_percent=2.0).verdict is Verdict.NOT_RUN
 
 
-def test_what_the_statistics_give_can_be_judged() -> None:
-    equal = relative_cost([1.0] * 8, [1.0] * 8)
-    assert of_cost("x", equal, limit_percent=1.0).verdict is Verdict.MET
-
-
 MAP = [Cell(8, k, context, (1 + k) * (1 + context / 1000)) for k in (0, 1, 3) for context in (0.0, 1000.0)]
 
 
@@ -53,20 +47,6 @@ def test_a_map_is_judged_by_its_mean_error(factor: float, verdict: Verdict) -> N
 def test_errors_of_both_signs_do_not_cancel() -> None:
     cells = [lived(1.1)[0], lived(0.9)[1], lived(1.0)[2]]
     assert of_map("x", MAP, cells, limit_percent=3.0).verdict is Verdict.NOT_MET
-
-
-def test_a_map_without_live_cells_at_its_places_did_not_run() -> None:
-    elsewhere = [Cell(3, k, 500.0, 1.0) for k in (0, 1, 3)]
-    assert of_map("x", MAP, elsewhere, limit_percent=3.0).verdict is Verdict.NOT_RUN
-
-
-def test_between_its_batch_sizes_the_map_says_what_lies_on_a_line() -> None:
-    larger = [Cell(16, cell.k, cell.context, 2 * cell.seconds) for cell in MAP]
-    assert at([*MAP, *larger], Cell(12, 1, 500.0, 1.0)) == pytest.approx(1.5 * 3.0)
-
-
-def test_beyond_its_contexts_the_map_says_what_it_says_at_their_ends() -> None:
-    assert at(MAP, Cell(8, 0, 5000.0, 1.0)) == 2.0
 
 
 def test_a_live_cell_is_the_bin_with_most_steps() -> None:

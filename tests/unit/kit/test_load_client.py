@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
@@ -13,7 +12,6 @@ import httpx
 import pytest
 
 from examples.kit.load_client import Job, by_turns, run
-from examples.kit.records import Count
 
 ANSWER_TOKENS = 6
 HALF_OF_A_FIRST_ANSWER = 3
@@ -83,13 +81,6 @@ async def test_tokens_are_counted_from_usage_and_not_from_chunks(capsys: pytest.
     assert total(lines, "failed") == 0
 
 
-async def test_every_line_is_read_again_as_a_count(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = await lines_of(streamed([chunk(3)]), capsys)
-    counts = [Count.model_validate_json(json.dumps(line)) for line in lines]
-    assert sum(count.failed for count in counts) == total(lines, "failed") > 0
-    assert counts[0].errors == tuple(lines[0]["errors"])
-
-
 async def test_tokens_of_an_answer_that_is_cut_off_at_the_end_count(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -115,27 +106,6 @@ async def test_a_broken_answer_is_a_failure_with_a_name(
     assert total(lines, "failed") >= 2
     assert total(lines, "requests") == 0
     assert error in lines[0]["errors"][0]
-
-
-async def test_an_unreachable_server_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    async def refuse(_: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused")
-
-    job = Job("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a",))
-    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as client:
-        await run(job, client)
-    assert json.loads(capsys.readouterr().out)["errors"] == ["ConnectError: refused (x1)"]
-
-
-async def test_a_failed_connection_is_told_with_its_cause(capsys: pytest.CaptureFixture[str]) -> None:
-    async def refuse(_: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("all attempts failed") from OSError(errno.ECONNREFUSED, "Connection refused")
-
-    job = Job("http://engine/v1", "tiny", 1, SHORT_SECONDS, ANSWER_TOKENS, 0.0, ("a",))
-    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as client:
-        await run(job, client)
-    (told,) = json.loads(capsys.readouterr().out)["errors"]
-    assert told == "ConnectError: all attempts failed: [Errno 111] Connection refused (x1)"
 
 
 async def test_streams_that_begin_together_do_not_end_together() -> None:
@@ -188,18 +158,6 @@ def test_prompts_by_turns_change_with_the_time_for_all_streams() -> None:
     assert list(islice(by_turns("ab", 4.0, clock=lambda: next(times)), 5)) == list("aabba")
 
 
-async def test_a_turn_has_as_many_requests_as_its_time_allows() -> None:
-    sent = [body["prompt"] for body in await bodies_of(("a", "b"), alternate=("1",), turn=3600.0)]
-    assert len(sent) >= 2
-    assert all(prompt.isalpha() for prompt in sent)
-
-
-async def test_a_prompt_is_sent_as_it_is_unless_more_is_asked_for() -> None:
-    sent = await bodies_of(("def f",))
-    assert {body["prompt"] for body in sent} == {"def f"}
-    assert all("vllm_xargs" not in body for body in sent)
-
-
 async def test_a_prompt_is_repeated_to_the_length_of_the_context() -> None:
     assert (await bodies_of(("abc",), context=7))[0]["prompt"] == "abcabca"
     assert (await bodies_of(("abc",), context=2))[0]["prompt"] == "abc"
@@ -209,15 +167,3 @@ async def test_a_numbered_prompt_never_comes_twice_and_begins_as_the_others() ->
     sent = [body["prompt"] for body in await bodies_of(("abc",), numbered=True)]
     assert sent[:2] == ["abc\n# 000001\n", "abc\n# 000002\n"]
     assert len(set(sent)) == len(sent)
-
-
-@pytest.mark.parametrize(("streams", "known"), [(1, {"a", "b"}), (3, {"a", "b", "c"})])
-async def test_a_short_time_and_a_long_one_meet_the_same_few_prompts(streams: int, known: set[str]) -> None:
-    sent = [body["prompt"] for body in await bodies_of(("a", "b", "c", "d"), streams=streams, few=2)]
-    assert set(sent[: len(known)]) == set(sent) == known
-
-
-async def test_more_fields_are_in_every_body() -> None:
-    asked = {"vllm_xargs": {"twin_text": "gsm8k"}}
-    sent = await bodies_of(("abc",), body=asked)
-    assert all(body["vllm_xargs"] == asked["vllm_xargs"] and body["stream"] for body in sent)

@@ -44,17 +44,6 @@ async def test_rounds_end_with_the_one_that_read_every_prompt() -> None:
     assert traffic.rounds == [(Prompts.CODE, 5.0, 2)] * 2
 
 
-async def test_two_kinds_have_twice_as_many_prompts() -> None:
-    traffic = FakeTraffic((PROMPTS, 2 * PROMPTS))
-    await told(traffic, Prompts.MIXED)
-    assert len(traffic.rounds) == 2
-
-
-async def test_an_engine_that_is_too_slow_is_told() -> None:
-    *_, last = await told(FakeTraffic((1, 2, 3)), Prompts.PROSE)
-    assert last.endswith(f"only 3 of {PROMPTS} prose prompts were read in one go")
-
-
 async def test_a_run_does_not_begin_where_requests_fail() -> None:
     with pytest.raises(RunFailed, match="requests fail before the run: boom"):
         await told(FakeTraffic((1,), failed=1), Prompts.CODE)

@@ -45,13 +45,6 @@ def test_wheels_are_those_of_the_lock_by_their_hashes(build: ModuleType, ran: li
     assert download[download.index("--requirement") + 1] == export[export.index("--output-file") + 1]
 
 
-def test_the_image_gets_its_name_and_another_base(build: ModuleType, ran: list[list[str]]) -> None:
-    build.main(["--tag", "operator:x", "--base", "python@sha256:1", "--python", "3.12"])
-    base = ["--build-arg", "BASE=python@sha256:1"]
-    assert ran[-1][:8] == ["docker", "build", "--platform", "linux/amd64", *base, "--tag", "operator:x"]
-    assert ran[-2][ran[-2].index("--python-version") + 1] == "3.12"
-
-
 @pytest.mark.parametrize(("platform", "processor"), [("linux/amd64", "x86_64"), ("linux/arm64", "aarch64")])
 def test_wheels_are_those_of_the_clusters_nodes_whatever_machine_builds(
     build: ModuleType, ran: list[list[str]], platform: str, processor: str
@@ -67,11 +60,3 @@ def test_the_python_of_the_wheels_is_that_of_the_dockerfile(build: ModuleType, r
     build.main(["--tag", "operator:x"])
     wanted = ran[-2][ran[-2].index("--python-version") + 1]
     assert f"python:{wanted}-slim" in (ROOT / "operator" / "Dockerfile").read_text()
-
-
-def test_what_fails_before_docker_ends_it(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: list[str], **_: Any) -> None:
-        raise subprocess.CalledProcessError(3, command)
-
-    monkeypatch.setattr(subprocess, "run", run)
-    assert build.main(["--tag", "operator:x"]) == 3

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine_image import build
-from engine_image.build import DOCKERFILES, Target
+from engine_image.build import Target
 from tests.unit.release.kit import JOBS, WORKFLOWS, steps
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +26,6 @@ NO_DEFAULT = {
     "tests/environment/images/python/Dockerfile": "likewise",
 }
 """Dockerfiles that do not name their base, and what passes it."""
-INSTALLED = ("helm", "kubeconform", "kube-linter", "yq")
 
 
 def dockerfiles() -> list[Path]:
@@ -53,22 +52,6 @@ def test_a_base_is_named_by_its_digest_or_passed_by_the_build(path: Path) -> Non
     assert unpinned_bases(path.read_text()) == passed
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("FROM python:3.13-slim\n", ["python:3.13-slim"]),
-        ("FROM --platform=linux/amd64 python\n", ["python"]),
-        ("ARG BASE=python:3.13\nFROM ${BASE} AS a\nFROM $BASE\n", ["python:3.13", "python:3.13"]),
-        ("ARG BASE\nFROM ${BASE}\n", ["${BASE}"]),
-        ("FROM scratch\nARG BASE=python:3@sha256:1\n", []),
-        (f"FROM python:3@sha256:{'a' * 64} AS one\nFROM one\n", []),
-        (f"FROM python:3@sha256:{'a' * 63}\n", [f"python:3@sha256:{'a' * 63}"]),
-    ],
-)
-def test_a_base_that_can_change_is_found(text: str, found: list[str]) -> None:
-    assert unpinned_bases(text) == found
-
-
 class Docker:
     """Commands in their order; images have these digests."""
 
@@ -81,59 +64,12 @@ class Docker:
         return subprocess.CompletedProcess(command, 0, stdout="\n".join(self._digests))
 
 
-PINNED = f"vllm/vllm-openai@sha256:{'a' * 64}"
-
-
-@pytest.fixture
-def without_a_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    wheel = tmp_path / "outrider_engine-1.0-py3-none-any.whl"
-    wheel.touch()
-    monkeypatch.setattr(build, "make_plugin", lambda *_: build.Plugin(wheel))
-    monkeypatch.setattr(build, "library_commands", lambda *_, **__: ())
-
-
 def built(monkeypatch: pytest.MonkeyPatch, docker: Docker, *arguments: str) -> list[str]:
     """The words of `docker build`."""
     monkeypatch.setattr(subprocess, "run", docker.run)
     assert build.main([*arguments, "--tag", "engine:x"]) == 0
     assert docker.ran[-1][:2] == ["docker", "build"]
     return docker.ran[-1]
-
-
-@pytest.mark.usefixtures("without_a_plugin")
-@pytest.mark.parametrize(("version", "tag"), [((), "0.33.0"), (("--vllm-version", "0.30.0"), "0.30.0")])
-def test_the_base_for_gpus_is_the_digest_of_its_tag(
-    monkeypatch: pytest.MonkeyPatch, version: tuple[str, ...], tag: str
-) -> None:
-    docker = Docker("mirror/vllm-openai@sha256:" + "b" * 64, PINNED)
-    assert f"BASE={PINNED}" in built(monkeypatch, docker, "gpu", *version)
-    assert docker.ran[0][-1] == f"vllm/vllm-openai:v{tag}"
-
-
-@pytest.mark.usefixtures("without_a_plugin")
-def test_a_base_that_was_given_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    docker = Docker()
-    assert "BASE=mine:1" in built(monkeypatch, docker, "gpu", "--base", "mine:1")
-    assert len(docker.ran) == 1
-
-
-def test_an_image_of_no_registry_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", Docker().run)
-    with pytest.raises(LookupError, match="pass --base"):
-        build.by_digest("vllm/vllm-openai:v0.33.0")
-
-
-def test_the_stand_in_is_built_on_an_engine_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        build.main(["twin", "--tag", "twin:x"])
-    assert "--base" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("target", [Target.GPU, Target.CPU])
-def test_an_engine_image_says_which_base_it_has(target: Target) -> None:
-    text = DOCKERFILES[target].read_text()
-    assert 'org.opencontainers.image.base.name="${BASE}"' in text
-    assert re.search(r"^FROM \$\{BASE\}\nARG BASE$", text, re.MULTILINE), "else the label is empty"
 
 
 def test_a_release_records_the_digest_of_vllms_image_and_ends_without_one() -> None:
@@ -180,39 +116,6 @@ def _unpinned(line: str) -> Iterator[bool]:
         yield not re.search(f"generator=\\S+{DIGEST}", line)
 
 
-@pytest.mark.parametrize(
-    ("script", "fine"),
-    [
-        ("uv run --with pip python", False),
-        ("uv run --no-project --with pip==26.3 python -m pip download --require-hashes -r x", True),
-        ("uv run \\\n  --with 'ruff>=1' ruff", False),
-        ("uvx ruff check", False),
-        ("uvx ruff@0.9.1 check", True),
-        ("uv tool install ruff", False),
-        ("pip install build", False),
-        ("pip install build==1.2.0", True),
-        ("python -m pip download --require-hashes --requirement r.txt", True),
-        ("uv pip install ruff==1.0.0 mypy", False),
-        ("GOBIN=x go install helm.sh/helm/v4/cmd/helm@v4.2.4", True),
-        ("go install helm.sh/helm/v4/cmd/helm@latest", False),
-        ('go install -ldflags "-s -w" helm.sh/helm/v4/cmd/helm', False),
-        ("go build -mod=readonly -o x github.com/prometheus/prometheus/cmd/promtool", True),
-        ("npx prettier .", False),
-        ("npm install -g x", False),
-        ("curl -sSf https://example.com/install | sh", False),
-        ("docker pull vllm/vllm-openai:v0.33.0", False),
-        ("docker buildx create --use", False),
-        ("docker buildx build --sbom=true .", False),
-        ("docker buildx create --use --driver-opt image=$B", False),
-        (f"docker pull debian@sha256:{'a' * 64}", True),
-        ("docker push image:1", True),
-        ("make test", True),
-    ],
-)
-def test_a_tool_that_can_change_is_found(script: str, fine: bool) -> None:
-    assert (unpinned_tools(script) == []) is fine
-
-
 def scripts() -> Iterator[tuple[str, str, Mapping[str, str]]]:
     for workflow, job in JOBS:
         for step in steps(workflow, job):
@@ -226,17 +129,6 @@ def test_a_script_of_a_workflow_fetches_nothing_that_can_change(
     job: str, script: str, variables: Mapping[str, str]
 ) -> None:
     assert unpinned_tools(script, variables) == [], job
-
-
-@pytest.mark.parametrize(("workflow", "job"), JOBS)
-def test_a_job_installs_the_tools_that_it_runs(workflow: str, job: str) -> None:
-    """Those of the runner's image change with it."""
-    installed: set[str] = set()
-    for step in steps(workflow, job):
-        text = step.get("run", "")
-        installed |= {tool for tool in INSTALLED if re.search(rf"go install \S*/{tool}(/v\d+)?@", text)}
-        ran = {tool for tool in INSTALLED if re.search(rf"^\s*{tool} ", text, re.MULTILINE)}
-        assert ran <= installed, f"{workflow} {job}"
 
 
 def test_the_makefile_fetches_nothing_that_can_change() -> None:

@@ -38,13 +38,6 @@ def test_a_place_that_was_forgotten_is_named(copy: Path, path: str) -> None:
         version(copy)
 
 
-def test_a_place_that_no_longer_says_it_is_named(copy: Path) -> None:
-    (copy / "charts/outrider/Chart.yaml").write_text("name: outrider\n")
-
-    with pytest.raises(ValueError, match=r"Chart\.yaml carries no version"):
-        version(copy)
-
-
 def test_a_place_that_has_a_version_of_its_own_is_found() -> None:
     """No other project file or chart of the repository may have one."""
     kinds = ("pyproject.toml", "Chart.yaml")
@@ -58,16 +51,5 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog(of: str, text: 
     assert notes(CHANGELOG, of) == text
 
 
-@pytest.mark.parametrize("missing", ["0.3.0", "0.2"])
-def test_a_version_without_a_section_has_no_notes(missing: str) -> None:
-    with pytest.raises(ValueError, match="no section"):
-        notes(CHANGELOG, missing)
-
-
 def test_a_tag_of_another_version_is_refused() -> None:
     assert main(["--tag", "v9.9.9"]) == 1
-
-
-def test_without_a_tag_it_tells_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert capsys.readouterr().out == f"{outrider.__version__}\n"
