@@ -77,7 +77,9 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/telemetry/deltas.py": _WINDOWS,
     "operator/outrider/telemetry/replicas.py": "tests/unit/telemetry/test_replicas.py",
     "operator/outrider/telemetry/windows.py": _WINDOWS,
-    "engine_image/protocol/outrider_protocol/schedule.py": "tests/unit/protocol/test_schedule.py tests/unit/api",
+    "engine_image/protocol/outrider_protocol/schedule.py": (
+        "tests/unit/protocol/test_schedule.py tests/unit/api"
+    ),
     "engine_image/outrider_engine/control/push.py": f"{_PLUGIN}/test_push.py {_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/control/core.py": f"{_PLUGIN}/test_core.py {_PLUGIN}/test_engine_cores.py",
     "engine_image/outrider_engine/control/lookup.py": f"{_PLUGIN}/test_lookup.py {_PLUGIN}/test_core.py",
