@@ -15,14 +15,13 @@ from outrider_engine.control.fast_loop_chooser import Choice, FastLoopChooser
 from outrider_engine.control.lookup import LookupTable, Scheduler
 from outrider_engine.control.probe import Probe, start
 from outrider_engine.control.push import Control, accept, lapse, require_in_force
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.startup_profile import Sweep, Visit
 from outrider_engine.control.state import Measurement
 from outrider_engine.control.support import EngineFacts, Room, fast_loop_obstacle, obstacle, refused_k
 from outrider_engine.counting.measure import Backlog, Meter, Step
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterSkip
-from outrider_protocol.control_api import ProbeOrder, Push, Reason
+from outrider_protocol.control_api import ProbeOrder, Push, Reason, Refusal
 from outrider_protocol.cost_model import launch_revision
 from outrider_protocol.engine_state import Inactive, LiveTuning, ProbeReason, SelfTestState, State, StepTime
 from outrider_protocol.schedule import Schedule

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeAlias
 
 from outrider_engine.control.probe import Probe
 from outrider_engine.control.push import Limits
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.support import EngineFacts, obstacle
+from outrider_protocol.control_api import Refusal
 from outrider_protocol.releases import Runner
 from outrider_protocol.schedule import Schedule
 

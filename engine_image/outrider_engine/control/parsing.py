@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from outrider_engine.control.refusal import Refusal
-from outrider_protocol.control_api import Fence, Reason
+from outrider_protocol.control_api import Fence, Reason, Refusal
 from outrider_protocol.schedule import Row, Schedule
 
-LARGEST_NUMBER = 2**53 - 1
+MAX_NUMBER = 2**53 - 1
 """Whole numbers above this do not survive every JSON reader, so they are malformed."""
 
 
@@ -33,19 +32,16 @@ def parse_fence(body: Mapping[str, object]) -> Fence:
     Raises:
         Refusal: `Reason.MALFORMED`; the message names the field.
     """
-    return Fence(
-        term=whole_number(body["term"], "term", at_least=0),
-        epoch=whole_number(body["epoch"], "epoch", at_least=0),
-    )
+    return Fence(whole_number(body["term"], "term"), whole_number(body["epoch"], "epoch"))
 
 
-def whole_number(value: object, name: str, *, at_least: int) -> int:
-    """``value`` as a whole number in ``at_least … LARGEST_NUMBER``.
+def whole_number(value: object, name: str, *, at_least: int = 0) -> int:
+    """``value`` as a whole number in ``at_least … MAX_NUMBER``.
 
     Raises:
         Refusal: `Reason.MALFORMED`; the message holds ``name``.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not at_least <= value <= LARGEST_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, int) or not at_least <= value <= MAX_NUMBER:
         raise Refusal(Reason.MALFORMED, f"{name} must be a whole number of at least {at_least}")
     return value
 
@@ -64,7 +60,7 @@ def number_up_to(value: object, name: str, largest: float) -> float:
 
 
 def require_keys(
-    value: object, name: str, *, needed: frozenset[str], optional: frozenset[str]
+    value: object, name: str, *needed: str, optional: Sequence[str] = ()
 ) -> Mapping[str, object]:
     """``value`` as an object with these keys and no other.
 
@@ -73,7 +69,7 @@ def require_keys(
     """
     if not isinstance(value, dict):
         raise Refusal(Reason.MALFORMED, f"{name} must be an object")
-    missing, unknown = needed - value.keys(), value.keys() - needed - optional
+    missing, unknown = set(needed) - value.keys(), value.keys() - {*needed, *optional}
     if missing or unknown:
         what = f"needs {sorted(missing)}" if missing else "has an unknown key"
         raise Refusal(Reason.MALFORMED, f"{name} {what}")
@@ -81,10 +77,9 @@ def require_keys(
 
 
 def _parse_row(value: object, name: str) -> Row:
-    row = require_keys(
-        value, name, needed=frozenset({"numSpeculativeTokens"}), optional=frozenset({"maxBatchSize"})
+    row = require_keys(value, name, "numSpeculativeTokens", optional=("maxBatchSize",))
+    size = row.get("maxBatchSize")
+    return Row(
+        None if size is None else whole_number(size, f"{name}.maxBatchSize", at_least=1),
+        whole_number(row["numSpeculativeTokens"], f"{name}.numSpeculativeTokens"),
     )
-    k = whole_number(row["numSpeculativeTokens"], f"{name}.numSpeculativeTokens", at_least=0)
-    if row.get("maxBatchSize") is None:
-        return Row(None, k)
-    return Row(whole_number(row["maxBatchSize"], f"{name}.maxBatchSize", at_least=1), k)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from outrider_engine.control.parsing import number_up_to, parse_fence, require_keys, whole_number
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.counting.measure import Step
-from outrider_protocol.control_api import ProbeOrder, Reason, Slice
+from outrider_protocol.control_api import ProbeOrder, Reason, Refusal, Slice
 from outrider_protocol.engine_state import ProbeReason, ProbeState, SliceResult
 
-MOST_SLICES = 32
-LONGEST_ID = 128
-LONGEST_SLICE_SECONDS = 60.0
-LONGEST_DEADLINE_SECONDS = 600.0
+MAX_SLICES = 32
+MAX_ID = 128
+MAX_SLICE_SECONDS = 60.0
+MAX_DEADLINE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +135,8 @@ def parse_probe(value: object) -> ProbeOrder:
     Raises:
         Refusal: `Reason.MALFORMED`; the message names the field.
     """
-    needed = frozenset({"term", "epoch", "id", "minBatchSize", "slices", "deadlineSeconds"})
-    body = require_keys(value, "the body", needed=needed, optional=frozenset({"maxBatchSize"}))
+    needed = ("term", "epoch", "id", "minBatchSize", "slices", "deadlineSeconds")
+    body = require_keys(value, "the body", *needed, optional=("maxBatchSize",))
     low = whole_number(body["minBatchSize"], "minBatchSize", at_least=1)
     high = body.get("maxBatchSize")
     return ProbeOrder(
@@ -146,36 +145,29 @@ def parse_probe(value: object) -> ProbeOrder:
         low=low,
         high=None if high is None else whole_number(high, "maxBatchSize", at_least=low),
         slices=_parse_slices(body["slices"]),
-        deadline_seconds=number_up_to(body["deadlineSeconds"], "deadlineSeconds", LONGEST_DEADLINE_SECONDS),
+        deadline_seconds=number_up_to(body["deadlineSeconds"], "deadlineSeconds", MAX_DEADLINE_SECONDS),
     )
 
 
 def _parse_id(value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID or not value.isprintable():
-        raise Refusal(Reason.MALFORMED, f"id must be a printable text of 1 … {LONGEST_ID} characters")
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID or not value.isprintable():
+        raise Refusal(Reason.MALFORMED, f"id must be a printable text of 1 … {MAX_ID} characters")
     return value
 
 
 def _parse_slices(value: object) -> tuple[Slice, ...]:
-    if not isinstance(value, list) or not 0 < len(value) <= MOST_SLICES:
-        raise Refusal(Reason.MALFORMED, f"`slices` must be a list of 1 … {MOST_SLICES} parts")
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_SLICES:
+        raise Refusal(Reason.MALFORMED, f"`slices` must be a list of 1 … {MAX_SLICES} parts")
     return tuple(_parse_slice(part, f"slices[{index}]") for index, part in enumerate(value))
 
 
 def _parse_slice(value: object, name: str) -> Slice:
-    body = require_keys(
-        value,
-        name,
-        needed=frozenset({"numSpeculativeTokens"}),
-        optional=frozenset({"seconds", "steps"}),
-    )
+    body = require_keys(value, name, "numSpeculativeTokens", optional=("seconds", "steps"))
     seconds, steps = body.get("seconds"), body.get("steps")
     if seconds is None and steps is None:
         raise Refusal(Reason.MALFORMED, f"{name} needs seconds or steps")
     return Slice(
-        num_speculative_tokens=whole_number(
-            body["numSpeculativeTokens"], f"{name}.numSpeculativeTokens", at_least=0
-        ),
-        seconds=None if seconds is None else number_up_to(seconds, f"{name}.seconds", LONGEST_SLICE_SECONDS),
+        num_speculative_tokens=whole_number(body["numSpeculativeTokens"], f"{name}.numSpeculativeTokens"),
+        seconds=None if seconds is None else number_up_to(seconds, f"{name}.seconds", MAX_SLICE_SECONDS),
         steps=None if steps is None else whole_number(steps, f"{name}.steps", at_least=1),
     )

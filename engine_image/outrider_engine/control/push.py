@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from outrider_engine.control.parsing import number_up_to, parse_fence, parse_schedule, require_keys
-from outrider_engine.control.refusal import Refusal
-from outrider_protocol.control_api import Fence, Push, Reason
+from outrider_protocol.control_api import Fence, Push, Reason, Refusal
 from outrider_protocol.cost_model import CostModelError, parse_cost_model
 from outrider_protocol.engine_state import Source
 from outrider_protocol.schedule import Schedule
 
-LONGEST_LEASE_SECONDS = 3600.0
+MAX_LEASE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +120,12 @@ def parse_push(value: object) -> Push:
     Raises:
         Refusal: `Reason.MALFORMED`; the message names the field.
     """
-    keys = frozenset({"term", "epoch", "schedule", "leaseSeconds"})
-    body = require_keys(value, "the body", needed=keys, optional=frozenset({"costModel"}))
+    keys = ("term", "epoch", "schedule", "leaseSeconds")
+    body = require_keys(value, "the body", *keys, optional=("costModel",))
     push = Push(
         fence=parse_fence(body),
         schedule=parse_schedule(body["schedule"]),
-        lease_seconds=number_up_to(body["leaseSeconds"], "leaseSeconds", LONGEST_LEASE_SECONDS),
+        lease_seconds=number_up_to(body["leaseSeconds"], "leaseSeconds", MAX_LEASE_SECONDS),
     )
     if body.get("costModel") is None:
         return push

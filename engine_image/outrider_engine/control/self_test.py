@@ -20,7 +20,7 @@ from outrider_protocol.control_api import Fence, ProbeOrder, Slice
 from outrider_protocol.engine_state import SelfTestState, SelfTestWire
 
 STEPS_PER_SLICE = 3
-_LARGEST_K_OF_TWO_ROUNDS = 8
+_MAX_K_OF_TWO_ROUNDS = 8
 """Longer drafts go there and back once, so that the request fits a small context."""
 SELF_TEST_SECONDS = 300.0
 """Limit for the whole self-test. One that has begun and is not closed by then counts as failed."""
@@ -156,7 +156,7 @@ class SelfTest:
 
 def rounds_of(k: int) -> int:
     """How often a request goes to ``k`` and back."""
-    return 2 if k <= _LARGEST_K_OF_TWO_ROUNDS else 1
+    return 2 if k <= _MAX_K_OF_TWO_ROUNDS else 1
 
 
 def _tokens_for(k: int) -> int:

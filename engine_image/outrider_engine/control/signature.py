@@ -15,13 +15,12 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from outrider_engine.control.refusal import Refusal
-from outrider_protocol.control_api import SCHEME, Reason, signed_bytes
+from outrider_protocol.control_api import SCHEME, Reason, Refusal, signed_bytes
 
 PUBLIC_KEY_FILE_VARIABLE = "OUTRIDER_PUBLIC_KEY_FILE"
 POD_UID_VARIABLE = "OUTRIDER_POD_UID"
 
-_LONGEST_HEADER = len(f"{SCHEME} ") + 88
+_HEADER_LENGTH = len(f"{SCHEME} ") + 88
 """64 bytes in Base64."""
 
 
@@ -33,12 +32,12 @@ def read_signature(authorization: str | None) -> bytes:
     """
     if authorization is None:
         raise _refusal("the request is not signed")
-    scheme, _, text = authorization[: _LONGEST_HEADER + 1].partition(" ")
+    scheme, _, text = authorization[: _HEADER_LENGTH + 1].partition(" ")
     try:
         signature = base64.b64decode(text, validate=True)
     except ValueError:
         signature = b""
-    if scheme != SCHEME or len(authorization) != _LONGEST_HEADER or len(signature) != 64:
+    if scheme != SCHEME or len(authorization) != _HEADER_LENGTH or len(signature) != 64:
         raise _refusal(f"the header Authorization is not `{SCHEME}` and a signature in Base64")
     return signature
 

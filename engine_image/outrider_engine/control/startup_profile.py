@@ -21,16 +21,16 @@ from outrider_protocol.control_api import Fence, ProbeOrder, Slice
 from outrider_protocol.engine_state import StepTime, SweepState, SweepWire
 
 SHORT_CONTEXT, DEEP_CONTEXT = 32, 2048  # tokens of a prompt
-LEAST_DEPTH = 4
+MIN_DEPTH = 4
 """Minimum ratio of the deep context to the short one; below it the deep one is omitted."""
-MOST_TOKENS = 1024
+MAX_TOKENS = 1024
 """Tokens that a request may generate; it is aborted long before."""
 STEPS_PER_SLICE = 7
 """The first of them is mixed by the change of K, and does not count."""
-LEAST_STEPS = 3
+MIN_STEPS = 3
 """Minimum for a cell to be reported."""
-MOST_ROUNDS = 3
-SMALLEST_ERROR = 0.01
+MAX_ROUNDS = 3
+MIN_ERROR = 0.01
 """Minimum relative error. A few steps that agree by chance are not as exact as they look."""
 STALL = 3.0
 """A step of so many times the median does not count: something else delayed it."""
@@ -85,7 +85,7 @@ class Samples:
             numSpeculativeTokens=cell.k,
             contextTokens=round(fmean(self.contexts), 1),
             stepSeconds=seconds,
-            error=max(SMALLEST_ERROR, _OF_A_DEVIATION * spread / self.steps**0.5),
+            error=max(MIN_ERROR, _OF_A_DEVIATION * spread / self.steps**0.5),
             steps=self.steps,
         )
 
@@ -180,20 +180,20 @@ class Sweep:
 
     def step_times(self) -> list[StepTime]:
         """The cells so far."""
-        enough = ((cell, found) for cell, found in self.samples.items() if found.steps >= LEAST_STEPS)
+        enough = ((cell, found) for cell, found in self.samples.items() if found.steps >= MIN_STEPS)
         return [found.to_wire(cell) for cell, found in sorted(enough, key=lambda pair: pair[0])]
 
 
 def plan(max_num_seqs: int, room: Room) -> Iterable[Visit]:
     """Every visit in order: both ends and the middle of the batch sizes at both contexts, then the rest."""
     sizes = in_halves(batch_sizes(max_num_seqs))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         for part in (sizes[:3], sizes[3:]):
             for depth in (SHORT_CONTEXT, DEEP_CONTEXT):
                 for batch in part:
                     context = _context(depth, batch, room)
                     if context is not None:
-                        tokens = min(MOST_TOKENS, room.request - context)
+                        tokens = min(MAX_TOKENS, room.request - context)
                         yield Visit(batchSize=batch, contextTokens=context, tokens=tokens)
 
 
@@ -217,5 +217,5 @@ def _context(wanted: int, batch: int, room: Room) -> int | None:
     """Prompt tokens of a visit: ``wanted``, or the maximum that fits; None if that is too little."""
     # Half of a request's room, and of the cache, is left to what is generated.
     context = min(wanted, room.request // 2, room.cache // (2 * batch))
-    least = SHORT_CONTEXT // 2 if wanted == SHORT_CONTEXT else SHORT_CONTEXT * LEAST_DEPTH
+    least = SHORT_CONTEXT // 2 if wanted == SHORT_CONTEXT else SHORT_CONTEXT * MIN_DEPTH
     return context if context >= least else None

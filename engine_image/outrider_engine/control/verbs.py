@@ -17,11 +17,10 @@ from typing import Any, Generic, NoReturn, Protocol, TypedDict, TypeVar
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.self_test import Trial, TrialResult
 from outrider_engine.control.startup_profile import Visit
 from outrider_engine.control.state import Measurement, unavailable, unmeasured
-from outrider_protocol.control_api import Reason
+from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.engine_state import State
 
 Payload = TypeVar("Payload")

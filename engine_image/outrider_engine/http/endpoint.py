@@ -15,7 +15,6 @@ from fastapi.responses import JSONResponse
 
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.signature import Gate
 from outrider_engine.control.verbs import PUT_MEASURING, PUT_SCHEDULE, START_PROBE, PushPayload
 from outrider_engine.drain import DRAIN_FILE_VARIABLE
@@ -31,7 +30,7 @@ from outrider_engine.startup.profiling import Budget, measure_profile, start_sec
 from outrider_engine.startup.readiness import CoreHangs, self_test
 from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_engine.vllm_adapter.engine_cores import EngineCores
-from outrider_protocol.control_api import HTTP_STATUS, SCHEME, Reason
+from outrider_protocol.control_api import HTTP_STATUS, SCHEME, Reason, Refusal
 
 logger = logging.getLogger("vllm.outrider")
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import AsyncIterator
 
 from outrider_engine.control.parsing import require_keys
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.signature import Gate, read_signature
-from outrider_protocol.control_api import Reason
+from outrider_protocol.control_api import Reason, Refusal
 
-LARGEST_BODY_BYTES = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024
 
 
 async def read_signed(
@@ -29,7 +28,7 @@ async def read_signed(
     return body
 
 
-async def read_body(chunks: AsyncIterator[bytes], *, limit: int = LARGEST_BODY_BYTES) -> bytes:
+async def read_body(chunks: AsyncIterator[bytes], *, limit: int = MAX_BODY_BYTES) -> bytes:
     """The whole body; reading stops at the limit.
 
     Raises:
@@ -62,7 +61,7 @@ def parse_measuring(value: object) -> bool:
     Raises:
         Refusal: `Reason.MALFORMED`.
     """
-    enabled = require_keys(value, "the body", needed=frozenset({"enabled"}), optional=frozenset())["enabled"]
+    enabled = require_keys(value, "the body", "enabled")["enabled"]
     if not isinstance(enabled, bool):
         raise Refusal(Reason.MALFORMED, "enabled must be true or false")
     return enabled

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.state import Measurement
 from outrider_engine.control.verbs import MEASUREMENT, Engines
 from outrider_engine.http.exposition import render
-from outrider_protocol.control_api import Reason
+from outrider_protocol.control_api import Reason, Refusal
 
 logger = logging.getLogger("vllm.outrider")
 

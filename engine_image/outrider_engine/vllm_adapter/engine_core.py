@@ -18,14 +18,13 @@ from typing import Any
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.lookup import CANDIDATES_VARIABLE, lookup_after_launch
 from outrider_engine.control.parsing import parse_schedule
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.support import K0_VARIABLE, skips
 from outrider_engine.control.verbs import answer
 from outrider_engine.counting.measure import Meter
 from outrider_engine.vllm_adapter.engine_config import facts_of
 from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler
 from outrider_engine.vllm_adapter.step_hooks import StepHooks
-from outrider_protocol.control_api import Reason
+from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.methods import K0
 from outrider_protocol.schedule import Schedule
 

@@ -12,12 +12,11 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.state import merge, unavailable
 from outrider_engine.control.support import data_parallel_obstacle
 from outrider_engine.control.verbs import STATE, Verb
 from outrider_engine.vllm_adapter.engine_core import UTILITY_METHOD
-from outrider_protocol.control_api import Reason
+from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.engine_state import State
 
 logger = logging.getLogger("vllm.outrider")

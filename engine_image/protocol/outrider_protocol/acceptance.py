@@ -17,12 +17,12 @@ LONG_MEMORY = (2000.0, 200.0)
 """Drafts after which counts weigh half, and the steps that this takes at least."""
 CHANGE = 0.004
 """Probability that the text changes in one step."""
-LARGEST_CHANGE = 0.5
-LARGEST_FIT = 50.0
+MAX_CHANGE = 0.5
+MAX_FIT = 50.0
 """Bound of a log-likelihood ratio."""
 PRIOR = 0.6
 """Acceptance rate before anything was drafted."""
-SMALLEST = 0.01
+MIN_RATE = 0.01
 """Acceptance rates lie between this and 1 minus this where drafts are foretold."""
 
 
@@ -64,9 +64,9 @@ class _Memory:
                 if got > reached:
                     got = reached
                 if got:
-                    fit += got * log(before if before > SMALLEST else SMALLEST)
+                    fit += got * log(before if before > MIN_RATE else MIN_RATE)
                 if reached > got:
-                    fit += (reached - got) * log(1.0 - before if before < 1.0 - SMALLEST else SMALLEST)
+                    fit += (reached - got) * log(1.0 - before if before < 1.0 - MIN_RATE else MIN_RATE)
                 attempts += reached
                 hits += got
                 reached = got
@@ -116,10 +116,10 @@ class Acceptance:
         steps: the number since the last count, in each of which the text may have changed.
         """
         self.drafts += requests
-        change = min(LARGEST_CHANGE, CHANGE * steps)
+        change = min(MAX_CHANGE, CHANGE * steps)
         weight = self._weight * (1.0 - change) + 0.5 * change
         better = self._count(min(k, self.positions, len(accepted)), requests, accepted)
-        odds = weight / (1.0 - weight) * exp(min(max(better, -LARGEST_FIT), LARGEST_FIT))
+        odds = weight / (1.0 - weight) * exp(min(max(better, -MAX_FIT), MAX_FIT))
         self._weight = odds / (1.0 + odds)
         self._mix()
 

@@ -20,9 +20,9 @@ MEMORY_STEPS = 100
 SIGMAS = 3.0
 TOLERANCE = 0.15
 """Relative, on top of the errors of the cost model: for batch sizes between its knots."""
-LARGEST_SCALE = 3.0
+MAX_SCALE = 3.0
 """Steps that last so many times what the cost model says, or that part of it, are of another engine."""
-LARGEST_STALL = 4.0
+MAX_STALL = 4.0
 """A step counts at most that many times the mean: a longer one met something else."""
 
 
@@ -52,7 +52,7 @@ class Agreement:
         self._counts[k] = count = self._counts[k] + 1
         ratio = log(seconds / self._model.seconds(k, batch, context_tokens))
         if count > 1:
-            ratio = min(ratio, self._means[k] + log(LARGEST_STALL))
+            ratio = min(ratio, self._means[k] + log(MAX_STALL))
         part = 1.0 / min(count, MEMORY_STEPS)
         self._means[k] += part * (ratio - self._means[k])
         self._errors[k] += part * (self._model.error(k, batch) - self._errors[k])
@@ -67,7 +67,7 @@ class Agreement:
         if not judged:
             return None
         scale = sum(self._means[k] for k in judged) / len(judged)
-        if abs(scale) > log(LARGEST_SCALE) + SIGMAS * max(self._errors[k] for k in judged):
+        if abs(scale) > log(MAX_SCALE) + SIGMAS * max(self._errors[k] for k in judged):
             return f"steps last {exp(scale):.2f} times what the cost model says"
         for k in judged:
             apart, allowed = self._means[k] - scale, SIGMAS * self._errors[k] + TOLERANCE

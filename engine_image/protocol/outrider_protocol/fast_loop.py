@@ -28,7 +28,7 @@ DEEPER_LOOK_COST = 0.001
 """The same of looks beyond a K above 0."""
 GAIN = 0.5
 """Relative gain that is taken to be missed at K=0 once the text has changed."""
-SMALLEST_LOOK_COST = 0.002
+MIN_LOOK_COST = 0.002
 """A look counts as at least so much of a step, even where it seems to pay."""
 STEPS_BETWEEN_LOOKS = 3
 """The drafts of a look are counted a step or two after it."""
@@ -177,7 +177,7 @@ class FastLoop:
         tokens = self._acceptance.tokens
         if self.k == 0:
             deeper_seconds += self._model.look_seconds
-        cost = max(deeper_seconds / seconds - tokens[deeper] / tokens[self.k], SMALLEST_LOOK_COST)
+        cost = max(deeper_seconds / seconds - tokens[deeper] / tokens[self.k], MIN_LOOK_COST)
         wait = self._wait * cost
         self._credit = min(self._credit + self._budget(cost, seconds), wait)
         if self._since_look < STEPS_BETWEEN_LOOKS:

@@ -24,7 +24,7 @@ from outrider_protocol.engine_state import Source
 from outrider_protocol.schedule import Schedule
 
 _MAX_SENTENCE = 512
-_MAX_K = 64
+_MAX_ENTRIES = 64
 _MAX_K = 1024
 _MAX_BATCH = 2**31 - 1
 _MAX_STEP_TIMES = 512
@@ -79,7 +79,7 @@ class ProbeState(_Wire):
     reason: Word  # Running, Completed, Deadline, Superseded, LeaseLapsed; newer engines may have more
     min_batch_size: BatchSize
     max_batch_size: BatchSize | None = None
-    results: Annotated[tuple[ProbeResult, ...], Field(fail_fast=True, max_length=_MAX_K)] = ()
+    results: Annotated[tuple[ProbeResult, ...], Field(fail_fast=True, max_length=_MAX_ENTRIES)] = ()
 
 
 class SelfTest(_Wire):
@@ -87,9 +87,9 @@ class SelfTest(_Wire):
 
     state: Word  # Skipped, Running, Passed, Failed; newer engines may have more
     detail: Sentence = ""
-    failed_k: Annotated[frozenset[DraftLength], Field(fail_fast=True, max_length=_MAX_K, alias="failedK")] = (
-        frozenset()
-    )
+    failed_k: Annotated[
+        frozenset[DraftLength], Field(fail_fast=True, max_length=_MAX_ENTRIES, alias="failedK")
+    ] = frozenset()
     """Values of K that failed; the engine refuses them."""
 
 
@@ -128,7 +128,7 @@ class FastLoop(_Wire):
     inactive_detail: Sentence | None = None
     num_speculative_tokens: DraftLength | None = None
     """K of the last step."""
-    survival: Annotated[tuple[Probability, ...] | None, Field(fail_fast=True, max_length=_MAX_K)] = None
+    survival: Annotated[tuple[Probability, ...] | None, Field(fail_fast=True, max_length=_MAX_ENTRIES)] = None
     """By position: the probability that a draft is accepted up to there, averaged over engine time."""
 
 
@@ -161,7 +161,9 @@ class EngineState(_Wire):
     """Random for each start of the engine; a change means that pushed schedules are gone."""
     max_num_seqs: BatchSize | None = None
     """Maximum batch size of the launch configuration."""
-    captured_k: Annotated[frozenset[DraftLength], Field(fail_fast=True, max_length=_MAX_K, alias="capturedK")]
+    captured_k: Annotated[
+        frozenset[DraftLength], Field(fail_fast=True, max_length=_MAX_ENTRIES, alias="capturedK")
+    ]
     live_tuning: LiveTuning
     simulated: Sentence | None = None
     """The GPU of a simulated engine; None for a real engine, which may omit it."""

@@ -16,10 +16,9 @@ from outrider.engine.signing import SigningKey
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.signature import Gate
 from outrider_engine.http.request import parse_json, read_signed
-from outrider_protocol.control_api import Fence, ProbeOrder, Push, Reason, Slice
+from outrider_protocol.control_api import Fence, ProbeOrder, Push, Reason, Refusal, Slice
 from tests.unit.engine_plugin.factories import FakeClock, FakeScheduler, a_control
 
 KEY = SigningKey.generate()

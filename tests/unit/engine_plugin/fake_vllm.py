@@ -11,9 +11,9 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.verbs import Verb
 from outrider_engine.vllm_adapter.engine_core import attach
+from outrider_protocol.control_api import Refusal
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS
 
 

@@ -13,11 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from outrider_engine.control import core
 from outrider_engine.control.parsing import parse_schedule
 from outrider_engine.control.probe import Probe
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.self_test import SELF_TEST_SECONDS, TrialResult
 from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
-from outrider_protocol.control_api import Fence, ProbeOrder, Reason, Slice
+from outrider_protocol.control_api import Fence, ProbeOrder, Reason, Refusal, Slice
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.releases import Runner
 from outrider_protocol.schedule import Schedule

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.verbs import (
     LONGEST_STEP_SECONDS,
     PUT_MEASURING,
@@ -19,7 +18,7 @@ from outrider_engine.control.verbs import (
 )
 from outrider_engine.vllm_adapter.engine_core import UTILITY_METHOD
 from outrider_engine.vllm_adapter.engine_cores import EngineCores
-from outrider_protocol.control_api import Reason
+from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.engine_state import State
 from tests.unit.engine_plugin.factories import FakeScheduler, a_control, a_push, some_facts
 

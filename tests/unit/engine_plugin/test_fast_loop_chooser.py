@@ -11,11 +11,10 @@ import pytest
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.fast_loop_chooser import Choice
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
 from outrider_protocol.agreement import Agreement
-from outrider_protocol.control_api import Push, Reason, Slice
+from outrider_protocol.control_api import Push, Reason, Refusal, Slice
 from outrider_protocol.engine_state import FastLoopWire
 from outrider_protocol.fast_loop import FastLoop
 from outrider_protocol.releases import Runner

@@ -9,8 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from outrider_engine.control.parsing import number_up_to, parse_schedule, whole_number
-from outrider_engine.control.refusal import Refusal
-from outrider_protocol.control_api import Reason
+from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.schedule import Row, Schedule
 
 JSON = st.recursive(

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider_engine.control.probe import Probe, parse_probe, start
-from outrider_engine.control.refusal import Refusal
-from outrider_protocol.control_api import Reason, Slice
+from outrider_protocol.control_api import Reason, Refusal, Slice
 from outrider_protocol.engine_state import ProbeReason
 from tests.unit.engine_plugin.factories import LAUNCHED, MAX_NUM_SEQS, a_probe, a_step
 

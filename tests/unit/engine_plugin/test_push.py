@@ -8,9 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from outrider_engine.control.push import LONGEST_LEASE_SECONDS, Control, Limits, accept, lapse, parse_push
-from outrider_engine.control.refusal import Refusal
-from outrider_protocol.control_api import Push, Reason
+from outrider_engine.control.push import MAX_LEASE_SECONDS, Control, Limits, accept, lapse, parse_push
+from outrider_protocol.control_api import Push, Reason, Refusal
 from outrider_protocol.engine_state import Source
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import a_push, a_table, some_limits
@@ -154,7 +153,7 @@ def test_a_missing_field_is_refused_by_name(field: str) -> None:
 
 @pytest.mark.parametrize(
     "seconds",
-    [0, -1, float("nan"), float("inf"), LONGEST_LEASE_SECONDS + 1, 10**400],
+    [0, -1, float("nan"), float("inf"), MAX_LEASE_SECONDS + 1, 10**400],
     ids=["zero", "negative", "not a number", "infinite", "too long", "beyond a float"],
 )
 def test_a_lease_without_a_sane_end_is_refused(seconds: float) -> None:

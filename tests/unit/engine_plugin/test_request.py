@@ -10,9 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.refusal import Refusal
-from outrider_engine.http.request import LARGEST_BODY_BYTES, parse_json, parse_measuring, read_body
-from outrider_protocol.control_api import HTTP_STATUS, Push, Reason
+from outrider_engine.http.request import MAX_BODY_BYTES, parse_json, parse_measuring, read_body
+from outrider_protocol.control_api import HTTP_STATUS, Push, Reason, Refusal
 from tests.unit.engine_plugin.factories import a_push
 
 
@@ -22,12 +21,12 @@ async def in_chunks(body: bytes, size: int) -> AsyncIterator[bytes]:
 
 
 async def test_a_body_of_the_largest_size_is_read() -> None:
-    body = b"x" * LARGEST_BODY_BYTES
+    body = b"x" * MAX_BODY_BYTES
     assert await read_body(in_chunks(body, 1000)) == body
 
 
 async def test_reading_stops_at_the_limit() -> None:
-    chunks = in_chunks(b"x" * 10 * LARGEST_BODY_BYTES, LARGEST_BODY_BYTES)
+    chunks = in_chunks(b"x" * 10 * MAX_BODY_BYTES, MAX_BODY_BYTES)
     with pytest.raises(Refusal) as refusal:
         await read_body(chunks)
     assert refusal.value.reason is Reason.TOO_LARGE
@@ -71,7 +70,7 @@ def test_any_bytes_are_either_a_push_or_malformed(body: bytes) -> None:
 
 def test_a_body_nested_without_end_is_malformed() -> None:
     with pytest.raises(Refusal, match="not JSON"):
-        parse_json(b"[" * LARGEST_BODY_BYTES)
+        parse_json(b"[" * MAX_BODY_BYTES)
 
 
 def test_a_push_is_read() -> None:

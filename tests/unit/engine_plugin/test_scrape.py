@@ -9,13 +9,12 @@ from typing import cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.state import Measurement
 from outrider_engine.http.exposition import render, render_silence
 from outrider_engine.http.metrics_middleware import MetricsMiddleware
 from outrider_engine.http.scrape import Scrape
 from outrider_engine.http.server import Message, Scope, Send
-from outrider_protocol.control_api import Slice
+from outrider_protocol.control_api import Refusal, Slice
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import (
     EnginesByVerb,

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from outrider.engine import signing
 from outrider.engine.signing import SigningKey
 from outrider_engine.control import signature
-from outrider_engine.control.refusal import Refusal
 from outrider_engine.control.signature import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE, Gate
-from outrider_engine.http.request import LARGEST_BODY_BYTES, read_signed
-from outrider_protocol.control_api import Reason
+from outrider_engine.http.request import MAX_BODY_BYTES, read_signed
+from outrider_protocol.control_api import Reason, Refusal
 from tests.unit.engine_plugin.factories import a_push
 
 KEY = SigningKey.generate()
@@ -170,11 +169,11 @@ async def test_a_header_that_is_no_signature_is_refused_before_the_body_is_read(
 
 
 async def test_no_more_of_a_body_is_read_than_a_signed_one_may_have(gate: Gate) -> None:
-    body = Body(b"x" * 10 * LARGEST_BODY_BYTES)
+    body = Body(b"x" * 10 * MAX_BODY_BYTES)
     with pytest.raises(Refusal) as refusal:
         await read_signed(aiter(body), gate, method="PUT", path=SCHEDULE, authorization=SIGNED)
     assert refusal.value.reason is Reason.TOO_LARGE
-    assert body.read <= LARGEST_BODY_BYTES + 1000
+    assert body.read <= MAX_BODY_BYTES + 1000
 
 
 async def test_a_new_public_key_counts_at_once(gate: Gate) -> None:

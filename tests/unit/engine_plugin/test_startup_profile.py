@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from outrider_engine.control.startup_profile import (
     DEEP_CONTEXT,
-    LEAST_STEPS,
-    MOST_ROUNDS,
+    MAX_ROUNDS,
+    MIN_STEPS,
     SHORT_CONTEXT,
     STEPS_PER_SLICE,
     Sweep,
@@ -76,7 +76,7 @@ def test_the_ends_and_the_middle_come_first_at_both_contexts() -> None:
     places = [(visit["batchSize"], visit["contextTokens"]) for visit in visits]
     assert places[:4] == [(1, SHORT_CONTEXT), (8, SHORT_CONTEXT), (2, SHORT_CONTEXT), (1, DEEP_CONTEXT)]
     assert len(set(places)) == 8
-    assert places == places[:8] * MOST_ROUNDS
+    assert places == places[:8] * MAX_ROUNDS
 
 
 @given(st.integers(1, 2000))
@@ -139,7 +139,7 @@ def test_what_one_step_is_late_the_next_one_is_short() -> None:
 
 def test_too_few_steps_are_no_cell_and_a_map_without_cells_has_failed() -> None:
     found = begun()[0].with_visit(2, SHORT_CONTEXT, now=11.0)
-    for _ in range(LEAST_STEPS - 1):
+    for _ in range(MIN_STEPS - 1):
         found = found.after(a_step(0))
     found = found.closed("the drafter broke", now=12.0)
     assert (found.state, found.step_times()) == (SweepState.FAILED, [])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider_twin.noise import LEAST_FACTOR, Noise
+from outrider_twin.noise import MIN_FACTOR, Noise
 
 MANY = 4000
 ELAPSED = st.floats(0, 1e6)
@@ -28,7 +28,7 @@ def test_the_same_seed_and_pod_have_the_same_noise(step: int, elapsed: float) ->
 
 @given(st.integers(0, 10**6), ELAPSED)
 def test_no_step_is_faster_than_the_least(step: int, elapsed: float) -> None:
-    assert Noise(white=1.0, drift=1.0, pods=1.0, seed=3).factor(step, elapsed) >= LEAST_FACTOR
+    assert Noise(white=1.0, drift=1.0, pods=1.0, seed=3).factor(step, elapsed) >= MIN_FACTOR
 
 
 def test_white_noise_is_as_large_as_it_says() -> None:

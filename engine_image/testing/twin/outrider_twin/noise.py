@@ -7,7 +7,7 @@ from math import cos, exp, floor, pi
 
 from outrider_twin.draws import key_of, normal
 
-LEAST_FACTOR = 0.2
+MIN_FACTOR = 0.2
 """Minimum ratio of a step time to its table."""
 
 
@@ -32,7 +32,7 @@ class Noise:
         """Factor of one step. elapsed: seconds since the engine started."""
         slow = self._pod() * self._drift(elapsed)
         white = self.white * normal(self._key("white"), step) if self.white else 0.0
-        return max(LEAST_FACTOR, slow * (1.0 + white))
+        return max(MIN_FACTOR, slow * (1.0 + white))
 
     def _pod(self) -> float:
         return exp(self.pods * normal(self._key("pod"), 0)) if self.pods else 1.0
