@@ -239,6 +239,13 @@ def model_of(metadata: Metadata) -> Key:
     return Key(metadata.namespace, next(filter(None, named), metadata.name))
 
 
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """The result of a reconcile that applied all objects. key: signs requests to the control API."""
+
+    key: SigningKey
+
+
 class LeftOut(StrEnum):
     """The cause for which an object state is dropped."""
 
@@ -404,7 +411,7 @@ class Cache(Generic[EntryT]):
 
 
 class Store:
-    """All watched objects, and the keys of control APIs that the reconciler has read.
+    """All watched objects, and the results of reconciles.
 
     left_out: called for every dropped object.
     namespace_bytes: memory limit of one namespace.
@@ -434,7 +441,8 @@ class Store:
             )
             for resource in WATCHED_CHILDREN
         }
-        self.keys: dict[Key, SigningKey] = {}
+        self.reconciled: dict[Key, Reconciled] = {}
+        """The models whose objects this process has applied; only these are tuned."""
         self._unknown: set[Key] = set()
 
     def cache(self, resource: Resource) -> Cache[StoredModel] | Cache[StoredPod] | Cache[StoredChild]:

@@ -76,12 +76,11 @@ class StoreFleet:
             return None
         model = settled(stored.model)
         spec = model.spec
-        key = self._store.keys.get(key_of(stored.metadata))
-        # Without a key, this process has not reconciled the model yet.
-        if not spec.live or key is None:
+        reconciled = self._store.reconciled.get(key_of(stored.metadata))
+        if not spec.live or reconciled is None:
             return None
         policy = _policy(spec)
-        engines = self._engine_pods(key_of(stored.metadata), key)
+        engines = self._engine_pods(key_of(stored.metadata), reconciled.key)
         return TunedModel(
             namespace=stored.metadata.namespace,
             name=stored.metadata.name,

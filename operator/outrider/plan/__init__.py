@@ -4,7 +4,7 @@ from outrider.plan.canary import Serving
 from outrider.plan.children import Manifest
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.engine_launch import Role
-from outrider.plan.planner import Plan, plan, revision, settled
+from outrider.plan.planner import Plan, Rendered, plan, revision, settled
 from outrider.plan.settings import PlanSettings
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Manifest",
     "Plan",
     "PlanSettings",
+    "Rendered",
     "Role",
     "Serving",
     "plan",

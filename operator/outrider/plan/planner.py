@@ -57,6 +57,80 @@ class Plan:
         return next((child for child in self.children if child["kind"] == kind), None)
 
 
+class Rendered:
+    """One state of a model with its pods, each launch configuration rendered once. Pure."""
+
+    def __init__(self, model: SpeculativeModel, settings: PlanSettings) -> None:
+        self.model = model
+        self._settings = settings
+        self._settled = model = settled(model)
+        self._image = _image(model, settings)
+        needs = needs_of(model)
+        self._missing = needs if needs is not None and not brought(needs, model.status.weights) else None
+        self._pods: dict[tuple[Launch, Role], ReplicaPods] = {}
+
+    def plan(
+        self,
+        *,
+        keys: ControlKeys,
+        order: LaunchOrder = _OWN_ORDER,
+        serving: Serving = _NOTHING_SERVES,
+        kubernetes: KubernetesVersion | None = None,
+    ) -> Plan:
+        """The children of the model. See `plan`."""
+        model, settings = self._settled, self._settings
+        problems = _problems(model, image=self._image, kubernetes=kubernetes)
+        if problems or self._image is None:
+            return Plan((), "", problems)
+        if self._missing is not None:
+            return _download(model, self._missing, settings=settings, keys=keys, image=self._image)
+        model = _with_weights(model)
+        order = LaunchLimits.of(model.spec).effective(order)
+        stage = canary_stage(model.spec, order, serving)
+        try:
+            pods = self._rendered(order.launch, Role.REPLICA)
+            canary = None if stage is CanaryStage.ABSENT else self._rendered(_CANARY_LAUNCH, Role.CANARY)
+        except ValueError as error:
+            return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
+        replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
+        budget = children.disruption_budget(model)
+        manifests = (
+            *_beside_pods(model, keys, settings),
+            *(() if budget is None else (budget,)),
+            workload(model, pods, replicas=replicas),
+        )
+        if canary is None:
+            return Plan(manifests, pods.revision)
+        beside = children.canary(model, template=canary.main, revision=canary.revision)
+        return Plan((*manifests, beside), pods.revision, canary_revision=canary.revision)
+
+    def revision(self, launch: Launch, role: Role) -> str | None:
+        """The revision of pods of this spec with a launch configuration; None if it gives no pods.
+
+        A pod that has it belongs to the present spec, whatever the tuner orders today.
+        """
+        if self._image is None or self._missing is not None:
+            return None
+        try:
+            return self._rendered(launch, role).revision
+        except ValueError:
+            return None
+
+    def _rendered(self, launch: Launch, role: Role) -> ReplicaPods:
+        """The pods of one replica.
+
+        Raises:
+            ValueError: the spec gives no pods.
+        """
+        known = self._pods.get((launch, role))
+        if known is None:
+            assert self._image is not None
+            model = _with_weights(self._settled)
+            known = _pods(model, launch, role, image=self._image, settings=self._settings)
+            self._pods[launch, role] = known
+        return known
+
+
 def plan(
     model: SpeculativeModel,
     *,
@@ -73,52 +147,12 @@ def plan(
     ``serving``: what takes traffic now; only a canary depends on it.
     ``kubernetes``: of the cluster; None where it is not known, which passes for new enough.
     """
-    model = settled(model)
-    image = _image(model, settings)
-    problems = _problems(model, image=image, kubernetes=kubernetes)
-    if problems or image is None:
-        return Plan((), "", problems)
-    needs = needs_of(model)
-    if needs is not None and not brought(needs, model.status.weights):
-        return _download(model, needs, settings=settings, keys=keys, image=image)
-    model = _with_weights(model)
-    order = LaunchLimits.of(model.spec).effective(order)
-    stage = canary_stage(model.spec, order, serving)
-    try:
-        pods = _pods(model, order.launch, Role.REPLICA, image=image, settings=settings)
-        canary = None
-        if stage is not CanaryStage.ABSENT:
-            canary = _pods(model, _CANARY_LAUNCH, Role.CANARY, image=image, settings=settings)
-    except ValueError as error:
-        return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
-    replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
-    budget = children.disruption_budget(model)
-    manifests = (
-        *_beside_pods(model, keys, settings),
-        *(() if budget is None else (budget,)),
-        workload(model, pods, replicas=replicas),
-    )
-    if canary is None:
-        return Plan(manifests, pods.revision)
-    beside = children.canary(model, template=canary.main, revision=canary.revision)
-    return Plan((*manifests, beside), pods.revision, canary_revision=canary.revision)
+    return Rendered(model, settings).plan(keys=keys, order=order, serving=serving, kubernetes=kubernetes)
 
 
 def revision(model: SpeculativeModel, launch: Launch, role: Role, *, settings: PlanSettings) -> str | None:
-    """The revision of pods of this spec that are launched so; None where it gives no pods.
-
-    A pod that has it belongs to the present spec, whatever the tuner orders today.
-    """
-    model = settled(model)
-    image = _image(model, settings)
-    needs = needs_of(model)
-    if image is None or (needs is not None and not brought(needs, model.status.weights)):
-        return None
-    model = _with_weights(model)
-    try:
-        return _pods(model, launch, role, image=image, settings=settings).revision
-    except ValueError:
-        return None
+    """See `Rendered.revision`."""
+    return Rendered(model, settings).revision(launch, role)
 
 
 def settled(model: SpeculativeModel) -> SpeculativeModel:

@@ -16,7 +16,7 @@ from outrider.api.status import Status
 from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.reconcile.reconciler import Reconciler
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Key, Reconciled, Store
 from outrider.controller.store_fleet import StoreFleet
 from outrider.engine.signing import SigningKey
 from outrider.plan import PlanSettings
@@ -90,7 +90,7 @@ def a_store(odd: dict[str, Any], *, launch: str, order: str) -> tuple[Store, Qui
     store.pods.put(a_raw_pod("m-1", ready=True, launch=launch))
     store.pods.put(a_raw_pod("healthy-1", model="healthy", ready=True))
     store.children[CONFIG_MAPS].put(a_launch_order(order))
-    store.keys = {ODD: KEY, HEALTHY: KEY}
+    store.reconciled = {ODD: Reconciled(KEY), HEALTHY: Reconciled(KEY)}
     return store, QuietCluster(odd, healthy)
 
 

@@ -27,7 +27,7 @@ async def test_engines_read_the_public_key_of_the_private_one_that_is_stored() -
     place = Place()
     await place.passes()
     assert public_key(place) == stored_key(place).public_pem
-    assert place.store.keys[KEY] == stored_key(place)
+    assert place.store.reconciled[KEY].key == stored_key(place)
 
 
 async def test_every_pass_uses_the_same_key() -> None:
@@ -35,7 +35,7 @@ async def test_every_pass_uses_the_same_key() -> None:
     await place.passes()
     first = stored_key(place)
     await place.passes(2)
-    assert stored_key(place) == place.store.keys[KEY] == first
+    assert stored_key(place) == place.store.reconciled[KEY].key == first
 
 
 async def test_a_deleted_secret_makes_a_new_pair_and_restarts_nothing() -> None:
@@ -46,7 +46,7 @@ async def test_a_deleted_secret_makes_a_new_pair_and_restarts_nothing() -> None:
     await place.passes()
     assert stored_key(place) != lost
     assert public_key(place) == stored_key(place).public_pem
-    assert place.store.keys[KEY] == stored_key(place)
+    assert place.store.reconciled[KEY].key == stored_key(place)
     assert child(place, DEPLOYMENTS, "m")["spec"]["template"] == template
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from outrider.api.reasons import DegradedReason
@@ -9,6 +11,8 @@ from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import DEPLOYMENTS, MODELS
 from outrider.controller.reconcile import reconciler
 from outrider.controller.reconcile.reconciler import PassTooLong
+from outrider.plan import planner
+from outrider.plan.pod import pod_template
 from tests.unit.controller.factories import a_condition, a_raw_model
 from tests.unit.controller.place import KEY, TOO_LARGE, Place
 
@@ -131,7 +135,7 @@ async def test_a_defect_that_one_model_brings_to_light_is_told_in_its_status(
         raise RecursionError("maximum recursion depth exceeded")
 
     place = Place()
-    monkeypatch.setattr(reconciler, "plan", defect)
+    monkeypatch.setattr(reconciler, "Rendered", defect)
     await place.failing_passes(RecursionError(), times=3)
 
     assert place.conditions == {"Ready": "Blocked", "Progressing": "Blocked", "Degraded": "ReconcileFailed"}
@@ -244,3 +248,19 @@ async def test_a_share_of_memory_that_is_no_number_is_the_engines_to_refuse() ->
     )
     await place.passes()
     assert "Degraded" not in place.conditions
+
+
+async def test_a_pass_renders_each_launch_configuration_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place()
+    await place.passes()
+    place.has_a_ready_pod()
+    rendered: list[object] = []
+
+    def counted(*arguments: Any, **more: Any) -> Any:
+        rendered.append(arguments)
+        return pod_template(*arguments, **more)
+
+    monkeypatch.setattr(planner, "pod_template", counted)
+    await place.passes()
+
+    assert len(rendered) == 1

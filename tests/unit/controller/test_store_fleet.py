@@ -12,7 +12,7 @@ from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMod
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller import store_fleet
 from outrider.controller.fleet import TunedModel
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Key, Reconciled, Store
 from outrider.controller.store_fleet import StoreFleet
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CONTROL_PORT_NAME
@@ -35,7 +35,7 @@ def tuned(
     for pod in pods:
         store.pods.put(pod)
     if key is not None:
-        store.keys[Key("default", "m")] = key
+        store.reconciled[Key("default", "m")] = Reconciled(key)
     return StoreFleet(store).tuned_models()
 
 
@@ -44,7 +44,7 @@ def both_tuned(odd: dict[str, Any]) -> list[TunedModel]:
     store = Store()
     store.models.put(odd)
     store.models.put(a_raw_model("b"))
-    store.keys |= {Key("default", "a"): KEY, Key("default", "b"): KEY}
+    store.reconciled |= {Key("default", name): Reconciled(KEY) for name in ("a", "b")}
     return StoreFleet(store).tuned_models()
 
 
@@ -231,7 +231,7 @@ def test_a_defect_that_one_model_brings_to_light_does_not_stop_the_other_models(
 def test_a_model_that_cannot_be_tuned_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store = Store()
     store.models.put(a_raw_model(engine={"image": "engine:1", "args": {"max-num-seqs": "many"}}))
-    store.keys[Key("default", "m")] = KEY
+    store.reconciled[Key("default", "m")] = Reconciled(KEY)
     fleet = StoreFleet(store)
     fleet.tuned_models()
     fleet.tuned_models()

@@ -9,7 +9,7 @@ from outrider.api.launch import ANNOTATION, Launch
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Pod
 from outrider.controller.store import Key
-from outrider.plan import PlanSettings, Role, revision
+from outrider.plan import Rendered, Role
 from outrider.plan.names import CANARY, REVISION_LABEL, ROLE_LABEL
 
 MAX_LAUNCHES = 16
@@ -32,22 +32,22 @@ class _Planned:
 
 
 class Revisions:
-    """Plans each launch configuration of a spec once, for all pods and reconciles.
+    """Renders each launch configuration of a spec once, for all pods and reconciles.
 
-    Pods of launches beyond `MAX_LAUNCHES` count as pods of another spec.
+    It keeps revisions and no templates, which are large. Pods of launches beyond `MAX_LAUNCHES` count as pods
+    of another spec.
     """
 
-    def __init__(self, settings: PlanSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._planned: dict[Key, _Planned] = {}
 
-    def of_spec(self, key: Key, model: SpeculativeModel, pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    def of_spec(self, key: Key, rendered: Rendered, pods: Sequence[Pod]) -> tuple[Pod, ...]:
         """The pods that the spec produces with the launch configuration of each."""
-        planned = self._planned.get(key)
+        planned, model = self._planned.get(key), rendered.model
         if planned is None or planned.model is not model:
             planned = self._planned[key] = _Planned(model)
         launches = {pod.metadata.name: _launch(pod) for pod in pods}
-        self._plan_new(planned, dict.fromkeys(launches.values()))
+        self._plan_new(planned, rendered, dict.fromkeys(launches.values()))
         expected = {name: planned.revisions.get(launch) for name, launch in launches.items()}
         return tuple(
             pod
@@ -59,18 +59,19 @@ class Revisions:
         """Drop a deleted model."""
         self._planned.pop(key, None)
 
-    def _plan_new(self, planned: _Planned, launches: Iterable[_Launched]) -> None:
+    def _plan_new(self, planned: _Planned, rendered: Rendered, launches: Iterable[_Launched]) -> None:
         new = [launch for launch in launches if launch not in planned.revisions]
         if new and len(planned.revisions) + len(new) > MAX_LAUNCHES:
             planned.revisions = {each: planned.revisions[each] for each in launches if each not in new}
         for launch in new[: MAX_LAUNCHES - len(planned.revisions)]:
-            planned.revisions[launch] = self._plan(planned.model, *launch)
+            planned.revisions[launch] = _revision(rendered, *launch)
 
-    def _plan(self, model: SpeculativeModel, text: str, as_role: Role) -> str | None:
-        try:
-            return revision(model, Launch.parse(text), as_role, settings=self._settings)
-        except ValueError:
-            return None
+
+def _revision(rendered: Rendered, text: str, as_role: Role) -> str | None:
+    try:
+        return rendered.revision(Launch.parse(text), as_role)
+    except ValueError:
+        return None
 
 
 def _launch(pod: Pod) -> _Launched:

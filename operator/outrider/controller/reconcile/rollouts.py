@@ -12,7 +12,6 @@ from kubernetes.utils.quantity import parse_quantity
 from outrider.api.launch import Launch
 from outrider.api.quantity import IntOrPercent, duration_seconds
 from outrider.api.reasons import DegradedReason
-from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Rollout
 from outrider.cluster.client import ClusterClient
@@ -22,7 +21,7 @@ from outrider.controller.reconcile.readiness import DegradedCause, Workload, fin
 from outrider.controller.store import Key, Store
 from outrider.foreign import read_json
 from outrider.foreign.readers import LAST_WORDS, TABLE_FILE
-from outrider.plan import Plan, PlanSettings, Role, revision
+from outrider.plan import Plan, Rendered, Role
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, SCHEDULE_FILE, schedule_config_map
 from outrider.plan.overlay import Json
 from outrider.plan.rollout import Good, Memory, Seen, Target, followed, remembering, returning
@@ -34,12 +33,9 @@ _INSUFFICIENT = re.compile(r"Insufficient ([a-z0-9./-]*[a-z0-9])")
 class Rollouts:
     """Changes plans by the outcome of the rollout before. now: wall clock."""
 
-    def __init__(
-        self, cluster: ClusterClient, store: Store, *, settings: PlanSettings, now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, cluster: ClusterClient, store: Store, *, now: Callable[[], datetime]) -> None:
         self._cluster = cluster
         self._store = store
-        self._settings = settings
         self._now = now
 
     def memory(self, key: Key) -> Memory:
@@ -47,9 +43,7 @@ class Rollouts:
         deployment = self._deployment(key)
         return Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
 
-    async def follow(
-        self, key: Key, model: SpeculativeModel, plan: Plan, unordered: Callable[[], Plan]
-    ) -> Plan:
+    async def follow(self, key: Key, rendered: Rendered, plan: Plan, unordered: Callable[[], Plan]) -> Plan:
         """The plan to carry out, with the memory in the annotations of its Deployment.
 
         unordered: the same plan without the launch configuration that the tuner ordered.
@@ -57,8 +51,8 @@ class Rollouts:
         Raises:
             ClusterError: the last good revision could not be read.
         """
-        deployment = self._deployment(key)
-        spec = revision(model, Launch(), Role.REPLICA, settings=self._settings)
+        deployment, model = self._deployment(key), rendered.model
+        spec = rendered.revision(Launch(), Role.REPLICA)
         if deployment is None or spec is None or plan.child(DEPLOYMENTS.kind) is None:
             return plan
         target = Target(plan.revision, spec, str(model.spec.static_schedule()), model.spec.rollout.on_failure)
