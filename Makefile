@@ -106,8 +106,8 @@ generate: ## Write the CRD and the reference pages from the code
 	cp crds/*.yaml charts/outrider/files/
 	$(RUN) python -m outrider.api.reference --write docs/reference/
 	$(RUN) python -m outrider.api.conditions_page --write docs/runbooks/
-	$(RUN) python -m outrider.plan.reference --write docs/reference/
-	$(RUN) python -m outrider.plan.runtimes.vllm.defects_reference --write docs/runbooks/
+	$(RUN) python -m outrider.runtimes.vllm.methods_reference --write docs/reference/
+	$(RUN) python -m outrider.runtimes.vllm.defects_reference --write docs/runbooks/
 	$(RUN) python -m outrider.cli.settings_reference --write docs/reference/
 	$(RUN) python -m outrider.sizing.reference --write docs/reference/
 	$(RUN) python -m engine_image.testing.contract.reference --write docs/reference/
@@ -173,7 +173,7 @@ contract: ## Check the source of every supported vLLM against the plugin's expec
 
 contract-flags: ## Read the flags of every supported vLLM from its own parser; read the diff
 	@$(UP) --until models
-	$(RUN) python -m engine_image.testing.contract.flags --write operator/outrider/plan/runtimes/vllm/known_flags.py
+	$(RUN) python -m engine_image.testing.contract.flags --write operator/outrider/runtimes/vllm/known_flags.py
 
 clean: ## Remove the cluster and stop the Docker Engine that the set-up started; the cache stays
 	@python3 tests/environment/down.py

@@ -21,7 +21,7 @@ import httpx
 from engine_image.build import UV
 from examples.models.pad import WEIGHTS
 from outrider.engine.signing import Signed, SigningKey
-from outrider.plan.runtimes.vllm.runner import TablePlace
+from outrider.runtimes.vllm.runner import TablePlace
 from outrider_engine.control.lookup import CANDIDATES_VARIABLE
 from tests.contract import helper_plugins
 from tests.contract.engine_process import CACHE, PYTHON, QUIET, Process, Start, fork, kill_group

@@ -12,7 +12,7 @@ import yaml
 
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
-from outrider.plan.runtimes.vllm.flags import FLAGS, SHORT, known
+from outrider.runtimes.vllm.flags import FLAGS, SHORT, known
 from outrider_protocol.releases import parse_version
 from tests.contract import engine_process
 from tests.unit.plan.factories import a_model, a_plan, arguments

@@ -21,7 +21,7 @@ import pytest
 from engine_image.testing.contract.wheels import cache_folder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
-from outrider.plan.runtimes.vllm.limits import MAX_DEFAULT_BATCH, default_max_num_seqs
+from outrider.runtimes.vllm.limits import MAX_DEFAULT_BATCH, default_max_num_seqs
 from outrider.sizing.gpus import GPUS, Gpu
 from tests.contract.engine import MODELS
 from tests.contract.engine_process import QUIET, run

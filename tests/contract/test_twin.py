@@ -16,7 +16,7 @@ import pytest
 from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.errors import EngineUnreachable
 from outrider.engine.state import EngineState
-from outrider.plan.runtimes.vllm.runner import TablePlace
+from outrider.runtimes.vllm.runner import TablePlace
 from tests.contract import engine_process
 from tests.contract.engine import (
     CANDIDATES,

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from engine_image.build import UV
-from outrider.plan.runtimes.vllm.runner import TablePlace
+from outrider.runtimes.vllm.runner import TablePlace
 from tests.contract.engine import (
     CANDIDATES,
     DRAFT_MODEL,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engine_image.testing.contract.result import NOT_NEEDED, Outcome, Result
 from outrider.api.generated import write_or_print
-from outrider.plan.runtimes.vllm.defects_reference import table as table_of_defects
+from outrider.runtimes.vllm.defects_reference import table as table_of_defects
 from outrider_protocol.releases import CPU_RELEASE, NEWEST_VERSION, version_text
 
 FILE_NAME = "versions.md"

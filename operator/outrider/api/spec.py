@@ -89,7 +89,7 @@ class Model(ApiModel):
 
 
 class RuntimeKind(StrEnum):
-    """The kinds of inference engines; `outrider.plan.runtimes` has the registry of them."""
+    """The kinds of inference engines; `outrider.runtimes` has the registry of them."""
 
     VLLM = "vLLM"
 

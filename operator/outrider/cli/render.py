@@ -10,14 +10,14 @@ import typer
 import yaml
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.common.files import FileRefused, read_text
 from outrider.cli.common.manifests import ManifestRefused, all_checked, raw_models
 from outrider.cli.common.output import cannot, refused
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, plan
 from outrider.plan.additions import additions
-from outrider.plan.overlay import Json
-from outrider.plan.runtimes import runtime_of
+from outrider.runtimes import runtime_of
 
 KEYS = ControlKeys(private="made by the operator", public="made by the operator")
 """Text in place of the key pair, which never leaves the cluster."""

@@ -19,7 +19,7 @@ from outrider.api.schedule import Schedule, bin_low, geometric_bins
 from outrider.api.spec import Spec
 from outrider.api.status import Speedup, SpeedupReference, Status
 from outrider.controller.store import Key, StoredModel, key_of
-from outrider.plan.runtimes import runtime_of
+from outrider.runtimes import runtime_of
 from outrider.tuning.policy import span
 
 MODEL_LABELS = ("model_namespace", "model")

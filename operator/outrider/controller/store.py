@@ -31,13 +31,8 @@ from outrider.controller.kept_fields import Content, NamespaceBudgets, footprint
 from outrider.engine.signing import SigningKey
 from outrider.foreign import require_room
 from outrider.foreign.readers import STATUS
-from outrider.plan.names import (
-    MODEL_LABEL,
-    SCHEDULE_FILE,
-    WEIGHTS_LABEL,
-    WORKERS_LABEL,
-    schedule_config_map,
-)
+from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL, WORKERS_LABEL, schedule_config_map
+from outrider.runtimes.paths import SCHEDULE_FILE
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from outrider.engine.signing import SigningKey
 from outrider.plan import settled
 from outrider.plan.names import CANARY, CONTAINER, CONTROL_PORT_NAME, PORT_NAME, ROLE_LABEL
 from outrider.plan.rollout import Memory
-from outrider.plan.runtimes import runtime_of
+from outrider.runtimes import runtime_of
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
 from outrider_protocol.methods import K0, TRAITS, Method

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from outrider.api.json_object import Json
 from outrider.importing.conversion import Imported, Options, convert, text_of
 from outrider.importing.documents import documents
 from outrider.importing.findings import Finding, ImportRefused, NoEngine, Outcome
@@ -12,7 +13,6 @@ from outrider.importing.sources import SOURCES
 from outrider.importing.sources.source import Source
 from outrider.importing.sources.workloads import of_command_line
 from outrider.importing.workload import an_object, names, text
-from outrider.plan.overlay import Json
 
 __all__ = [
     "Finding",

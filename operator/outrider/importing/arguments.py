@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.engine_args import MAX_FLAGS, OWNED_FLAGS
+from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Engine
@@ -14,8 +15,7 @@ from outrider.importing.findings import Findings, is_secret
 from outrider.importing.flags import Flags
 from outrider.importing.workload import whole
 from outrider.plan import ControlKeys, PlanSettings, plan
-from outrider.plan.overlay import Json
-from outrider.plan.runtimes.vllm.flags import full_name, known, nearest
+from outrider.runtimes.vllm.flags import full_name, known, nearest
 
 _SIZES: Mapping[str, str] = {
     "tensor-parallel-size": "tensor",

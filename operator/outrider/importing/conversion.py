@@ -10,6 +10,7 @@ import yaml
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.engine_args import pools
+from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, MAX_NAME_LENGTH, SpeculativeModel
 from outrider.api.spec import RuntimeKind
@@ -25,8 +26,7 @@ from outrider.importing.speculation import Target, for_batches, speculation, tak
 from outrider.importing.weights import Mount, Place, mounts, place_of
 from outrider.importing.workload import Workload, an_object, engine_container, text, whole, words_of
 from outrider.plan import ControlKeys, PlanSettings, plan
-from outrider.plan.overlay import Json
-from outrider.plan.runtimes import RUNTIMES
+from outrider.runtimes import RUNTIMES
 
 _RUNTIME = RUNTIMES[RuntimeKind.VLLM]
 _SUFFIX = "-tuned"

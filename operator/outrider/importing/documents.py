@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import yaml
 
+from outrider.api.json_object import Json
 from outrider.foreign import InputRefused, require_room, require_size
 from outrider.foreign.readers import IMPORTED
 from outrider.importing.findings import ImportRefused
 from outrider.importing.workload import objects, text
-from outrider.plan.overlay import Json
 
 _TEMPLATE = re.compile(r"\{\{[^}\n]*(\.(Values|Release|Chart|Capabilities)\b|\b(include|template) \")")
 """What only the template of a chart has. Flags may hold a chat template with braces, too."""

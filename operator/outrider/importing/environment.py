@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, is_secret
 from outrider.importing.workload import an_object, objects, text
-from outrider.plan.overlay import Json
-from outrider.plan.runtimes.runtime import Runtime
+from outrider.runtimes.runtime import Runtime
 
 _HUB_TOKEN = "HF_TOKEN"
 _HUB_TOKENS = (_HUB_TOKEN, "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN")

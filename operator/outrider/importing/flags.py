@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from outrider.importing.findings import Findings
 from outrider.importing.workload import names
-from outrider.plan.runtimes.vllm.flags import FLAGS, SHORT, Form, form_of, full_name, positive
+from outrider.runtimes.vllm.flags import FLAGS, SHORT, Form, form_of, full_name, positive
 
 Flags = dict[str, JsonValue]
 """Flag without dashes, in full -> True, False, or its value; a list for several values."""

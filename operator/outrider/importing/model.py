@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from outrider.api.json_object import Json
 from outrider.api.quantity import ContextLength
 from outrider.api.spec import ServedName
 from outrider.importing.findings import Findings
 from outrider.importing.flags import Flags
 from outrider.importing.weights import Mount, Place
 from outrider.importing.workload import Workload, an_object, text
-from outrider.plan.overlay import Json
 
 _NAME: TypeAdapter[str] = TypeAdapter(ServedName)
 _LENGTH: TypeAdapter[int | str] = TypeAdapter(ContextLength)

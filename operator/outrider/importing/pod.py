@@ -8,13 +8,13 @@ from posixpath import normpath
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from outrider.api.json_object import Json
 from outrider.api.quantity import Quantity
 from outrider.importing.environment import without_secrets
 from outrider.importing.findings import Findings, holds_secret
 from outrider.importing.weights import Mount
 from outrider.importing.workload import Workload, an_object, objects, text
 from outrider.plan.names import CONTAINER, HOME, OWNED_FOLDERS
-from outrider.plan.overlay import Json
 
 _MADE: Mapping[str, str] = {
     **dict.fromkeys(

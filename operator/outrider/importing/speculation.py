@@ -10,13 +10,13 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from outrider.api.drafting import MAX_K
 from outrider.api.engine_args import Scalar
+from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWNED_KEYS, SpeculativeConfig
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.flags import Flags
 from outrider.importing.weights import Mount, place_of
 from outrider.importing.workload import whole
-from outrider.plan.overlay import Json
 from outrider.sizing.models import KNOWN_MODELS
 from outrider_protocol.methods import (
     TRAITS,

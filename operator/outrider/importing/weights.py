@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
+from outrider.api.json_object import Json
 from outrider.api.quantity import Uri
 from outrider.importing.findings import ImportRefused
 from outrider.importing.workload import an_object, objects, text
-from outrider.plan.overlay import Json
 
 _URI: TypeAdapter[str] = TypeAdapter(Uri)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, ImportRefused, NoEngine
-from outrider.plan.overlay import Json
 
 
 @dataclass(frozen=True, slots=True)

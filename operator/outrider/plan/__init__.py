@@ -3,9 +3,9 @@
 from outrider.plan.canary import Serving
 from outrider.plan.children import Manifest
 from outrider.plan.control_keys import ControlKeys
-from outrider.plan.engine_launch import Role
 from outrider.plan.planner import Plan, Rendered, plan, revision, settled
 from outrider.plan.settings import PlanSettings
+from outrider.runtimes.engine_launch import Role
 
 __all__ = [
     "ControlKeys",

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json, as_object, as_objects
 from outrider.api.spec import Spec
 from outrider.api.speculation import Actuation
 from outrider.plan.names import CONTAINER
-from outrider.plan.overlay import Json
-from outrider.plan.runtimes import runtime_of
+from outrider.runtimes import runtime_of
 
 _VARIABLES: Mapping[str, str] = {
     "HOME": "caches of compiled kernels lie on a volume, since the image is read-only",
@@ -29,16 +29,16 @@ _VOLUMES: Mapping[str, str] = {
 
 def additions(spec: Spec, template: Json) -> Iterator[tuple[str, str]]:
     """What a pod template has that ``spec`` does not say, and why: flags, then variables, then volumes."""
-    pod = _object(template.get("spec"))
-    engine = next((one for one in _objects(pod.get("containers")) if one.get("name") == CONTAINER), {})
-    overlay = _object(spec.pod_template.spec if spec.pod_template is not None else {})
+    pod = as_object(template.get("spec"))
+    engine = next((one for one in as_objects(pod.get("containers")) if one.get("name") == CONTAINER), {})
+    overlay = as_object(spec.pod_template.spec if spec.pod_template is not None else {})
     words = [str(word) for word in _list(engine.get("args"))]
     stock = spec.speculation.tuning.actuation is Actuation.ROLLOUT
     runtime = runtime_of(spec)
     yield from runtime.flag_additions(spec, words, stock=stock)
     said = {
         name
-        for one in _objects(overlay.get("containers"))
+        for one in as_objects(overlay.get("containers"))
         if one.get("name") == CONTAINER
         for name in _names(one.get("env"))
     }
@@ -56,16 +56,8 @@ def additions(spec: Spec, template: Json) -> Iterator[tuple[str, str]]:
 
 
 def _names(entries: JsonValue) -> list[str]:
-    return [str(entry["name"]) for entry in _objects(entries) if "name" in entry]
-
-
-def _objects(value: JsonValue) -> list[Json]:
-    return [entry for entry in _list(value) if isinstance(entry, dict)]
+    return [str(entry["name"]) for entry in as_objects(entries) if "name" in entry]
 
 
 def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
-
-
-def _object(value: JsonValue) -> Json:
-    return value if isinstance(value, dict) else {}

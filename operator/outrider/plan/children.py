@@ -8,6 +8,7 @@ import math
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
 from outrider.api.schedule import Schedule
@@ -18,10 +19,8 @@ from outrider.plan.names import (
     GROUP_LABEL,
     PORT_NAME,
     PRIVATE_KEY,
-    PUBLIC_KEY_FILE,
     REVISION_LABEL,
     ROLE_LABEL,
-    SCHEDULE_FILE,
     SERVICE_PORT,
     budget,
     canary_deployment,
@@ -31,7 +30,7 @@ from outrider.plan.names import (
     schedule_config_map,
     selector,
 )
-from outrider.plan.overlay import Json
+from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE
 
 Manifest = dict[str, object]
 

@@ -10,7 +10,7 @@ import re
 
 from outrider.api.spec import Spec
 from outrider.api.text import whole_number
-from outrider.plan.resources import GPU, resources
+from outrider.runtimes.resources import GPU, resources
 
 PRODUCT = "nvidia.com/gpu.product"
 MEMORY = "nvidia.com/gpu.memory"

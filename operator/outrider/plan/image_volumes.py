@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.api.spec import Spec
-from outrider.plan.artifacts import images
+from outrider.runtimes.artifacts import images
 
 KubernetesVersion = tuple[int, int]
 """Major and minor number of the API server."""

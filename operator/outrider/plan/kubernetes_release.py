@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from outrider.api.spec import Spec
 from outrider.plan import image_volumes
-from outrider.plan.artifacts import images
 from outrider.plan.image_volumes import KubernetesVersion
-from outrider.plan.resources import device_claims
+from outrider.runtimes.artifacts import images
+from outrider.runtimes.resources import device_claims
 
 CLAIMS_FROM: KubernetesVersion = (1, 34)
 """The first release with Dynamic Resource Allocation by default.

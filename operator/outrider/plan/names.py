@@ -18,13 +18,10 @@ CONTROL_PORT_NAME = "outrider-ctrl"
 CONTROL_PORTS = (8091, 8092)
 """Ports of the control API where it has one of its own; the second where engines serve on the first."""
 
-SCHEDULE_FOLDER = "/etc/outrider/schedule"
 PLUGIN_FOLDER = "/opt/outrider"
 """Where engine images have the plugin; their PYTHONPATH names it."""
 OWNED_FOLDERS = ("/etc/outrider", PLUGIN_FOLDER)
 """Folders of an engine's container. Outrider alone mounts at, below or above them."""
-SCHEDULE_FILE = "schedule.json"
-PUBLIC_KEY_FILE = "control-key.pub"
 PRIVATE_KEY = "private-key"
 """Key in the Secret of the control API. No pod mounts that."""
 HOME = "/home/outrider"
@@ -36,8 +33,6 @@ WORKERS_LABEL = f"{GROUP}/workers-of"
 """On the workers of groups, in place of `MODEL_LABEL`: they answer no requests, and no scale counts them."""
 GROUP_LABEL = "leaderworkerset.sigs.k8s.io/name"
 """Put by its controller onto every pod of a LeaderWorkerSet, with that one's name."""
-MASTER_PORTS = (29_501, 29_502)
-"""Where the leader of a group waits for its workers; the second where engines serve on the first."""
 PROGRESS_PORT = 8090
 """Where a download says how far it is."""
 

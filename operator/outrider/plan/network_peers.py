@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
-from outrider.plan.overlay import Json
+from outrider.api.json_object import Json
 
 MAX_PEERS = 64
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
 from outrider.plan.children import Manifest, head
@@ -24,7 +25,6 @@ from outrider.plan.names import (
     selector,
     weights_claim,
 )
-from outrider.plan.overlay import Json
 from outrider.plan.weights.needs import needs_of
 
 OWN_NAMESPACE: tuple[Json, ...] = ({"podSelector": {}},)

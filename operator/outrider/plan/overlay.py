@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-Json = dict[str, JsonValue]
+from outrider.api.json_object import Json
 
 MERGE_KEYS: Mapping[str, str] = {
     "containers": "name",

@@ -11,15 +11,9 @@ from posixpath import normpath
 
 from pydantic import JsonValue
 
-from outrider.plan.names import (
-    CONTAINER,
-    CONTROL_PORT_NAME,
-    OWNED_FOLDERS,
-    PLUGIN_FOLDER,
-    PORT_NAME,
-    SCHEDULE_FOLDER,
-)
-from outrider.plan.overlay import Json
+from outrider.api.json_object import Json, as_object, as_objects
+from outrider.plan.names import CONTAINER, CONTROL_PORT_NAME, OWNED_FOLDERS, PLUGIN_FOLDER, PORT_NAME
+from outrider.runtimes.paths import SCHEDULE_FOLDER
 
 _REMEDIES = {
     "image": "set spec.engine.image",
@@ -39,7 +33,7 @@ def with_lists_joined(planned: Json, patch: Json, names: Collection[str]) -> Jso
 
     names: of variables that hold lists with commas. Entries without a plain value stay as they are.
     """
-    own = {str(one.get("name")): one.get("value") for one in _objects(_engine(planned).get("env"))}
+    own = {str(one.get("name")): one.get("value") for one in as_objects(_engine(planned).get("env"))}
 
     def joined(entry: JsonValue) -> JsonValue:
         name, value = (entry.get("name"), entry.get("value")) if isinstance(entry, dict) else (None, None)
@@ -101,7 +95,7 @@ def _lost(
     if not _has_its_port(before, after, CONTROL_PORT_NAME):
         yield f"ports[{CONTROL_PORT_NAME}]", "give other ports another name and number"
     for probe in _PROBES:
-        if _object(before.get(probe)).get("httpGet") != _object(after.get(probe)).get("httpGet"):
+        if as_object(before.get(probe)).get("httpGet") != as_object(after.get(probe)).get("httpGet"):
             yield f"{probe}.httpGet", "change nothing but its times and thresholds"
     if _pre_stop(before) and not _pre_stop(after):
         yield "lifecycle.preStop", "leave it out, or write another handler in its place"
@@ -152,14 +146,14 @@ def _volumes_of(container: Json) -> set[str]:
 
 
 def _pre_stop(container: Json) -> Json:
-    return _object(_object(container.get("lifecycle")).get("preStop"))
+    return as_object(as_object(container.get("lifecycle")).get("preStop"))
 
 
 def _mounts(container: Json) -> dict[str, list[Json]]:
     """What is mounted at, below or above an owned folder, by its path as it is written."""
     found: dict[str, list[Json]] = {}
     for field, key in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
-        for mount in _objects(container.get(field)):
+        for mount in as_objects(container.get(field)):
             path = str(mount.get(key))
             if any(_overlap(path, folder) for folder in OWNED_FOLDERS):
                 found.setdefault(path, []).append(mount)
@@ -175,7 +169,7 @@ def _overlap(path: str, folder: str) -> bool:
 
 def _finds_the_plugin(planned: Json) -> bool:
     """The engine is started with the plugin; a stock engine may have any image and search path."""
-    return any(mount.get("mountPath") == SCHEDULE_FOLDER for mount in _objects(planned.get("volumeMounts")))
+    return any(mount.get("mountPath") == SCHEDULE_FOLDER for mount in as_objects(planned.get("volumeMounts")))
 
 
 def _leaves_the_plugin_first(container: Json) -> bool:
@@ -185,20 +179,12 @@ def _leaves_the_plugin_first(container: Json) -> bool:
 
 
 def _named(holder: Json, field: str, name: str) -> list[Json]:
-    return [entry for entry in _objects(holder.get(field)) if entry.get("name") == name]
+    return [entry for entry in as_objects(holder.get(field)) if entry.get("name") == name]
 
 
 def _labels(template: Json) -> Json:
-    return _object(_object(template.get("metadata")).get("labels"))
+    return as_object(as_object(template.get("metadata")).get("labels"))
 
 
 def _spec(template: Json) -> Json:
-    return _object(template.get("spec"))
-
-
-def _object(value: JsonValue) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: JsonValue) -> list[Json]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    return as_object(template.get("spec"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from outrider.api.json_object import Json
 from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
@@ -11,19 +12,18 @@ from outrider.plan import children
 from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
 from outrider.plan.control_keys import ControlKeys
-from outrider.plan.engine_launch import Role, engine_launch
 from outrider.plan.image_volumes import KubernetesVersion
 from outrider.plan.kubernetes_release import too_old
 from outrider.plan.network_policy import network_policies
-from outrider.plan.overlay import Json
 from outrider.plan.pod import pod_template
-from outrider.plan.runtimes import runtime_of
 from outrider.plan.settings import PlanSettings
 from outrider.plan.weights.fit import mismatch
 from outrider.plan.weights.job import claim as download_claim
 from outrider.plan.weights.job import job as download_job
 from outrider.plan.weights.needs import Needs, brought, from_the_volume, needs_of
 from outrider.plan.workload import ReplicaPods, workload
+from outrider.runtimes import runtime_of
+from outrider.runtimes.engine_launch import Role, engine_launch
 
 Problem = tuple[DegradedReason, str]
 

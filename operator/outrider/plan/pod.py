@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.api.launch import ANNOTATION
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import SecretKey, Spec
-from outrider.plan.artifacts import MODELS_FOLDER, claims, image_folder, images, uses_hub
-from outrider.plan.engine_launch import EngineLaunch, Role
 from outrider.plan.names import (
     CANARY,
     CONTAINER,
@@ -18,18 +17,20 @@ from outrider.plan.names import (
     HOME,
     PORT_NAME,
     ROLE_LABEL,
-    SCHEDULE_FOLDER,
     labels,
     schedule_config_map,
     worker_labels,
 )
 from outrider.plan.network_policy import control_port
-from outrider.plan.overlay import Json, merge
+from outrider.plan.overlay import merge
 from outrider.plan.owned_parts import keep_owned_parts, with_lists_joined
-from outrider.plan.resources import device_claims, resources, shared_memory
-from outrider.plan.runtimes import runtime_of
-from outrider.plan.runtimes.runtime import EngineContainer
 from outrider.plan.settings import PlanSettings
+from outrider.runtimes import runtime_of
+from outrider.runtimes.artifacts import MODELS_FOLDER, claims, image_folder, images, uses_hub
+from outrider.runtimes.engine_launch import EngineLaunch, Role
+from outrider.runtimes.paths import SCHEDULE_FOLDER
+from outrider.runtimes.resources import device_claims, resources, shared_memory
+from outrider.runtimes.runtime import EngineContainer
 
 _TMP_SIZE = "10Gi"
 _CACHES_SIZE = "20Gi"

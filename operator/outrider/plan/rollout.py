@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from outrider.api.json_object import Json, as_object
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
 from outrider.api.spec import OnFailure
 from outrider.foreign import read_as
 from outrider.foreign.readers import ROLLOUT_MEMORY
 from outrider.plan.children import Manifest, table_data
-from outrider.plan.overlay import Json
 from outrider.plan.planner import Plan
 
 ANNOTATION = f"{GROUP}/rollout"
@@ -161,8 +161,8 @@ def returning(plan: Plan, good: Good, template: Json, table: Schedule | None) ->
     template: as the ReplicaSet of that revision has it.
     table: with which its engines begin; None: that of the plan.
     """
-    metadata = _object(template["metadata"])
-    labels = {name: text for name, text in _object(metadata["labels"]).items() if name != _HASH_LABEL}
+    metadata = as_object(template["metadata"])
+    labels = {name: text for name, text in as_object(metadata["labels"]).items() if name != _HASH_LABEL}
     known: Json = {"labels": labels}
     if metadata.get("annotations"):
         known["annotations"] = metadata["annotations"]
@@ -170,9 +170,12 @@ def returning(plan: Plan, good: Good, template: Json, table: Schedule | None) ->
 
     def changed(child: Manifest) -> Manifest:
         if child is main:
-            return {**child, "spec": {**_object(child["spec"]), "template": {**template, "metadata": known}}}
+            return {
+                **child,
+                "spec": {**as_object(child["spec"]), "template": {**template, "metadata": known}},
+            }
         if child["kind"] == "ConfigMap" and table is not None:
-            return {**child, "data": {**_object(child["data"]), **table_data(table)}}
+            return {**child, "data": {**as_object(child["data"]), **table_data(table)}}
         return child
 
     kept = [child for child in plan.children if child is main or child["kind"] != "Deployment"]
@@ -188,14 +191,11 @@ def remembering(plan: Plan, memory: Memory) -> Plan:
             return child
         if str(memory):
             annotations = {ANNOTATION: str(memory)}
-            child = {**child, "metadata": {**_object(child["metadata"]), "annotations": annotations}}
+            child = {**child, "metadata": {**as_object(child["metadata"]), "annotations": annotations}}
         return (
-            {**child, "spec": {**_object(child["spec"]), "strategy": _IN_PLACE}} if memory.in_place else child
+            {**child, "spec": {**as_object(child["spec"]), "strategy": _IN_PLACE}}
+            if memory.in_place
+            else child
         )
 
     return replace(plan, children=tuple(map(changed, plan.children)))
-
-
-def _object(value: object) -> Json:
-    assert isinstance(value, dict)
-    return value

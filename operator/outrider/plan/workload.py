@@ -9,10 +9,10 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from outrider.api.json_object import Json
 from outrider.api.resource import SpeculativeModel
 from outrider.plan.children import Manifest, deployment, head, with_revision
 from outrider.plan.names import group_set
-from outrider.plan.overlay import Json
 
 
 @dataclass(frozen=True, slots=True)

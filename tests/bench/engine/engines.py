@@ -20,7 +20,7 @@ from outrider.api.status import Status
 from outrider.cluster.objects import Pod
 from outrider.cluster.resources import PODS, JsonObject
 from outrider.plan.names import MODEL_LABEL
-from outrider.plan.runtimes.vllm.limits import MAX_DEFAULT_BATCH, max_num_seqs
+from outrider.runtimes.vllm.limits import MAX_DEFAULT_BATCH, max_num_seqs
 from outrider.telemetry.series import PodKey
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.tuners import hand_table

@@ -11,7 +11,7 @@ import pytest
 
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.controller.tune.metrics_source import open_source
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
+from outrider.runtimes.vllm.methods import ENGINE_METHODS
 from outrider_protocol.methods import TRAITS, Method
 from tests.unit.tuning_loop.factories import World
 
@@ -20,7 +20,7 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PATHS = sorted(set(re.findall(r"`([a-z_]+/[\w./-]+)`", PAGE)))
 REGISTRIES: Mapping[str, Mapping[Method, object]] = {
     "engine_image/protocol/outrider_protocol/methods.py: TRAITS": TRAITS,
-    "operator/outrider/plan/runtimes/vllm/methods.py: ENGINE_METHODS": ENGINE_METHODS,
+    "operator/outrider/runtimes/vllm/methods.py: ENGINE_METHODS": ENGINE_METHODS,
 }
 
 
@@ -47,7 +47,7 @@ def test_a_method_is_named_in_three_files() -> None:
     assert found == [
         "engine_image/protocol/outrider_protocol/methods.py",
         "engine_image/protocol/outrider_protocol/versions.toml",
-        "operator/outrider/plan/runtimes/vllm/methods.py",
+        "operator/outrider/runtimes/vllm/methods.py",
     ]
 
 

@@ -12,8 +12,8 @@ from outrider.cluster.errors import Unavailable
 from outrider.cluster.resources import BUDGETS, CONFIG_MAPS, REPLICA_SETS
 from outrider.controller.reconcile.rollouts import no_room, table_of
 from outrider.controller.store_fleet import StoreFleet
-from outrider.plan.names import SCHEDULE_FILE
 from outrider.plan.rollout import ANNOTATION
+from outrider.runtimes.paths import SCHEDULE_FILE
 from tests.unit.controller.factories import (
     NOW,
     a_condition,

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from outrider.api.engine_args import OWNED_FLAGS
 from outrider.cli.main import app
 from outrider.importing.sources import SOURCES
-from outrider.plan.runtimes.vllm.flags import FLAGS
+from outrider.runtimes.vllm.flags import FLAGS
 from tests.unit.docs.pages import ROOT, text_of
 
 PAGE = text_of("docs/guide/from-a-deployment.md")

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from outrider.plan.runtimes.vllm.arguments import speculative_config
-from outrider.plan.runtimes.vllm.methods import engine_config, unsupported_reason
+from outrider.runtimes.vllm.arguments import speculative_config
+from outrider.runtimes.vllm.methods import engine_config, unsupported_reason
 from outrider_engine.control.support import EngineFacts, obstacle
 from outrider_protocol.methods import TRAITS, Method, Tunability
 from outrider_protocol.releases import RESPONSES, VERSIONS, Runner, Version, variant, version_text

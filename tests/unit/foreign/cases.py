@@ -20,10 +20,10 @@ from outrider.foreign import read_as, readers
 from outrider.importing import Options, import_text
 from outrider.plan import rollout
 from outrider.plan.gpu_labels import PRODUCT, selected_slice
-from outrider.plan.names import SCHEDULE_FILE
-from outrider.plan.runtimes import missing_model
 from outrider.plan.weights.needs import MODEL, Artifact, Needs
 from outrider.plan.weights.room import gpu_memory
+from outrider.runtimes import missing_model
+from outrider.runtimes.paths import SCHEDULE_FILE
 from outrider.telemetry import names
 from outrider.telemetry.page import read_text
 from outrider.tuning.stored import VERSION

@@ -31,7 +31,7 @@ ELSEWHERE: Mapping[str, str] = {
     "importing/documents.py": "a file of `outrider import`, whose text and values its reader bounds",
     "importing/flags.py": "one flag of that file",
     "importing/speculation.py": "one flag of that file",
-    "plan/runtimes/vllm/additions.py": "flags of a spec, which was bounded as a whole before",
+    "runtimes/vllm/additions.py": "flags of a spec, which was bounded as a whole before",
     "cluster/term_lock.py": "refusals of the API server",
     "plan/network_peers.py": "a setting of the operator, which its administrator writes",
     "telemetry/prometheus_http.py": "Prometheus' answers, which are cut at their bytes as they arrive",

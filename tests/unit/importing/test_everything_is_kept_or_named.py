@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from outrider.api.resource import SpeculativeModel
 from outrider.importing import Imported, Options, Outcome, import_text
 from outrider.plan import ControlKeys, PlanSettings, plan
-from outrider.plan.runtimes.vllm.flags import FLAGS, SHORT, Form, dashed
+from outrider.runtimes.vllm.flags import FLAGS, SHORT, Form, dashed
 
 KEYS = ControlKeys(private="", public="")
 UNKNOWN = {"swap-space": Form.VALUE, "num-scheduler-steps": Form.VALUE, "use-v2-block-manager": Form.PAIR}

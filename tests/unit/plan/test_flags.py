@@ -6,7 +6,7 @@ import pytest
 
 from engine_image.testing.contract.flags import render
 from engine_image.testing.contract.wheels import SUPPORTED
-from outrider.plan.runtimes.vllm.flags import (
+from outrider.runtimes.vllm.flags import (
     FLAGS,
     SHORT,
     Form,

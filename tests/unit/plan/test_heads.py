@@ -10,7 +10,7 @@ import pytest
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import settled
-from outrider.plan.runtimes import runtime_of
+from outrider.runtimes import runtime_of
 from tests.unit.plan.factories import CACHE, a_model, a_plan, environment, flag, with_weights
 
 RUNNER, CANDIDATES = "VLLM_USE_V2_MODEL_RUNNER", "OUTRIDER_CANDIDATES"

@@ -8,8 +8,8 @@ import pytest
 
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
-from outrider.plan.runtimes import runtime_of
-from outrider.plan.runtimes.vllm.known_defects import KNOWN_DEFECTS, Severity
+from outrider.runtimes import runtime_of
+from outrider.runtimes.vllm.known_defects import KNOWN_DEFECTS, Severity
 from outrider_protocol.methods import Method
 from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION
 from tests.unit.plan.factories import CACHE, CPU, a_model, a_plan, with_weights

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.plan.runtimes.runtime import Args
-from outrider.plan.runtimes.vllm.launch_table import launch_table
-from outrider.plan.runtimes.vllm.limits import batch_on_every_machine, default_max_num_seqs
+from outrider.runtimes.runtime import Args
+from outrider.runtimes.vllm.launch_table import launch_table
+from outrider.runtimes.vllm.limits import batch_on_every_machine, default_max_num_seqs
 
 candidates = st.lists(st.integers(0, 32), min_size=1, max_size=8, unique=True).map(sorted)
 

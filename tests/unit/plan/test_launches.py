@@ -14,7 +14,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Row, Schedule
 from outrider.plan import Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL
-from outrider.plan.runtimes.vllm.launch_table import stock_table
+from outrider.runtimes.vllm.launch_table import stock_table
 from tests.unit.plan.factories import KEYS, a_model, engine_container, environment, flag, pod_spec
 
 NO_DRAFTER = LaunchOrder(Launch(drafter=False))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS, engine_config, unsupported_reason
+from outrider.runtimes.vllm.methods import ENGINE_METHODS, engine_config, unsupported_reason
 from outrider_protocol.methods import TRAITS, Drafter, Method, Tunability
 from outrider_protocol.releases import VERSIONS, Response, Runner, parse_version, response
 from tests.unit.plan.factories import a_model, a_plan, environment, flag

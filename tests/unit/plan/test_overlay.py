@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.plan.overlay import Json, merge
+from outrider.api.json_object import Json
+from outrider.plan.overlay import merge
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 keys = st.sampled_from(["a", "b", "spec", "labels"])

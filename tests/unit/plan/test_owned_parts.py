@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from outrider.api.reasons import DegradedReason
 from outrider.plan import Plan
-from outrider.plan.runtimes.vllm.environment import JOINED_VARIABLES, OWNED_VARIABLES
+from outrider.runtimes.vllm.environment import JOINED_VARIABLES, OWNED_VARIABLES
 from tests.unit.plan.factories import a_model, a_plan, engine_container, environment, pod_spec
 
 STOCK = {"method": "ngram", "tuning": {"mode": "Auto", "actuation": "Rollout"}}

@@ -11,7 +11,6 @@ from outrider.api.launch import LaunchOrder
 from outrider.api.schedule import Schedule
 from outrider.api.spec import OnFailure
 from outrider.plan import plan
-from outrider.plan.names import SCHEDULE_FILE
 from outrider.plan.planner import Plan
 from outrider.plan.rollout import (
     ANNOTATION,
@@ -25,6 +24,7 @@ from outrider.plan.rollout import (
     returning,
 )
 from outrider.plan.settings import PlanSettings
+from outrider.runtimes.paths import SCHEDULE_FILE
 from tests.unit.plan.factories import KEYS, a_model, a_plan
 
 OLD = Target("r1", "s1", "8:3,*:0", OnFailure.ROLL_BACK)

@@ -13,9 +13,9 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import RuntimeKind, Spec
 from outrider.api.weights import WeightsStatus
 from outrider.plan import Plan
-from outrider.plan.engine_launch import EngineLaunch
-from outrider.plan.runtimes import RUNTIMES, missing_model
-from outrider.plan.runtimes.runtime import Args, EngineContainer
+from outrider.runtimes import RUNTIMES, missing_model
+from outrider.runtimes.engine_launch import EngineLaunch
+from outrider.runtimes.runtime import Args, EngineContainer
 from tests.unit.plan.factories import a_model, a_plan, arguments, engine_container, environment, pod_spec
 
 
@@ -100,7 +100,7 @@ def planned(**spec: object) -> Plan:
 
 @pytest.mark.parametrize("kind", RuntimeKind)
 def test_every_runtime_of_the_api_is_registered(kind: RuntimeKind) -> None:
-    assert kind in RUNTIMES, "add it to RUNTIMES in operator/outrider/plan/runtimes/__init__.py"
+    assert kind in RUNTIMES, "add it to RUNTIMES in operator/outrider/runtimes/__init__.py"
 
 
 def test_a_model_is_planned_with_the_runtime_that_it_names() -> None:

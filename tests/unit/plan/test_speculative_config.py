@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from outrider.api.speculative_config import OWNED_KEYS
 from outrider.plan import Plan
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
+from outrider.runtimes.vllm.methods import ENGINE_METHODS
 from tests.unit.plan.factories import a_model, a_plan, flag
 
 OFF = {"mode": "Off"}

@@ -18,7 +18,7 @@ from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
 from outrider.controller.settings import LeaderElection
 from outrider.plan import settled
-from outrider.plan.runtimes import runtime_of
+from outrider.runtimes import runtime_of
 
 _CRD, _OPERATOR, _LEADER, _GPUS, _CLOCKS = "CRD", "operator", "leader", "GPUs", "clocks"
 _YOURS, _ITS = "your rights", "its rights"

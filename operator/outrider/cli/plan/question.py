@@ -24,7 +24,7 @@ from outrider.cli.plan.parts import (
     uri_of_model,
     with_flags,
 )
-from outrider.plan.runtimes import RUNTIMES
+from outrider.runtimes import RUNTIMES
 from outrider.sizing.forecast import Forecast, Question
 from outrider.sizing.gpus import Gpu
 from outrider.sizing.manifest import new_manifest, with_memory_share, with_proposal

@@ -5,10 +5,10 @@ from __future__ import annotations
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
-from outrider.plan.artifacts import each_pod_downloads
-from outrider.plan.runtimes import runtime_of
 from outrider.plan.weights.fit import advice
 from outrider.plan.weights.needs import needs_of
+from outrider.runtimes import runtime_of
+from outrider.runtimes.artifacts import each_pod_downloads
 from outrider.sizing.room import Shortage, shortage
 
 _EACH_DOWNLOADS = (

@@ -11,7 +11,7 @@ from outrider.api.reasons import AdviceReason, ConditionType, DegradedReason, Pr
 from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
 from outrider.plan.names import CONTAINER
-from outrider.plan.runtimes import missing_model
+from outrider.runtimes import missing_model
 from outrider.sizing.room import Shortage
 
 SETUP_PATIENCE = timedelta(seconds=90)

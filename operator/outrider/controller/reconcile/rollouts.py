@@ -9,6 +9,7 @@ from math import fsum
 
 from kubernetes.utils.quantity import parse_quantity
 
+from outrider.api.json_object import Json
 from outrider.api.launch import Launch
 from outrider.api.quantity import IntOrPercent, duration_seconds
 from outrider.api.reasons import DegradedReason
@@ -22,9 +23,9 @@ from outrider.controller.store import Key, Store
 from outrider.foreign import read_json
 from outrider.foreign.readers import LAST_WORDS, TABLE_FILE
 from outrider.plan import Plan, Rendered, Role
-from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, SCHEDULE_FILE, schedule_config_map
-from outrider.plan.overlay import Json
+from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, schedule_config_map
 from outrider.plan.rollout import Good, Memory, Seen, Target, followed, remembering, returning
+from outrider.runtimes.paths import SCHEDULE_FILE
 
 _INSUFFICIENT = re.compile(r"Insufficient ([a-z0-9./-]*[a-z0-9])")
 """The scheduler's phrase for a resource of which no node has enough."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.sources.source import AUTOSCALED, Source, begin, drop_fields, metadata_of, of_kind
 from outrider.importing.workload import Workload, an_object, text, whole, words_in
-from outrider.plan.overlay import Json
 
 _SCALING = ("minReplicas", "maxReplicas", "autoscalingDisabled", "targetRequests", "scaleDownDelaySeconds")
 _DROPPED: Mapping[str, str] = {

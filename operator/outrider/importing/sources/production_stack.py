@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.sources.source import AUTOSCALED, Source, replicas_of
 from outrider.importing.workload import Workload, an_object, names, objects, text, words_in
-from outrider.plan.overlay import Json
 
 _VALUES: Mapping[str, str] = {
     "maxModelLen": "max-model-len",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.workload import Workload, an_object, objects, text, whole
-from outrider.plan.overlay import Json
 
 AUTOSCALED = "an HPA or KEDA scales spec.replicas, see docs/guide/autoscaling.md"
 WORKERS = "Outrider makes workers of the leader's pod; see that it suits both"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.importing.findings import Findings
 from outrider.importing.sources.source import (
     WORKERS,
@@ -19,7 +20,6 @@ from outrider.importing.sources.source import (
     template_metadata,
 )
 from outrider.importing.workload import Workload, an_object, objects, whole
-from outrider.plan.overlay import Json
 
 _MIN_DEADLINE = 10
 _DROPPED: Mapping[str, str] = {

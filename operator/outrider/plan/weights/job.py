@@ -9,15 +9,13 @@ import hashlib
 import json
 from collections.abc import Collection
 
-from pydantic import JsonValue
-
+from outrider.api.json_object import Json, as_object, as_objects
 from outrider.api.resource import SpeculativeModel
 from outrider.api.weights import AccessMode, Addressing, ObjectStore
-from outrider.plan.artifacts import MODELS_FOLDER
 from outrider.plan.children import Manifest, head
 from outrider.plan.names import CONTAINER, PROGRESS_PORT, download_job, download_labels, weights_claim
-from outrider.plan.overlay import Json
 from outrider.plan.weights.needs import Needs
+from outrider.runtimes.artifacts import MODELS_FOLDER
 
 _MODULE = "outrider_weights"
 _KEYS = {"AWS_ACCESS_KEY_ID": False, "AWS_SECRET_ACCESS_KEY": False, "AWS_SESSION_TOKEN": True}
@@ -63,7 +61,7 @@ def job(
         "backoffLimit": _ENDLESS,
         "template": {
             "metadata": {"labels": dict(download_labels(name))},
-            "spec": _pod(model, needs, _object(template["spec"]), image=image, variables=variables),
+            "spec": _pod(model, needs, as_object(template["spec"]), image=image, variables=variables),
         },
     }
     # A Job's template cannot change, so another one gets another name.
@@ -74,10 +72,10 @@ def job(
 def _pod(
     model: SpeculativeModel, needs: Needs, engines: Json, *, image: str, variables: Collection[str]
 ) -> Json:
-    containers = _objects(engines["containers"])
+    containers = as_objects(engines["containers"])
     engine = next(container for container in containers if container.get("name") == CONTAINER)
     kept = {key: value for key, value in engines.items() if key not in _POD_PARTS_OF_ENGINES}
-    security = _object(engines["securityContext"])
+    security = as_object(engines["securityContext"])
     owner: Json = {"fsGroupChangePolicy": "OnRootMismatch"}
     if "runAsGroup" in security:
         owner["fsGroup"] = security["runAsGroup"]
@@ -86,7 +84,7 @@ def _pod(
         "restartPolicy": "OnFailure",
         "securityContext": {**owner, **security},
         "containers": [_container(model, needs, engine, image=image, variables=variables)],
-        "volumes": [_writable_volume(volume, needs.claim) for volume in _objects(engines["volumes"])],
+        "volumes": [_writable_volume(volume, needs.claim) for volume in as_objects(engines["volumes"])],
     }
 
 
@@ -97,7 +95,7 @@ def _container(
     folder = f"{MODELS_FOLDER}/{needs.claim}"
     own = _environment(model, needs, folder)
     taken = {*variables, *(entry["name"] for entry in own)}
-    inherited = [entry for entry in _objects(engine.get("env")) if entry.get("name") not in taken]
+    inherited = [entry for entry in as_objects(engine.get("env")) if entry.get("name") not in taken]
     return {
         **kept,
         "name": "download",
@@ -107,7 +105,7 @@ def _container(
         "ports": [{"name": "progress", "containerPort": PROGRESS_PORT}],
         "resources": {"requests": _REQUESTS},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [_writable_mount(mount, folder) for mount in _objects(engine.get("volumeMounts"))],
+        "volumeMounts": [_writable_mount(mount, folder) for mount in as_objects(engine.get("volumeMounts"))],
     }
 
 
@@ -145,7 +143,7 @@ def _of_store(store: ObjectStore) -> list[Json]:
 
 
 def _writable_volume(volume: Json, name: str) -> Json:
-    source = _object(volume.get("persistentVolumeClaim", {}))
+    source = as_object(volume.get("persistentVolumeClaim", {}))
     if source.get("claimName") != name:
         return volume
     return {**volume, "persistentVolumeClaim": {"claimName": name}}
@@ -155,12 +153,3 @@ def _writable_mount(mount: Json, folder: str) -> Json:
     if mount.get("mountPath") != folder:
         return mount
     return {key: value for key, value in mount.items() if key != "readOnly"}
-
-
-def _object(value: JsonValue) -> Json:
-    assert isinstance(value, dict)
-    return value
-
-
-def _objects(value: JsonValue) -> list[Json]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

@@ -6,12 +6,12 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from outrider.api.json_object import Json
 from outrider.api.quantity import Scheme, parse_uri
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Model, Spec
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan.names import weights_claim
-from outrider.plan.overlay import Json
 
 MODEL = "model"
 DRAFTER = "drafter"

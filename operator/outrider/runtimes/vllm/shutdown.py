@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.plan.engine_launch import EngineLaunch
-from outrider.plan.overlay import Json
-from outrider.plan.runtimes.vllm.limits import shutdown_timeout
+from outrider.api.json_object import Json
+from outrider.runtimes.engine_launch import EngineLaunch
+from outrider.runtimes.vllm.limits import shutdown_timeout
 
 _DRAIN = ("python3", "-m", "outrider_engine.drain")
 

@@ -12,7 +12,7 @@ from enum import Enum
 
 from outrider.api.spec import ModelRunner, Spec
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION
-from outrider.plan.resources import uses_gpu
+from outrider.runtimes.resources import uses_gpu
 from outrider_protocol.methods import Method
 from outrider_protocol.releases import PIPELINE_SINCE, Response, Runner, parse_version, response, version_text
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from outrider.api.spec import ModelRunner, Spec
 from outrider.api.speculation import Canary, StructuralOff, TuningMode
 from outrider.api.weights import WeightsStatus
-from outrider.plan.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout
+from outrider.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout
 from outrider_protocol.methods import Method
 from outrider_protocol.releases import parse_version, version_text
 

@@ -1,6 +1,6 @@
 """What vLLM's parser takes: its flags by release, which of them are switches, and what is short for them.
 
-The data is `outrider.plan.runtimes.vllm.known_flags`, which ``make contract-flags`` reads from the parser of
+The data is `outrider.runtimes.vllm.known_flags`, which ``make contract-flags`` reads from the parser of
 every supported release.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from outrider.plan.runtimes.vllm import known_flags
-from outrider.plan.runtimes.vllm.known_flags import PAIR, SWITCH, VALUE
+from outrider.runtimes.vllm import known_flags
+from outrider.runtimes.vllm.known_flags import PAIR, SWITCH, VALUE
 from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, Version, parse_version
 
 

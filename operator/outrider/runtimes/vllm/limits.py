@@ -5,7 +5,7 @@ from __future__ import annotations
 from outrider.api.drafting import MAX_BATCH_SIZE
 from outrider.api.engine_args import Scalar
 from outrider.api.text import shortened, whole_number
-from outrider.plan.runtimes.runtime import Args
+from outrider.runtimes.runtime import Args
 
 SMALLEST_DEFAULT_BATCH, USUAL_DEFAULT_BATCH, MAX_DEFAULT_BATCH = 128, 256, 1024
 """vLLM's own ``max-num-seqs``: on a CPU, on most GPUs, on large ones. From source."""

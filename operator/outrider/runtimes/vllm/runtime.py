@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
-from outrider.plan.engine_launch import EngineLaunch, Role
-from outrider.plan.runtimes.runtime import Args, EngineContainer
-from outrider.plan.runtimes.vllm import (
+from outrider.runtimes.engine_launch import EngineLaunch, Role
+from outrider.runtimes.runtime import Args, EngineContainer
+from outrider.runtimes.vllm import (
     additions,
     arguments,
     environment,
@@ -32,7 +32,7 @@ _READINESS = "/health?readiness"
 
 
 class Vllm:
-    """Implements `outrider.plan.runtimes.runtime.Runtime`."""
+    """Implements `outrider.runtimes.runtime.Runtime`."""
 
     owned_variables = environment.OWNED_VARIABLES
     joined_variables = environment.JOINED_VARIABLES

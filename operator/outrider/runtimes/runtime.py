@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.api.engine_args import Scalar
+from outrider.api.json_object import Json
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
-from outrider.plan.engine_launch import EngineLaunch
-from outrider.plan.overlay import Json
+from outrider.runtimes.engine_launch import EngineLaunch
 
 Args = Mapping[str, Scalar | list[Scalar]]
 """``spec.engine.args``: flag without dashes -> value."""

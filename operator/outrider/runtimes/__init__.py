@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from outrider.api.spec import RuntimeKind, Spec
-from outrider.plan.runtimes.runtime import Runtime
-from outrider.plan.runtimes.vllm.runtime import Vllm
+from outrider.runtimes.runtime import Runtime
+from outrider.runtimes.vllm.runtime import Vllm
 
 RUNTIMES: dict[RuntimeKind, Runtime] = {RuntimeKind.VLLM: Vllm()}
 

@@ -14,10 +14,10 @@ from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
 from outrider.api.text import shortened
-from outrider.plan.artifacts import path_in_pod
-from outrider.plan.runtimes.vllm.flags import Form, dashed, form_of, full_name, positive
-from outrider.plan.runtimes.vllm.launch_table import launch_table, stock_table
-from outrider.plan.runtimes.vllm.limits import (
+from outrider.runtimes.artifacts import path_in_pod
+from outrider.runtimes.vllm.flags import Form, dashed, form_of, full_name, positive
+from outrider.runtimes.vllm.launch_table import launch_table, stock_table
+from outrider.runtimes.vllm.limits import (
     SHUTDOWN_TIMEOUT,
     batch_on_every_machine,
     canonical,
@@ -25,8 +25,8 @@ from outrider.plan.runtimes.vllm.limits import (
     max_num_seqs,
     own_value,
 )
-from outrider.plan.runtimes.vllm.methods import engine_config
-from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
+from outrider.runtimes.vllm.methods import engine_config
+from outrider.runtimes.vllm.runner import TablePlace, launch_form
 from outrider_protocol.methods import Kind, Method, methods_with
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")

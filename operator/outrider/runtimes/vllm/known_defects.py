@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
-from outrider.plan.resources import uses_gpu
-from outrider.plan.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout, recurrent
-from outrider.plan.runtimes.vllm.limits import canonical
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
-from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
+from outrider.runtimes.resources import uses_gpu
+from outrider.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout, recurrent
+from outrider.runtimes.vllm.limits import canonical
+from outrider.runtimes.vllm.methods import ENGINE_METHODS
+from outrider.runtimes.vllm.runner import TablePlace, launch_form
 from outrider_protocol.methods import TRAITS, Method
 from outrider_protocol.releases import (
     NEWEST_VERSION,

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Set
 
 from outrider.api.spec import Spec
 from outrider.api.speculation import Sweep
-from outrider.plan.artifacts import uses_hub
-from outrider.plan.names import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
-from outrider.plan.runtimes.vllm.methods import ENGINE_METHODS
-from outrider.plan.runtimes.vllm.runner import TablePlace, launch_form
+from outrider.runtimes.artifacts import uses_hub
+from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
+from outrider.runtimes.vllm.methods import ENGINE_METHODS
+from outrider.runtimes.vllm.runner import TablePlace, launch_form
 from outrider_protocol.methods import K0
 from outrider_protocol.releases import Runner
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from outrider.api.spec import Spec
 from outrider.api.text import shortened
-from outrider.plan.runtimes.vllm.environment import (
+from outrider.runtimes.vllm.environment import (
     CANDIDATES_VARIABLE,
     CONTROL_PORT_VARIABLE,
     K0_VARIABLE,
@@ -16,7 +16,7 @@ from outrider.plan.runtimes.vllm.environment import (
     RUNNER_VARIABLE,
     SWEEP_VARIABLE,
 )
-from outrider.plan.runtimes.vllm.flags import full_name, known, nearest
+from outrider.runtimes.vllm.flags import full_name, known, nearest
 from outrider_protocol.methods import Method
 
 _TABLE = "num_speculative_tokens_per_batch_size"

@@ -8,9 +8,9 @@ and ``vllm.entrypoints.cli.serve``.
 from __future__ import annotations
 
 from outrider.api.spec import Spec
-from outrider.plan.engine_launch import Role
-from outrider.plan.names import MASTER_PORTS
-from outrider.plan.runtimes.vllm.limits import own_value
+from outrider.runtimes.engine_launch import Role
+from outrider.runtimes.paths import MASTER_PORTS
+from outrider.runtimes.vllm.limits import own_value
 
 _BACKEND = "distributed-executor-backend"
 _MULTIPROCESSING = "mp"
