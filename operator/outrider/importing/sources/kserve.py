@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.sources.source import (
     AUTOSCALED,
@@ -19,7 +20,6 @@ from outrider.importing.sources.source import (
     replicas_of,
 )
 from outrider.importing.workload import Workload, an_object, names, objects, text, whole, words_in
-from outrider.plan.overlay import Json
 
 _CONTAINER = "kserve-container"
 _LLM_CONTAINER = "main"
