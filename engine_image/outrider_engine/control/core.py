@@ -18,7 +18,7 @@ from outrider_engine.control.push import Control, accept, lapse, require_in_forc
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.startup_profile import Sweep, Visit
 from outrider_engine.control.state import Measurement
-from outrider_engine.control.support import EngineFacts, Room, fast_loop_obstacle, obstacle, refused_k
+from outrider_engine.control.support import EngineFacts, fast_loop_obstacle, obstacle, refused_k
 from outrider_engine.counting.measure import Backlog, Meter, Step
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterSkip
 from outrider_protocol.control_api import ProbeOrder, Push, Reason, Refusal
@@ -27,8 +27,6 @@ from outrider_protocol.engine_state import Inactive, LiveTuning, ProbeReason, Se
 from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
-
-Clock = Callable[[], float]
 
 _MAX_PROBES_KNOWN = 10_000
 """Under one schedule; a day of probes without a pause."""
@@ -54,7 +52,7 @@ class EngineCoreControl:
         meter: Meter | None = None,
         measuring: bool = True,
         drafter_skip: DrafterSkip | None = None,
-        clock: Clock = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._facts = facts
         self._clock = clock
@@ -134,8 +132,7 @@ class EngineCoreControl:
         self._failed("the measuring hook", error, "serving continues without counting")
 
     def drafter_skip_failed(self, error: Exception) -> None:
-        """No step skips the drafter any more. Requests that it missed tokens of get bad drafts until they
-        end."""
+        """No step skips the drafter any more. Until they end, requests with missed tokens get bad drafts."""
         self.drafter_skip = None
         self._failed("the drafter's hook", error, "the drafter runs in every step")
 
@@ -154,14 +151,10 @@ class EngineCoreControl:
             self.drafter_skip_failed(error)
             return set()
 
-    # The requests of the control API.
+    # The requests of the control API. A `Refusal` says that nothing was changed.
 
     def put(self, push: Push) -> State:
-        """Install a pushed schedule, or renew its lease.
-
-        Raises:
-            Refusal: nothing was changed.
-        """
+        """Install a pushed schedule, or renew its lease."""
         self._require_live_tuning()
         before = self._control
         self._control = accept(before, push, limits=self._table.limits, now=self._clock())
@@ -175,11 +168,7 @@ class EngineCoreControl:
         return self.state()
 
     def start_probe(self, request: ProbeOrder) -> State:
-        """Run a probe on top of the pushed schedule. A repeated request is answered and does not run again.
-
-        Raises:
-            Refusal: nothing was changed.
-        """
+        """Run a probe on top of the pushed schedule. A repeated request does not run it again."""
         self._require_live_tuning()
         self.before_schedule()
         require_in_force(self._control, request.fence)
@@ -199,11 +188,7 @@ class EngineCoreControl:
         return self.state()
 
     def measure(self, *, enabled: bool) -> State:
-        """Count steps, or pause the counting.
-
-        Raises:
-            Refusal: steps cannot be counted in this engine.
-        """
+        """Count steps, or pause the counting."""
         if self._meter is None:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, "steps cannot be counted in this engine")
         if enabled != self._measuring:
@@ -303,14 +288,12 @@ class EngineCoreControl:
 
     def begin_profile(self, seconds: float) -> list[Visit]:
         """The visits, in order; none when no profile can be measured or one has begun before."""
-        room = self._facts.room
-        no_room = "this release of vLLM does not report its cache size" if room is None else None
         self._sweep, visits = self._sweep.begun(
             self._table.limits.usable,
             max_num_seqs=self._facts.max_num_seqs,
-            room=room or Room(0, 0),
+            room=self._facts.room,
             seconds=seconds,
-            obstacle=self._requests_obstacle() or no_room,
+            obstacle=self._requests_obstacle(),
             now=self._clock(),
         )
         if visits:
@@ -362,7 +345,6 @@ class EngineCoreControl:
             self._install()
 
     def _timed(self) -> tuple[object, ...]:
-        """What may end as time passes."""
         return self._control, self._probe, self._self_test, self._sweep.visiting
 
     def _heed_self_test(self) -> None:
@@ -381,7 +363,6 @@ class EngineCoreControl:
         return not (testing or probing or self._sweep.visiting)
 
     def _overlaid(self) -> list[int | None]:
-        """The K on top of the schedule, by overlay."""
         return [overlay.rules if overlay else None for overlay in self._overlays()]
 
     def _overlays(self) -> tuple[Probe | None, ...]:
@@ -399,7 +380,6 @@ class EngineCoreControl:
             raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, self._obstacle)
 
     def _failed(self, hook: str, error: Exception, consequence: str) -> str:
-        """Record and log the failure of a hook. Returns it in one line."""
         self._hook_failures += 1
         why = self._problems[hook] = f"{hook} failed: {type(error).__name__}: {error}"
         logger.error("outrider: %s; %s", why, consequence)

@@ -119,7 +119,7 @@ class Sweep:
         ks: Collection[int],
         *,
         max_num_seqs: int,
-        room: Room,
+        room: Room | None,
         seconds: float,
         obstacle: str | None,
         now: float,
@@ -127,8 +127,8 @@ class Sweep:
         """The profile as it begins, and its visits. A second front end gets none."""
         if self.state is not SweepState.SKIPPED or self.began:
             return self, []
-        if obstacle is not None:
-            return replace(self, note=obstacle), []
+        if obstacle is not None or room is None:
+            return replace(self, note=obstacle or "this release of vLLM does not report its cache size"), []
         visits = list(plan(max_num_seqs, room))
         sweep = replace(self, state=SweepState.RUNNING, note="", ks=tuple(sorted(ks)))
         return replace(sweep, began=now, ends_at=now + seconds), visits

@@ -26,11 +26,19 @@ from outrider_engine.http.scrape import Scrape
 from outrider_engine.http.server import close_connections, control_port, listen, serve_beside
 from outrider_engine.http.termination_message import leave
 from outrider_engine.http.watchdog import HangMiddleware, Watchdog, hang_seconds
-from outrider_engine.startup.profiling import Budget, measure_profile, start_seconds
-from outrider_engine.startup.readiness import CoreHangs, self_test
+from outrider_engine.startup.profiling import budget_seconds, measure_profile, start_seconds
+from outrider_engine.startup.readiness import CoreHangs, SelfTestRun
 from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_engine.vllm_adapter.engine_cores import EngineCores
-from outrider_protocol.control_api import HTTP_STATUS, SCHEME, Reason, Refusal
+from outrider_protocol.control_api import (
+    HTTP_STATUS,
+    PROBE_PATH,
+    SCHEDULE_PATH,
+    SCHEME,
+    STATE_PATH,
+    Reason,
+    Refusal,
+)
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -71,10 +79,10 @@ class ControlApi:
 
     def _add_routes(self, app: FastAPI) -> None:
         for path, method, answer in (
-            ("/outrider/v1/state", "GET", self._get_state),
+            (STATE_PATH, "GET", self._get_state),
             ("/outrider/v1/counters", "GET", self._get_counters),
-            ("/outrider/v1/schedule", "PUT", self._put_schedule),
-            ("/outrider/v1/probe", "POST", self._post_probe),
+            (SCHEDULE_PATH, "PUT", self._put_schedule),
+            (PROBE_PATH, "POST", self._post_probe),
             ("/outrider/v1/measuring", "PUT", self._put_measuring),
         ):
             route = self._guarded(method, path, answer)
@@ -87,7 +95,7 @@ class ControlApi:
         self._await_end(self._engines, state)
         try:
             # Several ranks cannot be tuned, and each would need requests of its own.
-            if self._engines.data_parallel_size == 1:
+            if not self._engines.are_ranks:
                 await self._test()
         except CoreHangs as hang:
             # What is raised here ends the server before it serves.
@@ -102,9 +110,9 @@ class ControlApi:
     async def _test(self) -> None:
         file = _path(SELF_TEST_FILE_VARIABLE)
         if os.environ.get(SELF_TEST_VARIABLE) != "0":
-            await self_test(self._engines, SelfTestJournal(file))
+            await SelfTestRun(self._engines, SelfTestJournal(file)).run()
         if os.environ.get(SWEEP_VARIABLE) != "0":
-            seconds = Budget.of(os.environ).after(start_seconds())
+            seconds = budget_seconds(os.environ, start_seconds())
             journal = SelfTestJournal(file and file.with_suffix(".sweep"))
             await measure_profile(self._engines, journal, seconds)
 
@@ -116,10 +124,7 @@ class ControlApi:
         try:
             listening = listen(port)
         except OSError:
-            logger.exception(
-                "outrider: port %d cannot be opened, so the engine serves without a control API",
-                port,
-            )
+            logger.exception("outrider: port %d cannot be opened: the engine has no control API", port)
             return
         self._serving = asyncio.create_task(serve_beside(app, listening))
 

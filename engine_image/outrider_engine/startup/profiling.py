@@ -11,20 +11,12 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from outrider_engine.control import verbs
 from outrider_engine.control.startup_profile import Visit
-from outrider_engine.control.verbs import (
-    BEGIN_PROFILE,
-    BEGIN_VISIT,
-    END_PROFILE,
-    END_VISIT,
-    STATE,
-    VISITING,
-    Engines,
-)
-from outrider_engine.startup.readiness import POLL_SECONDS, fault_of, hang
+from outrider_engine.control.verbs import Engines
+from outrider_engine.startup.readiness import fault_of, hang, wait_while
 from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_protocol.engine_state import SweepState
 
@@ -42,25 +34,16 @@ _MARK = 0
 """What `SelfTestJournal` stores for a profile that did not end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """At most ``seconds``, and at most the ratio ``share`` of the start so far."""
+def budget_seconds(variables: Mapping[str, str], start_seconds: float) -> float:
+    """Seconds for the profile of an engine that has been starting for ``start_seconds``.
 
-    seconds: float = 20.0
-    share: float = 0.1
-
-    @classmethod
-    def of(cls, variables: Mapping[str, str]) -> Budget:
-        """Values of the environment; a value that cannot be read as a number counts as missing."""
-        usual = cls()
-        return cls(
-            _number(variables.get(SECONDS_VARIABLE), usual.seconds),
-            _number(variables.get(SHARE_VARIABLE), usual.share),
-        )
-
-    def after(self, start_seconds: float) -> float:
-        """Seconds for the profile of an engine that has been starting for ``start_seconds``."""
-        return min(self.seconds, self.share * start_seconds)
+    variables: of the environment; a value that cannot be read as a number counts as missing.
+    """
+    seconds, ratio = (
+        _number(variables.get(SECONDS_VARIABLE), 20.0),
+        _number(variables.get(SHARE_VARIABLE), 0.1),
+    )
+    return min(seconds, ratio * start_seconds)
 
 
 def _number(text: str | None, otherwise: float) -> float:
@@ -89,10 +72,10 @@ async def measure_profile(
         return
     try:
         async with asyncio.timeout(answer_seconds):
-            visits = await engines.call(BEGIN_PROFILE, seconds)
+            visits = await engines.call(verbs.BEGIN_PROFILE, seconds)
         if not visits:
             async with asyncio.timeout(seconds):
-                await _wait_for_the_other(engines)
+                await wait_while(engines, lambda state: state["startupProfile"]["state"])
             return
     except Exception:
         logger.exception("outrider: the startup profile failed to start; the engine continues without it")
@@ -119,13 +102,13 @@ async def _run(engines: Engines, visits: list[Visit], seconds: float) -> str | N
 
 async def _visit(engines: Engines, visit: Visit) -> None:
     """Keep the batch busy until every K had its steps, or until the requests have ended."""
-    await engines.call(BEGIN_VISIT, visit)
+    await engines.call(verbs.BEGIN_VISIT, visit)
     requests = [
         asyncio.create_task(engines.generate(prompt(index, visit["contextTokens"]), visit["tokens"]))
         for index in range(visit["batchSize"])
     ]
     try:
-        while await engines.call(VISITING, None):
+        while await engines.call(verbs.VISITING, None):
             done, _ = await asyncio.wait(requests, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 for request in done:
@@ -136,14 +119,14 @@ async def _visit(engines: Engines, visit: Visit) -> None:
             request.cancel()
         # A request that is cancelled is aborted in the core before its task ends.
         await asyncio.gather(*requests, return_exceptions=True)
-    await engines.call(END_VISIT, None)
+    await engines.call(verbs.END_VISIT, None)
 
 
 async def _close(engines: Engines, fault: str | None, answer_seconds: float) -> None:
     try:
         async with asyncio.timeout(answer_seconds):
-            await engines.call(END_PROFILE, fault)
-            outcome = (await engines.call(STATE, None))["startupProfile"]
+            await engines.call(verbs.END_PROFILE, fault)
+            outcome = (await engines.call(verbs.STATE, None))["startupProfile"]
     except TimeoutError:
         raise hang("the startup profile", fault, answer_seconds) from None
     except Exception:
@@ -151,11 +134,6 @@ async def _close(engines: Engines, fault: str | None, answer_seconds: float) -> 
         return
     level = logging.INFO if outcome["state"] == SweepState.MEASURED else logging.ERROR
     logger.log(level, "outrider: startup profile %s: %s", outcome["state"], outcome["detail"])
-
-
-async def _wait_for_the_other(engines: Engines) -> None:
-    while (await engines.call(STATE, None))["startupProfile"]["state"] == SweepState.RUNNING:
-        await asyncio.sleep(POLL_SECONDS)
 
 
 def prompt(index: int, tokens: int) -> list[int]:

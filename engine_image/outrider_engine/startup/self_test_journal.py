@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 logger = logging.getLogger("vllm.outrider")
@@ -22,29 +23,20 @@ class SelfTestJournal:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        self._unfinished = self._read()
-
-    @property
-    def unfinished(self) -> frozenset[int]:
+        found: object = None
+        with suppress(OSError, ValueError):
+            found = file and json.loads(file.read_bytes())
+        listed = found if isinstance(found, list) else ()
+        self.unfinished = frozenset(k for k in listed if isinstance(k, int))
         """Every K whose trial did not end at an earlier start."""
-        return self._unfinished
 
     def begin(self, k: int) -> None:
         """The trial of ``k`` begins."""
-        self._write({*self._unfinished, k})
+        self._write({*self.unfinished, k})
 
     def end(self) -> None:
         """The trial that began last has ended, well or badly."""
-        self._write(self._unfinished)
-
-    def _read(self) -> frozenset[int]:
-        if self._file is None:
-            return frozenset()
-        try:
-            value = json.loads(self._file.read_bytes())
-        except (OSError, ValueError):
-            return frozenset()
-        return frozenset(k for k in value if isinstance(k, int)) if isinstance(value, list) else frozenset()
+        self._write(self.unfinished)
 
     def _write(self, unfinished: Iterable[int]) -> None:
         if self._file is None:

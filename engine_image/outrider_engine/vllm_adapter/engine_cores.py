@@ -72,6 +72,14 @@ class EngineCores:
         """Number of data-parallel ranks, of which each is an engine core."""
         return int(self._engine_client.vllm_config.parallel_config.data_parallel_size)
 
+    @property
+    def are_ranks(self) -> bool:
+        """Whether there are several, by data parallelism. False where the client has another shape."""
+        try:
+            return self.data_parallel_size > 1
+        except AttributeError:
+            return False
+
     def model_name(self) -> str:
         """See `Engines`."""
         return str(self._engine_client.vllm_config.model_config.served_model_name)

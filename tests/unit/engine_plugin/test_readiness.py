@@ -11,7 +11,7 @@ import pytest
 
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.state import unavailable
-from outrider_engine.startup.readiness import PROMPT, TEXT_TOKENS, TIE, CoreHangs, self_test
+from outrider_engine.startup.readiness import PROMPT, TEXT_TOKENS, TIE, CoreHangs, SelfTestRun
 from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_protocol.engine_state import SelfTestState, State
 from tests.unit.engine_plugin.factories import CANDIDATES, EnginesByVerb
@@ -82,14 +82,14 @@ class FakeEngines(EnginesByVerb):
 
 async def test_every_candidate_gets_one_request() -> None:
     engines = FakeEngines()
-    await self_test(engines, SelfTestJournal(None))
+    await SelfTestRun(engines, SelfTestJournal(None)).run()
     assert engines.verdicts == dict.fromkeys(CANDIDATES)
     assert engines.closed
 
 
 async def test_the_prompt_is_what_the_model_itself_says_said_twice() -> None:
     engines = FakeEngines()
-    await self_test(engines, SelfTestJournal(None))
+    await SelfTestRun(engines, SelfTestJournal(None)).run()
     assert engines.prompts == [PROMPT, *[[PROMPT[0]] * 2 * TEXT_TOKENS] * len(CANDIDATES)]
 
 
@@ -108,7 +108,7 @@ async def test_where_answers_part_a_prefill_says_whether_it_is_a_tie(
 ) -> None:
     engines = FakeEngines()
     engines.otherwise, engines.chances = {2: 9}, chances
-    await self_test(engines, SelfTestJournal(None))
+    await SelfTestRun(engines, SelfTestJournal(None)).run()
     assert engines.ties == {**dict.fromkeys(CANDIDATES, False), 2: tied}
     assert engines.asked == [[PROMPT[0]] * (2 * TEXT_TOKENS + 4)]
     assert engines.closed
@@ -116,7 +116,7 @@ async def test_where_answers_part_a_prefill_says_whether_it_is_a_tie(
 
 async def test_a_request_that_fails_is_told_and_the_others_go_on() -> None:
     engines = FakeEngines(faults={2: RuntimeError("drafter\nwith a trace")})
-    await self_test(engines, SelfTestJournal(None))
+    await SelfTestRun(engines, SelfTestJournal(None)).run()
     assert engines.verdicts == {**dict.fromkeys(CANDIDATES), 2: "RuntimeError: drafter"}
     assert engines.closed
 
@@ -124,7 +124,7 @@ async def test_a_request_that_fails_is_told_and_the_others_go_on() -> None:
 async def test_a_request_that_hangs_is_given_up() -> None:
     engines = FakeEngines()
     engines.hangs = True
-    await self_test(engines, SelfTestJournal(None), trial_seconds=0.01)
+    await SelfTestRun(engines, SelfTestJournal(None), trial_seconds=0.01).run()
     assert all("no answer within" in str(fault) for fault in engines.verdicts.values())
     assert engines.closed
 
@@ -132,14 +132,14 @@ async def test_a_request_that_hangs_is_given_up() -> None:
 async def test_a_request_that_ends_early_is_a_failure() -> None:
     engines = FakeEngines()
     engines.short = 4
-    await self_test(engines, SelfTestJournal(None))
+    await SelfTestRun(engines, SelfTestJournal(None)).run()
     assert engines.verdicts[3] == "the engine gave 6 of 10 tokens"
 
 
 async def test_a_second_front_end_waits_for_the_first() -> None:
     engines = FakeEngines(trials=False)
     engines.running_for = 3
-    await self_test(engines, SelfTestJournal(None))
+    await SelfTestRun(engines, SelfTestJournal(None)).run()
     assert engines.running_for == 0
     assert engines.verdicts == {}
 
@@ -153,23 +153,23 @@ async def test_an_engine_that_cannot_be_asked_does_not_keep_the_server_from_star
     engines = FakeEngines()
     monkeypatch.setattr(engines, "begin_self_test", dead)
     with caplog.at_level(logging.ERROR):
-        await self_test(engines, SelfTestJournal(None))
+        await SelfTestRun(engines, SelfTestJournal(None)).run()
     assert "the engine serves without it" in caplog.text
 
 
 async def test_a_k_that_ended_the_engine_is_not_tried_at_the_next_start(tmp_path: Path) -> None:
     file = tmp_path / "trials.json"
     killed = FakeEngines(faults={2: ConnectionError("EngineDeadError")})
-    await self_test(killed, SelfTestJournal(file))
+    await SelfTestRun(killed, SelfTestJournal(file)).run()
     assert killed.verdicts == {0: None, 1: None}
 
     restarted = FakeEngines()
-    await self_test(restarted, SelfTestJournal(file))
+    await SelfTestRun(restarted, SelfTestJournal(file)).run()
     assert "earlier start" in str(restarted.verdicts[2])
     assert [k for k, fault in restarted.verdicts.items() if fault is None] == [0, 1, 3, 5]
 
     again = FakeEngines()
-    await self_test(again, SelfTestJournal(file))
+    await SelfTestRun(again, SelfTestJournal(file)).run()
     assert again.verdicts[2] is not None
 
 
@@ -180,17 +180,17 @@ async def test_a_core_that_answers_nothing_any_more_ends_the_engine_and_the_next
     hanging = FakeEngines()
     hanging.hangs_for_good_at = 2
     with pytest.raises(CoreHangs, match="tried K=2: no answer within 0 s, and nothing for 0 s more"):
-        await self_test(hanging, SelfTestJournal(file), trial_seconds=0.01, answer_seconds=0.01)
+        await SelfTestRun(hanging, SelfTestJournal(file), trial_seconds=0.01, answer_seconds=0.01).run()
 
     restarted = FakeEngines()
-    await self_test(restarted, SelfTestJournal(file))
+    await SelfTestRun(restarted, SelfTestJournal(file)).run()
     assert "earlier start" in str(restarted.verdicts[2])
     assert restarted.closed
 
 
 async def test_a_trial_that_ends_is_not_remembered(tmp_path: Path) -> None:
     file = tmp_path / "trials.json"
-    await self_test(FakeEngines(faults={2: RuntimeError("broke")}), SelfTestJournal(file))
+    await SelfTestRun(FakeEngines(faults={2: RuntimeError("broke")}), SelfTestJournal(file)).run()
     assert SelfTestJournal(file).unfinished == frozenset()
 
 

@@ -39,7 +39,7 @@ from outrider_engine.control.verbs import (
     VISITING,
 )
 from outrider_engine.counting.measure import Step
-from outrider_engine.startup.profiling import Budget, measure_profile, prompt, start_seconds
+from outrider_engine.startup.profiling import budget_seconds, measure_profile, prompt, start_seconds
 from outrider_engine.startup.readiness import CoreHangs
 from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_protocol.engine_state import State, SweepState, SweepWire
@@ -304,10 +304,10 @@ async def test_a_sweep_that_ended_is_made_again_at_the_next_start(tmp_path: Path
 
 
 def test_the_budget_is_a_tenth_of_the_start_and_never_above_its_limit() -> None:
-    assert (Budget.of({}).after(30.0), Budget.of({}).after(1000.0)) == (3.0, 20.0)
+    assert [budget_seconds({}, start) for start in (30.0, 1000.0)] == [3.0, 20.0]
     told = {"OUTRIDER_SWEEP_SECONDS": "5", "OUTRIDER_SWEEP_SHARE": "0.5"}
-    assert (Budget.of(told).after(4.0), Budget.of(told).after(100.0)) == (2.0, 5.0)
-    assert Budget.of({"OUTRIDER_SWEEP_SECONDS": "long"}) == Budget()
+    assert [budget_seconds(told, start) for start in (4.0, 100.0)] == [2.0, 5.0]
+    assert budget_seconds({"OUTRIDER_SWEEP_SECONDS": "long"}, 1000.0) == 20.0
 
 
 def test_no_two_requests_of_a_batch_share_their_prompt_and_each_is_the_same_at_every_visit() -> None:
