@@ -28,21 +28,13 @@ def main(environment: Mapping[str, str]) -> int:
     log.setLevel(logging.INFO)
     end = Path(environment.get(TERMINATION_LOG_VARIABLE, "/dev/termination-log"))
     try:
-        told = bring(_asked(environment), port=int(environment.get(PORT_VARIABLE, "0")))
+        told = bring(read(environment), port=int(environment.get(PORT_VARIABLE, "0")))
     except DownloadError as error:
         log.error("%s: %s", error.reason, error.message)
         end.write_text(json.dumps({"reason": error.reason, "message": error.message}), encoding="utf-8")
         return 1
     end.write_text(json.dumps({"weights": told}), encoding="utf-8")
     return 0
-
-
-def _asked(environment: Mapping[str, str]) -> Wanted:
-    try:
-        return read(environment)
-    except (KeyError, TypeError, ValueError) as error:
-        message = "image and operator are of different versions: use the image of this operator's release"
-        raise DownloadError(Reason.FAILED, message) from error
 
 
 def bring(wanted: Wanted, *, port: int) -> dict[str, dict[str, object]]:
@@ -65,19 +57,15 @@ def bring(wanted: Wanted, *, port: int) -> dict[str, dict[str, object]]:
     with served(look, port):
         for snapshot in distinct:
             _bring(snapshot, volume)
-    return {snapshot.role: _told(snapshot, volume) for snapshot in snapshots}
+    return {snapshot.role: _report(snapshot, volume) for snapshot in snapshots}
 
 
 def _resolved(artifact: Artifact | BucketArtifact) -> Snapshot:
-    if isinstance(artifact, BucketArtifact):
-        return _in_a_bucket(artifact)
-    try:
-        return hub.resolve(artifact)
-    except Exception as error:  # whatever it is, its cause has to reach the status
-        raise explained(error, f"hf://{artifact.repository}") from error
-
-
-def _in_a_bucket(artifact: BucketArtifact) -> Snapshot:
+    if isinstance(artifact, Artifact):
+        try:
+            return hub.resolve(artifact)
+        except Exception as error:  # whatever it is, its cause has to reach the status
+            raise explained(error, f"hf://{artifact.repository}") from error
     try:
         from outrider_weights import bucket
     except ImportError as error:
@@ -94,7 +82,7 @@ def _bring(snapshot: Snapshot, volume: Path) -> None:
         raise explained(error, snapshot.name) from error
 
 
-def _told(snapshot: Snapshot, volume: Path) -> dict[str, object]:
+def _report(snapshot: Snapshot, volume: Path) -> dict[str, object]:
     sizes = describe(volume / snapshot.path)
     return {"path": snapshot.path, "revision": snapshot.revision, "bytes": snapshot.size, **sizes}
 

@@ -20,10 +20,10 @@ _FIELDS = {
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 """Source: vLLM 0.32, ``ModelArchConfigConvertorBase.get_num_experts``. Without one, layers count."""
 _LAYERS = ("layer_types", "layers_block_type")
-_LONGEST_WORD = 32
-_LONGEST_NAME = 64
-_MOST_KINDS = 8
-_LONGEST_DIGEST = 12
+_MAX_WORD = 32
+_MAX_NAME = 64
+_MAX_KINDS = 8
+_DIGEST_DIGITS = 12
 
 
 def describe(folder: Path) -> dict[str, int | str]:
@@ -48,14 +48,14 @@ def _read(path: Path) -> Mapping[str, object]:
     return raw if isinstance(raw, dict) else {}
 
 
-def _word(told: object, longest: int = _LONGEST_WORD) -> str | None:
+def _word(told: object, longest: int = _MAX_WORD) -> str | None:
     return told if isinstance(told, str) and 0 < len(told) <= longest and told.isascii() else None
 
 
 def _architecture(raw: Mapping[str, object]) -> str | None:
     """vLLM takes the first that it knows; weights name one."""
     told = raw.get("architectures")
-    return _word(told[0], _LONGEST_NAME) if isinstance(told, list) and told else None
+    return _word(told[0], _MAX_NAME) if isinstance(told, list) and told else None
 
 
 def _layer_kinds(raw: Mapping[str, object]) -> str | None:
@@ -64,7 +64,7 @@ def _layer_kinds(raw: Mapping[str, object]) -> str | None:
         told = next((part[key] for key in _LAYERS if isinstance(part.get(key), list)), None)
         if isinstance(told, list):
             kinds = {word for kind in told if (word := _word(kind)) is not None and "," not in word}
-            return ",".join(sorted(kinds)[:_MOST_KINDS]) or None
+            return ",".join(sorted(kinds)[:_MAX_KINDS]) or None
     return None
 
 
@@ -92,7 +92,7 @@ def _chat_template(folder: Path) -> str | None:
         text = _read(folder / "tokenizer_config.json").get("chat_template")
     if not isinstance(text, str):
         return None
-    return hashlib.sha256(text.strip().encode()).hexdigest()[:_LONGEST_DIGEST]
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _parts(raw: Mapping[str, object]) -> list[Mapping[str, object]]:

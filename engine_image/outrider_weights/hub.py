@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from huggingface_hub.hf_api import RepoFile
 from outrider_weights.failure import DownloadError, Reason
 from outrider_weights.snapshot import (
     ABANDONED_SECONDS,
-    MOST_FILES,
+    MAX_FILES,
+    File,
+    Snapshot,
     file_below,
     plain_name,
     unwanted,
@@ -25,114 +27,64 @@ from outrider_weights.wanted import Artifact
 CACHE = "hub"
 """Folder on the volume, as below HF_HOME."""
 
-_PIECE = 1 << 20
+_SHA256_DIGITS = 64
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """SHA-1, or SHA-256."""
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file of a commit. sha256: of large files; others have git's own hash."""
-
-    name: str
-    size: int
-    blob: str
-    sha256: str | None
-
-    @property
-    def digest(self) -> str:
-        """What its content must hash to."""
-        return self.sha256 or self.blob
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class HubSnapshot(Snapshot):
     """One commit of a repository, without what no engine loads."""
 
-    artifact: Artifact
-    commit: str
-    files: tuple[File, ...]
-
-    @property
-    def role(self) -> str:
-        """Role of the artifact."""
-        return self.artifact.role
-
-    @property
-    def name(self) -> str:
-        """Its URI."""
-        return f"hf://{self.artifact.repository}"
-
-    @property
-    def revision(self) -> str:
-        """The commit."""
-        return self.commit
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return sum(file.size for file in self.files)
-
-    @property
-    def home(self) -> str:
-        """The repository's folder in the volume."""
-        return f"{CACHE}/models--{self.artifact.repository.replace('/', '--')}"
-
-    @property
-    def path(self) -> str:
-        """Where the engine finds it, from the root of the volume."""
-        return f"{self.home}/snapshots/{self.commit}"
+    def __init__(self, artifact: Artifact, commit: str, files: Sequence[File]) -> None:
+        self._repository = artifact.repository
+        self._home = f"{CACHE}/models--{artifact.repository.replace('/', '--')}"
+        super().__init__(
+            role=artifact.role,
+            name=f"hf://{artifact.repository}",
+            revision=commit,
+            path=f"{self._home}/snapshots/{commit}",
+            files=files,
+        )
 
     def sweep(self, volume: Path, *, shared: bool) -> None:
-        """The library gives each attempt files of its own, so those of the last one are of no use."""
+        """See `Snapshot`. The library gives each attempt its own files, so the last one's are of no use."""
         oldest = time.time() - ABANDONED_SECONDS
-        for piece in (volume / self.home / "blobs").glob("*.incomplete"):
+        for piece in (volume / self._home / "blobs").glob("*.incomplete"):
             if not shared or piece.stat().st_mtime < oldest:
                 piece.unlink(missing_ok=True)
 
-    def on_disk(self, volume: Path) -> int:
-        """Bytes of this commit's files that are there, pieces included."""
-        folder = volume / self.home / "blobs"
-        digests = {file.digest for file in self.files}
-        done = 0
-        for entry in folder.iterdir() if folder.is_dir() else ():
-            if entry.name.split(".")[0] in digests:
-                try:
-                    done += entry.stat().st_size
-                except FileNotFoundError:  # Renamed meanwhile.
-                    continue
-        return min(done, self.size)
+    def entries(self, volume: Path) -> Iterable[Path]:
+        """See `Snapshot`. A blob's name is the digest of its content."""
+        folder, digests = volume / self._home / "blobs", {file.digest for file in self.files}
+        entries = folder.iterdir() if folder.is_dir() else ()
+        return (entry for entry in entries if entry.name.split(".")[0] in digests)
 
     def bring(self, volume: Path) -> None:
-        """Files that are whole stay. All are hashed; one that differs is removed for the next attempt.
-
-        Raises:
-            Exception: the hub's or the volume's; `failure.explained` knows them.
-        """
+        """See `Snapshot`. All files are hashed; one that differs is removed for the next attempt."""
         for file in self.files:
             plain_name(file.name, source="the file")
         snapshot_download(
-            self.artifact.repository,
-            revision=self.commit,
+            self._repository,
+            revision=self.revision,
             cache_dir=volume / CACHE,
             allow_patterns=[file.name for file in self.files],
         )
         for file in self.files:
-            self._verify(file, file_below(volume / self.path, file.name, root=volume / self.home))
+            self._verify(file, file_below(volume / self.path, file.name, root=volume / self._home))
 
     def _verify(self, file: File, path: Path) -> None:
         if not path.is_file():
-            raise DownloadError(Reason.FAILED, f"{file.name} of {self.artifact.repository} is missing")
+            raise DownloadError(Reason.FAILED, f"{file.name} of {self._repository} is missing")
         if _digest(path, file) != file.digest:
             path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-            told = f"{file.name} of {self.artifact.repository} is not what the hub has at this commit"
+            told = f"{file.name} of {self._repository} is not what the hub has at this commit"
             raise DownloadError(
                 Reason.CHECKSUM, f"{told}; it is fetched again. If this stays, check the volume"
             )
 
 
-def resolve(artifact: Artifact) -> Snapshot:
+def resolve(artifact: Artifact) -> HubSnapshot:
     """The commit that a revision names now, and what it holds.
 
     Raises:
@@ -144,31 +96,26 @@ def resolve(artifact: Artifact) -> Snapshot:
     if commit is None or not _COMMIT.fullmatch(commit):
         raise DownloadError(Reason.FAILED, f"the hub names no commit of {artifact.repository}")
     tree = list(
-        islice(api.list_repo_tree(artifact.repository, recursive=True, revision=commit), MOST_FILES + 1)
+        islice(api.list_repo_tree(artifact.repository, recursive=True, revision=commit), MAX_FILES + 1)
     )
-    if len(tree) > MOST_FILES:
-        raise DownloadError(Reason.FAILED, f"{artifact.repository} has more than {MOST_FILES} files")
+    if len(tree) > MAX_FILES:
+        raise DownloadError(Reason.FAILED, f"{artifact.repository} has more than {MAX_FILES} files")
     files = [
         File(
             plain_name(entry.path, source="the file"),
             entry.size,
-            entry.blob_id,
-            entry.lfs.sha256 if entry.lfs else None,
+            entry.lfs.sha256 if entry.lfs else entry.blob_id,
         )
         for entry in tree
         if isinstance(entry, RepoFile)
     ]
     left_out = unwanted(file.name for file in files)
-    return Snapshot(artifact, commit, tuple(file for file in files if file.name not in left_out))
+    return HubSnapshot(artifact, commit, [file for file in files if file.name not in left_out])
 
 
 def _digest(path: Path, file: File) -> str:
     """SHA-256 of large files, and for others the SHA-1 under which git stores them."""
-    if file.sha256 is not None:
-        state = hashlib.sha256()
-    else:
-        state = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    git = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    large = file.digest is not None and len(file.digest) == _SHA256_DIGITS
     with path.open("rb") as content:
-        while piece := content.read(_PIECE):
-            state.update(piece)
-    return state.hexdigest()
+        return hashlib.file_digest(content, hashlib.sha256 if large else lambda: git).hexdigest()

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PATH = "/progress"
-MOST_CONNECTIONS = 8
+MAX_CONNECTIONS = 8
 """At a time; the operator has one. Others are closed at once."""
 CONNECTION_SECONDS = 5.0
 """The longest life of a connection, whatever its client sends or does not."""
@@ -53,10 +53,10 @@ class Looks:
 
 
 class _Server(ThreadingHTTPServer):
-    """Takes `MOST_CONNECTIONS` at a time and ends each after `CONNECTION_SECONDS`."""
+    """Takes `MAX_CONNECTIONS` at a time and ends each after `CONNECTION_SECONDS`."""
 
     def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
-        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__(("", port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:

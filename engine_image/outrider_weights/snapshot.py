@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Protocol
 
 from outrider_weights.failure import DownloadError, Reason
 
@@ -15,47 +17,59 @@ _NEVER = ("original/*", "*.gguf", "*.onnx", "*.msgpack", "*.h5", "*.ot", "*.tfli
 """The same weights in forms that engines do not load."""
 _NOT_BESIDE_SAFETENSORS = ("*.bin", "*.pt", "*.pth")
 
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 """In one listing. The largest models have some thousand."""
-_LONGEST_NAME = 1024
+_MAX_NAME = 1024
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f\\]+")
 
 ABANDONED_SECONDS = 3600.0
 """Age of a piece that no download writes to any more."""
 
 
-class Snapshot(Protocol):
-    """Files that belong together, and cannot become others."""
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a snapshot. digest: what names its content: a hash, or an object's ETag."""
 
-    @property
-    def role(self) -> str:
-        """``model`` or ``drafter``."""
+    name: str
+    size: int
+    digest: str | None
 
-    @property
-    def name(self) -> str:
-        """For people, such as hf://organisation/name."""
 
-    @property
-    def revision(self) -> str:
-        """Names these very files."""
+class Snapshot(ABC):
+    """Files that belong together, and cannot become others.
 
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
+    role: ``model`` or ``drafter``.
+    name: for people, such as hf://organisation/name.
+    revision: names these very files.
+    path: where the engine finds them, from the root of the volume.
+    """
 
-    @property
-    def path(self) -> str:
-        """Where the engine finds them, from the root of the volume."""
+    def __init__(self, *, role: str, name: str, revision: str, path: str, files: Sequence[File]) -> None:
+        self.role, self.name, self.revision, self.path = role, name, revision, path
+        self.files = tuple(files)
+        self.size = sum(file.size for file in files)
 
+    def on_disk(self, volume: Path) -> int:
+        """Bytes of these files that are there, pieces included."""
+        done = 0
+        for entry in self.entries(volume):
+            # It may be renamed meanwhile.
+            with suppress(FileNotFoundError):
+                done += entry.stat().st_size if entry.is_file() else 0
+        return min(done, self.size)
+
+    @abstractmethod
+    def entries(self, volume: Path) -> Iterable[Path]:
+        """Files of this snapshot and pieces of them; others are no file."""
+
+    @abstractmethod
     def sweep(self, volume: Path, *, shared: bool) -> None:
         """Remove pieces that a killed download left and that no other makes use of.
 
         shared: other downloads may use it, so only pieces without a write for an hour are removed.
         """
 
-    def on_disk(self, volume: Path) -> int:
-        """Bytes of these files that are there, pieces included."""
-
+    @abstractmethod
     def bring(self, volume: Path) -> None:
         """Fetch what is missing, and check all.
 
@@ -71,7 +85,7 @@ def plain_name(name: str, *, source: str) -> str:
         DownloadError: it would lie elsewhere, or no file can have it.
     """
     parts = name.split("/")
-    if len(name) > _LONGEST_NAME or not _PLAIN.fullmatch(name) or {"", ".", ".."} & set(parts):
+    if len(name) > _MAX_NAME or not _PLAIN.fullmatch(name) or {"", ".", ".."} & set(parts):
         raise DownloadError(
             Reason.FAILED, f"no file can have the name of {source} {name[:100]!r}: rename it there"
         )

@@ -8,44 +8,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outrider_weights.failure import DownloadError, Reason
+
 VARIABLE = "OUTRIDER_WEIGHTS"
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Weights on the Hugging Face hub."""
+    """Weights on the Hugging Face hub.
+
+    role: ``model`` or ``drafter``.
+    repository: ``organisation/name`` on the hub.
+    revision: commit, tag or branch; None for the hub's default branch.
+    """
 
     role: str
-    """``model`` or ``drafter``."""
     repository: str
-    """``organisation/name`` on the hub."""
     revision: str | None
-    """Commit, tag or branch; None for the hub's default branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketArtifact:
-    """Weights in a bucket of an object store that speaks S3."""
+    """Weights in a bucket of an object store that speaks S3.
+
+    folder: below which the objects lie; "" for the whole bucket.
+    revision: what that of the `BucketSnapshot` must be; None for what there is.
+    endpoint: URL of the store; None for AWS, or for what the environment says.
+    """
 
     role: str
-    """As of `Artifact`."""
     bucket: str
     folder: str
-    """Below which the objects lie; "" for the whole bucket."""
     revision: str | None
-    """What `bucket.BucketSnapshot.revision` must be; None for what there is."""
     endpoint: str | None
-    """URL of the store; None for AWS, or for what the environment says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """All that a Job brings."""
+    """All that a Job brings.
+
+    folder: where the volume is mounted.
+    shared: others may write to the volume at the same time.
+    """
 
     folder: Path
-    """Where the volume is mounted."""
     shared: bool
-    """Others may write to the volume at the same time."""
     artifacts: tuple[Artifact | BucketArtifact, ...]
 
 
@@ -53,15 +60,19 @@ def read(environment: Mapping[str, str]) -> Wanted:
     """The request.
 
     Raises:
-        KeyError, TypeError, ValueError: none, or one of another version of the operator.
+        DownloadError: none, or one of another version of the operator.
     """
-    raw = json.loads(environment[VARIABLE])
-    artifacts = tuple(_artifact(told) for told in raw["artifacts"])
-    return Wanted(Path(raw["folder"]), bool(raw["shared"]), artifacts)
+    try:
+        raw = json.loads(environment[VARIABLE])
+        artifacts = tuple(_artifact(each) for each in raw["artifacts"])
+        return Wanted(Path(raw["folder"]), bool(raw["shared"]), artifacts)
+    except (KeyError, TypeError, ValueError) as error:
+        message = "image and operator are of different versions: use the image of this operator's release"
+        raise DownloadError(Reason.FAILED, message) from error
 
 
-def _artifact(told: Mapping[str, Any]) -> Artifact | BucketArtifact:
-    role, revision = told["role"], told.get("revision")
-    if "bucket" in told:
-        return BucketArtifact(role, told["bucket"], told["folder"], revision, told.get("endpoint"))
-    return Artifact(role, told["repository"], revision)
+def _artifact(raw: Mapping[str, Any]) -> Artifact | BucketArtifact:
+    role, revision = raw["role"], raw.get("revision")
+    if "bucket" in raw:
+        return BucketArtifact(role, raw["bucket"], raw["folder"], revision, raw.get("endpoint"))
+    return Artifact(role, raw["repository"], revision)

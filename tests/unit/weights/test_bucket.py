@@ -224,7 +224,7 @@ def test_a_link_in_the_folder_leads_no_object_out_of_it(place: Place) -> None:
 def test_a_bucket_of_too_many_objects_is_not_listed_to_its_end(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket, "MOST_FILES", 2)
+    monkeypatch.setattr(bucket, "MAX_FILES", 2)
     place.put({"a": b"1", "b": b"2", "c": b"3"})
 
     with pytest.raises(DownloadError, match="more than 2 objects"):

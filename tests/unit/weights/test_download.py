@@ -180,7 +180,7 @@ def test_a_commit_that_is_none_names_no_folder(volume: Volume, commit: str) -> N
 
 
 def test_a_repository_of_too_many_files_is_not_brought(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST_FILES", 2)
+    monkeypatch.setattr(listing, "MAX_FILES", 2)
     with a_hub(Hub(REPOSITORIES)) as hub:
         monkeypatch.setattr(listing, "HfApi", lambda: HfApi(endpoint=hub.url))
         with pytest.raises(DownloadError, match="more than 2 files"):

@@ -14,12 +14,12 @@ from outrider.api.reasons import DegradedReason
 from outrider_weights import hub
 from outrider_weights.description import describe
 from outrider_weights.failure import DownloadError, Reason, explained
-from outrider_weights.hub import File, Snapshot
-from outrider_weights.snapshot import check_space, plain_name
+from outrider_weights.hub import HubSnapshot
+from outrider_weights.snapshot import File, check_space, plain_name
 from outrider_weights.wanted import Artifact
 
-SNAPSHOT = Snapshot(
-    Artifact("model", "org/target", None), "c" * 40, (File("model.safetensors", 1000, "b", "d" * 64),)
+SNAPSHOT = HubSnapshot(
+    Artifact("model", "org/target", None), "c" * 40, (File("model.safetensors", 1000, "d" * 64),)
 )
 
 
@@ -165,8 +165,8 @@ def test_a_listed_name_that_leads_out_of_the_repository_removes_no_file_there(tm
     victim = tmp_path / "hub/models--victim--m/blobs/w"
     victim.parent.mkdir(parents=True)
     victim.write_text("weights of somebody else")
-    evil = (File("../../../models--victim--m/blobs/w", 1, "0" * 40, None),)
-    snapshot = Snapshot(Artifact("model", "tenant/m", None), "c" * 40, evil)
+    evil = (File("../../../models--victim--m/blobs/w", 1, "0" * 40),)
+    snapshot = HubSnapshot(Artifact("model", "tenant/m", None), "c" * 40, evil)
     (tmp_path / snapshot.path).mkdir(parents=True)
 
     with pytest.raises(DownloadError, match="rename it"):
@@ -196,7 +196,7 @@ def test_a_volume_that_fills_up_is_told_as_full() -> None:
 
 
 def test_pieces_on_a_shared_volume_may_be_somebody_elses(tmp_path: Path) -> None:
-    piece = tmp_path / SNAPSHOT.home / "blobs" / f"{'d' * 64}.1234.incomplete"
+    piece = tmp_path / "hub/models--org--target/blobs" / f"{'d' * 64}.1234.incomplete"
     piece.parent.mkdir(parents=True)
     piece.touch()
     SNAPSHOT.sweep(tmp_path, shared=True)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from outrider_weights import progress
-from outrider_weights.progress import MOST_CONNECTIONS, Looks, Progress, served
+from outrider_weights.progress import MAX_CONNECTIONS, Looks, Progress, served
 
 
 class Walk:
@@ -77,7 +77,7 @@ def test_two_who_ask_at_the_same_time_share_one_walk() -> None:
 
 def test_connections_beyond_the_bound_are_closed_at_once(port: int) -> None:
     with ExitStack() as held:
-        for _ in range(MOST_CONNECTIONS):
+        for _ in range(MAX_CONNECTIONS):
             open_one = held.enter_context(connection(port))
             # So that the server has taken it before the next one comes.
             open_one.sendall(b"GET /progress HTTP/1.0\r\n")
@@ -90,8 +90,8 @@ def test_a_connection_that_says_nothing_is_ended_and_makes_room(
 ) -> None:
     monkeypatch.setattr(progress, "CONNECTION_SECONDS", 0.01)
     with ExitStack() as held:
-        silent = [held.enter_context(connection(port)) for _ in range(MOST_CONNECTIONS)]
-        assert [each.recv(1) for each in silent] == [b""] * MOST_CONNECTIONS
+        silent = [held.enter_context(connection(port)) for _ in range(MAX_CONNECTIONS)]
+        assert [each.recv(1) for each in silent] == [b""] * MAX_CONNECTIONS
     monkeypatch.undo()
     for _ in range(100):
         # A slot is free as soon as the server's thread has seen the end.
