@@ -363,7 +363,7 @@ class EngineCoreControl:
         return not (testing or probing or self._sweep.visiting)
 
     def _overlaid(self) -> list[int | None]:
-        return [overlay.rules if overlay else None for overlay in self._overlays()]
+        return [overlay.k_in_force if overlay else None for overlay in self._overlays()]
 
     def _overlays(self) -> tuple[Probe | None, ...]:
         return self._probe, self._self_test.trial, self._sweep.probe

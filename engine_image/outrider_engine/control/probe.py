@@ -70,13 +70,13 @@ class Probe:
         return self.request.slices[len(self.tallies) - 1]
 
     @property
-    def rules(self) -> int | None:
+    def k_in_force(self) -> int | None:
         """The K of the probe for its bin; None when it has ended."""
         return self.current.num_speculative_tokens if self.running else None
 
     def over(self, lookup: tuple[int, ...]) -> tuple[int, ...]:
         """The lookup with the probe on top; the same one when the probe has ended."""
-        k, contains = self.rules, self.request.contains
+        k, contains = self.k_in_force, self.request.contains
         if k is None:
             return lookup
         return (lookup[0], *(k if contains(size) else below for size, below in enumerate(lookup[1:], 1)))

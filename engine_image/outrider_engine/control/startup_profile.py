@@ -34,7 +34,7 @@ MIN_ERROR = 0.01
 """Minimum relative error. A few steps that agree by chance are not as exact as they look."""
 STALL = 3.0
 """A step of so many times the median does not count: something else delayed it."""
-_OF_A_DEVIATION = 1.4826
+_DEVIATIONS_PER_MAD = 1.4826
 """Standard deviation of a normal distribution, in median absolute deviations."""
 
 
@@ -70,8 +70,8 @@ class Samples:
 
     def with_step(self, step: Step, visit: int) -> Samples:
         """The samples after one more step, of this visit (from 1) to the place."""
-        went_on = (*self.runs, ()) if visit > self.visit else self.runs
-        runs = (*went_on[:-1], (*went_on[-1], step.seconds))
+        continued = (*self.runs, ()) if visit > self.visit else self.runs
+        runs = (*continued[:-1], (*continued[-1], step.seconds))
         return Samples(runs, (*self.contexts, step.context_tokens / step.batch_size), visit)
 
     def to_wire(self, cell: Cell) -> StepTime:
@@ -85,7 +85,7 @@ class Samples:
             numSpeculativeTokens=cell.k,
             contextTokens=round(fmean(self.contexts), 1),
             stepSeconds=seconds,
-            error=max(MIN_ERROR, _OF_A_DEVIATION * spread / self.steps**0.5),
+            error=max(MIN_ERROR, _DEVIATIONS_PER_MAD * spread / self.steps**0.5),
             steps=self.steps,
         )
 
@@ -149,13 +149,13 @@ class Sweep:
         probe = self.probe
         if probe is None or not probe.running or step.prefill_tokens:
             return self
-        went_on = replace(self, probe=probe.after(step))
+        continued = replace(self, probe=probe.after(step))
         k = step.num_speculative_tokens
-        if step.mixed or k != probe.rules or not probe.request.contains(step.batch_size):
-            return went_on
+        if step.mixed or k != probe.k_in_force or not probe.request.contains(step.batch_size):
+            return continued
         cell = Cell(step.batch_size, self.context, k)
         known, visit = self.samples.get(cell, Samples()), self.visits[cell.batch, cell.context]
-        return replace(went_on, samples={**self.samples, cell: known.with_step(step, visit)})
+        return replace(continued, samples={**self.samples, cell: known.with_step(step, visit)})
 
     def at(self, now: float) -> Sweep:
         """The profile at this moment: its visit has ended when the budget is spent."""

@@ -63,7 +63,7 @@ def visited(found: Sweep, **wrong: float) -> Sweep:
     found = found.with_visit(2, SHORT_CONTEXT, now=11.0)
     while found.visiting:
         assert found.probe is not None
-        k = found.probe.rules
+        k = found.probe.k_in_force
         assert k is not None
         found = found.after(a_step(k, mixed=True, seconds=9.0))
         for _ in range(STEPS_PER_SLICE - 1):
@@ -107,7 +107,7 @@ def test_steps_of_the_batch_and_k_are_the_map() -> None:
 
 def test_the_next_visit_runs_downwards_so_that_what_drifts_falls_out() -> None:
     found = visited(begun()[0])
-    assert found.with_visit(2, SHORT_CONTEXT, now=12.0).probe.rules == max(KS)  # type: ignore[union-attr]
+    assert found.with_visit(2, SHORT_CONTEXT, now=12.0).probe.k_in_force == max(KS)  # type: ignore[union-attr]
     again = visited(found, k0=0.03)
     (first, _) = again.step_times()
     assert (first["steps"], first["stepSeconds"]) == (2 * (STEPS_PER_SLICE - 1), pytest.approx(0.02))
